@@ -11,7 +11,7 @@ use mcp_driver::{Child, Runtime, tuning::STDERR_GRACE};
 use crate::{driver::Smol, io::Stream, transport::Transport};
 use mcp_driver::Command;
 
-/// Starts a program. Its standard input and output are the transport.
+/// Starts a program with its standard input and output as the transport.
 pub(crate) fn spawn(command: &Command) -> io::Result<(Transport, Child)> {
     let mut started = command.to_std().spawn()?;
     let child = Child::new(command, started.id());
@@ -39,7 +39,7 @@ pub(crate) fn spawn(command: &Command) -> io::Result<(Transport, Child)> {
     Ok((Transport::new(output, Stream::new(stdin)).at_end(shut_down).linger(STDERR_GRACE), child))
 }
 
-/// Waits for the end of a process: without a thread, where the system has descriptors for processes.
+/// Waits for the exit of a process: without a thread where the system has process descriptors.
 async fn wait(mut started: process::Child) -> io::Result<ExitStatus> {
     #[cfg(target_os = "linux")]
     {

@@ -1,6 +1,5 @@
-//! smol as a runtime for connections. The loop of a connection is the same on every runtime: it is in
-//! `mcp_driver`, takes in what was read, hands out what happens, begins jobs, writes what there is to write, and
-//! sleeps until one of these is due. Here is what it stands on: tasks, threads that may block, and time.
+//! smol as a runtime for connections: tasks, threads that may block, and timers. The event loop of a connection is the
+//! same on every runtime and is in `mcp_driver`.
 
 use std::{
     future::Future,
@@ -43,7 +42,7 @@ impl Runtime for Smol {
     }
 }
 
-/// A timer, and when it will wake up.
+/// A timer and its current deadline.
 pub struct Alarm {
     timer: async_io::Timer,
     set: Option<Instant>,
@@ -54,7 +53,7 @@ impl Timer for Alarm {
         if self.set.is_none_or(|set| set > at) {
             self.set(at);
         }
-        // Deadlines mostly move away while a timer runs: it is set anew when it has run out too early.
+        // A deadline often moves away while its timer runs. The timer is reset when it fires too early.
         while Pin::new(&mut self.timer).poll(cx).is_ready() {
             let set = self.set.take();
             if set >= Some(at) {

@@ -1,4 +1,4 @@
-//! What runs the tasks of this crate: one queue, and a thread for each processor.
+//! The executor of the tasks of this crate: one queue, and a thread for each processor.
 
 use std::{
     collections::VecDeque,
@@ -13,23 +13,23 @@ use std::{
 use async_task::{Runnable, Task};
 use mcp_driver::unix::thread::{self as threads, lock};
 
-/// Tasks that a thread runs before it looks after descriptors and time.
+/// The most tasks that a thread runs before it polls the reactor.
 const BATCH: usize = 64;
 
 static STATE: Mutex<State> = Mutex::new(State { ready: VecDeque::new(), idle: Vec::new(), started: false });
 
 struct State {
-    /// The tasks that can go on.
+    /// The tasks that are ready to run.
     ready: VecDeque<Runnable>,
-    /// The threads that wait for one. The last to come is the first to be woken: its caches are warm.
+    /// The threads that wait for a task. The last one to wait is woken first: its caches are warm.
     idle: Vec<(usize, Waker)>,
     started: bool,
 }
 
-/// Sees to it that there are threads.
+/// Starts the threads of the executor if they do not run yet.
 ///
 /// # Errors
-/// If there are none to be had.
+/// If not a single thread can be started.
 pub(crate) fn start() -> io::Result<()> {
     let mut state = lock(&STATE);
     let wanted = if state.started { 0 } else { thread::available_parallelism().map_or(1, Into::into) };
@@ -44,7 +44,7 @@ pub(crate) fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Runs a future. Dropping the task ends it, and so does a system that has no threads.
+/// Runs a future. It is cancelled if the task is dropped, or if no thread can be started.
 pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Task<()> {
     let (runnable, task) = async_task::spawn(future, schedule);
     if start().is_ok() {
@@ -64,7 +64,7 @@ fn schedule(runnable: Runnable) {
     }
 }
 
-/// Runs tasks, for good. While there are none, the thread looks after descriptors and time.
+/// Runs ready tasks, and never completes. While no task is ready, the thread polls the reactor.
 fn work(number: usize, cx: &mut Context<'_>) -> Poll<()> {
     let mut state = lock(&STATE);
     state.idle.retain(|(other, _)| *other != number);
@@ -74,7 +74,7 @@ fn work(number: usize, cx: &mut Context<'_>) -> Poll<()> {
             return Poll::Pending;
         };
         drop(state);
-        // A panic is the task's own affair.
+        // A panic ends the task, not the thread.
         let _ = catch_unwind(AssertUnwindSafe(|| runnable.run()));
         state = lock(&STATE);
     }

@@ -48,20 +48,20 @@ use mcp_service::{Host, Service};
 use crate::{client::Client, driver::Smol, io::is_transient};
 use mcp_driver::Error;
 
-/// A [`Service`] at an endpoint of HTTP.
+/// A [`Service`] at an HTTP endpoint.
 pub type Endpoint = http::Endpoint<Smol>;
 
 /// Listens on a TCP address and serves HTTP/1.1.
 pub type Listener = http::Listener<Smol>;
 
-/// The way to a server over HTTP: its address, the provider of credentials, and the client that makes the requests.
+/// A builder of connections to a server over HTTP: its address, the provider of credentials, and the HTTP client.
 pub type Connector = http::Connector<Smol>;
 
-/// Listens on a TCP address and serves `/mcp` there for as long as this process lives. See [`Listener`] for more
-/// options.
+/// Listens on a TCP address and serves HTTP at `/mcp` there until the process ends or the socket fails. See
+/// [`Listener`] for more options.
 ///
 /// # Errors
-/// If the address cannot be had or the socket fails.
+/// If the socket cannot be bound to the address, or fails.
 pub async fn serve_http(service: &Service, address: impl ToSocketAddrs + Send + 'static) -> Result<(), Error> {
     http::serve_http::<Smol>(service, address).await
 }
@@ -72,7 +72,7 @@ impl Client {
     /// options.
     ///
     /// # Errors
-    /// If the address is not one of HTTP, no server listens there, or it is not one that the host can talk to.
+    /// If the address is no HTTP address, no server listens there, or the host does not support it.
     pub async fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
         Connector::new(url)?.connect(host).await
     }
@@ -98,7 +98,7 @@ impl NetRuntime for Smol {
                 accepted => {
                     let (stream, address) = accepted?;
                     keep_alive(&stream);
-                    // Whatever becomes of one that was accepted is no failure of the socket.
+                    // An accepted connection that is lost is no failure of the socket.
                     if let Ok(stream) = Async::new(stream) {
                         return Poll::Ready(Ok((Stream::new(stream, Some(Looks::default())), address)));
                     }
@@ -108,12 +108,12 @@ impl NetRuntime for Smol {
     }
 }
 
-/// What is read at once, at most.
+/// The most bytes that one read takes.
 const CHUNK: usize = 16 << 10;
 
 thread_local! {
-    /// What is read goes through this: reading into what is not initialized takes unsafe code. It belongs to the thread, so
-    /// connections that are quiet have none.
+    /// The read buffer of the thread: reading into uninitialized memory would take unsafe code. Connections share it,
+    /// so an idle connection has no buffer.
     static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; CHUNK].into());
 }
 
@@ -121,31 +121,31 @@ thread_local! {
 #[derive(Debug)]
 pub struct Stream {
     stream: Async<TcpStream>,
-    /// Nothing was left when it was read last: it is waited for before that is tried again.
+    /// Set when the last read left nothing in the socket: the next read waits for readiness first.
     is_drained: bool,
-    /// Absent for those who ask: they look before each request, since a connection that the other side has left is not to be
-    /// used again.
+    /// Absent for clients: they check before each request, since a connection that the peer has closed must not be used
+    /// again.
     looks: Option<Looks>,
 }
 
-/// When to look for the next request without waiting for it to be announced.
+/// Decides when to try a read for the next request without waiting for readiness.
 ///
-/// To wait takes half a dozen system calls, and to look takes one. A client that shares the processor, or that has sent several
-/// requests, has asked again by the time that its answer is written; for most others the look is in vain, and soon there are
-/// few of them.
+/// Waiting takes half a dozen system calls, a try takes one. A client that shares the processor, or that pipelines its
+/// requests, has often sent the next one when its response is written. For most other clients the try fails, and tries
+/// become rare.
 #[derive(Debug, Default)]
 struct Looks {
-    /// Something was written since it was read last.
+    /// Set by a write, cleared by the next read.
     wrote: bool,
-    /// How many in a row have found something, and how many have not.
+    /// The number of tries in a row that have read something, and of those that have not.
     found: u8,
     vain: u8,
-    /// How many are left out.
+    /// The number of tries to leave out.
     pause: u8,
 }
 
 impl Stream {
-    /// Has what is written leave at once.
+    /// Creates a stream and disables Nagle's algorithm, so that output leaves at once.
     fn new(stream: Async<TcpStream>, looks: Option<Looks>) -> Self {
         let _ = stream.get_ref().set_nodelay(true);
         Self { stream, is_drained: false, looks }
@@ -173,12 +173,12 @@ impl Stream {
 }
 
 impl Looks {
-    /// As many follow each other while they find something. Then those have their turn who wait to be announced.
+    /// The most tries in a row that read something. Then one is left out, so that other connections have their turn.
     const ROW: u8 = 8;
-    /// How often the pause is doubled behind one that was in vain.
+    /// How often the pause after a failed try is doubled at most.
     const DOUBLED: u8 = 5;
 
-    /// Whether to look now.
+    /// Returns whether to try now.
     fn is_due(&mut self) -> bool {
         if !mem::take(&mut self.wrote) {
             return false;

@@ -43,7 +43,7 @@ impl<T: AsyncWrite + Send + 'static> ByteWriter for Stream<T> {
     }
 }
 
-/// A socket: the end of what is written has to be said aloud, since it is still read from.
+/// A socket. Its output is shut down when writing ends, since the socket is still read from.
 pub(crate) struct Socket<T>(pub(crate) Async<T>);
 
 impl<T: AsFd + Send + Sync + 'static> ByteReader for Socket<T>
@@ -83,11 +83,12 @@ pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// A descriptor that is not ours alone, so it is not made non-blocking: it is asked before it is read or written.
+/// A descriptor that other processes may share, so it is not made non-blocking: its readiness is checked before each
+/// read and each write.
 pub(crate) struct Descriptor {
     fd: OwnedFd,
-    /// Says when it is ready. Absent until that is waited for, since who watches is a thread, and that has to be started; and
-    /// for files and whatever else always is.
+    /// The registration for readiness. Absent until it is first needed, since it starts the reactor's thread, and for
+    /// files, which are always ready.
     watch: Option<Async<OwnedFd>>,
     reader: Reader,
     writer: Writer,
@@ -98,7 +99,7 @@ impl Descriptor {
         Self { fd, watch: None, reader: Reader::new(true), writer: Writer::new(true) }
     }
 
-    /// Waits until it is worth another try.
+    /// Waits until the descriptor is ready for another try.
     fn poll_ready(
         &mut self,
         cx: &mut Context<'_>,

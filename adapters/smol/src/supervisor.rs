@@ -31,32 +31,33 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts nothing yet.
+    /// Creates a supervisor. It starts no server before the first call of [`client`](Self::client).
     #[must_use]
     pub fn new(command: Command, host: &Host) -> Self {
         let clients = mcp_driver::Supervisor::new(RestartPolicy::default());
         Self { command, host: host.clone(), options: Options::default(), clients }
     }
 
-    /// How often the server is started again.
+    /// Sets how often and how soon a server that has ended is started again.
     #[must_use]
     pub fn restart(mut self, policy: RestartPolicy) -> Self {
         self.clients = mcp_driver::Supervisor::new(policy);
         self
     }
 
-    /// How each connection is run.
+    /// Sets the options of each connection.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// A client of a server that runs: the last one, or a new one if that has ended. It takes as long as the server takes
-    /// to start, and before that a while if it has ended often.
+    /// Returns a client of a running server: the last one if its connection is still open, otherwise one of a new
+    /// server. A start waits for the server's handshake, and for the pause of the [policy](RestartPolicy) if the server
+    /// has ended often.
     ///
     /// # Errors
-    /// Why the server could not be started in the first place, or [`Error::GivenUp`].
+    /// The error of the very first start, or [`Error::GivenUp`] when the policy allows no further start.
     pub async fn client(&self) -> Result<Client, Error> {
         let start = || async {
             let options = self.clients.last().map_or_else(|| self.options.clone(), |last| self.options.after(&last));

@@ -16,9 +16,10 @@ use crate::{
 };
 use mcp_driver::Command;
 
-/// Starts a program. Its standard input and output are the transport.
+/// Starts a program with its standard input and output as the transport.
 ///
-/// It is not a process of tokio: a runtime that knows of those listens to signals from its start, children or not.
+/// It does not use `tokio::process`: with that, a runtime would handle signals from its start, with or without
+/// children.
 pub(crate) fn spawn(command: &Command, runtime: &Tokio) -> io::Result<(Transport, Child)> {
     let mut started = command.to_std().spawn()?;
     let child = Child::new(command, started.id());
@@ -46,7 +47,7 @@ pub(crate) fn spawn(command: &Command, runtime: &Tokio) -> io::Result<(Transport
     Ok((Transport::new(output, Stream::new(stdin)).at_end(shut_down).linger(STDERR_GRACE), child))
 }
 
-/// Waits for the end of a process: in a task, where the system has descriptors for processes, else on a thread.
+/// Waits for the exit of a process: in a task where the system has process descriptors, otherwise on a thread.
 fn watch(mut started: process::Child, process: Arc<ChildState>, runtime: &Tokio) -> io::Result<Option<Task>> {
     #[cfg(target_os = "linux")]
     if let Ok(ended) = pidfd_open(Pid::from_child(&started), PidfdFlags::NONBLOCK) {

@@ -10,9 +10,9 @@ use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
 use crate::{child, driver::Tokio, transport::Transport};
 use mcp_driver::{Command, Disconnected, Error, Options};
 
-/// A connection to a server, ready to be asked.
+/// A connection to a server after the handshake.
 ///
-/// It is a [`Peer`], which has a method for all that a server can be asked, and more to choose per call:
+/// It dereferences to a [`Peer`], which has a method for each request to a server and options per call:
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -34,8 +34,8 @@ use mcp_driver::{Command, Disconnected, Error, Options};
 /// # }
 /// ```
 ///
-/// It is cheap to clone and works from any number of tasks at once. When the last clone is dropped, the connection begins to
-/// [close](Self::close), which its task brings to an end as long as the runtime is there. A `Peer` alone does not keep it
+/// It is cheap to clone, and any number of tasks can use it at once. When the last clone is dropped, the connection
+/// begins to [close](Self::close); its task completes this as long as the runtime runs. A `Peer` alone does not keep it
 /// open.
 #[derive(Clone)]
 pub struct Client(mcp_driver::Client);
@@ -43,16 +43,16 @@ pub struct Client(mcp_driver::Client);
 impl Client {
     /// Starts a program and connects to its standard input and output.
     ///
-    /// A program that leaves because it was asked for its era, as some old servers do, is started a second time, and then
-    /// it is not asked.
+    /// The client probes the era of the server first. A program that exits because of the probe, as some old servers
+    /// do, is started a second time without the probe.
     ///
     /// # Errors
-    /// If it cannot be started, or is no server that the host can talk to.
+    /// If the program cannot be started, or is no server that the host supports.
     pub async fn spawn(command: Command, host: &Host) -> Result<Self, Error> {
         Self::spawn_with(command, host, &Options::default()).await
     }
 
-    /// [`spawn`](Self::spawn) with options.
+    /// Starts a program and connects to it as [`spawn`](Self::spawn) does, with these options.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
@@ -66,10 +66,11 @@ impl Client {
         Ok(Self(mcp_driver::Client::reach(start, host, options).await?))
     }
 
-    /// Connects over TCP. If the server closes the connection because of the probe of its era, connects a second time.
+    /// Connects over TCP. If the server closes the connection because of the probe of its era, the client connects a
+    /// second time without the probe.
     ///
     /// # Errors
-    /// If no server listens there, or it is not one that the host can talk to.
+    /// If no server listens there, or the host does not support it.
     pub async fn connect_tcp(address: impl ToSocketAddrs, host: &Host) -> Result<Self, Error> {
         let address = &address;
         let connect = || async move { Ok((Transport::tcp(TcpStream::connect(address).await?)?, None)) };
@@ -89,12 +90,12 @@ impl Client {
     /// Connects over any transport.
     ///
     /// # Errors
-    /// If there is no server behind it that the host can talk to.
+    /// If no server that the host supports responds over it.
     pub async fn over(transport: Transport, host: &Host) -> Result<Self, Error> {
         Self::over_with(transport, host, &Options::default()).await
     }
 
-    /// [`over`](Self::over) with options.
+    /// Connects over any transport as [`over`](Self::over) does, with these options.
     ///
     /// # Errors
     /// As [`over`](Self::over).
@@ -102,7 +103,7 @@ impl Client {
         Ok(Self(mcp_driver::Client::over(transport, host, options).await?))
     }
 
-    /// What the server said of itself in the handshake.
+    /// Returns the server's result of the handshake: its name and version, its capabilities and its instructions.
     ///
     /// # Panics
     /// Never: without a handshake there is no client.
@@ -111,16 +112,17 @@ impl Client {
         self.0.server()
     }
 
-    /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the server
-    /// behaves. Calls in flight end at once. A child has its input closed, and what that does not end is killed, together
-    /// with all that it has started. Closing twice is closing once.
+    /// Ends the connection and waits until its tasks, descriptors and child processes are gone. This takes a bounded
+    /// time, however the server behaves. Calls in flight fail at once. The input of a child process is closed; if the
+    /// child does not exit then, its whole process group is killed. Further calls wait for the same end.
     ///
     /// In a handler of this connection it does not wait.
     pub fn close(&self) -> Later<Disconnected> {
         self.0.close()
     }
 
-    /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
+    /// Waits until the connection has ended and its tasks, descriptors and child processes are gone. In a handler of
+    /// this connection it does not wait.
     pub fn wait(&self) -> Later<Disconnected> {
         self.0.wait()
     }

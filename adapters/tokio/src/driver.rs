@@ -1,6 +1,5 @@
-//! tokio as a runtime for connections. The loop of a connection is the same on every runtime: it is in
-//! `mcp_driver`, takes in what was read, hands out what happens, begins jobs, writes what there is to write, and
-//! sleeps until one of these is due. Here is what it stands on: tasks, threads that may block, and time.
+//! tokio as a runtime for connections: tasks, threads that may block, and timers. The event loop of a connection is the
+//! same on every runtime and is in `mcp_driver`.
 
 use std::{
     future::Future,
@@ -27,7 +26,7 @@ impl Runtime for Tokio {
     type Task = Task;
     type Timer = Alarm;
 
-    /// The runtime of the current task.
+    /// Returns the runtime of the current task.
     fn current() -> io::Result<Self> {
         Handle::try_current().map(Self).map_err(io::Error::other)
     }
@@ -49,7 +48,7 @@ impl Runtime for Tokio {
     }
 }
 
-/// A task that ends when this is dropped.
+/// A task that is aborted when this handle is dropped.
 pub struct Task(Option<JoinHandle<()>>);
 
 impl Drop for Task {
@@ -60,7 +59,7 @@ impl Drop for Task {
     }
 }
 
-/// A timer that is set once it is needed.
+/// A timer that is created when it is first needed.
 pub struct Alarm(Option<Pin<Box<Sleep>>>);
 
 impl Timer for Alarm {
@@ -70,7 +69,7 @@ impl Timer for Alarm {
         if sleep.deadline() > at {
             sleep.as_mut().reset(at);
         }
-        // Deadlines mostly move away while a timer runs: it is set anew when it has run out too early.
+        // A deadline often moves away while its timer runs. The timer is reset when it fires too early.
         while sleep.as_mut().poll(cx).is_ready() {
             if sleep.deadline() >= at {
                 return Poll::Ready(());

@@ -56,20 +56,20 @@ use tokio::net::TcpStream;
 use crate::{client::Client, driver::Tokio};
 use mcp_driver::Error;
 
-/// A [`Service`] at an endpoint of HTTP, as a service of tower. It lives on the runtime that there is when it is made.
+/// A [`Service`] at an HTTP endpoint, as a tower service. It runs on the runtime that is current when it is created.
 pub type Endpoint = http::Endpoint<Tokio>;
 
 /// Listens on a TCP address and serves HTTP/1.1.
 pub type Listener = http::Listener<Tokio>;
 
-/// The way to a server over HTTP: its address, the provider of credentials, and the client that makes the requests.
+/// A builder of connections to a server over HTTP: its address, the provider of credentials, and the HTTP client.
 pub type Connector = http::Connector<Tokio>;
 
-/// Listens on a TCP address and serves `/mcp` there for as long as this process lives. See [`Listener`] for more
-/// options.
+/// Listens on a TCP address and serves HTTP at `/mcp` there until the process ends or the socket fails. See
+/// [`Listener`] for more options.
 ///
 /// # Errors
-/// If the address cannot be had or the socket fails.
+/// If the socket cannot be bound to the address, or fails.
 pub async fn serve_http(service: &Service, address: impl ToSocketAddrs + Send + 'static) -> Result<(), Error> {
     http::serve_http::<Tokio>(service, address).await
 }
@@ -80,7 +80,7 @@ impl Client {
     /// options.
     ///
     /// # Errors
-    /// If the address is not one of HTTP, no server listens there, or it is not one that the host can talk to.
+    /// If the address is no HTTP address, no server listens there, or the host does not support it.
     pub async fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
         Connector::new(url)?.connect(host).await
     }
@@ -110,21 +110,21 @@ impl NetRuntime for Tokio {
 #[derive(Debug)]
 pub struct Stream {
     stream: TokioIo<TcpStream>,
-    /// Those who ask look before each request whether the other side has left, since such a connection is not to be used
-    /// again: the runtime tells only when it has got round to that.
+    /// Whether to check for a closed connection before each request, as clients do: the runtime reports it only later,
+    /// and such a connection must not be used again.
     looks: bool,
-    /// Nothing has come since something was written.
+    /// Set while nothing has been read since the last write.
     waits: bool,
 }
 
 impl Stream {
-    /// Has what is written leave at once.
+    /// Creates a stream and disables Nagle's algorithm, so that output leaves at once.
     fn new(stream: TcpStream, looks: bool) -> Self {
         let _ = stream.set_nodelay(true);
         Self { stream: TokioIo::new(stream), looks, waits: false }
     }
 
-    /// Whether the other side has left.
+    /// Returns whether the peer has closed the connection.
     fn is_left(&self) -> io::Result<bool> {
         match recv(self.stream.inner(), &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),

@@ -43,11 +43,12 @@ impl<T: AsyncWrite + Send + 'static> ByteWriter for Stream<T> {
     }
 }
 
-/// A descriptor that is not ours alone, so it is not made non-blocking: it is asked before it is read or written.
+/// A descriptor that other processes may share, so it is not made non-blocking: its readiness is checked before each
+/// read and each write.
 pub(crate) struct Descriptor {
     fd: OwnedFd,
     interest: Interest,
-    /// Says when it is ready. Absent until that is waited for, and for files and whatever else always is.
+    /// The registration for readiness. Absent until it is first needed, and for files, which are always ready.
     watch: Option<AsyncFd<OwnedFd>>,
     reader: Reader,
     writer: Writer,

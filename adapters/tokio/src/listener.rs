@@ -1,4 +1,4 @@
-//! Many clients at once.
+//! Listeners, which serve many clients at once.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, ToSocketAddrs, UnixListener};
 use crate::transport::Transport;
 use mcp_driver::{Error, Options, StopHandle};
 
-/// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
+/// Accepts connections and serves each of them independently of the others.
 #[derive(Debug)]
 pub struct Listener(mcp_driver::Listener<Socket>);
 
@@ -26,74 +26,78 @@ enum Socket {
 }
 
 impl Listener {
-    /// Listens on a TCP address. There is no encryption and no authentication: whatever can connect is served.
+    /// Listens on a TCP address. There is no encryption and no authentication: every peer that can connect is served.
     ///
-    /// A loopback address keeps other machines away. It does not keep away other users and programs of this machine, and
-    /// not what they can be made to send: a web page can have a browser send bytes to any local port. A connection that
-    /// does not begin with a JSON object, such as one of a browser, is hung up on before anything of it is taken in; a
-    /// program that forwards connections can be made to send anything. Prefer a [Unix domain socket](Self::unix), which
-    /// has permissions, or HTTP, which knows where a request comes from.
+    /// A loopback address keeps other machines away. It does not keep away other users and programs of this machine: a
+    /// web page, for example, can make a browser send bytes to any local port. A connection that does not begin with a
+    /// JSON object, such as one of a browser, is closed before any of its bytes are processed. A program that forwards
+    /// connections can be made to send anything. Prefer a [Unix domain socket](Self::unix), which has permissions, or
+    /// HTTP, where the origin of a request is checked.
     ///
     /// # Errors
-    /// If the address cannot be had.
+    /// If the socket cannot be bound to the address.
     pub async fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
         let socket = Socket::Tcp(TcpListener::bind(address).await?);
         Ok(Self(mcp_driver::Listener::new(socket)))
     }
 
-    /// Listens on a Unix domain socket, which must not exist and is removed in the end.
+    /// Listens on a Unix domain socket at a path that must not exist yet. The file is removed when the listener is
+    /// dropped.
     ///
     /// # Errors
-    /// If the path cannot be had.
+    /// If the socket cannot be bound to the path.
     pub fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
         let socket = Socket::Unix(UnixListener::bind(&path)?);
         Ok(Self(mcp_driver::Listener::new(socket).at(path.as_ref())))
     }
 
-    /// How many clients are served at once; further ones are hung up on. Default 64, and never more than three quarters of
-    /// the descriptors of this process are enough for.
+    /// Sets how many clients are served at once. Further connections are accepted and closed. Default 64; the limit is
+    /// never more than three quarters of the descriptors that this process may have.
     ///
-    /// A peer address gets connections as long as it has fewer than seven times as many as are left: so one address gets at
-    /// most 56 of 64, a second one 7, and a third one 1. Of fewer than 8, one address may get all. An IPv6 network of 64 bits counts as one address. On a Unix
-    /// domain socket there are no addresses, and no shares.
+    /// A peer address gets another connection as long as it has fewer than seven times as many as are free. So one
+    /// address gets at most 56 of 64, a second one 7, and a third one 1. With a limit below 8, one address may get all.
+    /// An IPv6 network of 64 bits counts as one address. Connections over a Unix domain socket have no address and are
+    /// limited only in total.
     #[must_use]
     pub fn connections(self, connections: usize) -> Self {
         Self(self.0.connections(connections))
     }
 
-    /// How long a client may take until its first message has come, and for each message that it has begun, before its connection
-    /// ends. Default 30 seconds. While the server pauses reading, the time does not pass.
+    /// Sets how long a client may take for its first message, and for the rest of a message that has begun, before its
+    /// connection ends. Default 30 seconds. Time in which the server pauses reading does not count.
     #[must_use]
     pub fn message_timeout(self, timeout: Duration) -> Self {
         Self(self.0.message_timeout(timeout))
     }
 
-    /// How long a client may read nothing of what waits to be written to it, before its connection ends. Default 30 seconds.
+    /// Sets how long a client may read nothing while output waits to be written to it, before its connection ends.
+    /// Default 30 seconds.
     #[must_use]
     pub fn write_timeout(self, timeout: Duration) -> Self {
         Self(self.0.write_timeout(timeout))
     }
 
-    /// How each connection is run.
+    /// Sets the options of each connection.
     #[must_use]
     pub fn options(self, options: Options) -> Self {
         Self(self.0.options(options))
     }
 
-    /// The address, if it is one of TCP.
+    /// Returns the local address of a TCP socket, or `None` for a Unix domain socket.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// What another task or thread calls to have [`serve`](Self::serve) return.
+    /// Returns a handle with which another task or thread makes [`serve`](Self::serve) return.
     #[must_use]
     pub fn stopper(&self) -> StopHandle {
         self.0.stopper()
     }
 
-    /// Accepts and serves connections until it is stopped. Then it closes all connections, as
-    /// [`Server::close`](crate::Server::close) does. Dropping the future begins to close them, too.
+    /// Accepts and serves connections until it is [stopped](Self::stopper). Then it closes all connections, as
+    /// [`Server::close`](crate::Server::close) does, and waits until they have ended. Dropping the future begins to
+    /// close them, too.
     ///
     /// # Errors
     /// If the socket fails. A connection that fails does not affect the others.
@@ -110,7 +114,7 @@ impl mcp_driver::Socket for Socket {
             Self::Tcp(listener) => loop {
                 let (stream, address) = ready!(listener.poll_accept(cx))?;
                 keep_alive(&stream);
-                // Whatever becomes of one that was accepted is no failure of the socket.
+                // An accepted connection that is lost is no failure of the socket.
                 if let Ok(transport) = Transport::tcp(stream) {
                     return Poll::Ready(Ok((transport, Holder::at(address.ip()))));
                 }
@@ -129,20 +133,20 @@ impl mcp_driver::Socket for Socket {
     }
 }
 
-/// Listens on a TCP address and serves its clients for as long as this process lives. See [`Listener`] for more
-/// options.
+/// Listens on a TCP address and serves its clients until the process ends or the socket fails. See [`Listener`] for
+/// more options.
 ///
 /// # Errors
-/// If the address cannot be had or the socket fails.
+/// If the socket cannot be bound to the address, or fails.
 pub async fn serve_tcp(service: &Service, address: impl ToSocketAddrs) -> Result<(), Error> {
     Listener::tcp(address).await?.serve(service).await
 }
 
-/// Listens on a Unix domain socket and serves its clients for as long as this process lives. See [`Listener`] for more
-/// options.
+/// Listens on a Unix domain socket and serves its clients until the process ends or the socket fails. See [`Listener`]
+/// for more options.
 ///
 /// # Errors
-/// If the path cannot be had or the socket fails.
+/// If the socket cannot be bound to the path, or fails.
 pub async fn serve_unix(service: &Service, path: impl AsRef<Path>) -> Result<(), Error> {
     Listener::unix(path)?.serve(service).await
 }

@@ -6,7 +6,7 @@ use mcp_service::Service;
 use crate::transport::Transport;
 use mcp_driver::Error;
 
-/// Serves the client at standard input and output, until either side ends it. That is all there is to most servers:
+/// Serves the client at standard input and output until either side ends the connection:
 ///
 /// ```no_run
 /// # use mcp_service::Service;
@@ -18,10 +18,10 @@ use mcp_driver::Error;
 /// }
 /// ```
 ///
-/// It ends within its grace period, also while a handler that is a function still runs: that is not waited for, neither here nor
-/// when the runtime is dropped.
+/// It returns within its grace period, also while a handler that is a function still runs. Neither this function nor
+/// dropping the runtime waits for such a handler.
 ///
-/// What handlers print goes to standard error: see [`Transport::stdio`].
+/// Output of handlers with `println!` goes to standard error: see [`Transport::stdio`].
 ///
 /// # Errors
 /// As [`serve`], and if standard input and output were taken before.

@@ -1,7 +1,7 @@
-//! Threads for functions, which may block for as long as they like.
+//! Threads for functions, which may block for any time.
 //!
-//! They are not those of [`spawn_blocking`](tokio::task::spawn_blocking): a runtime that is dropped waits for those until they
-//! are done, so a server whose `main` has returned would go on until its slowest function has ended, or for ever. A process ends
+//! They are not the threads of [`spawn_blocking`](tokio::task::spawn_blocking). A runtime that is dropped waits for
+//! those, so a server whose `main` has returned would go on until its slowest function has ended. A process ends
 //! without waiting for these.
 
 use std::{
@@ -14,7 +14,7 @@ use std::{
 
 use tokio::runtime::Handle;
 
-/// As many as tokio has by default.
+/// The most threads: as many as tokio has by default.
 const MOST: usize = 512;
 
 /// How long a thread waits for another function before it ends.
@@ -46,8 +46,8 @@ impl State {
     }
 }
 
-/// Runs a function, which finds the runtime as it would on one of its own threads. It is dropped if there is no thread for it
-/// and none can be started.
+/// Runs a function on a thread that has entered the runtime. The function is dropped if no thread exists and none can
+/// be started.
 pub(crate) fn run(runtime: &Handle, f: impl FnOnce() + Send + 'static) {
     let function = Function { run: Box::new(f), runtime: runtime.clone() };
     let mut state = lock(&THREADS);
@@ -59,21 +59,21 @@ pub(crate) fn run(runtime: &Handle, f: impl FnOnce() + Send + 'static) {
     if is_short && thread::Builder::new().name("mcp-function".into()).spawn(work).is_err() {
         let mut state = lock(&THREADS);
         state.threads -= 1;
-        // Others come to it when they are done.
+        // Other threads run it when they are free.
         let lost = if state.threads == 0 { std::mem::take(&mut state.waiting) } else { VecDeque::new() };
         drop(state);
         drop(lost);
     }
 }
 
-/// What a thread does.
+/// Runs functions until none has come for [`LINGER`]; the body of a thread.
 fn work() {
     let mut state = lock(&THREADS);
     loop {
         while let Some(Function { run, runtime }) = state.waiting.pop_front() {
             drop(state);
             let _entered = runtime.enter();
-            // Those who make jobs catch the panics of users: this is for the thread to be counted on.
+            // The jobs catch panics of handlers already. This keeps the count of threads right in any case.
             let _ = catch_unwind(AssertUnwindSafe(run));
             state = lock(&THREADS);
         }

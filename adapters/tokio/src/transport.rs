@@ -1,4 +1,4 @@
-//! What a connection runs over: bytes in, bytes out, and an orderly end.
+//! Transports of connections: a stream of bytes in each direction, and an orderly end.
 
 use std::{future::Future, io, os::fd::OwnedFd, time::Duration};
 
@@ -19,8 +19,8 @@ use crate::{
 
 /// A pair of streams that a connection can run over.
 ///
-/// Anything that carries bytes both ways, in order and without loss, will do: see [`Transport::over`]. Each message is a line
-/// of JSON; the connection ends when either stream does.
+/// It can be anything that carries bytes both ways, in order and without loss: see [`Transport::over`]. Each message is
+/// a line of JSON. The connection ends when either stream does.
 #[derive(Debug)]
 pub struct Transport(mcp_driver::Transport);
 
@@ -33,17 +33,17 @@ impl IntoTransport for Transport {
 }
 
 impl Transport {
-    /// A transport of your own.
+    /// Creates a transport from your own reader and writer.
     pub fn new(source: impl ByteReader, sink: impl ByteWriter) -> Self {
         Self(mcp_driver::Transport::new(source, sink))
     }
 
-    /// A transport of your own that carries whole messages.
+    /// Creates a transport from your own type that carries whole messages.
     pub fn messages(messages: impl MessageTransport) -> Self {
         Self(mcp_driver::Transport::messages(messages))
     }
 
-    /// Runs over anything that can be read from and written to. What is written is flushed.
+    /// Runs over any reader and writer. The writer is flushed after each batch of output.
     pub fn over(reader: impl AsyncRead + Send + 'static, writer: impl AsyncWrite + Send + 'static) -> Self {
         Self::new(Stream::new(reader), Stream::new(writer))
     }
@@ -53,33 +53,33 @@ impl Transport {
         Self(mcp_driver::Transport::duplex(Stream::new(stream)))
     }
 
-    /// Two transports that are each other's peer. Each direction holds at most `capacity` bytes (and at least one): who
-    /// writes more waits until the other end has read.
+    /// Creates two transports that are each other's peer. Each direction holds at most `capacity` bytes, and at least
+    /// one: a writer waits while the other end has not read enough.
     #[must_use]
     pub fn pair(capacity: usize) -> (Self, Self) {
         let (left, right) = mcp_driver::Transport::pair(capacity);
         (Self(left), Self(right))
     }
 
-    /// Runs over this process's standard input and output, and keeps everybody else away from them: descriptor 0
-    /// becomes `/dev/null` and descriptor 1 a copy of standard error. So whatever handlers print with `println!`, and
-    /// whatever programs they start read and write, stays out of the connection.
+    /// Runs over this process's standard input and output, and replaces them for the rest of the process: descriptor 0
+    /// becomes `/dev/null` and descriptor 1 a copy of standard error. So output of handlers with `println!`, and input
+    /// and output of programs that they start, does not disturb the connection.
     ///
-    /// No thread waits in a read: the runtime watches the descriptors, and a process can end while its input is open. They
-    /// are not made non-blocking, which would be a property of the open files, and other processes may share those: the
-    /// system is asked before each read and each write.
+    /// No thread blocks in a read: the runtime watches the descriptors, and a process can end while its input is open.
+    /// They are not made non-blocking, since that is a property of the open files, which other processes may share.
+    /// Readiness is checked before each read and each write.
     ///
     /// # Errors
-    /// If they were taken before, the system has no descriptors left, or there is no runtime.
+    /// If they were taken before, the process has no descriptors left, or there is no runtime.
     pub fn stdio() -> io::Result<Self> {
         Self::descriptors(take_stdio()?)
     }
 
-    /// Runs over this process's standard input and output without protecting them. Nothing else may read from standard
-    /// input or write to standard output while the connection lasts, and standard output stays open after it.
+    /// Runs over this process's standard input and output without replacing them. Nothing else may read from standard
+    /// input or write to standard output while the connection lasts. Standard output stays open after it.
     ///
     /// # Errors
-    /// If the system has no descriptors left, or there is no runtime.
+    /// If the process has no descriptors left, or there is no runtime.
     pub fn stdio_shared() -> io::Result<Self> {
         Self::descriptors(share_stdio()?)
     }
@@ -89,11 +89,11 @@ impl Transport {
         Ok(Self::new(Descriptor::new(input, Interest::READABLE), Descriptor::new(output, Interest::WRITABLE)))
     }
 
-    /// Runs over a TCP connection. There is no encryption and no authentication in it: anything that can connect is
-    /// served. The connection ends if the first thing that comes is no JSON object, as a request of a browser is not.
+    /// Runs over a TCP connection. There is no encryption and no authentication: every peer that can connect is served.
+    /// The connection ends if its first bytes are no JSON object, as those of a browser's request are not.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the operating system refuses.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         // A message is written in one go, and the next one waits for its answer.
         // A connection that has been reset by now refuses it, and is noticed where it is read.
@@ -102,22 +102,22 @@ impl Transport {
         Ok(Self(Self::over(reader, writer).linger(LINGER).0.json_first()))
     }
 
-    /// Runs over a Unix domain socket. Who may connect is decided by the permissions of its path.
+    /// Runs over a Unix domain socket. The permissions of its path decide which programs may connect.
     #[must_use]
     pub fn unix(stream: UnixStream) -> Self {
         let (reader, writer) = stream.into_split();
         Self::over(reader, writer).linger(LINGER)
     }
 
-    /// How long to go on reading after the last byte was written, if the peer does not end its stream by itself.
-    /// Default: not at all; for sockets, half a second.
+    /// Sets how long reading goes on after the output has ended, if the peer does not end its stream before. Default:
+    /// no time at all; for sockets, half a second.
     #[must_use]
     pub fn linger(self, linger: Duration) -> Self {
         Self(self.0.linger(linger))
     }
 
-    /// What to do when the last byte was written and the sink dropped, while the source is still read. It may take its
-    /// time; closing waits for it.
+    /// Sets a future that runs after the last byte was written and the sink was dropped, while the source is still
+    /// read. Closing the connection waits for it without a limit of time.
     #[must_use]
     pub fn at_end(self, end: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(self.0.at_end(end))

@@ -1,4 +1,4 @@
-//! Sessions that several processes share, in Redis.
+//! A store in Redis for sessions that several processes share.
 
 use std::{collections::BTreeMap, fmt, future::Future, io, sync::Arc, time::Duration};
 
@@ -14,33 +14,35 @@ use redis::{
 };
 use tokio::time::timeout;
 
-/// How long one waits at most for what comes on a stream before one looks again, whatever was said in between.
+/// The longest time that `follow` waits for new messages. After that it returns none, and is called again.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// How long Redis may take to answer.
+/// The timeout of a request to Redis.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The number that the end of a stream has.
+/// The sequence number that marks the end of a stream.
 const END: u64 = u64::MAX;
 
-/// Sessions or messages that give way at most for one step.
+/// The most sessions or messages that one step of the script evicts.
 const STEPS: usize = 512;
 
-/// What is done in Redis in one step. Its sessions are bounded there, whichever process they are used by.
+/// The Lua script that runs each step atomically in Redis. Its limits hold for all processes together.
 const SCRIPT: &str = include_str!("store.lua");
 
-/// Sessions and their streams in Redis (6 or newer, or what speaks its protocol), for processes that share them.
+/// A store of sessions and their streams in Redis (6 or newer, or a compatible server), for processes that share them.
 ///
-/// Everything expires when it has not been used for long enough, and is bounded in bytes before that
-/// ([`limits`](Self::limits)). All keys of a store have one hash tag, so that they lie on one node of a cluster. One connection serves all, and is made again when it was lost; what is asked in between fails, and
-/// the request with it, with 503. Redis holds the ids of sessions, which are as good as keys to them, and all that is said on their
-/// streams: only the servers may reach it. It is cheap to clone.
+/// Entries expire when they have not been used for long enough, and the [limits](Self::limits) bound them in bytes
+/// before that. All keys of a store have one hash tag, so that they lie on one node of a cluster.
+///
+/// One connection serves all requests, and is made again after it was lost. A store operation in between fails, and its
+/// HTTP request is answered with 503. Redis holds the ids of sessions, which are as good as keys to them, and all
+/// messages of their streams: only the servers may have access to it. It is cheap to clone.
 #[derive(Clone)]
 pub struct RedisStore {
     connection: ConnectionManager,
     prefix: Arc<str>,
     limits: StoreLimits,
-    /// By which name Redis knows the script.
+    /// The hash by which Redis identifies the script.
     script: Arc<str>,
     bells: Arc<Bells>,
 }
@@ -51,7 +53,7 @@ type Bells = Watch<BTreeMap<String, Bell>>;
 #[derive(Debug, Default)]
 struct Bell {
     followers: usize,
-    /// How often something new was announced.
+    /// The number of announcements of new messages.
     rings: u64,
 }
 
@@ -59,7 +61,7 @@ impl RedisStore {
     /// Connects to Redis, at an address such as `redis://127.0.0.1:6379/0`.
     ///
     /// # Errors
-    /// If the address is not one, or no server responds there.
+    /// If the address is invalid, or no server responds there.
     pub async fn connect(url: &str) -> io::Result<Self> {
         // New messages are announced on the same connection, which takes the third version of the protocol.
         let mark = if url.contains('?') { '&' } else { '?' };
@@ -78,41 +80,42 @@ impl RedisStore {
         Ok(Self { connection, prefix: "mcp".into(), limits: StoreLimits::default(), script: script.into(), bells })
     }
 
-    /// Sets how much it holds. Servers with the same prefix should have the same limits: each goes by its own.
+    /// Sets the limits of the store. Servers with the same prefix should have the same limits: each process applies its
+    /// own.
     #[must_use]
     pub const fn limits(mut self, limits: StoreLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Returns how much it holds.
+    /// Returns how many sessions and bytes the store holds.
     ///
     /// # Errors
-    /// If Redis does not answer.
+    /// If Redis does not respond.
     pub async fn usage(&self) -> io::Result<StoreUsage> {
         let (sessions, bytes) = self.run(self.step("usage", "")).await?;
         Ok(StoreUsage { sessions, bytes })
     }
 
-    /// What the names of keys begin with. Default `mcp`. Servers with the same prefix share their sessions, so they have to be
-    /// the same server.
+    /// Sets the prefix of all keys. Default `mcp`. Servers with the same prefix share their sessions, so they have to
+    /// be the same application.
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// The braces keep what belongs together on one node of a cluster.
+    /// Returns the hash tag of the keys. The braces keep keys that belong together on one node of a cluster.
     fn tag(&self) -> String {
         format!("{{{}}}", self.prefix)
     }
 
-    /// Where it is said that there is something new on a stream.
+    /// Returns the channel on which new messages of a stream are announced.
     fn channel(&self, id: &str, stream: u64) -> String {
         format!("{}:{id}:{stream}", self.tag())
     }
 
-    /// A step of the script, to be completed with arguments of its own.
+    /// Creates a step of the script. The caller adds the arguments of the step.
     fn step(&self, name: &str, id: &str) -> Step {
         let StoreLimits { bytes_each, bytes, .. } = self.limits;
         let mut arguments = Step(vec![self.script.as_bytes().into(), b"1".to_vec(), self.tag().into_bytes()]);
@@ -120,7 +123,7 @@ impl RedisStore {
         arguments
     }
 
-    /// Runs a step. Where Redis has begun anew and does not know the script, it is sent again.
+    /// Runs a step. If Redis was restarted and does not have the script, the script is sent again.
     fn run<T: redis::FromRedisValue + Send + 'static>(
         &self,
         Step(arguments): Step,
@@ -140,7 +143,7 @@ impl RedisStore {
         }
     }
 
-    /// Keeps a message, or the end of a stream, and tells those who follow it.
+    /// Keeps a message, or the end of a stream, and announces it to the followers.
     fn add(
         &self,
         (id, stream): (&str, u64),
@@ -153,7 +156,7 @@ impl RedisStore {
         step.add(stream).add(seq).bytes(message).add(last);
         step.add(within.most.max(1)).add(within.bytes).add(millis(within.time));
         let (kept, mut connection) = (self.run::<i64>(step), self.connection.clone());
-        // Not in the script: what is said to its own connection is lost there.
+        // Not in the script: an announcement to the script's own connection is lost there.
         let mut tell = cmd("PUBLISH");
         tell.arg(self.channel(id, stream)).arg("");
         Later::new(async move {
@@ -163,7 +166,7 @@ impl RedisStore {
         })
     }
 
-    /// What was kept of a stream behind a message.
+    /// Reads the messages of a stream after a sequence number.
     fn look(
         &self,
         id: &str,
@@ -198,7 +201,7 @@ impl Step {
     }
 }
 
-/// How a client is named in Redis. Clients that cannot be told apart have no name.
+/// Returns the name of a client in Redis. Clients that cannot be told apart have an empty name.
 fn name(holder: &Holder) -> String {
     match holder {
         Holder::Unknown => String::new(),
@@ -346,7 +349,8 @@ fn hear(bells: &Bells, push: &PushInfo) {
     }
 }
 
-/// Reads what was found of a stream: the number of its last message, if nothing follows on it, and messages with their numbers.
+/// Parses the reply of `follow`: the sequence number of the last message, if the stream has ended, then pairs of
+/// sequence number and message.
 fn read(found: Vec<Vec<u8>>, after: u64) -> io::Result<ReplayChunk> {
     let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u64>().ok();
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
@@ -363,7 +367,7 @@ fn read(found: Vec<Vec<u8>>, after: u64) -> io::Result<ReplayChunk> {
     Ok(ReplayChunk { messages, done: last.is_some() })
 }
 
-/// So many milliseconds, and at least one.
+/// Returns the time in milliseconds, at least one.
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX >> 1).max(1)
 }
