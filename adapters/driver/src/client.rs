@@ -99,7 +99,7 @@ impl Client {
         }
     }
 
-    /// What the server said of itself in the handshake.
+    /// Returns what the server reported about itself in the handshake.
     ///
     /// # Panics
     /// Never: without a handshake there is no client.

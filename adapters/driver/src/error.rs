@@ -44,13 +44,13 @@ pub struct Disconnected {
 }
 
 impl Disconnected {
-    /// An ending.
+    /// Creates the description of an ended connection.
     #[must_use]
     pub const fn new(reason: CloseReason, exit: Option<Exit>, next_opening: Option<Opening>) -> Self {
         Self { reason, exit, next_opening }
     }
 
-    /// Whether that is how connections end when all goes well.
+    /// Returns an error unless the connection ended as it should.
     ///
     /// # Errors
     /// [`Error::Closed`], if not.

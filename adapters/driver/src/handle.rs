@@ -43,7 +43,7 @@ pub struct Handle<E: Send + 'static> {
 trait DynConnection<E>: Link<E> {
     fn stage(&self) -> &Watch<Lifecycle>;
 
-    /// Whether a handler of it runs on this thread.
+    /// Returns whether a handler of the connection runs on this thread.
     fn is_in_handler(&self) -> bool;
 
     fn link(self: Arc<Self>) -> Arc<dyn Link<E>>;
@@ -64,7 +64,7 @@ impl<E: Send + 'static, C: Binding<E>> DynConnection<E> for SharedConnection<E, 
 }
 
 impl<E: Send + 'static> Handle<E> {
-    /// A handle of a connection that runs already.
+    /// Returns a handle of a running connection.
     #[cfg(feature = "http")]
     pub(super) fn of<C: Binding<E>>(shared: Arc<SharedConnection<E, C>>) -> Self {
         Self { shared }
@@ -85,8 +85,8 @@ impl<E: Send + 'static> Handle<E> {
         Ok(handle)
     }
 
-    /// [`start`](Self::start) for a caller who has nothing else to do: what the peer has said by now is answered here, before
-    /// there is a task and a thread to run it.
+    /// Starts a connection as [`start`](Self::start) does, and processes the messages that the peer has already sent on
+    /// the calling thread, before there is a task and a thread for it.
     pub(super) fn start_inline<M: IntoTransport>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
@@ -102,7 +102,7 @@ impl<E: Send + 'static> Handle<E> {
         Ok(handle)
     }
 
-    /// A connection, and what runs it to its end.
+    /// Creates a connection, and the future that runs it to its end.
     fn prepare<M: IntoTransport>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
@@ -121,7 +121,7 @@ impl<E: Send + 'static> Handle<E> {
         Ok((Self { shared }, runtime, conversation.run(end, linger)))
     }
 
-    /// The connection.
+    /// Returns the connection.
     #[must_use]
     pub fn link(&self) -> Arc<dyn Link<E>> {
         self.shared.clone().link()
@@ -157,7 +157,7 @@ impl<E: Send + 'static> Handle<E> {
         self.wait()
     }
 
-    /// Whether [`wait`](Self::wait) would not wait.
+    /// Returns whether [`wait`](Self::wait) would return at once.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.shared.stage().look(|stage| stage.over)

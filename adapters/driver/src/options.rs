@@ -60,7 +60,8 @@ impl Options {
         }
     }
 
-    /// The same for the next connection to a server: with the era that it was of, and what was listened to there.
+    /// Returns these options for the next connection to a server, with the era of the last connection and its
+    /// subscriptions.
     #[must_use]
     pub fn after(&self, last: &Peer<ClientEnd>) -> Self {
         let era = last.version().map(ProtocolVersion::era);

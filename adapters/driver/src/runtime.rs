@@ -35,13 +35,13 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     /// Runs a function on a thread that may block.
     fn spawn_blocking(&self, f: impl FnOnce() + Send + 'static);
 
-    /// Something to wait with.
+    /// Returns a timer.
     fn timer(&self) -> Self::Timer;
 }
 
 /// Something to wait for a moment with.
 pub trait Timer: Send + Unpin + 'static {
-    /// Ready as soon as it is `at`, or a little later. Each call may name another time, and the last one counts.
+    /// Completes at the time `at`, or a little later. Each call may set another time, and the last one counts.
     fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
 }
 
@@ -52,13 +52,13 @@ pub(super) async fn sleep<R: Runtime>(runtime: &R, time: Duration) {
     poll_fn(|cx| timer.poll_until(at, cx)).await;
 }
 
-/// What a future comes to, unless that takes longer.
+/// Returns the result of a future, or `None` if that takes longer.
 #[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
 pub(super) async fn timeout<R: Runtime, T>(runtime: &R, time: Duration, future: impl Future<Output = T>) -> Option<T> {
     race(sleep(runtime, time), future).await
 }
 
-/// What a future comes to, unless it gets `late` before.
+/// Returns the result of a future, or `None` if `late` is ready first.
 #[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
 pub(super) async fn race<T>(late: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut late) = (pin!(future), pin!(late));
@@ -83,7 +83,7 @@ pub(crate) async fn select_biased<T, U>(
     .await
 }
 
-/// What a function comes to that may block.
+/// Runs a function that may block on another thread, and returns its result.
 #[cfg(all(unix, feature = "net"))]
 pub(super) async fn unblock<R: Runtime, T: Send + 'static>(
     runtime: &R,

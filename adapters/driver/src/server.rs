@@ -20,7 +20,7 @@ pub async fn serve(service: &Service, transport: impl IntoTransport) -> Result<(
     serve_with(service, transport, &Options::default()).await
 }
 
-/// [`serve`] with options.
+/// Does what [`serve`] does, with options.
 ///
 /// # Errors
 /// As [`serve`].

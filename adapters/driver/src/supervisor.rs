@@ -35,7 +35,7 @@ struct State<C> {
 }
 
 impl<C: Clone + Deref<Target = Peer<ClientEnd>>> Supervisor<C> {
-    /// Nothing is started yet.
+    /// Creates a supervisor that has not started a server yet.
     #[must_use]
     pub fn new(policy: RestartPolicy) -> Self {
         let state = State { restarts: RestartState::new(policy), client: None, busy: false };
@@ -71,7 +71,7 @@ impl<C: Clone + Deref<Target = Peer<ClientEnd>>> Supervisor<C> {
         }
     }
 
-    /// The last client.
+    /// Returns the last client.
     pub fn last(&self) -> Option<C> {
         lock(&self.state).client.clone()
     }

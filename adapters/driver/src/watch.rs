@@ -18,7 +18,7 @@ pub struct Watch<T> {
 }
 
 impl<T> Watch<T> {
-    /// A value.
+    /// Creates a watched value.
     pub fn new(value: T) -> Self {
         Self { value: Mutex::new(value), threads: Condvar::new(), tasks: Queue::default() }
     }

@@ -16,30 +16,31 @@ use mcp_service::driver_api::Holder;
 
 /// What holds a connection and has its messages brought to the peer: over a pipe, or over several streams that are bound to it.
 pub(crate) trait Binding<E>: Send + 'static {
-    /// The connection, to be used at this time.
+    /// Returns the connection, for use at this time.
     fn connection(&mut self, now: Timestamp) -> &mut Connection<E>;
 
-    /// The connection, for what time is of no matter to, unless to what holds it.
+    /// Returns the connection, for use that does not depend on the time. A binding that needs the time calls `now`.
     fn connection_untimed(&mut self, now: impl FnOnce() -> Timestamp) -> &mut Connection<E> {
         self.connection(now())
     }
 
-    /// The connection, to be looked at.
+    /// Returns the connection, for reading.
     fn view(&self) -> &Connection<E>;
 
-    /// The next thing that the application should know.
+    /// Returns the next event for the application.
     fn poll_event(&mut self) -> Option<Event<'static>>;
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called next.
     fn due(&self) -> Option<Timestamp>;
 
-    /// Time has passed.
+    /// Processes expired deadlines.
     fn handle_timeout(&mut self, now: Timestamp);
 
-    /// Whether there is something that only the driver can bring to the peer.
+    /// Returns whether there is output that only the driver can bring to the peer.
     fn has_output(&self) -> bool;
 
-    /// Whether to read now. Where each request travels on its own, backpressure is a matter of each exchange.
+    /// Returns whether to read now. Bindings whose requests travel on streams of their own apply backpressure to each
+    /// stream instead.
     fn wants_input(&mut self, _now: Timestamp) -> bool {
         true
     }
@@ -49,7 +50,7 @@ pub(crate) trait Binding<E>: Send + 'static {
         None
     }
 
-    /// Those who wait for something that is there now, each of them once.
+    /// Takes the wakers of tasks for which there is something now, each of them once.
     fn woken(&mut self) -> Vec<Waker> {
         Vec::new()
     }

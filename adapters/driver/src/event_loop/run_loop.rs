@@ -47,17 +47,17 @@ pub(crate) trait TransportIo<E, C>: Send {
         false
     }
 
-    /// Whether it could bring something away if there was something.
+    /// Returns whether it could write if there was output.
     fn can_write(&self) -> bool {
         true
     }
 
-    /// Whether it does not read because of what the connection holds.
+    /// Returns whether it does not read because of what the connection holds.
     fn is_paused(&self) -> bool {
         false
     }
 
-    /// When it wants to be asked again, whatever happens.
+    /// Returns when it is to be polled again, even without another cause.
     fn due(&self) -> Option<Timestamp> {
         None
     }
@@ -145,7 +145,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         .await;
     }
 
-    /// Until the application knows that the connection has ended.
+    /// Runs until the application knows that the connection has ended.
     pub(crate) async fn run_until_closed<M: TransportIo<E, C>>(&mut self, transport_io: &mut M) {
         self.run_until(transport_io, None, |event_loop, _, _| {
             event_loop.dispatcher.shared.stage.look(|stage| stage.closed.is_some())
@@ -170,7 +170,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         .await;
     }
 
-    /// One round. Whether anything has moved.
+    /// Runs one iteration. Returns whether anything has moved.
     fn tick<M: TransportIo<E, C>>(&mut self, transport_io: &mut M, cx: &mut Context<'_>) -> bool {
         let now = self.dispatcher.shared.now();
         let read = transport_io.read(&self.dispatcher, now, cx);

@@ -81,7 +81,7 @@ pub(crate) struct Unfinished {
 }
 
 impl JobState {
-    /// Whether the driver has something to begin or to go on with.
+    /// Returns whether there is a job for the event loop to begin or to continue.
     pub(crate) fn has_next(&self) -> bool {
         self.jobs.has_next() || !self.left.is_empty()
     }
@@ -97,7 +97,8 @@ impl JobState {
         None
     }
 
-    /// There is no driver any more. What was left to it is to be dropped outside of any lock.
+    /// Notes that the event loop has ended, and takes the jobs that were handed to it. They are to be dropped outside
+    /// of any lock.
     #[must_use = "dropping it answers requests"]
     pub(crate) fn close(&mut self) -> Vec<Unfinished> {
         self.gone = true;
@@ -115,12 +116,12 @@ pub(crate) struct Lifecycle {
 }
 
 impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
-    /// A connection that begins with the clock.
+    /// Creates a connection whose clock starts now.
     pub(crate) fn new(binding: impl FnOnce(Timestamp) -> C, options: &Options) -> Arc<Self> {
         Self::since(Instant::now(), binding(Timestamp::ZERO), options)
     }
 
-    /// A connection whose clock has run for a while.
+    /// Creates a connection whose clock started at `epoch`.
     pub(crate) fn since(epoch: Instant, binding: C, options: &Options) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
@@ -143,18 +144,18 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
         Timestamp::after_zero(self.epoch.elapsed())
     }
 
-    /// When that is on the clock of the runtime.
+    /// Converts a time of the connection to the clock of the runtime.
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {
         self.epoch + Duration::from_nanos(at.as_nanos())
     }
 
-    /// When something is to be done next.
+    /// Returns the next deadline.
     pub(crate) fn due(&self, binding: &C) -> Timestamp {
         let due = binding.due().unwrap_or(FAR_FUTURE);
         self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
     }
 
-    /// A job has ended, or was given up.
+    /// Notes that a job has ended, or was given up.
     pub(crate) fn ended(&self, slot: JobSlot, task: Option<u64>) {
         let matters = {
             let mut work = lock(&self.jobs);

@@ -30,7 +30,7 @@ impl Body {
         Self(Content::Whole(bytes.into()))
     }
 
-    /// A text of a request.
+    /// Creates the body of a request from shared bytes.
     #[cfg(all(unix, feature = "net"))]
     pub(super) fn shared(bytes: Arc<[u8]>) -> Self {
         Self(Content::Whole(Bytes::from_owner(bytes)))

@@ -30,15 +30,15 @@ pub trait HttpClient: Send + Sync + 'static {
 
 /// What proves to a server who asks.
 pub trait AuthProvider: Send + Sync + 'static {
-    /// Is asked before each request, and adds what proves it to the headers. The request goes to the origin that the client
+    /// Adds credentials to the headers of a request, before it is made. The request goes to the origin that the client
     /// was given, or nowhere.
     ///
     /// # Errors
     /// If there is nothing to prove it with: the request fails.
     fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> Soon<'a, io::Result<()>>;
 
-    /// A server was not content: 401, or 403 and more is wanted. `challenges` are the values of `WWW-Authenticate`. Whether
-    /// the request should be made again, now that there is something better to prove it with.
+    /// Handles a refusal of the server: 401, or 403 if it requires more. `challenges` are the values of
+    /// `WWW-Authenticate`. Returns whether to make the request again with better credentials.
     fn challenged<'a>(&'a self, status: u16, challenges: &'a [String]) -> Soon<'a, bool>;
 }
 
@@ -50,23 +50,23 @@ pub struct ResponseHandler {
 }
 
 impl ResponseHandler {
-    /// The head has come.
+    /// Passes on the head of the response.
     pub fn head(&mut self, head: &Parts) {
         self.shared.run(|messenger, now| messenger.client.handle_head(now, self.exchange, head));
     }
 
-    /// A piece of the body has come.
+    /// Passes on a piece of the body.
     pub fn chunk(&mut self, chunk: &[u8]) {
         self.shared.run(|messenger, now| messenger.client.handle_body(now, self.exchange, chunk));
     }
 
-    /// It is complete.
+    /// Passes on the end of the body.
     pub fn end(mut self) {
         self.over = true;
         self.shared.run(|messenger, now| messenger.client.handle_end(now, self.exchange));
     }
 
-    /// The request could not be made, or what carried its response has broken: what is known of that.
+    /// Reports that the request could not be made or that its response broke off, with the reason.
     pub fn fail(mut self, why: impl Into<String>) {
         self.give_up(why.into());
     }
@@ -218,7 +218,7 @@ impl<R: Runtime> TransportIo<ClientEnd, HttpClientBinding> for RequestRunner<R> 
     }
 }
 
-/// Random bits, for what should differ between clients and need not be a secret.
+/// Returns random bits, for what should differ between clients and need not be a secret.
 #[must_use]
 pub fn seed() -> u64 {
     mcp_service::driver_api::Random::default().seed()

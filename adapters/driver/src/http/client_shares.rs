@@ -108,12 +108,12 @@ impl Held {
         }
     }
 
-    /// Whether the session was ended, and its driver does not know.
+    /// Returns whether the session was ended and its event loop does not know yet.
     pub(super) fn is_too_much(&self) -> bool {
         self.excess == Excess::Yes
     }
 
-    /// The driver knows.
+    /// Notes that the event loop knows.
     pub(super) fn told(&mut self) {
         if self.is_too_much() {
             self.excess = Excess::Told;

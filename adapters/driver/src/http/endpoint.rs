@@ -47,7 +47,7 @@ impl<R: Runtime> Endpoint<R> {
         Self::with(service, endpoint, &Options::default())
     }
 
-    /// [`new`](Self::new) with options for how each session is run.
+    /// Does what [`new`](Self::new) does, with options for each session.
     ///
     /// # Errors
     /// If there is no runtime.
@@ -55,14 +55,14 @@ impl<R: Runtime> Endpoint<R> {
         Ok(Self::on(service, endpoint, options, R::current()?))
     }
 
-    /// [`with`](Self::with) a runtime.
+    /// Does what [`with`](Self::with) does, on a given runtime.
     #[must_use]
     pub fn on(service: &Service, endpoint: Endpoints, options: &Options, runtime: R) -> Self {
         Self::made(service, endpoint, options, runtime, None)
     }
 
-    /// [`with`](Self::with) sessions that are shared: with other processes, behind a proxy that hands requests to any of
-    /// them.
+    /// Does what [`with`](Self::with) does, with sessions that are shared with other processes, behind a proxy that
+    /// routes requests to any of them.
     ///
     /// # Errors
     /// If there is no runtime.
@@ -81,8 +81,8 @@ impl<R: Runtime> Endpoint<R> {
         Self { web, runtime, patience: Duration::from_secs(30) }
     }
 
-    /// How long the body of a request may take to come in, and before that its head where it is [served](super::serve)
-    /// here. Default 30 seconds.
+    /// Sets how long the body of a request may take to come in, and before that its head where it is
+    /// [served](super::serve) here. Default 30 seconds.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -101,7 +101,7 @@ impl<R: Runtime> Endpoint<R> {
         self.answer_unless(sleep(&self.runtime, self.patience), request).await
     }
 
-    /// [`answer`](Self::answer), if it does not get `late` before the body has come in.
+    /// Does what [`answer`](Self::answer) does, unless `late` is ready before the body has come in.
     pub(super) async fn answer_unless<B>(&self, late: impl Future<Output = ()>, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body,
@@ -166,7 +166,7 @@ impl<R: Runtime> Endpoint<R> {
         self.web.wait()
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.web.sessions()
@@ -178,7 +178,7 @@ impl<R: Runtime> Endpoint<R> {
     }
 }
 
-/// A refusal that has nothing to do with what was sent, but with how.
+/// Creates a refusal that concerns how a request was sent, not its content.
 fn refusal(status: StatusCode) -> Box<Answer> {
     let mut answer = Answer::new(Vec::new());
     *answer.status_mut() = status;

@@ -54,7 +54,7 @@ pub(super) struct SessionReplication {
 }
 
 impl SessionReplication {
-    /// And what has to run for it.
+    /// Creates the replication, and the future that writes for it.
     pub(super) fn new(store: Store, limits: &Limits) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let scribe = Arc::new(EventWriter { lines: Watch::default(), quota: Quota::new(UNWRITTEN) });
         let bounds = Retention { most: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
@@ -74,7 +74,7 @@ impl SessionReplication {
         session.set_replay(Box::new(kept));
     }
 
-    /// After how long a session that is in use is asked for again.
+    /// Returns how often a session in use is renewed in the store.
     fn touch(&self) -> Duration {
         (self.life / TOUCHES).min(TOUCH)
     }
@@ -157,7 +157,7 @@ enum Change {
 }
 
 impl HttpSession {
-    /// What is to be written down, and what will have been then.
+    /// Returns what has changed since the last write, and the state after the next one.
     fn change(&self, principal: Option<&Principal>) -> Option<(Settled, Change)> {
         let settled = self.session.mutable_state()?;
         let change = match self.settled {

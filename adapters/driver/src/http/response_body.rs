@@ -43,12 +43,12 @@ pub struct ResponseStream {
 }
 
 impl ResponseStream {
-    /// Where nothing is to be done between head and body, they are taken `at_once`.
+    /// Creates the response of an exchange. With `at_once`, the beginning of the body is taken together with the head.
     pub(super) const fn new(room: Arc<SharedSession>, exchange: ExchangeId, at_once: bool) -> Self {
         Self { room, exchange, visits: false, ended: false, aborted: false, at_once, data: Vec::new(), counted: None }
     }
 
-    /// Counted, as part of what a client may hold.
+    /// Counts it as part of what a client may hold.
     pub(super) fn counted(mut self, quota: Arc<Quota>, holder: Holder) -> Self {
         self.counted = Some((quota, holder));
         self
@@ -65,7 +65,7 @@ impl ResponseStream {
         permit.map(Some).ok_or_else(|| io::Error::other("this client has too much that it does not read"))
     }
 
-    /// Of a visitor, who leaves by asking for it.
+    /// Marks it as counted in `State::inline_dispatchers`, until it is polled.
     pub(super) const fn of_visitor(mut self) -> Self {
         self.visits = true;
         self
@@ -78,7 +78,7 @@ impl ResponseStream {
         }
     }
 
-    /// The status and the headers.
+    /// Returns the status and the headers.
     pub fn head(&mut self) -> impl Future<Output = Parts> + Send {
         poll_fn(|cx| self.poll_head(cx))
     }
@@ -95,7 +95,7 @@ impl ResponseStream {
         }
     }
 
-    /// The next piece of the body; `None` is its end.
+    /// Returns the next piece of the body, or `None` at its end.
     ///
     /// # Errors
     /// If the body breaks off: the connection is to be closed without an end of the body.
@@ -117,13 +117,13 @@ impl ResponseStream {
         }
     }
 
-    /// Whether nothing follows.
+    /// Returns whether nothing follows.
     #[must_use]
     pub const fn is_ended(&self) -> bool {
         self.ended && self.data.is_empty()
     }
 
-    /// How many bytes follow, if that is known.
+    /// Returns how many bytes follow, if that is known.
     #[must_use]
     pub fn rest(&self) -> Option<usize> {
         self.ended.then_some(self.data.len())
@@ -156,7 +156,7 @@ impl ResponseStream {
     }
 }
 
-/// Whether an output is the last one: the end of the body, and a body that breaks off.
+/// Returns whether an output is the end of the body, and whether it breaks the body off.
 const fn last(output: Option<&Output>) -> (bool, bool) {
     (matches!(output, Some(Output::End)), matches!(output, Some(Output::Abort)))
 }

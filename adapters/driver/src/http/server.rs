@@ -105,7 +105,7 @@ impl<R: Runtime> HttpServer<R> {
         }))
     }
 
-    /// A request has come in: its head, and who sends it.
+    /// Begins a request with its head and its sender.
     ///
     /// # Errors
     /// The answer, if it is refused.
@@ -211,7 +211,7 @@ impl<R: Runtime> HttpServer<R> {
         })
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
         lock(&self.0.sessions.door).len()
@@ -445,7 +445,7 @@ impl Drop for SessionGuard {
     }
 }
 
-/// 503: the server is about to leave, or has nothing to make ids of.
+/// Creates a 503 response: the server is closing, or has no randomness for ids.
 fn unavailable() -> Box<Answer> {
     let mut answer = Answer::new(Vec::new());
     *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -453,7 +453,7 @@ fn unavailable() -> Box<Answer> {
     Box::new(answer)
 }
 
-/// 503: this client has as much waiting to be written as it may have. It may try again later.
+/// Creates a 503 response: the client has too much unread output, and may try again later.
 fn busy() -> Box<Answer> {
     again_later("This client has too much unread")
 }
@@ -464,7 +464,7 @@ fn again_later(why: &str) -> Box<Answer> {
     answer
 }
 
-/// What a request has changed is not known to others, so it is not answered.
+/// Creates the response to a request whose changes could not be written to the store.
 fn not_noted(error: &io::Error) -> Box<Answer> {
     match error.kind() {
         io::ErrorKind::FileTooLarge => {
@@ -475,7 +475,7 @@ fn not_noted(error: &io::Error) -> Box<Answer> {
     }
 }
 
-/// An error that names no request.
+/// Creates an error response that names no request.
 fn refusal(status: StatusCode, why: &str) -> Box<Answer> {
     let error = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32600,"message":"{why}"}}}}"#);
     let mut answer = Answer::new(error.into());

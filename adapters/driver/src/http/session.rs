@@ -72,7 +72,8 @@ impl HttpSession {
 }
 
 impl SharedSession {
-    /// What is under the lock, to be [settled](Self::wake_interested). A visitor has left with this.
+    /// Locks the state, and stops counting a caller that dispatched inline. The guard is to be passed to
+    /// [`wake_interested`](Self::wake_interested).
     pub(super) fn enter(&self, visits: &mut bool) -> MutexGuard<'_, State<HttpSession>> {
         let mut state = lock(&self.state);
         state.inline_dispatchers -= u32::from(mem::take(visits));

@@ -121,7 +121,7 @@ impl Functions {
         }
     }
 
-    /// The next function that may begin. If there is none, the next one that ends has to look.
+    /// Takes the next function that may begin. If there is none, the next function that ends starts the search again.
     fn next(&self) -> Option<(Start, Permit)> {
         let state = &mut *lock(&self.state);
         let found = state.take_next(&self.quota);

@@ -30,13 +30,13 @@ pub struct Child {
 }
 
 impl Child {
-    /// The process with this number, which a command has started.
+    /// Creates the state of the process with this number, which a command has started.
     #[must_use]
     pub fn new(command: &Command, number: u32) -> Self {
         Self { process: ChildState::of(command), group: Group::of(number) }
     }
 
-    /// What is known of it.
+    /// Returns the state of the process.
     #[must_use]
     pub const fn process(&self) -> &Arc<ChildState> {
         &self.process
@@ -56,7 +56,8 @@ impl Child {
         }
     }
 
-    /// Its standard output as a source. When it ends, that is because the process does, and how it has ended is the reason.
+    /// Wraps the standard output of the process as a reader. It ends when the process ends, with an error that says
+    /// how.
     pub fn output<S: ByteReader, R: Runtime>(&self, source: S, runtime: &R) -> impl ByteReader + use<S, R> {
         let (ended, gone) = (self.clone(), self.clone());
         let runtime = runtime.clone();
@@ -95,7 +96,7 @@ impl Child {
         timeout(&runtime, STDERR_GRACE, process.until_silent()).await;
     }
 
-    /// How it ended, if it has.
+    /// Returns how the process ended, if it has.
     #[must_use]
     pub fn exit(&self) -> Option<Exit> {
         self.process.exit()

@@ -62,7 +62,7 @@ pub(crate) struct Patience {
 }
 
 impl Command {
-    /// A program, by its path or by its name in `PATH`.
+    /// Creates a command for a program, by its path or by its name in `PATH`.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self {
             program: program.as_ref().to_owned(),
@@ -150,22 +150,23 @@ impl Command {
         self
     }
 
-    /// How long the program may take to end when its standard input was closed, before it and what it has started
-    /// get SIGTERM; and how long they may take after that, before they get SIGKILL. Default two seconds each.
+    /// Sets the grace periods of a shutdown: how long the program may take to end after its standard input was closed,
+    /// before it and what it has started get SIGTERM; and how long after that, before they get SIGKILL. Default two
+    /// seconds each.
     #[must_use]
     pub fn patience(mut self, after_eof: Duration, after_sigterm: Duration) -> Self {
         self.patience = Patience { after_eof, after_sigterm };
         self
     }
 
-    /// What to call it in an error.
+    /// Returns the name of the program for errors.
     #[must_use]
     pub fn program(&self) -> String {
         self.program.to_string_lossy().into_owned()
     }
 
-    /// The command for the standard library: with pipes, and with a process group of its own. So signals of ours reach all
-    /// that it starts, and Ctrl-C does not reach it before us.
+    /// Returns the command for the standard library: with pipes, and with a process group of its own. So signals of
+    /// this process reach all processes that it starts, and Ctrl-C does not reach them directly.
     #[must_use]
     pub fn to_std(&self) -> process::Command {
         let mut command = process::Command::new(&self.program);

@@ -35,13 +35,14 @@ pub struct RestartState {
 }
 
 impl RestartState {
-    /// None so far.
+    /// Creates the state of a policy without any starts so far.
     #[must_use]
     pub const fn new(policy: RestartPolicy) -> Self {
         Self { policy, starts: VecDeque::new() }
     }
 
-    /// The server has ended, or could not be started: when to start it again. `None` if that is given up, for now.
+    /// Returns when to start the server again after it has ended, or could not be started. Returns `None` if the budget
+    /// of starts is spent for now.
     pub fn next(&mut self, now: Instant) -> Option<Instant> {
         let RestartPolicy { backoff, budget, window } = self.policy;
         while self.starts.front().is_some_and(|start| now.saturating_duration_since(*start) > window) {

@@ -50,7 +50,7 @@ pub fn hold() {
     }
 }
 
-/// Is not done if this process is about to end. For tasks.
+/// Waits for ever if this process is about to end. For tasks.
 pub async fn held() {
     if is_ending() {
         std::future::pending().await
@@ -69,9 +69,9 @@ fn clients() -> Vec<Arc<dyn Closing>> {
     lock(&CLIENTS).iter().filter_map(Weak::upgrade).collect()
 }
 
-/// From now on, SIGINT, SIGTERM and SIGHUP close every `Client` of this process, as its `close` does, and then end the
-/// process with 128 and the number of the signal as its status. The second signal kills all children at once. From the
-/// first one on, `close` and `wait` of clients do not return.
+/// Has SIGINT, SIGTERM and SIGHUP close every `Client` of this process, as its `close` does, and then end the process
+/// with 128 plus the number of the signal as its status. The second signal kills all children at once. From the first
+/// one on, `close` and `wait` of clients do not return.
 ///
 /// For programs that are nothing but clients, or whose `main` has nothing of its own to put in order.
 ///

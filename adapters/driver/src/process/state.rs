@@ -38,7 +38,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// Whether it said that all went well.
+    /// Returns whether the process reported success.
     #[must_use]
     pub fn success(&self) -> bool {
         self.status.is_some_and(|status| status.success())
@@ -77,19 +77,19 @@ struct Status {
 }
 
 impl ChildState {
-    /// The process that a command has started.
+    /// Creates the state of a process that a command has started.
     #[must_use]
     pub fn of(command: &Command) -> Arc<Self> {
         let life = Status { silent: !command.keeps_stderr(), ..Status::default() };
         Arc::new(Self { life: Watch::new(life), patience: command.patience_of() })
     }
 
-    /// It has ended.
+    /// Notes that the process has ended.
     pub fn ended(&self, status: Option<ExitStatus>) {
         self.life.change(|life| (life.ended, life.status) = (true, status));
     }
 
-    /// Its standard error has ended.
+    /// Notes that its standard error has ended.
     pub fn silenced(&self) {
         self.life.change(|life| life.silent = true);
     }
@@ -106,13 +106,14 @@ impl ChildState {
         self.life.look(|life| life.group_ended)
     }
 
-    /// Whether it has ended.
+    /// Returns whether the process has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.life.look(|life| life.ended)
     }
 
-    /// How it has ended, if it has. Its last lines may be a moment late: see [`until_silent`](Self::until_silent).
+    /// Returns how the process has ended, if it has. Its last lines may be a moment late: see
+    /// [`until_silent`](Self::until_silent).
     #[must_use]
     pub fn exit(&self) -> Option<Exit> {
         self.life.look(|life| life.ended.then(|| Exit { status: life.status, stderr: life.tail.lines() }))
@@ -138,7 +139,7 @@ impl ChildState {
         self.life.until(|life| life.silent.then_some(())).await;
     }
 
-    /// What brings it and its group to their end.
+    /// Returns the steps that end the process and its group.
     #[must_use]
     pub fn ladder(&self, now: Instant) -> ShutdownSequence {
         let Patience { after_eof, after_sigterm } = self.patience;
@@ -215,7 +216,7 @@ pub struct Stderr {
 }
 
 impl Stderr {
-    /// Nothing yet. A process is silent as soon as this is dropped.
+    /// Creates an empty reader. Dropping it counts as the end of standard error.
     #[must_use]
     pub fn new(process: &Arc<ChildState>, command: &Command) -> Self {
         Self { process: process.clone(), lines: LineDecoder::new(LINE), on_line: command.on_line() }

@@ -20,7 +20,7 @@ pub(crate) trait FramedTransport: Send {
     /// Takes something in; whether there will be more.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>>;
 
-    /// The next frame of what was taken in.
+    /// Returns the next frame of the bytes that were read.
     fn next_frame(&mut self) -> Option<Frame<'_>>;
 
     /// Returns whether a part of a frame was taken in.

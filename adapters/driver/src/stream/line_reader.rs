@@ -23,14 +23,14 @@ impl LineReader {
         Self { decoder: LineDecoder::new(limit), wanted: FIRST_CHUNK, offered: 0 }
     }
 
-    /// Where the next bytes go.
+    /// Returns the buffer for the next bytes.
     pub fn spare_capacity(&mut self) -> &mut [u8] {
         let spare_capacity = self.decoder.room(self.wanted);
         self.offered = spare_capacity.len();
         spare_capacity
     }
 
-    /// So many bytes have come; none are the end. Whether there will be more.
+    /// Adds this many bytes, or the end if there are none. Returns whether there may be more.
     pub fn advance(&mut self, len: usize) -> bool {
         self.decoder.filled(len);
         if len == 0 {
@@ -48,7 +48,7 @@ impl LineReader {
         self.decoder.buffered() > 0
     }
 
-    /// The next line of what has come.
+    /// Returns the next line of the bytes that were read.
     pub fn next_frame(&mut self) -> Option<Frame<'_>> {
         self.decoder.next_frame()
     }

@@ -11,8 +11,8 @@ use std::{
 use crate::stream::io::{ByteReader, ByteWriter};
 use crate::sync::lock;
 
-/// Bytes on their way in one direction. At most `capacity` of them (and at least one) are under way: who writes more waits
-/// until the other end has read.
+/// Creates a pipe in memory. It holds at most `capacity` bytes (and at least one): a writer waits until the other end
+/// has read.
 #[must_use]
 pub fn pipe(capacity: usize) -> (PipeReader, PipeWriter) {
     let pipe = Arc::new(Pipe { capacity: capacity.max(1), content: Mutex::default() });
@@ -97,7 +97,7 @@ impl ByteReader for PipeReader {
 }
 
 impl PipeWriter {
-    /// What has writing fail, now and from now on.
+    /// Returns a function that makes writing fail, now and from now on.
     pub fn stopper(&self) -> impl Fn() + Send + use<> {
         let pipe = self.0.clone();
         move || pipe.end(|content| content.ended = true)
@@ -105,7 +105,7 @@ impl PipeWriter {
 }
 
 impl PipeReader {
-    /// What has reading end, now and from now on.
+    /// Returns a function that ends reading, now and from now on.
     pub fn stopper(&self) -> impl Fn() + Send + use<> {
         let pipe = self.0.clone();
         move || pipe.end(|content| content.broken = true)

@@ -39,18 +39,18 @@ pub(crate) enum Io {
 }
 
 impl Transport {
-    /// Bytes.
+    /// Creates a transport for bytes.
     pub fn new(source: impl ByteReader, sink: impl ByteWriter) -> Self {
         Self::with(Io::Bytes(Box::new(source), Box::new(sink)))
     }
 
-    /// Bytes in both directions over one stream.
+    /// Creates a transport for bytes in both directions over one stream.
     pub fn duplex(stream: impl ByteReader + ByteWriter) -> Self {
         let stream = Arc::new(Mutex::new(stream));
         Self::new(Half(stream.clone()), Half(stream))
     }
 
-    /// Whole messages.
+    /// Creates a transport for whole messages.
     pub fn messages(messages: impl MessageTransport) -> Self {
         Self::with(Io::MessageTransport(Box::new(messages)))
     }
@@ -60,14 +60,15 @@ impl Transport {
         Self { io, linger: Duration::ZERO, sniffer, timeouts, functions: None, end: None }
     }
 
-    /// Two transports that are each other's peer. Each direction holds at most `capacity` bytes, and at least one.
+    /// Creates two transports that are each other's peer. Each direction holds at most `capacity` bytes, and at least
+    /// one.
     #[must_use]
     pub fn pair(capacity: usize) -> (Self, Self) {
         let ((from_left, to_right), (from_right, to_left)) = (pipe(capacity), pipe(capacity));
         (Self::new(from_right, to_right), Self::new(from_left, to_left))
     }
 
-    /// How long to go on reading after the last byte was written, if the peer does not end its stream by itself.
+    /// Sets how long reading continues after the last byte was written, if the peer does not end its stream by itself.
     #[must_use]
     pub fn linger(mut self, linger: Duration) -> Self {
         self.linger = linger;
@@ -103,7 +104,7 @@ impl Transport {
         self
     }
 
-    /// What to do when the last byte was written and the sink dropped, while the source is still read.
+    /// Sets what runs after the last byte was written and the writer dropped, while the reader is still read.
     #[must_use]
     pub fn at_end(mut self, end: impl Future<Output = ()> + Send + 'static) -> Self {
         self.end = Some(Box::pin(end));
@@ -116,7 +117,7 @@ pub trait IntoTransport {
     /// The runtime.
     type Runtime: Runtime;
 
-    /// What there is to run over.
+    /// Returns the transport.
     fn into_transport(self) -> Transport;
 }
 

@@ -25,25 +25,25 @@ impl WriteBuffer {
         !self.is_empty()
     }
 
-    /// Whether more would fit.
+    /// Returns whether more would fit.
     #[must_use]
     pub const fn has_room(&self) -> bool {
         self.bytes.len() < HIGH_WATER
     }
 
-    /// What is to be written next.
+    /// Returns the bytes to be written next.
     #[must_use]
     pub fn pending(&self) -> &[u8] {
         &self.bytes[self.written..]
     }
 
-    /// Whether there is nothing to write.
+    /// Returns whether there is nothing to write.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// So many more bytes have been written.
+    /// Removes this many bytes, which have been written.
     pub fn advance(&mut self, bytes: usize) {
         self.written += bytes;
         if self.written >= self.bytes.len() {
@@ -51,7 +51,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Nothing can be written any more.
+    /// Drops all bytes.
     pub fn clear(&mut self) {
         let used = self.bytes.len();
         self.written = 0;

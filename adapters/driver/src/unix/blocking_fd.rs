@@ -26,7 +26,7 @@ impl FdReader {
         Self { fd, reader: Reader::new(true), latch: Interrupt::new() }
     }
 
-    /// What calls off a read, now and from now on.
+    /// Returns the handle that cancels a read, now and from now on.
     #[must_use]
     pub const fn latch(&self) -> &Arc<Interrupt> {
         &self.latch
@@ -69,20 +69,21 @@ pub struct FdWriter {
 }
 
 impl FdWriter {
-    /// `is_socket` says that the end of this direction has to be said aloud, since the other one outlives it.
+    /// Creates a writer. With `is_socket` it shuts its direction down when it is dropped, since the other direction
+    /// keeps the socket open.
     #[must_use]
     pub fn new(fd: OwnedFd, is_socket: bool) -> Self {
         Self { fd, writer: Writer::new(true), is_socket, timeout: None, latch: Interrupt::new() }
     }
 
-    /// How long a [`write`](Self::write) waits until some of the bytes can be written. Default: without end.
+    /// Sets how long a [`write`](Self::write) waits until some of the bytes can be written. Default: without end.
     #[must_use]
     pub const fn timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// What calls off a write, now and from now on.
+    /// Returns the handle that cancels a write, now and from now on.
     #[must_use]
     pub const fn latch(&self) -> &Arc<Interrupt> {
         &self.latch

@@ -30,7 +30,7 @@ use crate::sync::lock;
 pub struct Group(Option<Pid>);
 
 impl Group {
-    /// The group of the process with this number.
+    /// Returns the group of the process with this number.
     #[must_use]
     pub fn of(process: u32) -> Self {
         Self(i32::try_from(process).ok().and_then(Pid::from_raw))
@@ -60,7 +60,7 @@ impl Group {
     }
 }
 
-/// Whether `fd` is ready now.
+/// Returns whether `fd` is ready now.
 fn is_ready(fd: impl AsFd, events: PollFlags) -> Result<bool, Errno> {
     const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::new(&fd, events)];
@@ -83,7 +83,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// For a descriptor that can be `watched`, unlike a file, which is always ready.
+    /// Creates a reader. `watched` says that its descriptor can be polled, unlike a file, which is always ready.
     #[must_use]
     pub const fn new(watched: bool) -> Self {
         Self { nowait: cfg!(target_os = "linux") && watched }
@@ -117,7 +117,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// As [`Reader::new`].
+    /// Creates a writer, as [`Reader::new`] does a reader.
     #[must_use]
     pub const fn new(watched: bool) -> Self {
         Self { nowait: cfg!(target_os = "linux") && watched }
@@ -189,13 +189,13 @@ struct InterruptState {
 }
 
 impl Interrupt {
-    /// Nothing is called off yet.
+    /// Creates an interrupt that has not been triggered.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// What can be read from when nothing more is waited for.
+    /// Returns a pipe that becomes readable when all waits are cancelled.
     fn released(&self) -> io::Result<&PipeReader> {
         if let Some(released) = self.pipe.get() {
             return Ok(released);
@@ -208,18 +208,18 @@ impl Interrupt {
         }))
     }
 
-    /// Nothing more is waited for. What is there already may still be read.
+    /// Cancels all waits. Input that is already there may still be read.
     pub fn release(&self) {
         *lock(&self.gate) = InterruptState { released: true, open: None };
     }
 
-    /// Nothing more is done.
+    /// Cancels all waits and all further input and output.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.release();
     }
 
-    /// Whether nothing more is to be done.
+    /// Returns whether it was [stopped](Self::stop).
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
@@ -233,7 +233,7 @@ impl Interrupt {
         self.wait_for(fd, events, None)
     }
 
-    /// [`wait`](Self::wait), but no longer than `timeout`, if there is one.
+    /// Does what [`wait`](Self::wait) does, but no longer than `timeout`, if there is one.
     ///
     /// # Errors
     /// As [`wait`](Self::wait), and [`TimedOut`](ErrorKind::TimedOut).
@@ -268,7 +268,7 @@ impl Interrupt {
         Ok(None)
     }
 
-    /// What calls [`stop`](Self::stop).
+    /// Returns a function that calls [`stop`](Self::stop).
     pub fn stopper(self: &Arc<Self>) -> impl Fn() + Send + use<> {
         let latch = self.clone();
         move || latch.stop()
@@ -337,8 +337,8 @@ pub fn keep_alive(socket: impl AsFd) {
 /// Numbers below are those of the standard streams.
 const FIRST: i32 = 3;
 
-/// Standard input and output of this process, which keep their descriptors: nothing else may read from the one or write to
-/// the other meanwhile.
+/// Returns standard input and output of this process, which keep their descriptors: meanwhile, nothing else may read
+/// from the one or write to the other.
 ///
 /// # Errors
 /// If the system has no descriptors left.
@@ -346,7 +346,7 @@ pub fn share_stdio() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((fcntl_dupfd_cloexec(stdin(), FIRST)?, fcntl_dupfd_cloexec(stdout(), FIRST)?))
 }
 
-/// Standard input and output of this process, out of everybody else's reach: descriptor 0 becomes `/dev/null` and
+/// Takes standard input and output of this process out of the reach of other code: descriptor 0 becomes `/dev/null` and
 /// descriptor 1 a copy of standard error.
 ///
 /// # Errors

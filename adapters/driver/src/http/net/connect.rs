@@ -35,12 +35,12 @@ pub(super) struct ConnectPath {
 }
 
 impl ConnectPath {
-    /// The proxy that passes on what is asked of this server, if one does.
+    /// Returns the proxy that forwards requests to this server, if one does.
     pub(super) fn forward_proxy(&self, origin: &Origin) -> Option<&Proxy> {
         self.proxy.as_ref().filter(|_| !origin.is_secure)
     }
 
-    /// A new connection to a server.
+    /// Opens a connection to a server.
     pub(super) async fn open<N: NetRuntime>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
         let opened = match timeout(runtime, CONNECT, self.reach(runtime, origin)).await {
             Some(opened) => opened,

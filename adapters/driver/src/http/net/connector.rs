@@ -24,7 +24,7 @@ pub struct Connector<N> {
 }
 
 impl<N: NetRuntime> Connector<N> {
-    /// The way to a server at an address such as `http://localhost:8000/mcp`.
+    /// Creates a connector to a server at an address such as `http://localhost:8000/mcp`.
     ///
     /// # Errors
     /// If it is no address of HTTP.
@@ -33,22 +33,22 @@ impl<N: NetRuntime> Connector<N> {
         Ok(Self::to(Address::new(url, seed()).map_err(invalid)?))
     }
 
-    /// The same with more to choose: headers, limits, what to try. Whether there are
-    /// [credentials](Self::credentials) decides what becomes of a challenge.
+    /// Creates a connector with more options: headers, limits, the order of attempts. Whether there are
+    /// [credentials](Self::credentials) decides how a challenge is handled.
     #[must_use]
     pub fn to(address: Address) -> Self {
         let (options, route) = (Options::default(), ConnectPath::default());
         Self { address, options, requests: None, credentials: None, route, net: PhantomData }
     }
 
-    /// How the connection is run.
+    /// Sets the options of the connection.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// What proves who asks.
+    /// Sets the provider of credentials.
     #[must_use]
     pub fn credentials(mut self, credentials: impl AuthProvider) -> Self {
         self.credentials = Some(Arc::new(credentials));
@@ -62,8 +62,8 @@ impl<N: NetRuntime> Connector<N> {
         self
     }
 
-    /// How servers at addresses of `https` are known, and what they are shown, instead of the certificates that this system
-    /// trusts, and none. Only HTTP/1.1 is spoken.
+    /// Sets how servers at addresses of `https` are verified, and what they are shown, instead of the certificates that
+    /// this system trusts, and none. Only HTTP/1.1 is spoken.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
@@ -71,8 +71,8 @@ impl<N: NetRuntime> Connector<N> {
         self
     }
 
-    /// Who makes the requests, instead of hyper: another library, something in memory. Proxies and
-    /// certificates are its own affair then.
+    /// Sets the HTTP client that makes the requests, instead of hyper: another library, or one in memory. Proxies and
+    /// certificates are then up to that.
     #[must_use]
     pub fn requests(mut self, requests: impl HttpClient) -> Self {
         self.requests = Some(Arc::new(requests));

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// An error, and what it came from.
+/// Returns the text of an error and of its causes.
 pub(super) fn error_chain(error: &dyn Error) -> String {
     let mut story = error.to_string();
     let mut source = error.source();

@@ -21,7 +21,7 @@ pub(super) async fn happy_eyeballs<N: NetRuntime>(runtime: &N, host: &str, port:
     race(runtime, addresses(runtime, host, port).await?).await
 }
 
-/// The addresses of a host, the two families taking turns (RFC 8305, section 4).
+/// Returns the addresses of a host, alternating between the two families (RFC 8305, section 4).
 async fn addresses<N: NetRuntime>(runtime: &N, host: &str, port: u16) -> io::Result<VecDeque<SocketAddr>> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = bare.parse::<IpAddr>() {

@@ -105,8 +105,8 @@ fn keep<N: NetRuntime>(runtime: &N, pool: &Arc<Pool>, mut line: PooledConnection
     }));
 }
 
-/// What HTTP/1.1 wants of a request: the name of the host, and a path; or to be told all of it, and who asks, where a proxy
-/// passes it on.
+/// Prepares a request for HTTP/1.1: sets `Host`, and reduces the URI to its path. For a proxy that forwards it, the URI
+/// stays whole, and the credentials of the proxy are added.
 fn prepare(request: &mut Request<Body>, origin: &Origin, forward_proxy: Option<&Proxy>) -> Result<(), String> {
     if !request.headers().contains_key(header::HOST) {
         let host = HeaderValue::try_from(origin.name()).map_err(|error| error.to_string())?;
@@ -130,7 +130,7 @@ impl Origin {
         Self { is_secure, host, port: uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }) }
     }
 
-    /// What is said of it in `Host`.
+    /// Returns its name for `Host`.
     fn name(&self) -> String {
         if self.port == if self.is_secure { 443 } else { 80 } {
             self.host.clone()

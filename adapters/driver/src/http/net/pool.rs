@@ -42,7 +42,7 @@ type Idle = Mutex<Option<Instant>>;
 pub(super) struct Pool(Mutex<Vec<PooledConnection>>);
 
 impl Pool {
-    /// A connection to this origin that can be used at once.
+    /// Takes an idle connection to this origin that can be used at once.
     pub(super) fn take(&self, origin: &Origin) -> Option<PooledConnection> {
         let mut lines = lock(&self.0);
         lines.retain(|line| !line.sender.is_closed());
@@ -64,7 +64,7 @@ impl Pool {
 }
 
 impl PooledConnection {
-    /// A new connection, run by a task of its own until it ends, or has not been used for long.
+    /// Creates a connection. A task of its own runs it until it ends, or was idle for too long.
     pub(super) fn new<N: NetRuntime>(
         runtime: &N,
         origin: Origin,

@@ -23,7 +23,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// The proxy at an address such as `http://proxy.example:3128`. It is talked to without encryption.
+    /// Creates a proxy with an address such as `http://proxy.example:3128`. Connections to it are not encrypted.
     ///
     /// # Errors
     /// If it is no such address. The error does not repeat it: there may be a password in it.

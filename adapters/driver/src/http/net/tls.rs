@@ -15,7 +15,7 @@ use rustls::{
 };
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-/// How servers are known, where nothing else is said: by the certificates that this system trusts. It is read from files.
+/// Creates the default configuration, which trusts the certificates that this system trusts. It reads files.
 pub(super) fn default_config() -> io::Result<Arc<ClientConfig>> {
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(io::Error::other)?;
@@ -33,7 +33,7 @@ pub(super) struct Tls<S> {
 }
 
 impl<S: Read + Write + Unpin> Tls<S> {
-    /// The client's end, once both sides know each other.
+    /// Wraps the client's end of a connection, after the handshake.
     ///
     /// # Errors
     /// If the server is not who it should be, speaks no TLS that we speak, or hangs up.
@@ -46,7 +46,7 @@ impl<S: Read + Write + Unpin> Tls<S> {
         Ok(tls)
     }
 
-    /// The server's end. Both sides come to know each other as soon as it is read from.
+    /// Wraps the server's end of a connection. The handshake begins with the first read.
     ///
     /// # Errors
     /// If that cannot be with this configuration.

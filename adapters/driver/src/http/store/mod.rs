@@ -29,30 +29,32 @@ pub trait SessionStore: Send + Sync + 'static {
     /// 503 as other errors are.
     fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Later<io::Result<()>>;
 
-    /// What is known of a session, if there is one. From now on it lives for this long.
+    /// Returns the record of a session, if there is one. The session now lives for this long.
     fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<SessionRecord>>>;
 
-    /// These fields have changed; others stay. A session that is not there stays away.
+    /// Changes these fields of a session; others stay. A session that does not exist is not created.
     fn change(&self, id: &str, fields: SessionRecord) -> Later<io::Result<()>>;
 
-    /// Another process takes part: a number that none has had in this session before, from 1.
+    /// Registers another process that uses a session. Returns a number that no process has had in this session before,
+    /// from 1.
     fn enter(&self, id: &str) -> Later<io::Result<u32>>;
 
-    /// The session is over, everywhere, and what was sent in it with it.
+    /// Ends a session for all processes, with all of its messages.
     fn end(&self, id: &str) -> Later<io::Result<()>>;
 }
 
 /// Where processes keep what they have sent on the streams of sessions, for clients that come back to another process.
 pub trait EventStore: Send + Sync + 'static {
-    /// A message was sent on a stream: its number there, which grows by one, and what it says. It is kept `within` bounds, for
-    /// which the oldest messages of the session are forgotten.
+    /// Keeps a message that was sent on a stream: its number there, which grows by one, and its text. It is kept
+    /// `within` bounds, for which the oldest messages of the session are dropped.
     fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Retention) -> Later<io::Result<()>>;
 
-    /// Nothing follows on a stream behind the message with this number, which is zero if nothing was sent on it.
+    /// Notes that nothing follows on a stream after the message with this number, which is zero if nothing was sent on
+    /// it.
     fn done(&self, id: &str, stream: u64, last: u64, within: Retention) -> Later<io::Result<()>>;
 
-    /// What was sent on a stream behind a message. If that is nothing, and the stream is not done, and it is to `wait`, then
-    /// only when there is something, or after a while.
+    /// Returns the messages that were sent on a stream after a message. If there are none, the stream is not done, and
+    /// `wait` is set, it waits for a message for a while.
     ///
     /// Fails with [`NotFound`](io::ErrorKind::NotFound) if there is no such session, or if the stream is done and what was sent
     /// behind that message is not kept: that is not waited for.
@@ -132,14 +134,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Sessions and streams in one place.
+    /// Creates a store from one type that keeps sessions and streams.
     #[must_use]
     pub fn new<T: SessionStore + EventStore>(store: T) -> Self {
         let store = Arc::new(store);
         Self { sessions: store.clone(), events: store }
     }
 
-    /// Sessions in one place, and streams in another.
+    /// Creates a store from one for sessions and one for streams.
     #[must_use]
     pub fn from_parts(sessions: impl SessionStore, events: impl EventStore) -> Self {
         Self { sessions: Arc::new(sessions), events: Arc::new(events) }
@@ -158,7 +160,7 @@ const CLIENT: &str = "client";
 const READY: &str = "ready";
 const LEVEL: &str = "level";
 
-/// What is known of a session, as fields.
+/// Returns the record of a session.
 pub(super) fn fields(principal: Option<&str>, snapshot: &SessionSnapshot) -> SessionRecord {
     let SessionSnapshot { version, client, ready, log_level } = snapshot;
     let client = At(client, Some(*version)).to_json().map_or_else(|_| String::new(), |client| client.get().to_owned());
@@ -169,7 +171,7 @@ pub(super) fn fields(principal: Option<&str>, snapshot: &SessionSnapshot) -> Ses
     fields
 }
 
-/// What of it can change.
+/// Returns the fields of the record that can change.
 pub(super) fn settings(ready: bool, level: Option<LoggingLevel>) -> SessionRecord {
     let mut fields = SessionRecord::new();
     if ready {
@@ -179,7 +181,7 @@ pub(super) fn settings(ready: bool, level: Option<LoggingLevel>) -> SessionRecor
     fields
 }
 
-/// Who began a session, and how it stands. `None` if the fields do not say.
+/// Reads the principal and the snapshot of a session from its record. Returns `None` if it is incomplete.
 pub(super) fn read(fields: &SessionRecord) -> Option<(Option<&str>, SessionSnapshot)> {
     let snapshot = SessionSnapshot {
         version: ProtocolVersion::parse(fields.get(VERSION)?)?,

@@ -34,13 +34,13 @@ impl MemoryStore {
         lock(&self.0).usage()
     }
 
-    /// How many sessions there are. Some of them may be past their time.
+    /// Returns the number of sessions. Some of them may have expired.
     #[must_use]
     pub fn len(&self) -> usize {
         self.usage().sessions
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no sessions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -126,14 +126,14 @@ impl Table {
         StoreUsage { sessions: self.sessions.len(), bytes: self.bytes }
     }
 
-    /// One more follows a stream, and waits there until it is woken.
+    /// Adds a follower of a stream. Returns the queue in which it waits.
     pub(super) fn follow(&mut self, id: &str, stream: u64) -> Arc<Queue> {
         let followed = self.followed.entry(id.into()).or_default().entry(stream).or_default();
         followed.followers += 1;
         followed.queue.clone()
     }
 
-    /// One less follows a stream.
+    /// Removes a follower of a stream.
     pub(super) fn unfollow(&mut self, id: &str, stream: u64) {
         let Some(streams) = self.followed.get_mut(id) else { return };
         if let Some(followed) = streams.get_mut(&stream) {
@@ -300,7 +300,7 @@ impl Table {
         Ok(())
     }
 
-    /// What is kept of a stream behind a message.
+    /// Returns the messages of a stream that are kept after a message.
     pub(super) fn passage(&mut self, now: Instant, id: &str, stream: u64, after: u64) -> io::Result<ReplayChunk> {
         let Some(entry) = self.sessions.get_mut(id) else { return Err(io::ErrorKind::NotFound.into()) };
         let (holder, before) = (entry.holder.clone(), entry.weight());
@@ -365,7 +365,7 @@ impl Table {
         true
     }
 
-    /// A session of a client weighs something else than before.
+    /// Updates the totals after the weight of a client's session has changed.
     fn recount(&mut self, holder: &Holder, before: usize, after: usize) {
         self.bytes = self.bytes + after - before;
         let Some(held) = self.holders.get_mut(holder) else { return };
