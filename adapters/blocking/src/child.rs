@@ -97,7 +97,7 @@ impl Child {
         Ok(())
     }
 
-    /// How it ended, if it has.
+    /// Returns how the process ended, if it has.
     pub(crate) fn exit(&self) -> Option<Exit> {
         if self.0.process.has_ended() {
             self.0.process.wait_silent(STDERR_GRACE);

@@ -70,7 +70,7 @@ impl Client {
         Self::spawn_with(command, host, &Options::default())
     }
 
-    /// [`spawn`](Self::spawn) with options.
+    /// Does what [`spawn`](Self::spawn) does, with options.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
@@ -106,7 +106,7 @@ impl Client {
         Self::over_with(transport, host, &Options::default())
     }
 
-    /// [`over`](Self::over) with options.
+    /// Does what [`over`](Self::over) does, with options.
     ///
     /// # Errors
     /// As [`over`](Self::over).
@@ -153,7 +153,7 @@ impl Client {
         }
     }
 
-    /// What the server said of itself in the handshake.
+    /// Returns what the server reported about itself in the handshake.
     ///
     /// # Panics
     /// Never: without a handshake there is no client.

@@ -57,7 +57,7 @@ impl<E: Send + 'static> Handle<E> {
         Self { link, end: Arc::new(end) }
     }
 
-    /// The connection.
+    /// Returns the connection.
     #[must_use]
     pub fn link(&self) -> Arc<dyn Link<E>> {
         self.link.clone()
@@ -76,7 +76,7 @@ impl<E: Send + 'static> Handle<E> {
         self.end.wait()
     }
 
-    /// Whether [`wait`](Self::wait) would not wait.
+    /// Returns whether [`wait`](Self::wait) would return at once.
     pub(crate) fn is_over(&self) -> bool {
         self.end.is_over()
     }

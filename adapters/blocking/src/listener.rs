@@ -80,8 +80,8 @@ impl Listener {
         Self { socket, latch: Interrupt::new(), connections: 64, message: MESSAGE, write: WRITE, options }
     }
 
-    /// How many clients are served at once; further ones are hung up on. Default 64, and never more than three quarters of
-    /// the descriptors of this process are enough for.
+    /// Sets how many clients are served at once; further connections are closed. Default 64, and never more than three
+    /// quarters of the descriptors of this process are enough for.
     ///
     /// A peer address gets connections as long as it has fewer than seven times as many as are left: so one address gets at
     /// most 56 of 64, a second one 7, and a third one 1. Of fewer than 8, one address may get all. An IPv6 network of 64 bits counts as one address. On a Unix
@@ -92,29 +92,29 @@ impl Listener {
         self
     }
 
-    /// How long a client may take until its first message has come, and for each message that it has begun, before its connection
-    /// ends. Default 30 seconds. While the server pauses reading, the time does not pass.
+    /// Sets how long a client may take to send its first message, and to complete each message that it has begun,
+    /// before its connection ends. Default 30 seconds. While the server pauses reading, the time does not pass.
     #[must_use]
     pub const fn message_timeout(mut self, timeout: Duration) -> Self {
         self.message = timeout;
         self
     }
 
-    /// How long a client may read nothing of what waits to be written to it, before its connection ends. Default 30 seconds.
+    /// Sets how long a client may read nothing of pending output before its connection ends. Default 30 seconds.
     #[must_use]
     pub const fn write_timeout(mut self, timeout: Duration) -> Self {
         self.write = timeout;
         self
     }
 
-    /// How each connection is run.
+    /// Sets the options of each connection.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// The address, if it is one of TCP.
+    /// Returns the address, if it is one of TCP.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         match &self.socket {
@@ -123,7 +123,7 @@ impl Listener {
         }
     }
 
-    /// What another thread calls to have [`serve`](Self::serve) return.
+    /// Returns a handle with which another thread stops [`serve`](Self::serve).
     #[must_use]
     pub fn stopper(&self) -> StopHandle {
         Box::new(self.latch.stopper())

@@ -16,7 +16,7 @@ pub fn serve(service: &Service, transport: Transport) -> Result<(), Error> {
     serve_with(service, transport, &Options::default())
 }
 
-/// [`serve`] with options.
+/// Does what [`serve`] does, with options.
 ///
 /// # Errors
 /// As [`serve`].

@@ -37,22 +37,22 @@ impl Supervisor {
         Self { command, host: host.clone(), options: Options::default(), clients }
     }
 
-    /// How often the server is started again.
+    /// Sets how often the server is started again.
     #[must_use]
     pub fn restart(mut self, policy: RestartPolicy) -> Self {
         self.clients = mcp_driver::Supervisor::new(policy);
         self
     }
 
-    /// How each connection is run.
+    /// Sets the options of each connection.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// A client of a server that runs: the last one, or a new one if that has ended. Blocks while the server starts, and
-    /// before that for a while if it has ended often.
+    /// Returns a client of a running server: the last one, or a new one if that has ended. Blocks while the server
+    /// starts, and before that for a while if it has ended often.
     ///
     /// # Errors
     /// Why the server could not be started in the first place, or [`Error::GivenUp`].

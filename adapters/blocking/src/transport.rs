@@ -35,7 +35,7 @@ pub trait ByteReader: Send + 'static {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// What another thread calls to have `read` return `0`, now and from now on.
+    /// Returns a handle with which another thread makes `read` return `0`, now and from now on.
     ///
     /// Without it, a connection that ends leaves behind the thread that waits in `read`, until that returns.
     fn stopper(&self) -> Option<StopHandle> {
@@ -60,7 +60,7 @@ pub trait ByteWriter: Send + 'static {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// What another thread calls to have `write` fail, now and from now on.
+    /// Returns a handle with which another thread makes `write` fail, now and from now on.
     ///
     /// Without it, a connection that ends while its peer does not read leaves behind the thread that writes.
     fn stopper(&self) -> Option<StopHandle> {
@@ -76,7 +76,7 @@ pub trait MessageSource: Send + 'static {
     /// If the transport has failed. The connection ends then.
     fn receive(&mut self, message: &mut Vec<u8>) -> io::Result<bool>;
 
-    /// As [`ByteReader::stopper`].
+    /// Returns a handle as [`ByteReader::stopper`] does.
     fn stopper(&self) -> Option<StopHandle> {
         None
     }
@@ -90,7 +90,7 @@ pub trait MessageSink: Send + 'static {
     /// If the transport has failed. The connection ends then.
     fn send(&mut self, message: &[u8]) -> io::Result<()>;
 
-    /// As [`ByteWriter::stopper`].
+    /// Returns a handle as [`ByteWriter::stopper`] does.
     fn stopper(&self) -> Option<StopHandle> {
         None
     }
@@ -126,12 +126,12 @@ impl Input {
 }
 
 impl Transport {
-    /// A transport of your own.
+    /// Creates a transport from a reader and a writer of your own.
     pub fn new(source: impl ByteReader, sink: impl ByteWriter) -> Self {
         Self::with_input(Input::Bytes(Box::new(source)), sink)
     }
 
-    /// A transport of your own that carries whole messages.
+    /// Creates a transport of your own that carries whole messages.
     pub fn messages(source: impl MessageSource, sink: impl MessageSink) -> Self {
         Self::with_input(Input::MessageTransport(Box::new(source)), Sending(sink))
     }
@@ -193,7 +193,7 @@ impl Transport {
         Self::tcp_within(stream, None)
     }
 
-    /// [`tcp`](Self::tcp), whose peer may read nothing for so long.
+    /// Does what [`tcp`](Self::tcp) does, with a limit on how long the peer may read nothing.
     pub(crate) fn tcp_within(stream: TcpStream, write: Option<Duration>) -> io::Result<Self> {
         // A message is written in one go, and the next one waits for its answer. A connection that has been reset by now
         // refuses it, and is noticed where it is read.
@@ -209,12 +209,12 @@ impl Transport {
         Self::socket(stream.into(), None)
     }
 
-    /// A socket whose peer may read nothing for so long.
+    /// Creates a transport over a socket, with a limit on how long the peer may read nothing.
     pub(crate) fn socket(fd: OwnedFd, write: Option<Duration>) -> io::Result<Self> {
         Ok(Self::new(FdReader::new(fd.try_clone()?), FdWriter::new(fd, true).timeout(write)).linger(LINGER))
     }
 
-    /// How long to go on reading after the last byte was written, if the peer does not end its stream by itself.
+    /// Sets how long reading continues after the last byte was written, if the peer does not end its stream by itself.
     /// Default: not at all; for sockets, half a second.
     #[must_use]
     pub fn linger(mut self, linger: Duration) -> Self {
@@ -222,8 +222,8 @@ impl Transport {
         self
     }
 
-    /// What to do when the last byte was written and the sink dropped, while the source is still read. It may take its
-    /// time; closing waits for it.
+    /// Sets what runs after the last byte was written and the writer dropped, while the reader is still read. It may
+    /// take its time; closing waits for it.
     #[must_use]
     pub fn at_end(mut self, end: impl FnOnce() + Send + 'static) -> Self {
         self.end = Box::new(end);

@@ -57,7 +57,8 @@ struct Ends {
 }
 
 impl ConnectionIo {
-    /// A connection whose client is waited for so long between requests, and a pipe by which others wake its thread.
+    /// Creates a connection whose client may be idle for `patience` between requests, with a pipe by which other
+    /// threads wake its thread.
     ///
     /// # Errors
     /// If the socket is not there any more.
@@ -81,7 +82,7 @@ impl ConnectionIo {
         lock(&self.ends).wants = PollFlags::empty();
     }
 
-    /// Whether a request was answered and the next one is waited for.
+    /// Returns whether a request was answered and the next one is awaited.
     pub(super) fn is_idle(&self) -> bool {
         let ends = lock(&self.ends);
         ends.wants == PollFlags::IN && ends.is_quiet
@@ -131,7 +132,7 @@ impl ConnectionIo {
         let _ = (&self.wake_writer).write(&[1]);
     }
 
-    /// It was rung for.
+    /// Consumes a wake-up.
     pub(super) fn drain_wakeups(&self) -> io::Result<()> {
         (&self.wake_reader).read_exact(&mut [0])
     }
@@ -146,12 +147,13 @@ impl ConnectionIo {
         self.take_over(step)
     }
 
-    /// How many functions have begun and ended: odd while one runs.
+    /// Returns how many functions have begun and ended: odd while one runs.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::SeqCst)
     }
 
-    /// The function is over, or another thread is not to wait for it any more. Whether it was the first to say so.
+    /// Marks the function as ended, or as taken over by another thread. Returns whether the caller is the first to do
+    /// so.
     pub(super) fn take_over(&self, from: u64) -> bool {
         self.epoch.compare_exchange(from, from + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }

@@ -26,7 +26,7 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// The way to a server at an address such as `http://localhost:8000/mcp`.
+    /// Creates a connector to a server at an address such as `http://localhost:8000/mcp`.
     ///
     /// # Errors
     /// If it is no address of HTTP.
@@ -35,37 +35,38 @@ impl Connector {
         Ok(Self::to(Address::new(url, seed()).map_err(invalid)?))
     }
 
-    /// The same with more to choose: headers, limits, what to try. Whether there are
-    /// [credentials](Self::credentials) decides what becomes of a challenge.
+    /// Creates a connector with more options: headers, limits, the order of attempts. Whether there are
+    /// [credentials](Self::credentials) decides how a challenge is handled.
     #[must_use]
     pub fn to(address: Address) -> Self {
         Self { address, options: Options::default(), credentials: None, config: default_config(), requests: None }
     }
 
-    /// How the connection is run.
+    /// Sets the options of the connection.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// What proves who asks.
+    /// Sets the provider of credentials.
     #[must_use]
     pub fn credentials(mut self, credentials: impl AuthProvider) -> Self {
         self.credentials = Some(Arc::new(credentials));
         self
     }
 
-    /// How ureq makes the requests: proxies, certificates, timeouts. Redirects are not its business, whatever this says, and a
-    /// limit on the time that a whole request takes would cut streams. The default is ureq's own, with proxies as the
-    /// environment has them, 10 seconds for a connection to come about, and certificates that the system trusts.
+    /// Sets how ureq makes the requests: proxies, certificates, timeouts. Redirects are not followed by ureq, whatever
+    /// this says. A limit on the time of a whole request would cut streams. The default is ureq's own, with the proxies
+    /// of the environment, 10 seconds for connecting, and the certificates that the system trusts.
     #[must_use]
     pub fn ureq(mut self, config: Config) -> Self {
         (self.config, self.requests) = (config, None);
         self
     }
 
-    /// Who makes the requests, instead of ureq. Its futures run on a few threads that they share, and must not block.
+    /// Sets the HTTP client that makes the requests, instead of ureq. Its futures run on a few threads that they share,
+    /// and must not block.
     #[must_use]
     pub fn requests(mut self, requests: impl HttpClient) -> Self {
         self.requests = Some(Arc::new(requests));

@@ -70,7 +70,7 @@ impl Listener {
         })
     }
 
-    /// Under which names and paths the server is reached, by which web pages, and how much it may hold.
+    /// Sets the names and paths under which the server is reached, the web pages that may use it, and its limits.
     #[must_use]
     pub fn endpoint(mut self, endpoint: Options) -> Self {
         self.endpoint = endpoint;
@@ -84,9 +84,9 @@ impl Listener {
         self
     }
 
-    /// How many connections there may be at once, each of which takes a thread; further ones wait. Default 512, and never more
-    /// than three quarters of the descriptors of this process are enough for: each takes three. A client has several: one for
-    /// each stream, and one for what it asks.
+    /// Sets how many connections there may be at once, each of which takes a thread; further ones wait. Default 512,
+    /// and never more than three quarters of the descriptors of this process are enough for: each takes three. A client
+    /// has several: one for each stream, and one for its other requests.
     ///
     /// A peer address gets connections as long as it has fewer than seven times as many as are left, and is hung up on then:
     /// so one address gets at most seven eighths, and a second one at most seven eighths of the rest. Of fewer than 8, one address
@@ -98,21 +98,21 @@ impl Listener {
         self
     }
 
-    /// How long the head of a request may take to come in, and then its body. Default 30 seconds.
+    /// Sets how long the head of a request may take to come in, and then its body. Default 30 seconds.
     #[must_use]
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// How long a client may read nothing of what waits to be written to it, before its connection ends. Default 30 seconds.
+    /// Sets how long a client may read nothing of pending output before its connection ends. Default 30 seconds.
     #[must_use]
     pub const fn write_timeout(mut self, timeout: Duration) -> Self {
         self.write = timeout;
         self
     }
 
-    /// How each session is run.
+    /// Sets the options of each session.
     #[must_use]
     pub fn options(mut self, options: crate::Options) -> Self {
         self.options = options;
@@ -126,18 +126,18 @@ impl Listener {
         http::memory_limit(service, &self.endpoint.limits, &self.options, self.seats())
     }
 
-    /// How many connections there are at most.
+    /// Returns the maximum number of connections.
     fn seats(&self) -> usize {
         self.connections.max(1).min(most_connections(DESCRIPTORS))
     }
 
-    /// The address.
+    /// Returns the address.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// What another thread calls to have [`serve`](Self::serve) return.
+    /// Returns a handle with which another thread stops [`serve`](Self::serve).
     #[must_use]
     pub fn stopper(&self) -> StopHandle {
         // A stopper that outlives the listener does not keep its descriptors open.

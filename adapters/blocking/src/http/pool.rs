@@ -132,7 +132,7 @@ impl Pool {
         self.blocked.load(Ordering::Relaxed)
     }
 
-    /// Whether another function may run.
+    /// Returns whether another function may run.
     pub(super) fn has_place(&self) -> bool {
         self.blocked() < FUNCTIONS
     }
@@ -331,7 +331,7 @@ impl Pool {
     }
 }
 
-/// Whether a function runs on the thread of a connection, after so many have begun and ended there.
+/// Returns whether a function runs on the thread of a connection with this epoch.
 const fn runs(epoch: u64) -> bool {
     epoch % 2 == 1
 }

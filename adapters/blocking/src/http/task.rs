@@ -77,7 +77,7 @@ pub(super) fn keep_function(pool: &Arc<Pool>, function: Function) -> Result<(), 
 }
 
 impl Task {
-    /// A future; one that serves a connection if it has a socket.
+    /// Creates a task from a future. With a socket, the future serves that connection.
     pub(super) fn new(
         pool: &Arc<Pool>,
         conn: Option<Arc<ConnectionIo>>,

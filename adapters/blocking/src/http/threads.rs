@@ -70,7 +70,7 @@ impl Runtime for Threads {
     type Task = Running;
     type Timer = PoolTimer;
 
-    /// Threads of one's own, of which there is one that keeps the time.
+    /// Creates threads of its own, of which one runs the timers.
     fn current() -> io::Result<Self> {
         let pool = Pool::new();
         pool.ensure_timer_thread(&mut lock(&pool.state))?;

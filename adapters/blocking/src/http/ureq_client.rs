@@ -93,7 +93,7 @@ impl Drop for RequestGuard {
 }
 
 impl State {
-    /// Whether it still ran.
+    /// Sets the end of a running request. Returns whether it was still running.
     fn leave(&mut self, end: Self) -> bool {
         *self == Self::Running && mem::replace(self, end) == Self::Running
     }
@@ -147,7 +147,7 @@ fn read(body: Body, response: &mut ResponseHandler) -> Result<(), ureq::Error> {
     }
 }
 
-/// What an error of a body was before it had to become one of `std`.
+/// Returns the error of ureq that was wrapped into an error of `std`.
 fn unwrapped(error: io::Error) -> ureq::Error {
     error.downcast::<ureq::Error>().unwrap_or_else(ureq::Error::Io)
 }

@@ -57,7 +57,7 @@ impl<E: 'static> Driver<E> {
         lock(&self.state)
     }
 
-    /// When something is to be done next.
+    /// Returns the next deadline.
     pub(crate) fn due(&self, state: &State<E>) -> Timestamp {
         let due = state.connection.poll_timeout().map_or(tuning::FAR_FUTURE, |deadline| deadline.at);
         let due = state.message_until.map_or(due, |message| message.min(due));
@@ -172,7 +172,7 @@ impl<E: 'static> Driver<E> {
         }
     }
 
-    /// Nothing can be read or written any more.
+    /// Reports to the connection that nothing can be read or written any more.
     pub(crate) fn fail(&self, error: &io::Error) {
         let mut state = self.lock();
         state.connection.handle_lost(error.to_string());
@@ -181,7 +181,7 @@ impl<E: 'static> Driver<E> {
 }
 
 impl<E: Send + 'static> Driver<E> {
-    /// A connection over a transport, and what a thread does to run it to its end.
+    /// Creates a connection over a transport, and the function with which a thread runs it to its end.
     pub(crate) fn begin(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,

@@ -92,7 +92,7 @@ enum LastAction {
 }
 
 impl WorkerPool {
-    /// A pool that grows as long as more jobs may run at once.
+    /// Creates a pool that grows as long as more jobs may run at once.
     pub(crate) fn new(options: &Options) -> Arc<Self> {
         let state = Mutex::new(PoolState { jobs: JobQueue::on_threads(options.job_limits()), ..PoolState::default() });
         let (duty, work, left) = Default::default();
@@ -138,7 +138,7 @@ impl WorkerPool {
         }
     }
 
-    /// A job waits for something, and what its thread would do next is for others.
+    /// Notes that a job waits, and has another thread do what the thread of the job would do next.
     fn on_block(self: &Arc<Self>) {
         let mut state = lock(&self.state);
         state.stuck = state.has_next();
@@ -233,7 +233,7 @@ impl WorkerPool {
 }
 
 impl PoolState {
-    /// Whether there is something to do.
+    /// Returns whether there is something to do.
     fn has_next(&self) -> bool {
         self.read_fn.is_some() || self.jobs.has_next()
     }
