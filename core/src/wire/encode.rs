@@ -1,4 +1,4 @@
-//! Messages as bytes. Each function appends one message, without a line break.
+//! Encodes messages as bytes. Each function appends one message, or a part of one, without a line break.
 
 use alloc::vec::Vec;
 
@@ -37,12 +37,12 @@ pub(crate) fn open_response(out: &mut Vec<u8>, id: &RequestId) {
     out.extend_from_slice(b",\"result\":");
 }
 
-/// How an error says that it belongs to no request.
+/// How an error response without a request expresses the missing id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MissingId {
-    /// Without the member, as the schema has it from 2025-11-25 on.
+    /// Omits the member, as in the schema since 2025-11-25.
     Absent,
-    /// `"id":null`, as plain JSON-RPC has it.
+    /// Writes `"id":null`, as in JSON-RPC.
     Null,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
     escape::string(out, text);
 }
 
-/// Appends a JSON integer that is not negative, such as an id of ours.
+/// Appends a JSON integer that is not negative, such as the id of an outbound request.
 pub(crate) fn unsigned(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

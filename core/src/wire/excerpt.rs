@@ -1,19 +1,20 @@
-//! The beginning of a text of the peer, for errors and logs.
+//! Excerpts of texts of the peer, for errors and logs.
 
 use alloc::{borrow::Cow, format};
 
-/// The most bytes of a text that are repeated. Written as Rust writes it in quotes, one byte becomes up to six.
+/// The most bytes of a text that an excerpt has. In the debug format of Rust one byte becomes up to six.
 const MOST: usize = 96;
 
 /// The most bytes of an error about what a peer has sent.
 const MOST_OF_ERROR: usize = 768;
 
-/// Returns `text`, or its first bytes and an ellipsis if it is longer than what is to be repeated of a peer.
+/// Returns `text`, or at most its first 96 bytes and an ellipsis if it is longer.
 pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
     cut(text, MOST)
 }
 
-/// Returns `text`, which may repeat more than one text of a peer, or its beginning.
+/// Returns `text`, or at most its first 768 bytes and an ellipsis if it is longer. For errors, which may repeat more
+/// than one text of a peer.
 pub(crate) fn excerpt_of_error(text: &str) -> Cow<'_, str> {
     cut(text, MOST_OF_ERROR)
 }

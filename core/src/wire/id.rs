@@ -13,9 +13,9 @@ use super::{Json, reader::RawText};
 
 /// The id of a request: a JSON string or an integer (specification, base protocol, requests).
 ///
-/// It keeps its own spelling and is echoed byte for byte. Two ids are equal if they have the same type and value, so
-/// `1` and `1.0` are equal, and `1` and `"1"` are not. There is no `Display`: an id that became a string by accident
-/// would lose its type.
+/// The id keeps its spelling and is echoed byte for byte. Two ids are equal if they have the same type and value: `1`
+/// and `1.0` are equal, `1` and `"1"` are not. The type does not implement `Display`, since an id that is converted to
+/// a string by accident would lose its type.
 #[derive(Clone)]
 pub struct RequestId {
     /// The JSON token.
@@ -35,15 +35,15 @@ enum Form {
     Escaped,
 }
 
-/// Longer than any integer that is used as an id; it bounds what `1e999999999` can unfold into.
+/// The most digits of an integer that is used as an id. Bounds the expansion of `1e999999999`.
 const MAX_DIGITS: usize = 64;
 
 impl RequestId {
-    /// The longest id that is accepted, in bytes of its JSON text.
+    /// The maximum length of an accepted id, in bytes of its JSON text.
     pub const MAX_LEN: usize = 1024;
 
-    /// The id whose JSON text is `token`; `None` if that is neither a string nor an integer, or longer than
-    /// [`MAX_LEN`](Self::MAX_LEN).
+    /// Creates the id whose JSON text is `token`. Returns `None` if that is neither a string nor an integer, or is
+    /// longer than [`MAX_LEN`](Self::MAX_LEN).
     ///
     /// `token` is one valid JSON value without white space around it.
     pub(crate) fn from_token(token: &str) -> Option<Self> {
@@ -63,7 +63,7 @@ impl RequestId {
         (token.len() <= Self::MAX_LEN).then(|| Self { text: SmallVec::from_slice(token.as_bytes()), form })
     }
 
-    /// The JSON text, exactly as it came in.
+    /// Returns the JSON text, exactly as received.
     #[must_use]
     pub fn as_json(&self) -> &str {
         core::str::from_utf8(&self.text).unwrap_or_default()
@@ -75,7 +75,7 @@ impl RequestId {
         &self.text
     }
 
-    /// The number, if this is one that fits.
+    /// Returns the number, if the id is an integer that fits.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match self.form {
@@ -88,7 +88,7 @@ impl RequestId {
         }
     }
 
-    /// The number, if this is one that fits.
+    /// Returns the number, if the id is an integer that fits.
     pub(crate) fn as_i64(&self) -> Option<i64> {
         match self.form {
             Form::Integer => self.as_json().parse().ok(),
@@ -97,7 +97,7 @@ impl RequestId {
         }
     }
 
-    /// The text, if this is a string.
+    /// Returns the text, if the id is a string. A string with half of a surrogate pair has none.
     #[must_use]
     pub fn as_text(&self) -> Option<String> {
         match self.form {
@@ -106,7 +106,7 @@ impl RequestId {
         }
     }
 
-    /// The id of the other type with the same text: what a gateway makes of it that mixes the two up.
+    /// Returns the id of the other type with the same text, as a gateway produces that mixes the types up.
     ///
     /// Only the canonical decimal spelling has one: `"7"` and `7`, but not `"07"` or `7.0`.
     pub(crate) fn retyped(&self) -> Option<Self> {
@@ -122,7 +122,7 @@ impl RequestId {
         if canonical { Self::from_token(&other) } else { None }
     }
 
-    /// Type and value in one form: equal ids give equal bytes.
+    /// Returns type and value in a canonical form: equal ids give equal bytes.
     fn canonical(&self) -> SmallVec<[u8; 40]> {
         match self.form {
             Form::Integer | Form::String => self.text.clone(),

@@ -1,4 +1,4 @@
-//! JSON text that stays text: what belongs to the user is not parsed until the user's own type asks for it.
+//! JSON text that stays text: values of the user are not parsed until they are decoded as a type of the user.
 
 use alloc::{boxed::Box, string::String};
 use core::fmt;
@@ -11,41 +11,41 @@ use super::{
     reader::{RawText, read},
 };
 
-/// One JSON value, kept byte for byte as it came in or as its owner wrote it.
+/// One JSON value, kept byte for byte as it was received or written.
 ///
-/// Numbers keep their spelling, objects their order and their unknown members. Equal are equal texts: two spellings of the
-/// same value are not.
+/// Numbers keep their spelling, objects keep their order and unknown members. Two values are equal if their texts are
+/// equal; two spellings of one value are not.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Json(Box<str>);
 
 impl Json {
-    /// The JSON text of `value`.
+    /// Encodes `value` as JSON.
     ///
     /// # Errors
-    /// What `value` says of itself that JSON cannot hold, such as a map with keys that are not strings.
+    /// Returns an error if JSON cannot represent `value`, such as a map with keys that are not strings.
     pub fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         serde_json::value::to_raw_value(value).map(Self::from)
     }
 
-    /// Takes over `text`, which must be one JSON value.
+    /// Creates a value from `text`, which must be one JSON value.
     ///
     /// # Errors
-    /// A syntax error if it is not.
+    /// Returns a syntax error if it is not.
     pub fn parse(text: impl Into<String>) -> Result<Self, serde_json::Error> {
         RawValue::from_string(text.into()).map(Self::from)
     }
 
-    /// Copies `text`, which has been scanned already.
+    /// Creates a value from a copy of `text`, which has been scanned already.
     pub(crate) fn trusted(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// Takes over `text`, which has been written as one value.
+    /// Creates a value from `text`, which has been written as one value.
     pub(crate) fn whole(text: String) -> Self {
         Self(text.into())
     }
 
-    /// The text, without surrounding white space.
+    /// Returns the text, without surrounding white space.
     #[must_use]
     pub fn get(&self) -> &str {
         &self.0
@@ -54,18 +54,18 @@ impl Json {
     /// Decodes the text as `T`, which may borrow from it.
     ///
     /// # Errors
-    /// What `T` has against the text.
+    /// Returns an error if the text does not fit `T`.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         read(self.get())
     }
 
-    /// Whether the value is an object.
+    /// Returns whether the value is an object.
     #[must_use]
     pub fn is_object(&self) -> bool {
         self.get().starts_with('{')
     }
 
-    /// Whether the value is `null`.
+    /// Returns whether the value is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.get() == "null"
@@ -96,38 +96,39 @@ impl From<Box<RawValue>> for Json {
     }
 }
 
-/// One JSON object, kept byte for byte. Equal are equal texts.
+/// One JSON object, kept byte for byte. Two objects are equal if their texts are equal.
 ///
-/// An object that the application makes is examined once for what params and results are examined for before they are sent.
+/// Objects made by [`new`](Self::new) or [`parse`](Self::parse) are checked once for what params and results are
+/// checked for before they are sent.
 #[derive(Clone)]
 pub struct JsonObject(
-    /// The text, and [`READY`] behind it if it was found to be what can be sent as it is. That takes less room than a flag:
-    /// connections keep the capabilities of their peers, of which each is such an object.
+    /// The text, followed by [`READY`] if the object was checked and can be sent without changes. The mark takes less
+    /// memory than a flag; each connection keeps such an object for the capabilities of its peer.
     Box<str>,
 );
 
-/// No object ends with it.
+/// A character that no object ends with.
 const READY: char = ' ';
 
 impl JsonObject {
-    /// The object without members.
+    /// Creates an object without members.
     #[must_use]
     pub fn empty() -> Self {
         Self("{}".into())
     }
 
-    /// The JSON text of `value`, which must come out as an object.
+    /// Encodes `value` as JSON, which must be an object.
     ///
     /// # Errors
-    /// As [`Json::new`], and if it is not an object.
+    /// As [`Json::new`]; also if `value` is not an object.
     pub fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         Json::new(value)?.try_into().map(Self::examined)
     }
 
-    /// Takes over `text`, which must be one JSON object.
+    /// Creates an object from `text`, which must be one JSON object.
     ///
     /// # Errors
-    /// If it is not.
+    /// Returns an error if it is not.
     pub fn parse(text: impl Into<String>) -> Result<Self, serde_json::Error> {
         Json::parse(text)?.try_into().map(Self::examined)
     }
@@ -142,12 +143,12 @@ impl JsonObject {
         Self(text.into())
     }
 
-    /// Whether it is known to be what can be sent as it is, as params or as a result.
+    /// Returns whether the object was checked and can be sent without changes, as params or as a result.
     pub(super) fn is_ready(&self) -> bool {
         self.0.ends_with(READY)
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn get(&self) -> &str {
         self.0.strip_suffix(READY).unwrap_or(&self.0)
@@ -156,7 +157,7 @@ impl JsonObject {
     /// Decodes the text as `T`, which may borrow from it.
     ///
     /// # Errors
-    /// What `T` has against the text.
+    /// Returns an error if the text does not fit `T`.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         read(self.get())
     }

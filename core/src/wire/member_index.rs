@@ -1,15 +1,15 @@
-//! Where the members of an object stand in its text.
+//! Positions of the members of an object in its text.
 
 use core::ops::Range;
 
 use super::{scan::StringToken, sole};
 
-/// How many members it knows: those of params hardly ever have more.
+/// The most members of an index: params hardly ever have more.
 const MOST: usize = 4;
 
-/// The positions of the members of an object in its text, so that it is searched only once.
+/// The positions of the members of an object in its text, so that the text is searched only once.
 ///
-/// It has all members or none: none if the object is large, has many members, or has names with escapes.
+/// An index has all members or none: none if the object is large, has many members, or has names with escapes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Index {
     spots: [Span; MOST],
@@ -17,16 +17,16 @@ pub(super) struct Index {
     examined: Examined,
 }
 
-/// What was found in order when a text was looked at, each including those before.
+/// The checks that a text has passed. Each includes those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Examined {
-    /// Nothing is known.
+    /// None.
     Nothing,
-    /// The names that [decide](super::sole) are there once at most.
+    /// The names that [decide](super::sole) occur at most once.
     Names,
-    /// So are those in its `_meta`.
+    /// The same holds for the names in its `_meta`.
     Meta,
-    /// It is an object and has no line breaks: it can be sent as it is.
+    /// The text is an object without line breaks, which can be sent without changes.
     Lines,
 }
 
@@ -36,7 +36,7 @@ impl Default for Index {
     }
 }
 
-/// A name and a value, from where to where.
+/// The ranges of a name and of a value.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     name: [u16; 2],
@@ -44,38 +44,38 @@ struct Span {
 }
 
 impl Index {
-    /// It knows nothing.
+    /// An index without positions.
     pub(super) const NOTHING: Self =
         Self { spots: [Span { name: [0; 2], value: [0; 2] }; MOST], len: 0, examined: Examined::Nothing };
 
-    /// The same, for a text that was found to be in order.
+    /// Returns the same index with the checks that the text has passed.
     pub(super) const fn examined(mut self, examined: Examined) -> Self {
         self.examined = examined;
         self
     }
 
-    /// Whether this is known of the text.
+    /// Returns whether the text has passed this check.
     pub(super) fn is_examined(&self, what: Examined) -> bool {
         self.examined >= what
     }
 
-    /// Whether this name is known to be there once at most.
+    /// Returns whether this name is known to occur at most once.
     pub(super) fn is_sole(&self, name: &str) -> bool {
         self.is_examined(Examined::Names) && sole::decides(name.as_bytes())
     }
 
-    /// Whether it knows something.
+    /// Returns whether the index has positions.
     pub(super) const fn is_known(&self) -> bool {
         self.len > 0
     }
 
-    /// The members of the object with this text, if it knows them: names and values in their order.
+    /// Returns an iterator over the names and values of the object with this text; empty if the index has no positions.
     pub(super) fn members<'a>(&self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let known = self.spots.iter().take(usize::from(self.len));
         known.filter_map(move |Span { name, value }| Some((part(text, *name)?, part(text, *value)?)))
     }
 
-    /// The value of the last of them that has this name.
+    /// Returns the value of the last member with this name.
     pub(super) fn find<'a>(&self, text: &'a str, name: &str) -> Option<&'a str> {
         let is_named = |spot: &&Span| text.as_bytes().get(range(spot.name)) == Some(name.as_bytes());
         let spot = self.spots.iter().take(usize::from(self.len)).rfind(is_named)?;
@@ -91,29 +91,29 @@ fn part(text: &str, spot: [u16; 2]) -> Option<&str> {
     text.get(range(spot))
 }
 
-/// Where `part` is in `text`, which it was taken from.
+/// Returns the range of `part` in `text`, of which it is a slice.
 pub(crate) fn place(part: &[u8], text: &[u8]) -> Option<Range<usize>> {
     let from = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
     Some(from..from + part.len())
 }
 
-/// An [`Index`] while it is made.
+/// Builds an [`Index`].
 ///
-/// A place is said by how much of the text is left behind it, which is what a scanner knows.
+/// A position is given as the length of the text behind it, as a scanner has it.
 pub(super) struct Indexing {
     index: Index,
-    /// From the beginning of the object on.
+    /// The length of the text from the beginning of the object.
     left: usize,
     gave_up: bool,
 }
 
 impl Indexing {
-    /// Of an object that begins here.
+    /// Starts an index for an object that begins here.
     pub(super) const fn new(left: usize) -> Self {
         Self { index: Index::NOTHING, left, gave_up: false }
     }
 
-    /// The next member, whose value is from here to there.
+    /// Adds the next member, whose value is between these positions.
     #[inline(always)]
     pub(super) fn add(&mut self, name: StringToken<'_>, value: [usize; 2]) {
         // What does not fit is noticed in the end: it is the end that is farthest away.
@@ -128,7 +128,7 @@ impl Indexing {
         }
     }
 
-    /// What is known of all members of the object, which ends here.
+    /// Returns the index of the object, which ends here.
     pub(super) fn end(self, left: usize) -> Index {
         let fits = self.left - left <= usize::from(u16::MAX);
         if self.gave_up || !fits { Index::NOTHING } else { self.index }

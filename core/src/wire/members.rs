@@ -23,7 +23,8 @@ pub(super) fn walk<'a>(object: &'a str, mut f: impl FnMut(StringToken<'a>, &'a s
     true
 }
 
-/// The value of a member, which begins here. Values of one's own may be nested deeper than the scanner follows.
+/// Returns the value of the member that begins here. Values made by the application may be nested deeper than the
+/// scanner accepts.
 pub(super) fn member_value<'a>(scanner: &mut Scanner<'a>) -> Option<&'a str> {
     let start = scanner.position();
     scanner.value(1).ok().or_else(|| deep(scanner, start).ok())

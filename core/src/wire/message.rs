@@ -1,4 +1,4 @@
-//! The envelope: which kind of message a frame holds, found in one pass over its bytes.
+//! The envelope: the kind of message in a frame, found in one pass over its bytes.
 
 use alloc::borrow::Cow;
 
@@ -13,41 +13,41 @@ use crate::wire::member_index::{Examined, Index, Indexing};
 /// A JSON-RPC message. Method, params and result borrow from the frame.
 #[derive(Clone, Debug)]
 pub enum Message<'a> {
-    /// `method` and `id`.
+    /// A request: `method` and `id`.
     Request {
-        /// To be repeated in the answer.
+        /// The id, which the response repeats.
         id: RequestId,
         /// The method, unescaped.
         method: Cow<'a, str>,
-        /// An object, or absent.
+        /// The params, an object if present.
         params: Option<RawJson<'a>>,
         /// The member `_meta` of the params.
         meta: Option<RawJson<'a>>,
     },
-    /// `method` without `id`.
+    /// A notification: `method` without `id`.
     Notification {
         /// The method, unescaped.
         method: Cow<'a, str>,
-        /// An object, or absent.
+        /// The params, an object if present.
         params: Option<RawJson<'a>>,
     },
-    /// `id` and `result`.
+    /// A successful response: `id` and `result`.
     Response {
         /// The id of the request that is answered.
         id: RequestId,
-        /// Any value. The caller of the request checks whether it fits.
+        /// The result, any value. The sender of the request checks its type.
         result: RawJson<'a>,
     },
-    /// `error`, usually with `id`.
+    /// An error response: `error`, usually with `id`.
     Error {
-        /// The id of the request that failed; `None` if the peer could not read it.
+        /// The id of the request that failed; `None` if the message has none, since the peer could not read it.
         id: Option<RequestId>,
-        /// Why.
+        /// The reason.
         error: ErrorObject,
     },
 }
 
-/// What is wrong with a frame that holds no message.
+/// The error in a frame that holds no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Defect {
@@ -63,8 +63,8 @@ pub enum Defect {
     Version,
     /// A member of the envelope occurs twice.
     Duplicate,
-    /// A member of the params, of the result or of `_meta` that the protocol reads occurs twice. Of members that belong
-    /// to users, such as arguments, the last one counts.
+    /// A member of the params, of the result or of `_meta` that the protocol reads occurs twice. Of other members, such
+    /// as arguments, the last one counts.
     DuplicateParam,
     /// `id` is neither a string nor an integer, or too long.
     Id,
@@ -78,30 +78,30 @@ pub enum Defect {
     Error,
 }
 
-/// What a malformed message is about, which decides whether it can be answered.
+/// The message that a malformed frame stands for, which decides whether it can be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A notification, or a response without a usable id. They are never answered.
+    /// A notification, or a response without a usable id. It is never answered.
     Nothing,
-    /// It meant to answer this request of ours.
+    /// A response to the request with this id.
     Response(RequestId),
-    /// It is neither, but has no id that could be read.
+    /// Neither of these, with no id that can be read.
     Unreadable,
-    /// It is a request with this id.
+    /// A request with this id.
     Request(RequestId),
 }
 
 /// A frame that holds no message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// What is wrong.
+    /// The error in the frame.
     pub defect: Defect,
-    /// What it is about.
+    /// The message that the frame stands for.
     pub subject: Subject,
 }
 
 impl Defect {
-    /// The error code that reports it.
+    /// Returns the error code that reports the defect.
     #[must_use]
     pub const fn code(self) -> ErrorCode {
         match self {
@@ -111,7 +111,7 @@ impl Defect {
         }
     }
 
-    /// One short sentence.
+    /// Returns a description, one short sentence.
     #[must_use]
     pub const fn message(self) -> &'static str {
         match self {
@@ -155,7 +155,7 @@ impl Member {
         })
     }
 
-    /// Takes the name of a member that is written as nearly everybody writes it, and the version with its value.
+    /// Takes the name of a member if it is spelled in the most common way, and the version with its value.
     #[inline(always)]
     fn compact(scanner: &mut Scanner<'_>, first: bool) -> Option<Self> {
         let begins = scanner.peek_member(first)?;
@@ -182,12 +182,12 @@ struct Envelope<'a> {
     error: Option<&'a str>,
     /// The member `_meta` of the params.
     meta: Option<RawJson<'a>>,
-    /// Where the members of the params are, or of the result.
+    /// The positions of the members of the params or of the result.
     members: Index,
     /// The method, if it is a string, has no escapes.
     method_is_plain: bool,
     duplicate: bool,
-    /// A member that decides is there twice in the params, in the result or in `_meta`.
+    /// A member that decides occurs twice in the params, in the result or in `_meta`.
     duplicate_param: bool,
     /// The text ends inside the value of `result` or `error`.
     cut_in_response: bool,
@@ -356,8 +356,8 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Takes the name of a member that most params or results have, if it is written as nearly everybody writes it: how
-/// long it is need not be found out then.
+/// Takes the name of a member that most params or results have, if it is spelled in the most common way. Its length
+/// need not be searched for then.
 #[inline(always)]
 fn usual_name<'a>(scanner: &mut Scanner<'a>, first: bool, seen: &mut Seen) -> Option<StringToken<'a>> {
     let begins = scanner.peek_member(first)?;
@@ -375,7 +375,7 @@ fn usual_name<'a>(scanner: &mut Scanner<'a>, first: bool, seen: &mut Seen) -> Op
     name
 }
 
-/// The next member of params, of a result or of their `_meta`, as [`Scanner::next_member`] finds it.
+/// Returns the next member of params, of a result or of their `_meta`, as [`Scanner::next_member`] does.
 #[inline(always)]
 fn next_param<'a>(
     scanner: &mut Scanner<'a>,
@@ -399,11 +399,11 @@ fn next_param<'a>(
 struct Passed<'a> {
     text: &'a str,
     members: Index,
-    /// A member that [decides](super::sole) is there twice.
+    /// A member that [decides](super::sole) occurs twice.
     twice: bool,
 }
 
-/// Steps over an object inside of `outer` brackets, each value by what is given for it, and says where its members are.
+/// Steps over an object inside of `outer` brackets, over each value with `pass`. Returns the positions of its members.
 #[inline(always)]
 fn read_object<'a>(
     scanner: &mut Scanner<'a>,
@@ -452,11 +452,12 @@ fn error_object(text: &str) -> Option<ErrorObject> {
 impl<'a> Message<'a> {
     /// Reads one message.
     ///
-    /// Member names are compared exactly; members that JSON-RPC does not define are ignored. Nesting deeper than
-    /// `max_depth` is refused.
+    /// Member names are compared byte for byte. Members that JSON-RPC does not define are ignored. Nesting deeper than
+    /// `max_depth`, or than 128 brackets, is an error.
     ///
     /// # Errors
-    /// Says what is wrong and whether it can be answered. Arrays are a [`Defect::Array`]: see [`Members`].
+    /// Returns the defect, and the subject, which decides whether the frame can be answered. An array is a
+    /// [`Defect::Array`]: see [`Members`].
     pub fn parse(text: &'a str, max_depth: u32) -> Result<Self, Malformed> {
         let mut scanner = Scanner::new(text, max_depth);
         scanner.skip_white_space();
@@ -478,7 +479,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// What can be said of a message whose beginning is all there is: an oversized frame.
+    /// Returns what the beginning of an oversized frame tells about its message.
     pub(crate) fn beginning(text: &'a str) -> Malformed {
         let mut scanner = Scanner::new(text, super::scan::MAX_DEPTH);
         scanner.skip_white_space();
@@ -494,7 +495,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// What a message says that is an error: its code, and whether it names a request. As far as it is one of ours.
+    /// Returns the code of an error message and whether the message names a request; `None` for any other message.
     #[cfg(feature = "http")]
     pub(crate) fn error_code(text: &[u8]) -> Option<(ErrorCode, bool)> {
         // Most are results, and say so behind a number.
@@ -519,7 +520,7 @@ impl<'a> Message<'a> {
         Some((error_object(error?)?.code, has_id))
     }
 
-    /// The request that the response with this text answers.
+    /// Returns the id of the request that the response `text` answers.
     pub(crate) fn answered(text: &[u8]) -> Option<RequestId> {
         match Message::beginning(core::str::from_utf8(text).ok()?).subject {
             Subject::Response(id) => Some(id),
@@ -528,7 +529,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The members of a batch, as texts (2025-03-26).
+/// The messages of a batch, as texts (2025-03-26).
 #[derive(Clone)]
 pub struct Members<'a> {
     scanner: Scanner<'a>,
@@ -536,7 +537,8 @@ pub struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// The members of the array `text`, which [`Message::parse`] has refused with [`Defect::Array`].
+    /// Creates an iterator over the elements of the array `text`, which [`Message::parse`] has refused with
+    /// [`Defect::Array`].
     #[must_use]
     pub fn new(text: &'a str, max_depth: u32) -> Self {
         let mut scanner = Scanner::new(text, max_depth);

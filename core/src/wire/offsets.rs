@@ -1,4 +1,4 @@
-//! Where the parts of a request stand in its text, for those who have to read it in two places.
+//! Positions of the parts of a request in its text, for code that reads the text twice.
 
 use alloc::{borrow::Cow, string::String};
 use core::ops::Range;
@@ -6,7 +6,7 @@ use core::ops::Range;
 use super::{Message, RawJson, RequestId};
 use crate::wire::member_index::{Index, place};
 
-/// What was found in the text of a request or of a notification, without the text: who keeps both need not read it again.
+/// The parts of a request or of a notification as positions in its text, so that the text is parsed once.
 #[derive(Clone, Debug)]
 pub(crate) struct Outline {
     id: Option<RequestId>,
@@ -15,19 +15,19 @@ pub(crate) struct Outline {
     meta: Option<Object>,
 }
 
-/// Where an object stands in the text, and its members in it.
+/// The position of an object in the text, and of its members in it.
 #[derive(Clone, Debug)]
 struct Object(Range<usize>, Index);
 
 #[derive(Clone, Debug)]
 enum Name {
     There(Range<usize>),
-    /// It is spelled with escapes.
+    /// A method that is spelled with escapes.
     Unescaped(String),
 }
 
 impl Outline {
-    /// What was found in `text`. Of a response, nothing is.
+    /// Returns the parts of `message` in `text`, or `None` for a response.
     pub(crate) fn of(text: &str, message: Message<'_>) -> Option<Self> {
         let place = |part: &str| place(part.as_bytes(), text.as_bytes());
         let (id, method, params, meta) = match message {
@@ -46,7 +46,8 @@ impl Outline {
         Some(Self { id, method, params: object(params)?, meta: object(meta)? })
     }
 
-    /// The message, from the text that it was found in. `None` if that is another one.
+    /// Returns the message in `text`, which must be the text of the outline. Returns `None` if the positions are not in
+    /// it.
     pub(crate) fn message<'a>(&'a self, text: &'a str) -> Option<Message<'a>> {
         let method = match &self.method {
             Name::There(place) => Cow::Borrowed(text.get(place.clone())?),
@@ -67,7 +68,7 @@ impl Outline {
         self.id.as_ref()
     }
 
-    /// The method, from the text that it was found in.
+    /// Returns the method in `text`, which must be the text of the outline.
     pub(crate) fn method<'a>(&'a self, text: &'a [u8]) -> Option<&'a str> {
         match &self.method {
             Name::There(place) => core::str::from_utf8(text.get(place.clone())?).ok(),

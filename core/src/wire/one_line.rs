@@ -1,11 +1,10 @@
-//! Keeps each message on one line.
+//! Removes line breaks, to keep each message on one line.
 
 use alloc::vec::Vec;
 
-/// Appends JSON that may have line breaks, on one line.
+/// Appends JSON with its line breaks replaced by spaces.
 ///
-/// Line breaks in JSON stand between tokens only, where a space means the same. Text that this crate writes itself has
-/// none.
+/// Line breaks in JSON occur between tokens only, where a space is equivalent. Text that this crate writes has none.
 pub(crate) fn raw(out: &mut Vec<u8>, json: &str) {
     let start = out.len();
     out.extend_from_slice(json.as_bytes());
@@ -16,7 +15,7 @@ pub(crate) fn raw(out: &mut Vec<u8>, json: &str) {
     }
 }
 
-/// Where a text is not one line.
+/// Returns the position of the first line break.
 pub(crate) fn line_break(text: &[u8]) -> Option<usize> {
     memchr::memchr2(b'\n', b'\r', text)
 }

@@ -1,4 +1,4 @@
-//! A JSON value as a piece of the frame it came in.
+//! A JSON value as a part of the frame that holds it.
 
 use alloc::{borrow::Cow, string::String};
 use core::{fmt, iter, mem};
@@ -17,43 +17,43 @@ use crate::wire::member_index::{Examined, Index};
 
 /// The text of one JSON value, usually borrowed from the frame that holds it.
 ///
-/// The syntax has been checked; what it means is decoded once, by the type that wants it.
+/// The syntax has been checked. The value is decoded once, by the type that uses it.
 #[derive(Clone)]
 pub struct RawJson<'a> {
     text: Cow<'a, str>,
-    /// Where its members are, if that was seen when the syntax was checked.
+    /// The positions of the members, if they were found when the syntax was checked.
     index: Index,
 }
 
 impl<'a> RawJson<'a> {
-    /// `text` must be one JSON value that the scanner has accepted.
+    /// Creates a value from `text`, which must be one JSON value that the scanner has accepted.
     pub(crate) const fn trusted(text: &'a str) -> Self {
         Self::indexed(text, Index::NOTHING)
     }
 
-    /// As [`trusted`](Self::trusted), for an object whose members are there.
+    /// As [`trusted`](Self::trusted), for an object whose members are at the positions in `index`.
     pub(super) const fn indexed(text: &'a str, index: Index) -> Self {
         Self { text: Cow::Borrowed(text), index }
     }
 
-    /// Whether it is known that it can be sent as it is, as params or as a result.
+    /// Returns whether the value was checked and can be sent without changes, as params or as a result.
     pub(crate) fn is_ready(&self) -> bool {
         self.index.is_examined(Examined::Lines)
     }
 
-    /// Whether it has a member twice that [decides](super::sole), or its `_meta` has: a peer would not accept it as params
-    /// or as a result.
+    /// Returns whether a member that [decides](super::sole) occurs twice in the object or in its `_meta`. A peer would
+    /// not accept it as params or as a result.
     pub(crate) fn is_ambiguous(&self) -> bool {
         !self.index.is_examined(Examined::Meta) && is_ambiguous(&self.text)
     }
 
-    /// Where its members are, as far as that is known.
+    /// Returns the positions of the members, as far as they are known.
     #[cfg(feature = "http")]
     pub(super) const fn index(&self) -> Index {
         self.index
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn get(&self) -> &str {
         &self.text
@@ -62,12 +62,12 @@ impl<'a> RawJson<'a> {
     /// Decodes the text as `T`, which may borrow from it.
     ///
     /// # Errors
-    /// What `T` has against the text.
+    /// Returns an error if the text does not fit `T`.
     pub fn decode<'b, T: Deserialize<'b>>(&'b self) -> Result<T, serde_json::Error> {
         read(&self.text)
     }
 
-    /// What it says, if it is a string. Nothing is copied unless there are escapes in it.
+    /// Returns the text of a string, or `None` for any other value. A borrowed text is copied only if it has escapes.
     #[must_use]
     pub fn into_text(self) -> Option<Cow<'a, str>> {
         match self.text {
@@ -76,21 +76,23 @@ impl<'a> RawJson<'a> {
         }
     }
 
-    /// A copy that does not borrow.
+    /// Converts the value into one that does not borrow.
     #[must_use]
     pub fn into_owned(self) -> RawJson<'static> {
         RawJson { text: Cow::Owned(self.text.into_owned()), index: self.index }
     }
 
-    /// What this may take at most when it is decoded and kept, in bytes: its text, and for each member or element the
-    /// room that a list has for it. It may be more than its text has by far, since `"",` is an element, too.
+    /// Returns an upper bound of the memory of the decoded value, in bytes: its text, and for each member or element
+    /// its place in a list. It can be far larger than the text, since `"",` is an element.
     pub(crate) fn weight(&self) -> usize {
         const PLACE: usize = 96;
         self.text.len() + PLACE * (1 + memchr::memchr_iter(b',', self.text.as_bytes()).count())
     }
 
-    /// The value of a member, if this is an object that has it. Of several with this name it is the last one, as for those
-    /// who decode the object as a map or as a [`Value`](https://docs.rs/serde_json/latest/serde_json/enum.Value.html).
+    /// Returns the value of the member `name`, or `None` if this is not an object or has no such member.
+    ///
+    /// Of several members with this name the last one counts, as it does when the object is decoded as a map or as a
+    /// [`Value`](https://docs.rs/serde_json/latest/serde_json/enum.Value.html).
     #[must_use]
     pub fn member(&self, name: &str) -> Option<RawJson<'_>> {
         if self.index.is_known() {
@@ -107,7 +109,7 @@ impl<'a> RawJson<'a> {
         value.map(RawJson::trusted)
     }
 
-    /// The texts of the values of several members, if this is an object that has them: as [`member`](Self::member).
+    /// Returns the texts of the values of several members, as [`member`](Self::member) does.
     pub(crate) fn pick<const N: usize>(&self, names: [&str; N]) -> [Option<&str>; N] {
         let mut picked = [None; N];
         self.all_members(|found, value| {
@@ -119,7 +121,9 @@ impl<'a> RawJson<'a> {
         picked
     }
 
-    /// The values of these members, if there are no others and none is there twice.
+    /// Returns the values of the members `names`, or `None` if there are other members or one occurs twice.
+    ///
+    /// A value that is not an object counts as one without members.
     #[must_use]
     pub fn only<const N: usize>(&self, names: [&str; N]) -> Option<[Option<RawJson<'_>>; N]> {
         let mut values = [None; N];
@@ -130,8 +134,10 @@ impl<'a> RawJson<'a> {
         no_others.then(|| values.map(|value| value.map(RawJson::trusted)))
     }
 
-    /// Whether `f` holds for all members, by their names, unescaped, and the texts of their values: as
-    /// [`members`](Self::members), for who looks at each of them only once.
+    /// Returns whether `f` returns true for the unescaped name and the text of the value of every member.
+    ///
+    /// Stops at the first member for which it does not. Returns true for a value that is not an object. See
+    /// [`members`](Self::members) for an iterator.
     pub fn all_members<'b>(&'b self, mut f: impl FnMut(&str, &'b str) -> bool) -> bool {
         if self.index.is_known() {
             return self.index.members(&self.text).all(|(name, value)| f(name, value));
@@ -139,15 +145,16 @@ impl<'a> RawJson<'a> {
         walk(&self.text, |name, value| f(&name.shown(), value))
     }
 
-    /// Whether this is an object that has such a member, where it hardly ever has.
+    /// Returns whether this is an object with the member `name`. Fast if the name does not occur in the text.
     pub(crate) fn has(&self, name: &str) -> bool {
         may_have(self.text.as_bytes(), name) && self.member(name).is_some()
     }
 
-    /// The members, if this is an object: their names, unescaped, and their values, in the order in which they stand there.
+    /// Returns an iterator over the unescaped names and the values of the members, in the order of the text. A value
+    /// that is not an object has none.
     ///
-    /// A name may be there twice; [`member`](Self::member) takes the last one then. Where an escape in a name is half of a
-    /// surrogate pair, U+FFFD is in its place, and `member` does not find it under any name.
+    /// A name may occur twice; [`member`](Self::member) returns the last one. If an escape in a name is half of a
+    /// surrogate pair, the name has U+FFFD in its place, and `member` never finds it.
     pub fn members(&self) -> impl Iterator<Item = (Cow<'_, str>, RawJson<'_>)> {
         let known = self.index.members(&self.text).map(|(name, value)| (Cow::Borrowed(name), RawJson::trusted(value)));
         let mut scanner = Scanner::new(&self.text, MAX_DEPTH);
@@ -163,13 +170,13 @@ impl<'a> RawJson<'a> {
         }))
     }
 
-    /// Whether the value is an object.
+    /// Returns whether the value is an object.
     #[must_use]
     pub fn is_object(&self) -> bool {
         self.text.starts_with('{')
     }
 
-    /// Whether the value is `null`.
+    /// Returns whether the value is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.text == "null"
@@ -177,7 +184,8 @@ impl<'a> RawJson<'a> {
 }
 
 impl PartialEq for RawJson<'_> {
-    /// Whether the texts are equal: two spellings of one value are not, such as `1.0` and `1`, or with other white space.
+    /// Returns whether the texts are equal. Two spellings of one value are not, such as `1.0` and `1`, or different
+    /// white space.
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
@@ -191,18 +199,18 @@ impl Serialize for RawJson<'_> {
     }
 }
 
-/// The text of a JSON value that is kept for a while.
+/// The text of a JSON value in a buffer that can be reused.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OwnedRawJson(String);
 
 impl OwnedRawJson {
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub const fn get(&self) -> RawJson<'_> {
         RawJson::trusted(self.0.as_str())
     }
 
-    /// Keeps a value in room that there is already, and is enlarged if it is too small.
+    /// Copies a value into `buffer`, which is cleared first and grows if it is too small.
     #[must_use]
     pub fn in_buffer(raw: &RawJson<'_>, mut buffer: String) -> Self {
         buffer.clear();
@@ -210,7 +218,7 @@ impl OwnedRawJson {
         Self(buffer)
     }
 
-    /// The room that it took, for the next one.
+    /// Returns the buffer for reuse.
     #[must_use]
     pub fn into_buffer(self) -> String {
         self.0
@@ -229,10 +237,10 @@ impl fmt::Debug for OwnedRawJson {
     }
 }
 
-/// Decodes params, which a message may leave out: absent is decoded like `{}`.
+/// Decodes params. Absent params are decoded like `{}`.
 ///
 /// # Errors
-/// What `T` has against the text.
+/// Returns an error if the text does not fit `T`.
 pub fn decode_params<'b, T: Deserialize<'b>>(params: Option<&'b RawJson<'_>>) -> Result<T, serde_json::Error> {
     read(params.map_or("{}", RawJson::get))
 }

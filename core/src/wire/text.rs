@@ -6,10 +6,10 @@ use core::str::Utf8Error;
 use super::{escape, unescape::unescape};
 use crate::wire::string_scan;
 
-/// The text that `bytes` are, such as the text of a frame. With the feature `simd` it looks at vectors of them at a time.
+/// Converts the bytes of a frame to text. The feature `simd` makes it faster.
 ///
 /// # Errors
-/// If they are not UTF-8.
+/// Returns an error if the bytes are not UTF-8.
 pub fn text(bytes: &[u8]) -> Result<&str, Utf8Error> {
     // It does not say where the first error is, so that is for the one below, who is seldom asked.
     #[cfg(feature = "simd")]
@@ -19,8 +19,8 @@ pub fn text(bytes: &[u8]) -> Result<&str, Utf8Error> {
     core::str::from_utf8(bytes)
 }
 
-/// Appends the JSON string that stands for `text`, with its quotes, for who writes params or results as text. With the feature
-/// `simd` it looks at vectors of it at a time.
+/// Appends `text` as a JSON string with its quotes, for callers that write params or results as text. The feature
+/// `simd` makes it faster.
 ///
 /// ```
 /// let mut json = Vec::new();
@@ -31,7 +31,7 @@ pub fn quote(out: &mut Vec<u8>, text: &str) {
     escape::string(out, text);
 }
 
-/// The text of a JSON string token; `None` for any other value.
+/// Returns the text of a JSON string token, or `None` for any other value.
 pub(super) fn string(token: &str) -> Option<Cow<'_, str>> {
     let inner = token.strip_prefix('"')?.strip_suffix('"')?;
     let escaped = match inner.as_bytes() {
