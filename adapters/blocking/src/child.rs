@@ -29,7 +29,7 @@ pub(crate) struct Child(Arc<Inner>);
 struct Inner {
     process: Arc<ChildState>,
     group: Group,
-    /// Those who wait for it and listen to it, and how the latter are called off.
+    /// The threads that wait for it and read its standard error, and the handle that stops the latter.
     threads: Mutex<(Vec<JoinHandle<()>>, Option<StopHandle>)>,
 }
 

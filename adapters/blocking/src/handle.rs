@@ -1,4 +1,4 @@
-//! What is held of a connection that runs.
+//! The handle of a running connection.
 
 use std::{
     fmt, io,

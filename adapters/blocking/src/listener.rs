@@ -39,7 +39,7 @@ enum Socket {
     Unix(UnixListener, #[expect(dead_code, reason = "it is there to be dropped")] SocketFile),
 }
 
-/// What was accepted.
+/// An accepted connection.
 enum Accepted {
     Tcp(TcpStream),
     Unix(UnixStream),

@@ -1,4 +1,4 @@
-//! What a connection runs over: bytes in, bytes out, and an orderly end.
+//! The transport of a connection: bytes in, bytes out, and an orderly end.
 
 use std::{
     fmt, io,
@@ -18,7 +18,7 @@ use mcp_service::block_on;
 
 use mcp_driver::StopHandle;
 
-/// Where bytes come from.
+/// Reads bytes.
 pub trait ByteReader: Send + 'static {
     /// Waits for bytes and reads some of them; `0` means that no more will come.
     ///
@@ -43,7 +43,7 @@ pub trait ByteReader: Send + 'static {
     }
 }
 
-/// Where bytes go. Dropping it tells the peer that no more will come.
+/// Writes bytes. Dropping it tells the peer that no more will come.
 pub trait ByteWriter: Send + 'static {
     /// Waits until some of the bytes can be written, and says how many were.
     ///
@@ -68,7 +68,7 @@ pub trait ByteWriter: Send + 'static {
     }
 }
 
-/// Where whole messages come from, each one JSON text: WebSockets and the like.
+/// Reads whole messages, each one JSON text: from WebSockets and the like.
 pub trait MessageSource: Send + 'static {
     /// Waits for a message and puts it into `message`, which is empty; `false` means that no more will come.
     ///
@@ -82,7 +82,7 @@ pub trait MessageSource: Send + 'static {
     }
 }
 
-/// Where whole messages go. Dropping it tells the peer that no more will come.
+/// Writes whole messages. Dropping it tells the peer that no more will come.
 pub trait MessageSink: Send + 'static {
     /// Sends a message, and waits until it is taken.
     ///
@@ -110,7 +110,7 @@ pub struct Transport {
     pub(crate) end: Box<dyn FnOnce() + Send>,
 }
 
-/// What is read from.
+/// The input of a connection.
 pub(crate) enum Input {
     Bytes(Box<dyn ByteReader>),
     MessageTransport(Box<dyn MessageSource>),

@@ -1,4 +1,4 @@
-//! What can go wrong with a connection as a whole.
+//! Errors of a connection as a whole.
 
 use std::{fmt, io};
 
@@ -15,7 +15,7 @@ pub enum Error {
     Spawn {
         /// Its name.
         program: String,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
     /// There is no way to the peer: no socket, no descriptor, no thread.

@@ -1,4 +1,4 @@
-//! What an adapter holds of a connection on a runtime.
+//! The handle that an adapter has of a connection on a runtime.
 
 use std::{
     fmt,

@@ -32,7 +32,7 @@ use mcp_service::driver_api::Holder;
 
 /// A socket that clients connect to.
 pub trait Socket {
-    /// What connections to it run over.
+    /// The transport of its connections.
     type Transport: IntoTransport;
 
     /// Accepts a connection; and whose it is, so that one peer cannot take the seats of all others.

@@ -9,7 +9,7 @@ use mcp_proto::{
 
 use mcp_service::{Peer, Subscriptions, driver_api::JobLimits};
 
-/// What a connection may take to run. How much the connection itself may hold is in its
+/// Limits and settings of how a connection is run. What the connection itself may hold is limited by its
 /// [`Limits`](mcp_proto::connection::Limits).
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -40,11 +40,11 @@ pub struct Options {
     pub max_queued_requests: usize,
     /// Bytes of notifications that wait for their handlers; what comes on top is dropped, the newest first. Default 16 MiB.
     pub max_notification_bytes: usize,
-    /// What is known of the server (clients): the [era](mcp_proto::protocol::ProtocolVersion::era) that it was of the
-    /// last time saves the question. Default: nothing.
+    /// A hint about the server (clients): a known [era](mcp_proto::protocol::ProtocolVersion::era), for example from
+    /// the last connection, saves the probe. Default: none.
     pub opening: Opening,
-    /// What to listen to as soon as there is a connection (clients, 2026-07-28): what was listened to on an earlier one to
-    /// the same server. Default: nothing.
+    /// Subscriptions to make as soon as there is a connection (clients, 2026-07-28), for example those of an earlier
+    /// connection to the same server. Default: none.
     pub subscriptions: Option<Subscriptions>,
 }
 

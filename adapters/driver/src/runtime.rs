@@ -1,4 +1,4 @@
-//! What a driver needs of the runtime that it is for.
+//! The interface of a driver to its runtime.
 
 #[cfg(all(unix, feature = "net"))]
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::{sync::lock, watch::Watch};
 pub trait Runtime: Clone + Send + Sync + 'static {
     /// A task that runs. Dropping it ends the task, soon.
     type Task: Send;
-    /// Something to wait for a moment with.
+    /// A timer.
     type Timer: Timer;
 
     /// Returns the current runtime.
@@ -39,7 +39,7 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     fn timer(&self) -> Self::Timer;
 }
 
-/// Something to wait for a moment with.
+/// A timer of a runtime.
 pub trait Timer: Send + Unpin + 'static {
     /// Completes at the time `at`, or a little later. Each call may set another time, and the last one counts.
     fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
@@ -100,7 +100,7 @@ pub(super) async fn unblock<R: Runtime, T: Send + 'static>(
     result.unwrap_or_else(|| Err(io::Error::other("there is no thread for it")))
 }
 
-/// What a function comes to on a thread.
+/// A function on another thread, and its result.
 #[cfg(all(unix, feature = "net"))]
 struct Aside<T> {
     result: Mutex<Option<io::Result<T>>>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::rpc::Timestamp;
 
-/// Until when one sleeps who sleeps until told.
+/// A deadline that never expires.
 pub const FAR_FUTURE: Timestamp = Timestamp::from_nanos(u64::MAX);
 
 /// How much is read at once.

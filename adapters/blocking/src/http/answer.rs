@@ -27,8 +27,8 @@ pub fn answer(endpoint: &Endpoint, request: Request<impl Read>) -> Response<Answ
     block_on(endpoint.answer(request.map(Incoming))).map(|body| Answer { body, rest: Bytes::new() })
 }
 
-/// What is written in answer to a request: one text, or a stream that can last for days, each piece of which is to leave at
-/// once. Reading blocks until there is one.
+/// The body of a response: one text, or a stream that can last for days, each piece of which is to leave at once.
+/// Reading blocks until there is a piece.
 ///
 /// Dropping it before its end says that the client has hung up.
 pub struct Answer {
@@ -58,7 +58,7 @@ impl fmt::Debug for Answer {
 /// A body that is read where it is wanted.
 struct Incoming<B>(B);
 
-/// Nothing in it is pinned in place.
+/// No field is pinned in place.
 impl<B> Unpin for Incoming<B> {}
 
 impl<B: Read> http_body::Body for Incoming<B> {

@@ -44,15 +44,15 @@ pub(super) struct ConnectionIo {
     epoch: AtomicU64,
 }
 
-/// What has come and what is waited for.
+/// The input that was read, and the readiness that is awaited.
 struct Ends {
     chunk: Box<[u8]>,
-    /// What of it was read and not taken.
+    /// The part of it that was not taken yet.
     unread: Range<usize>,
-    /// What reading has come to, if that is not bytes: the end, or an error.
+    /// The end of the input, or its error.
     end: Option<io::Result<()>>,
     wants: PollFlags,
-    /// Nothing has come since something was written, and there can be more to write.
+    /// No input has come since the last write, and the response may continue.
     is_quiet: bool,
 }
 

@@ -21,7 +21,7 @@ pub struct Connector {
     pub(super) options: Options,
     pub(super) credentials: Option<Arc<dyn AuthProvider>>,
     config: Config,
-    /// Who makes requests, if it is not ureq.
+    /// The client that makes the requests, if it is not ureq.
     requests: Option<Arc<dyn HttpClient>>,
 }
 

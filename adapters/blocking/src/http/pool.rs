@@ -32,7 +32,7 @@ const TAKE_OVER_AFTER: Duration = Duration::from_millis(1);
 /// these are bounded for all of them.
 const FUNCTIONS: usize = 512;
 
-/// What the threads know of each other.
+/// The shared state of the threads.
 pub(super) struct Pool {
     pub(super) state: Mutex<State>,
     work: Condvar,
@@ -61,7 +61,7 @@ pub(super) struct State {
     /// Threads that work, or wait for work.
     pub(super) alive: usize,
     idle: usize,
-    /// Those of them that were called and have not come yet.
+    /// Those of them that were notified and have not taken work yet.
     called: usize,
     timers: BTreeMap<(Instant, u64), Waker>,
     timers_set: u64,

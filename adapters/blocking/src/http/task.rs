@@ -46,21 +46,21 @@ pub(super) struct Task {
     pub(super) conn: Option<Arc<ConnectionIo>>,
 }
 
-/// What a thread that stays with a connection does itself. Most of what comes of a request is so little that it would take longer
-/// to have another thread do it.
+/// The work that a thread of a connection does itself. Most work of a request is so small that handing it to another
+/// thread would take longer.
 struct LocalWork {
     pool: Arc<Pool>,
     waker: Waker,
-    /// What it has woken.
+    /// The tasks that it has woken.
     tasks: Vec<Arc<Task>>,
-    /// What may block: others go on with the connection if it does.
+    /// A function that may block: other threads take the connection over if it does.
     function: Option<Function>,
-    /// Until when it waits for its client.
+    /// The deadline of its wait for the client.
     until: Option<Instant>,
 }
 
 thread_local! {
-    /// What this thread does itself, if it is one that does so.
+    /// The work of this thread, if it is the thread of a connection.
     static OWN: RefCell<Option<LocalWork>> = const { RefCell::new(None) };
 }
 

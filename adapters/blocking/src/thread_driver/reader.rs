@@ -9,14 +9,14 @@ use mcp_service::Link;
 use crate::{thread_driver::driver::Driver, transport::Input};
 use mcp_driver::unix::thread::lock;
 
-/// What is read from, and what of it was not taken in yet.
+/// Reads the input of a connection, and keeps what was not handled yet.
 pub(crate) struct Reader<E: Send + 'static> {
     driver: Arc<Driver<E>>,
     link: Arc<dyn Link<E>>,
     input: Input,
     lines: LineReader,
     sniffer: Sniffer,
-    /// What was read where messages are whole.
+    /// The last message, where messages are whole.
     message: Vec<u8>,
     /// That is not handed in yet.
     has_message: bool,

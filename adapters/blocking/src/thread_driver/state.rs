@@ -1,4 +1,4 @@
-//! What the threads of a connection know of each other.
+//! The state that the threads of a connection share.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::transport::ByteWriter;
 /// Everything that is under the lock of a [`Driver`](super::driver::Driver).
 pub(crate) struct State<E> {
     pub(crate) connection: Connection<E>,
-    /// What was not handed out yet.
+    /// Events that were not dispatched yet.
     pub(crate) events: VecDeque<Event<'static>>,
     /// Absent while a thread writes with it, and in the end.
     pub(crate) sink: Option<Box<dyn ByteWriter>>,
@@ -22,15 +22,15 @@ pub(crate) struct State<E> {
     pub(crate) blocked: bool,
     /// The writer is there.
     pub(crate) has_writer: bool,
-    /// What has come at once is being answered: the answers leave together.
+    /// Set while messages that were read together are handled: their responses are written together.
     pub(crate) held: bool,
     /// How long a message may take that has begun.
     pub(crate) message_timeout: Option<Duration>,
-    /// Until when the first message has to come, or the rest of one that has begun.
+    /// The deadline of the first message, or of the rest of one that has begun.
     pub(crate) message_until: Option<Timestamp>,
     /// The reader waits until the connection wants input.
     pub(crate) is_paused: bool,
-    /// Until when the timer thread sleeps, if it does.
+    /// The time until which the timer thread sleeps, if it does.
     pub(crate) asleep: Option<Timestamp>,
 }
 

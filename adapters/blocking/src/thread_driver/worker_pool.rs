@@ -70,7 +70,7 @@ struct PoolState {
     closed: bool,
 }
 
-/// What a thread does next.
+/// The next action of a thread.
 enum NextAction {
     Run(Job, JobSlot),
     Read(ReadFn),
@@ -81,12 +81,12 @@ enum NextAction {
     Leave,
 }
 
-/// Where a thread comes from.
+/// The last action of a thread.
 #[derive(Clone, Copy, PartialEq)]
 enum LastAction {
-    /// It has done something, and goes on.
+    /// It has worked, and continues.
     Work,
-    /// It was the watchdog; so many jobs had begun by then.
+    /// It was the watchdog. So many jobs had begun before.
     Watch(u64),
     Sleep,
 }

@@ -1,4 +1,4 @@
-//! What holds a connection and has its messages brought to the peer.
+//! The interface between a driver and the binding that holds a connection.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -14,7 +14,7 @@ use mcp_proto::{
 use crate::limits::functions::Functions;
 use mcp_service::driver_api::Holder;
 
-/// What holds a connection and has its messages brought to the peer: over a pipe, or over several streams that are bound to it.
+/// Holds a connection and binds its messages to a transport: to a pipe, or to several streams.
 pub(crate) trait Binding<E>: Send + 'static {
     /// Returns the connection, for use at this time.
     fn connection(&mut self, now: Timestamp) -> &mut Connection<E>;

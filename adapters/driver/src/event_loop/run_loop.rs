@@ -35,7 +35,7 @@ const TURNS: usize = 32;
 /// How many jobs are queued and begin together at most.
 pub(crate) const BATCH: usize = 8;
 
-/// What moves the messages of a connection.
+/// Moves the messages of a connection.
 pub(crate) trait TransportIo<E, C>: Send {
     /// Takes in what has come by now. Whether anything has.
     fn read(&mut self, _post: &Dispatcher<E, C>, _now: Timestamp, _cx: &mut Context<'_>) -> bool {
@@ -63,7 +63,7 @@ pub(crate) trait TransportIo<E, C>: Send {
     }
 }
 
-/// Where what happens is handed on.
+/// Dispatches the events of a connection to its application, and queues the jobs.
 pub(crate) struct Dispatcher<E, C> {
     pub(crate) shared: Arc<SharedConnection<E, C>>,
     link: Arc<dyn Link<E>>,
@@ -264,7 +264,7 @@ impl<T> Handlers<T> {
     }
 }
 
-/// What has become of a job that has begun.
+/// The state of a job that has begun.
 enum Begun {
     Done,
     /// A thread that may block has it.
@@ -426,7 +426,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> Drop for EventLoop<E, C, R> {
     }
 }
 
-/// What a job takes up, until that is dropped.
+/// Frees the slot of a job when it is dropped.
 struct SlotGuard<E: 'static, C: Binding<E>> {
     shared: Arc<SharedConnection<E, C>>,
     slot: JobSlot,

@@ -65,7 +65,7 @@ pub(crate) struct Parked {
 pub(crate) struct JobState {
     pub(crate) jobs: JobQueue,
     pub(crate) ended: Vec<u64>,
-    /// What visitors have begun and could not end. The driver goes on with it.
+    /// Jobs that were begun inline and are still pending. The event loop continues them.
     pub(crate) left: Vec<Unfinished>,
     /// The driver waits for the last jobs to end.
     pub(crate) leaving: bool,
@@ -111,7 +111,7 @@ impl JobState {
 pub(crate) struct Lifecycle {
     /// Why it ended, once the application knows.
     pub(crate) closed: Option<CloseReason>,
-    /// Nothing is left of it.
+    /// The connection has ended completely.
     pub(crate) over: bool,
 }
 

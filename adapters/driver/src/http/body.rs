@@ -1,4 +1,4 @@
-//! What is written in answer to a request, or as one.
+//! Bodies of requests and responses.
 
 use std::{
     fmt, io,

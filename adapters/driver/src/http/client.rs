@@ -18,7 +18,7 @@ use crate::{
     runtime::Runtime,
 };
 
-/// Something that comes later, of something borrowed.
+/// A future that borrows.
 type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Makes requests.
@@ -28,7 +28,7 @@ pub trait HttpClient: Send + Sync + 'static {
     fn make(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> Soon<'static, ()>;
 }
 
-/// What proves to a server who asks.
+/// Provides the credentials of a client.
 pub trait AuthProvider: Send + Sync + 'static {
     /// Adds credentials to the headers of a request, before it is made. The request goes to the origin that the client
     /// was given, or nowhere.
@@ -42,7 +42,7 @@ pub trait AuthProvider: Send + Sync + 'static {
     fn challenged<'a>(&'a self, status: u16, challenges: &'a [String]) -> Soon<'a, bool>;
 }
 
-/// Where what comes of one request is told. Dropped before its end, it says that the request was given up.
+/// Receives the response to one request. Dropping it before the end means that the request was given up.
 pub struct ResponseHandler {
     shared: Arc<SharedConnection<ClientEnd, HttpClientBinding>>,
     exchange: ExchangeId,
@@ -137,7 +137,7 @@ pub(crate) struct RequestRunner<R: Runtime> {
     credentials: Option<Arc<dyn AuthProvider>>,
     /// Each ends when it is dropped.
     tasks: BTreeMap<ExchangeId, R::Task>,
-    /// Those who look for proofs, apart: what was refused may go on for a while.
+    /// The tasks that get new credentials. They are separate, because a refused request may still be running.
     proofs: BTreeMap<ExchangeId, R::Task>,
 }
 

@@ -1,4 +1,4 @@
-//! What the clients of an endpoint share, and what a session holds of it.
+//! Quotas that the clients of an endpoint share, and the part of each session.
 
 use std::sync::Arc;
 
@@ -59,13 +59,13 @@ pub(super) fn holder(principal: Option<&Arc<Principal>>, peer: Option<PeerAddr>)
     }
 }
 
-/// What a session holds for its client. All of it is given back when this is dropped.
+/// The part of the quotas that a session holds for its client. Dropping it gives all of it back.
 pub(super) struct Held {
     shares: Arc<Shares>,
     holder: Holder,
     unread: usize,
     replay: usize,
-    /// In steps, so that a session takes no more for it.
+    /// Counted in steps, so that the field is small.
     described: u32,
     excess: Excess,
 }
@@ -74,9 +74,9 @@ pub(super) struct Held {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Excess {
     No,
-    /// It was ended, and its driver does not know.
+    /// The session was ended, and its event loop does not know yet.
     Yes,
-    /// It was ended, and its driver knows.
+    /// The session was ended, and its event loop knows.
     Told,
 }
 

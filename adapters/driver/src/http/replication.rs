@@ -1,4 +1,5 @@
-//! What it takes to share sessions: what was sent is written down, and who comes from elsewhere is recognised.
+//! Shares sessions between processes: messages that were sent are kept in a store, and a request of a session of
+//! another process finds it there.
 
 use std::{
     collections::{BTreeMap, VecDeque, btree_map::Entry},
@@ -38,7 +39,7 @@ const UNWRITTEN: usize = 16 << 20;
 /// How many times a session that is in use is asked for while it would live without that.
 const TOUCHES: u32 = 3;
 
-/// After how long it is asked for at the latest: of sessions that give way, it is the last.
+/// The longest interval of these renewals.
 const TOUCH: Duration = Duration::from_secs(60);
 
 /// Sessions that are shared.
@@ -150,7 +151,7 @@ impl Drop for SessionReplication {
     }
 }
 
-/// What has changed of a session.
+/// A change of a session that is to be written to the store.
 enum Change {
     Begun(SessionRecord),
     Settings(SessionRecord),
@@ -177,7 +178,7 @@ impl HttpSession {
     }
 }
 
-/// What was sent and is not written down yet.
+/// A queue of messages that are to be written to the event store.
 #[derive(Debug)]
 struct EventWriter {
     lines: Watch<Lines>,
@@ -197,7 +198,7 @@ struct Line {
     seq: u64,
     /// `None`: nothing follows on the message with this number.
     message: Option<Vec<u8>>,
-    /// What it takes of what may wait.
+    /// Its part of the quota of queued bytes.
     permit: Permit,
 }
 
@@ -230,7 +231,7 @@ async fn write(scribe: Arc<EventWriter>, store: Store, bounds: Retention) {
     }
 }
 
-/// What a session has sent: kept here, and written down for others.
+/// The messages that a session has sent: kept in memory, and queued for the event store.
 #[derive(Debug)]
 struct ReplayRecord {
     id: Arc<str>,

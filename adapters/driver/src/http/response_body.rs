@@ -1,4 +1,4 @@
-//! What is written in answer to a request.
+//! The response to a request, as it is written.
 
 use std::{
     fmt,
@@ -34,11 +34,11 @@ pub struct ResponseStream {
     ended: bool,
     /// The body breaks off.
     aborted: bool,
-    /// What there is of the body is taken with the head.
+    /// The beginning of the body is taken together with the head.
     at_once: bool,
     /// The beginning of the body, if it was.
     data: Vec<u8>,
-    /// What all that is written for clients is counted in, and whose this is.
+    /// The quota of unwritten bytes, and the client that it counts for.
     counted: Option<(Arc<Quota>, Holder)>,
 }
 

@@ -58,11 +58,11 @@ struct Inner<R: Runtime> {
     random: Random,
     runtime: R,
     share: Option<Arc<SessionReplication>>,
-    /// What all clients share.
+    /// The quotas that all clients share.
     shares: Arc<Shares>,
 }
 
-/// What there is, for those who work in it.
+/// The endpoint and the sessions that run.
 struct Sessions {
     door: Mutex<Endpoint<Arc<SharedSession>>>,
     rooms: Watch<SessionTable>,
@@ -412,7 +412,7 @@ impl Sessions {
 /// The place of a session in its house, which it gives up when it is over.
 struct SessionGuard {
     sessions: Arc<Sessions>,
-    /// By which name it is known there, and which it is.
+    /// Its id in the endpoint, and the session.
     known: Option<(SessionId, Weak<SharedSession>)>,
     number: Option<u64>,
 }

@@ -26,18 +26,18 @@ use crate::{
 use mcp_service::Application;
 use mcp_service::driver_api::Holder;
 
-/// What of a session was written down last.
+/// The state of a session that was last written to the store.
 pub(super) type Settled = (bool, Option<LoggingLevel>);
 
 /// A session, and those who write what it says.
 pub(super) struct HttpSession {
     pub(super) session: Session,
     readers: BTreeMap<ExchangeId, Waker>,
-    /// What runs on it, while it is run.
+    /// The application that runs on it, while it runs.
     pub(super) application: Option<Weak<dyn Application<ServerEnd>>>,
-    /// What of it was written down last, where others have to know.
+    /// The state that was last written to the store, if there is one.
     pub(super) settled: Option<Settled>,
-    /// What of it counts as part of what its client may hold.
+    /// Its part of the quotas of its client.
     held: Held,
 }
 

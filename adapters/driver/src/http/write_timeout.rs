@@ -21,7 +21,7 @@ pub struct WriteTimeout<T, M> {
     stream: T,
     timer: M,
     timeout: Duration,
-    /// Until when something has to be written, if something waits for that.
+    /// The deadline of a pending write.
     until: Option<Instant>,
 }
 

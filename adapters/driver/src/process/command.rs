@@ -43,7 +43,7 @@ enum Inherits {
 /// those of other SDKs.
 const USUAL: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
-/// What becomes of standard error.
+/// How standard error is handled.
 #[derive(Clone)]
 enum Stderr {
     Inherit,

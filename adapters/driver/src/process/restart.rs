@@ -1,4 +1,4 @@
-//! When a server that has ended is started again.
+//! The policy by which a server that has ended is started again.
 
 use std::{
     collections::VecDeque,
@@ -30,7 +30,7 @@ impl Default for RestartPolicy {
 #[derive(Clone, Debug, Default)]
 pub struct RestartState {
     policy: RestartPolicy,
-    /// When it was started again, as far as that counts.
+    /// The starts within the window of the policy.
     starts: VecDeque<Instant>,
 }
 

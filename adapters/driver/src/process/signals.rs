@@ -33,7 +33,7 @@ pub trait Closing: Send + Sync + 'static {
 /// Every client that lives.
 static CLIENTS: Mutex<Vec<Weak<dyn Closing>>> = Mutex::new(Vec::new());
 
-/// This process is about to end.
+/// Set when this process is about to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether this process is about to end because of a signal. Clients then do not report that their connections

@@ -69,7 +69,7 @@ pub struct ChildState {
 struct Status {
     ended: bool,
     status: Option<ExitStatus>,
-    /// Nothing of its group is left, or nothing helps: its number is not used any more.
+    /// The group has no members left, or could not be ended. Its number is not used any more.
     group_ended: bool,
     /// Standard error has ended, or is not ours.
     silent: bool,
@@ -169,7 +169,7 @@ enum Step {
     Killed,
 }
 
-/// What to do next with a process that is to end.
+/// The next step of ending a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownStep {
     /// To wait for so long, or until the process ends if it has not.
@@ -208,7 +208,7 @@ impl ShutdownSequence {
     }
 }
 
-/// What a process says on standard error: read to its end, so that the process never waits, and the last of it kept.
+/// Reads the standard error of a process to its end, so that the process never waits, and keeps the last lines.
 pub struct Stderr {
     process: Arc<ChildState>,
     lines: LineDecoder,

@@ -30,9 +30,9 @@ const CLOSING: Duration = Duration::from_millis(500);
 /// How long a peer may take.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timeouts {
-    /// Until its first message has come, and until one is complete that has begun.
+    /// The time for its first message, and for each message that it has begun.
     pub(crate) message: Option<Duration>,
-    /// Until it reads something of what waits to be written.
+    /// The time in which it has to read something of pending output.
     pub(crate) write: Option<Duration>,
 }
 
@@ -47,11 +47,11 @@ struct Pipe {
     wire: Box<dyn FramedTransport>,
     /// Whether there may be more to read.
     reads: bool,
-    /// What the last read said of what follows, until its frames are handed in.
+    /// The result of the last read, until its frames are handled.
     filled: Option<io::Result<bool>>,
-    /// Nothing is read because of what the connection holds.
+    /// Reading is paused because of what the connection holds.
     is_paused: bool,
-    /// What comes of that which was read at once.
+    /// The jobs of the messages that were read together.
     jobs: Vec<(Job, usize)>,
     out: WriteBuffer,
     /// Whether all that was written has left.
@@ -59,20 +59,20 @@ struct Pipe {
     failed: Option<Failed>,
     /// How long a message may take that has begun.
     message_timeout: Option<Duration>,
-    /// Until when the first message has to come, or the rest of one that has begun.
+    /// The deadline of the first message, or of the rest of one that has begun.
     message_until: Option<Timestamp>,
     /// Whether the first message has come.
     has_heard: bool,
     write_timeout: Option<Duration>,
-    /// Until when something has to be written, if something waits for that.
+    /// The deadline of a pending write.
     write_until: Option<Timestamp>,
 }
 
-/// Nothing can be written any more.
+/// The state after an error of writing.
 struct Failed {
     /// Taken when the connection is told.
     error: Option<io::Error>,
-    /// Until when it is read all the same.
+    /// The deadline until which input is still read.
     until: Timestamp,
 }
 

@@ -1,11 +1,11 @@
-//! What an asynchronous connection runs over: bytes or messages, in and out.
+//! The transports of an asynchronous connection: bytes or messages, in and out.
 
 use std::{
     io,
     task::{Context, Poll},
 };
 
-/// Where bytes come from.
+/// Reads bytes.
 pub trait ByteReader: Send + 'static {
     /// Reads some bytes; `0` means that no more will come. As long as it is pending, nothing has been read.
     ///
@@ -14,7 +14,7 @@ pub trait ByteReader: Send + 'static {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
 }
 
-/// Where bytes go. Dropping it tells the peer that no more will come.
+/// Writes bytes. Dropping it tells the peer that no more will come.
 pub trait ByteWriter: Send + 'static {
     /// Writes some of the bytes, and says how many. As long as it is pending, nothing has been written.
     ///

@@ -6,7 +6,7 @@ use mcp_proto::codec::{Frame, LineDecoder};
 
 use crate::tuning::{CHUNK, FIRST_CHUNK};
 
-/// Where a stream is read into, and what of it was not taken in yet.
+/// A read buffer that splits its bytes into lines.
 #[derive(Debug)]
 pub struct LineReader {
     decoder: LineDecoder,
@@ -61,7 +61,7 @@ impl LineReader {
 /// taken in.
 #[derive(Debug, Default)]
 pub struct Sniffer {
-    /// Nothing but white space has come.
+    /// Only white space has come so far.
     waits: bool,
 }
 

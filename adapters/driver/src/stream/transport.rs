@@ -1,4 +1,4 @@
-//! What a connection runs over.
+//! The transport of a connection.
 
 use std::{
     fmt,
@@ -23,7 +23,7 @@ use crate::{
 };
 use mcp_service::driver_api::Holder;
 
-/// What a connection on a runtime runs over, and how that ends.
+/// The transport of a connection on a runtime, and how it is closed.
 pub struct Transport {
     pub(crate) io: Io,
     pub(crate) linger: Duration,

@@ -5,11 +5,11 @@ use mcp_proto::connection::Connection;
 /// How much is taken from the connection for one write: what was taken, a cancellation cannot take back.
 const HIGH_WATER: usize = 64 * 1024;
 
-/// What was taken from a connection and is still to be written.
+/// A write buffer: output of a connection that is still to be written.
 #[derive(Debug, Default)]
 pub struct WriteBuffer {
     bytes: Vec<u8>,
-    /// So many of them have been written.
+    /// How many of them have been written.
     written: usize,
 }
 

@@ -1,5 +1,5 @@
-//! What drivers need of a Unix system beyond the standard library, without unsafe code: process groups, descriptors that
-//! are read and written without waiting, and the standard streams of this process.
+//! Parts of a Unix system that drivers need beyond the standard library, without unsafe code: process groups,
+//! descriptors that are read and written without waiting, and the standard streams of this process.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! What a runtime needs for HTTP.
+//! The interface of HTTP to a runtime.
 
 use std::{
     fmt, io,
@@ -15,7 +15,7 @@ pub trait NetRuntime: Runtime {
     /// A connection, as hyper reads and writes it. What is written leaves at once: streams are made of small pieces,
     /// and a client waits for each of them.
     type Stream: Read + Write + Send + Unpin + 'static;
-    /// What connections are accepted from.
+    /// A listening socket.
     type Socket: fmt::Debug + Send + Sync + 'static;
     /// A client, as the adapter calls it.
     type Client: From<Client>;

@@ -19,7 +19,7 @@ const KEPT: Duration = Duration::from_secs(90);
 /// How many of them are kept.
 const MOST: usize = 32;
 
-/// Where connections lead.
+/// The scheme, host and port to which a connection leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) is_secure: bool,
@@ -34,7 +34,7 @@ pub(super) struct PooledConnection {
     idle: Arc<Idle>,
 }
 
-/// Since when a connection is idle.
+/// The time since which a connection is idle.
 type Idle = Mutex<Option<Instant>>;
 
 /// Connections that wait to be used again, the last used last. Dropping it closes them.

@@ -15,10 +15,10 @@ use mcp_proto::{
 use mcp_service::Later;
 use mcp_service::driver_api::Holder;
 
-/// What is known of a session: names and values, both of them text.
+/// The record of a session: names and values, both of them text.
 pub type SessionRecord = BTreeMap<String, String>;
 
-/// Where processes keep what they know of the sessions that they share.
+/// Keeps the records of sessions that processes share.
 ///
 /// Who knows the id of a session can use it, so it is a secret here as elsewhere.
 pub trait SessionStore: Send + Sync + 'static {
@@ -43,7 +43,7 @@ pub trait SessionStore: Send + Sync + 'static {
     fn end(&self, id: &str) -> Later<io::Result<()>>;
 }
 
-/// Where processes keep what they have sent on the streams of sessions, for clients that come back to another process.
+/// Keeps the messages that were sent on the streams of sessions, for clients that come back to another process.
 pub trait EventStore: Send + Sync + 'static {
     /// Keeps a message that was sent on a stream: its number there, which grows by one, and its text. It is kept
     /// `within` bounds, for which the oldest messages of the session are dropped.
@@ -126,7 +126,7 @@ pub struct StoreUsage {
     pub bytes: usize,
 }
 
-/// What processes share. It is cheap to clone.
+/// The stores that processes share. It is cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     pub(super) sessions: Arc<dyn SessionStore>,

@@ -47,7 +47,7 @@ struct Followed {
     queue: Arc<Queue>,
 }
 
-/// What one client has.
+/// The sessions of one client.
 #[derive(Debug, Default)]
 struct Held {
     bytes: usize,
