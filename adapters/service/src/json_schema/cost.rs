@@ -1,7 +1,7 @@
-//! What it takes to check a value, estimated from its schema before the schema is used.
+//! The cost of checking a value, estimated from its schema before the schema is compiled.
 //!
-//! A few lines of JSON Schema can ask for any amount of work: definitions that use each other twice double it with each level, and
-//! a short pattern becomes a large automaton. So a schema that comes from a peer is measured before it is compiled.
+//! A few lines of JSON Schema can cause any amount of work: definitions that use each other twice double it with each
+//! level, and a short pattern becomes a large automaton. So a schema of a peer is measured before it is compiled.
 
 use std::{cell::Cell, collections::HashMap, ptr};
 
@@ -20,9 +20,9 @@ const MOST_PATTERNS: u64 = 64;
 pub(super) const PATTERN_BYTES: usize = 256 * 1024;
 /// The size of the automaton of a small pattern, in bytes. Larger ones are tried in steps of four times as much.
 const SMALL_PATTERN: usize = 1024;
-/// What an automaton is taken to have at least for each byte of its pattern. It saves trying sizes that are too small.
+/// The assumed minimum size of an automaton for each byte of its pattern. It saves trying sizes that are too small.
 const BYTES_PER_BYTE: usize = 16;
-/// What a state of an automaton takes at least while it is built, in bytes.
+/// The minimum size of a state of an automaton while it is built, in bytes.
 const STATE_BYTES: usize = 32;
 /// The number of steps that a check of a peer's schema may take. A step is one schema for one part of a value, or one state of a
 /// pattern for one byte of a text: a pattern takes time for each of its states and each byte in the worst case.
@@ -32,7 +32,7 @@ const STEPS_TO_EXPLAIN: u64 = 1_000_000;
 /// How many schemas may be in each other, or refer to each other, one after the other: each takes some of the stack.
 const MOST_LEVELS: u32 = 256;
 
-/// What a schema costs for each part of a value.
+/// The cost of a schema for each part of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cost {
     /// Schemas that apply, each as often as there are ways to it. One that leads back to itself ends there.
@@ -44,7 +44,7 @@ pub(super) struct Cost {
     states: u64,
 }
 
-/// How much there is to check.
+/// The size of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Size {
     parts: u64,
@@ -53,7 +53,7 @@ struct Size {
     depth: u32,
 }
 
-/// What applies at a place in a schema and below, with references unrolled.
+/// The schemas and patterns that apply at a place in a schema and below, with references unrolled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Weight {
     paths: u64,
@@ -74,9 +74,9 @@ const IN_PLACE: [&str; 4] = ["not", "if", "then", "else"];
 const IN_PLACE_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const IN_PLACE_OBJECTS: [&str; 2] = ["dependentSchemas", "dependencies"];
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
-/// What is only applied where it is referred to.
+/// Keywords whose schemas apply only where a reference leads to them.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
-/// Values and not schemas.
+/// Keywords with values instead of schemas.
 const VALUES: [&str; 5] = ["enum", "const", "default", "examples", "required"];
 
 impl Cost {
@@ -99,13 +99,13 @@ impl Cost {
         Ok(())
     }
 
-    /// Whether a value can be held against a schema of a peer in reasonable time.
+    /// Returns whether a value can be checked against a schema of a peer within the limit of steps.
     pub(super) fn allows(self, value: &Value) -> bool {
         self.steps(Size::of(value)) <= MOST_STEPS
     }
 
-    /// Whether it can be said in reasonable time where a value does not fit. Unlike the check itself, the crate does that anew
-    /// for each way to a schema, and the ways multiply with each level of a value.
+    /// Returns whether the place of an error can be found within the limit of steps. Unlike the check itself, the crate
+    /// repeats that for each path to a schema, and the paths multiply with each level of a value.
     pub(super) fn can_explain(self, value: &Value) -> bool {
         let size = Size::of(value);
         let ways = self.loops.max(1).saturating_pow(size.depth);
@@ -143,8 +143,8 @@ impl Size {
     }
 }
 
-/// The number of states of a pattern, at most: that of the smallest bound within which it can be built. A pattern that is too
-/// large for all of them is refused where the schema is built.
+/// Returns an upper bound of the states of a pattern: that of the smallest size within which it can be built. A pattern
+/// that is too large for all sizes is refused when the schema is compiled.
 fn states_of(pattern: &str) -> u64 {
     let mut bytes = pattern.len().saturating_mul(BYTES_PER_BYTE).clamp(SMALL_PATTERN, PATTERN_BYTES);
     while bytes < PATTERN_BYTES {
@@ -194,7 +194,7 @@ enum Known {
 
 struct Walk<'a> {
     root: &'a Value,
-    /// What the whole schema is called, if it says so.
+    /// The `$id` of the whole schema, if it has one.
     id: Option<&'a str>,
     anchors: HashMap<&'a str, &'a Value>,
     known: HashMap<*const Value, Known>,
@@ -226,7 +226,7 @@ impl<'a> Walk<'a> {
         self.looks.set(self.looks.get() + 1);
     }
 
-    /// What a reference leads to: one schema, so that all references together take as long as they are many.
+    /// Resolves a reference. It leads to one schema, so the time for all references is linear in their number.
     fn target(&self, reference: &str) -> Result<&'a Value, SchemaError> {
         let (document, place) = reference.split_once('#').unwrap_or((reference, ""));
         let found = match place {
@@ -321,7 +321,8 @@ impl<'a> Walk<'a> {
         used.into_iter().try_for_each(|value| self.walk_in_place(value, &mut seen))
     }
 
-    /// Whether all that is applied in place comes to an end. `seen` says what is being looked at, and what was.
+    /// Checks that the schemas applied in place form no circle. `seen` maps a schema that is open to `true`, and one
+    /// that is done to `false`.
     fn walk_in_place(&self, value: &'a Value, seen: &mut HashMap<*const Value, bool>) -> Result<(), SchemaError> {
         self.look();
         let Value::Object(members) = value else { return Ok(()) };
@@ -345,7 +346,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A JSON pointer as it stands in a URI.
+/// Decodes the percent escapes of a JSON pointer in a URI.
 fn decoded(pointer: &str) -> String {
     let mut bytes = Vec::with_capacity(pointer.len());
     let mut rest = pointer.as_bytes();

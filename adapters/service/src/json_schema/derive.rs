@@ -1,14 +1,14 @@
-//! Schemas of types.
+//! Generates schemas from types.
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::Value;
 
-/// The schema of a type as it is read, in 2020-12.
+/// Generates the schema of a type as it is deserialized, in 2020-12.
 pub(crate) fn of<T: JsonSchema>() -> Value {
     make::<T>(SchemaSettings::draft2020_12().for_deserialize())
 }
 
-/// The schema of a type as it is written, in 2020-12.
+/// Generates the schema of a type as it is serialized, in 2020-12.
 pub(crate) fn of_written<T: JsonSchema>() -> Value {
     make::<T>(SchemaSettings::draft2020_12().for_serialize())
 }

@@ -1,4 +1,4 @@
-//! All that a schema can say.
+//! A checker of all keywords of JSON Schema.
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
@@ -9,17 +9,17 @@ use super::{
 };
 use crate::util::text_arguments::excerpt;
 
-/// A schema that is ready, whatever it says.
+/// A compiled schema with any keywords.
 #[derive(Clone, Debug)]
 pub(super) struct Full {
     validator: Validator,
-    /// `None` if it cannot be measured: then it is ours, and checks take what they take.
+    /// `None` if it cannot be measured: then it is a schema of the application, and its checks have no limit.
     cost: Option<Cost>,
     is_ours: bool,
 }
 
 impl Full {
-    /// A schema, which the application has written, or a peer has sent.
+    /// Compiles a schema of the application, or one of a peer, which has limits.
     pub(super) fn new(schema: &Value, is_ours: bool) -> Result<Self, SchemaError> {
         let cost = match Cost::of(schema, is_ours) {
             Ok(cost) => Some(cost),
@@ -45,7 +45,7 @@ impl Full {
         Ok(Self { validator, cost, is_ours })
     }
 
-    /// Whether a value fits. The text says where it does not, and does not repeat the value.
+    /// Checks a value. The error says where it is invalid, and does not repeat the value.
     pub(super) fn check(&self, value: &Value) -> Result<(), String> {
         if !self.is_ours && self.cost.is_some_and(|cost| !cost.allows(value)) {
             return Err("the value takes too long to check".into());

@@ -1,10 +1,10 @@
-//! JSON Schemas: made from types, and held against values.
+//! JSON Schemas: generated from types, and checked against values.
 //!
-//! Schemas are understood in the dialects draft 4, 6, 7, 2019-09 and 2020-12, of which the last one is meant where a
-//! schema does not say. References lead to places in the same schema only: nothing is fetched.
+//! The supported dialects are draft 4, 6, 7, 2019-09 and 2020-12; the last one is the default of a schema that names
+//! none. References lead to places in the same schema only: nothing is fetched.
 //!
-//! What most tools need, the types of members and which of them have to be there, is checked here. The rest takes the feature
-//! `schemas`; without it, a schema that says more is refused.
+//! This module checks the keywords that most tools need: the types of members, and which of them are required. All
+//! other keywords take the feature `schemas`; without it, a schema with other keywords is refused.
 
 #[cfg(feature = "schemas")]
 pub(crate) mod cost;
@@ -27,12 +27,12 @@ use crate::{
 };
 use simple::Simple;
 
-/// Why a schema cannot be used.
+/// The error of a schema that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaError(String);
 
 impl SchemaError {
-    /// What is wrong with it may quote what a peer has sent.
+    /// Creates an error. The text may quote a peer and is cut to an excerpt.
     fn new(why: impl fmt::Display) -> Self {
         Self(excerpt(&why))
     }
@@ -46,7 +46,7 @@ impl fmt::Display for SchemaError {
 
 impl std::error::Error for SchemaError {}
 
-/// A schema that is ready to be held against values.
+/// A compiled schema.
 #[derive(Clone, Debug)]
 pub(crate) struct Checker(Arc<Rules>);
 
@@ -76,7 +76,7 @@ impl Rules {
         Ok(Self { simple })
     }
 
-    /// Whether a text fits for sure.
+    /// Returns whether the simple checker accepts a value. If it does not, the value may be valid all the same.
     fn fits(&self, text: &RawJson<'_>) -> bool {
         #[cfg(feature = "schemas")]
         let simple = self.simple.as_ref();
@@ -85,7 +85,7 @@ impl Rules {
         simple.is_some_and(|simple| simple.fits(text))
     }
 
-    /// Whether a value fits. The text says where it does not, and does not repeat the value.
+    /// Checks a value. The error says where it is invalid, and does not repeat the value.
     fn check(&self, text: &RawJson<'_>) -> Result<(), String> {
         #[cfg(feature = "schemas")]
         return self.full.check(&text.decode().map_err(|error| error.to_string())?);
@@ -94,18 +94,18 @@ impl Rules {
     }
 }
 
-/// Why a schema is refused by who cannot check all of it.
+/// The reason for which a schema is refused without the feature `schemas`.
 #[cfg(not(feature = "schemas"))]
 const BEYOND: &str = "it says more than which types the members of an object have and which of them are required: checking \
                       that takes the feature `schemas` of mcp-service";
 
 impl Checker {
-    /// A schema that the application has written.
+    /// Compiles a schema of the application.
     pub(crate) fn new(schema: &JsonObject) -> Result<Self, SchemaError> {
         Self::of(schema, true)
     }
 
-    /// A schema that the application has written, or a peer has sent.
+    /// Compiles a schema of the application, or one of a peer, which has limits.
     fn of(schema: &JsonObject, is_ours: bool) -> Result<Self, SchemaError> {
         let schema = RawJson::from(schema);
         if let Some(dialect) = schema.member("$schema") {
@@ -118,14 +118,14 @@ impl Checker {
         Rules::new(&schema, is_ours).map(|rules| Self(Arc::new(rules)))
     }
 
-    /// Whether a value fits. The text says where it does not, and does not repeat the value.
+    /// Checks a value. The error says where it is invalid, and does not repeat the value.
     #[cfg(test)]
     pub(crate) fn check(&self, value: &serde_json::Value) -> Result<(), String> {
         let text = mcp_proto::wire::Json::new(value).map_err(|error| error.to_string())?;
         self.0.check(&RawJson::from(&text))
     }
 
-    /// Whether a value that was not read yet fits. The text says where it does not, and does not repeat the value.
+    /// Checks a value in its JSON text. The error says where it is invalid, and does not repeat the value.
     pub(crate) fn check_text(&self, text: &RawJson<'_>) -> Result<(), String> {
         if self.0.fits(text) { Ok(()) } else { self.0.check(text) }
     }
@@ -142,13 +142,14 @@ const DIALECTS: [&str; 8] = [
     "http://json-schema.org/draft-04/schema",
 ];
 
-/// What a tool says its structured results look like, ready to be held against them.
+/// The compiled output schema of a tool, for checking its structured results.
 ///
 /// Compiling a schema takes longer than checking a result, so keep this as long as the tool. Patterns with look-around
-/// are refused: they could keep a client busy forever. So are schemas that take too much: more than 256 KiB, 64 patterns, a
-/// pattern that compiles to more than 256 KiB, more than 256 levels, references that unroll to more than 100,000 schemas, that
-/// lead to the same schema for the same value, or that lead out of the schema, and two schemas of one name. Without the feature
-/// `schemas`, so is every schema that says more than which types the members of an object have and which of them are required.
+/// are refused: they could take time without bound. So are schemas that are too expensive: more than 256 KiB, more than
+/// 64 patterns, a pattern that compiles to more than 256 KiB, more than 256 levels, references that unroll to more than
+/// 100,000 schemas, that lead to the same schema for the same value, or that lead out of the schema, and two schemas of
+/// one name. Without the feature `schemas`, so is every schema with other rules than the types of an object's members
+/// and which of them are required.
 ///
 /// The work of a check is bounded too: 200 million steps. A step is one schema for one part of a result (a value in it, or 64
 /// bytes of a text), or one state of a pattern for one byte of all texts and names. An automaton has at most one state for each
@@ -157,19 +158,21 @@ const DIALECTS: [&str; 8] = [
 pub struct OutputSchema(Option<Checker>);
 
 impl OutputSchema {
-    /// The output schema of a tool. Anything fits if it has none.
+    /// Compiles the output schema of a tool. If the tool has none, every result is valid.
     ///
     /// # Errors
-    /// If the schema is not valid, in a dialect that is not supported, or cannot be checked without the feature `schemas`.
+    /// If the schema is invalid, in a dialect that is not supported, too expensive, or cannot be checked without the
+    /// feature `schemas`.
     pub fn of(tool: &Tool) -> Result<Self, SchemaError> {
         tool.output_schema.as_ref().map(|schema| Checker::of(schema, false)).transpose().map(Self)
     }
 
-    /// Whether a result fits. Results of failed calls always do.
+    /// Checks a result. Results of failed calls are always valid.
     ///
     /// # Errors
-    /// Says where it does not, unless that would take long: for recursive schemas and deep values it only says that it does not.
-    /// Also if the check would take more steps than the type's documentation allows: the value is then not looked at.
+    /// The text says where the result is invalid, unless finding that would take long: for recursive schemas and deep
+    /// values it only says that the result is invalid. Also if the check would take more steps than the [type](Self)
+    /// allows: the value is not checked then.
     pub fn check(&self, result: &CallToolResult) -> Result<(), String> {
         match (&self.0, &result.structured_content) {
             (None, _) => Ok(()),
@@ -181,7 +184,7 @@ impl OutputSchema {
 }
 
 impl Pending<CallToolResult> {
-    /// The same call, which fails with [`CallError::Invalid`] if its result is not what the tool promised.
+    /// Checks the result of the call: if it does not match the schema, the call fails with [`CallError::Invalid`].
     pub fn conforming(self, schema: &OutputSchema) -> Self {
         let schema = schema.clone();
         self.and_then(move |result| match schema.check(&result) {

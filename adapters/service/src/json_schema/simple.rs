@@ -1,12 +1,12 @@
-//! Most tools take a few texts and numbers. Whether arguments fit such a schema is seen on their text, without making a
-//! value of it first.
+//! A checker for simple schemas, such as those of most tools, which take a few texts and numbers. It checks the JSON
+//! text of arguments without parsing it into a value first.
 
 #[cfg(any(test, not(feature = "schemas")))]
 use std::fmt;
 
 use mcp_proto::wire::RawJson;
 
-/// An object whose members only have to be of a type, or to be there.
+/// A schema of an object whose only rules are the types of members and which of them are required.
 #[derive(Clone, Debug)]
 pub(super) struct Simple {
     /// Ordered by name.
@@ -16,12 +16,12 @@ pub(super) struct Simple {
     is_closed: bool,
 }
 
-/// What a member may be: one bit for each of [`TYPES`].
+/// The types that a member may have: one bit for each of [`TYPES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Types(u8);
 
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "null", "array", "object"];
-/// Their places.
+/// The places of the types in [`TYPES`].
 const STRING: usize = 0;
 const NUMBER: usize = 1;
 const INTEGER: usize = 2;
@@ -30,7 +30,7 @@ const NULL: usize = 4;
 const ARRAY: usize = 5;
 const OBJECT: usize = 6;
 
-/// What says nothing about which values fit.
+/// Keywords without effect on which values are valid.
 const REMARKS: [&str; 10] = [
     "$comment",
     "$schema",
@@ -44,11 +44,11 @@ const REMARKS: [&str; 10] = [
     "x-mcp-header",
 ];
 
-/// There 1.0 is no integer.
+/// The dialect in which 1.0 is no integer.
 const DRAFT_4: &str = "http://json-schema.org/draft-04/schema";
 
 impl Simple {
-    /// `None` if the schema says more than that.
+    /// Compiles a schema; `None` if it has other keywords.
     pub(super) fn of(schema: &RawJson<'_>) -> Option<Self> {
         let mut simple = Self { properties: Vec::new(), required: 0, is_closed: false };
         let (mut required, mut has_type) = (Vec::new(), false);
@@ -73,7 +73,7 @@ impl Simple {
         has_type.then_some(simple)
     }
 
-    /// Whether a text fits for sure. What does not may fit all the same.
+    /// Returns whether a value is certainly valid. If not, it may be valid all the same.
     pub(super) fn fits(&self, text: &RawJson<'_>) -> bool {
         let mut seen = 0_u64;
         let all_fit = text.all_members(|name, value| {
@@ -88,7 +88,7 @@ impl Simple {
         all_fit && text.is_object() && self.required & !seen == 0
     }
 
-    /// Whether a text fits, and where it does not. Of several members of one name the last counts.
+    /// Checks a value. The error says where it is invalid. Of several members of one name the last counts.
     #[cfg(any(test, not(feature = "schemas")))]
     pub(super) fn check(&self, text: &RawJson<'_>) -> Result<(), String> {
         if !text.is_object() {
@@ -111,7 +111,7 @@ impl Simple {
     }
 }
 
-/// What the members of an object may be; `None` if there is more to it.
+/// Reads the types of the members of an object; `None` if their schemas have other keywords.
 fn properties(schemas: &RawJson<'_>) -> Option<Vec<(String, Types)>> {
     let mut properties: Vec<(String, Types)> = Vec::new();
     for (name, schema) in schemas.members() {
@@ -159,7 +159,7 @@ impl Types {
         self.0 & 1 << kind != 0
     }
 
-    /// Whether the text of a value is one of these for sure.
+    /// Returns whether the JSON text of a value certainly has one of these types.
     fn has(self, value: &str) -> bool {
         self.contains(match value.as_bytes() {
             [b'"', ..] => STRING,
@@ -175,7 +175,7 @@ impl Types {
         })
     }
 
-    /// Whether a value is one of these.
+    /// Returns whether a value has one of these types.
     #[cfg(any(test, not(feature = "schemas")))]
     fn has_value(self, value: &RawJson<'_>) -> bool {
         let is_whole = || value.decode::<f64>().is_ok_and(|number| number.fract() == 0.0);
@@ -183,12 +183,12 @@ impl Types {
     }
 }
 
-/// The bit of a type.
+/// Returns the bit of a type.
 fn bit(name: &str) -> Option<u8> {
     TYPES.iter().position(|known| *known == name).map(|place| 1 << place)
 }
 
-/// As the texts of errors name them.
+/// Names the types as in the texts of errors.
 #[cfg(any(test, not(feature = "schemas")))]
 impl fmt::Display for Types {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

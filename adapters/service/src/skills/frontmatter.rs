@@ -1,14 +1,14 @@
-//! How a `SKILL.md` begins: YAML between two lines of dashes.
+//! The frontmatter of a `SKILL.md`: YAML between two lines of dashes.
 
 use mcp_proto::schema::SkillFrontmatter;
 use serde_json::Value;
 
 use super::yaml;
 
-/// What stands at the beginning of a `SKILL.md`.
+/// Parses the frontmatter of a `SKILL.md`.
 ///
 /// # Errors
-/// Says in words what is wrong with it.
+/// If the frontmatter is missing or invalid. The text says why.
 pub(crate) fn parse(text: &str) -> Result<SkillFrontmatter, String> {
     let members = yaml::parse(between(text).ok_or("it does not begin with lines between two `---`")?)?;
     if !members.is_object() {
@@ -39,7 +39,7 @@ fn same_value(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// What lies between the first two lines of dashes.
+/// Returns the text between the first two lines of dashes.
 fn between(text: &str) -> Option<&str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (first, rest) = text.split_once('\n')?;

@@ -1,4 +1,4 @@
-//! What both sides know of skills: how a `SKILL.md` begins, and what a file has to be like that is said to belong to one.
+//! The parts of skills that clients and servers share: the frontmatter of a `SKILL.md`, and the verification of files.
 
 pub(crate) mod frontmatter;
 pub(crate) mod verify;
@@ -11,7 +11,7 @@ use hmac_sha256::Hash;
 /// The file that makes a folder a skill.
 pub(crate) const MANIFEST: &str = "SKILL.md";
 
-/// The SHA-256 of some bytes, as skills write it.
+/// Returns the SHA-256 of bytes, in the notation of skills.
 pub(crate) fn digest(bytes: &[u8]) -> String {
     let mut text = String::from("sha256:");
     for byte in Hash::hash(bytes) {
@@ -21,7 +21,7 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
     text
 }
 
-/// The folder of a skill, by the URI of its `SKILL.md`; and what it is called.
+/// Returns the folder of a skill and its name, from the URI of its `SKILL.md`.
 pub(crate) fn root(uri: &str) -> Option<(&str, &str)> {
     let root = uri.strip_suffix(MANIFEST)?.strip_suffix('/')?;
     let (_, path) = root.split_once(':')?;

@@ -1,4 +1,4 @@
-//! Whether the file of a skill is the one that the server has announced.
+//! Verification of the files of a skill against the server's announcement.
 
 use std::{collections::HashSet, fmt};
 
@@ -11,28 +11,28 @@ use super::{
 };
 use crate::util::text_arguments::excerpt;
 
-/// Why a file of a skill must not be used.
+/// The reason for which a file of a skill must not be used.
 ///
-/// It may have changed since the skill was listed: ask for the skill anew, and have the user agree to it anew.
+/// The file may have changed since the skill was listed: request the skill again, and have the user approve it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkillFault {
-    /// What the server says of the skill contradicts itself. The text says how.
+    /// The server's entry for the skill contradicts itself. The text says how.
     Entry(String),
     /// This file does not belong to the skill.
     Unlisted(String),
-    /// What came is not one file with this URI.
+    /// The response does not contain exactly one file with this URI.
     Contents(String),
     /// The file has another size.
     Size {
-        /// What the skill says.
+        /// The size in the skill's announcement, in bytes.
         expected: u64,
-        /// What came.
+        /// The size of the file, in bytes.
         found: u64,
     },
     /// The file has another digest.
     Digest,
-    /// `SKILL.md` begins with something else than the skill says. The text says how.
+    /// The frontmatter of `SKILL.md` differs from the skill's announcement. The text says how.
     Frontmatter(String),
 }
 
@@ -51,37 +51,37 @@ impl fmt::Display for SkillFault {
 
 impl std::error::Error for SkillFault {}
 
-/// A file of a skill that is what the server has announced.
+/// A file of a skill that matches the server's announcement.
 ///
-/// That says nothing of whether it can be trusted: both come from the same server.
+/// That does not mean that it can be trusted: both come from the same server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillFile {
-    /// Where it comes from.
+    /// The URI from which it was read.
     pub uri: String,
-    /// Where it is in the folder of the skill: its path from there, decoded, such as `scripts/run.py`. Each part is the name of
-    /// a file or a folder: none is `.` or `..`, is empty, or has a separator or a control character in it, however the server
-    /// has written it. Nor has any a colon in it, a dot or a space at its end, or the name of a device of Windows, such as `NUL`
-    /// or `com1.txt`. So it stays in a folder that it is put into, on Unix and on Windows.
+    /// The decoded path in the folder of the skill, such as `scripts/run.py`. Each part is the name of a file or a
+    /// folder: none is empty, `.` or `..`, has a separator, a control character or a colon in it, ends with a dot or a
+    /// space, or is the name of a Windows device, such as `NUL` or `com1.txt`. So a file stays in the folder that it is
+    /// written to, on Unix and on Windows.
     pub path: String,
-    /// What it is, if the server says so.
+    /// The media type, if the server has sent one.
     pub mime_type: Option<String>,
-    /// What is in it.
+    /// The contents.
     pub bytes: Vec<u8>,
 }
 
 impl SkillFile {
-    /// What is in it, if it is a text.
+    /// Returns the contents as text, if they are UTF-8.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.bytes).ok()
     }
 }
 
-/// What a server says of one file of a skill; `None` if it says nothing of any.
+/// Returns the server's announcement of one file of a skill; `None` if the skill's files are dynamic.
 ///
 /// # Errors
-/// If it does not belong to the skill, or the skill makes no sense.
+/// If the file does not belong to the skill, or the skill's entry contradicts itself.
 pub(crate) fn announced(skill: &Skill, uri: &str) -> Result<Option<SkillResource>, SkillFault> {
     let contradicts = |why: &str| Err(SkillFault::Entry(why.into()));
     let Some((root, name)) = root(&skill.uri) else { return contradicts("its URI does not end with /SKILL.md") };
@@ -110,7 +110,7 @@ pub(crate) fn announced(skill: &Skill, uri: &str) -> Result<Option<SkillResource
     }
 }
 
-/// Where a file is in the folder of a skill, if it is in there.
+/// Returns the path of a file in the folder of a skill, if it is in it.
 fn path_in(root: &str, uri: &str) -> Option<String> {
     let path = uri.strip_prefix(root)?.strip_prefix('/')?;
     let names = path.split('/').map(file_name).collect::<Option<Vec<_>>>()?;
@@ -122,7 +122,7 @@ const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
 /// Names of devices that end with a digit.
 const NUMBERED_DEVICES: [&str; 2] = ["COM", "LPT"];
 
-/// What a part of a path means, if that is the name of a file or a folder on Unix and on Windows.
+/// Decodes a part of a path, if it is a valid name of a file or a folder on Unix and on Windows.
 fn file_name(part: &str) -> Option<String> {
     let name = plain_name(part)?;
     // Windows knows streams of a file and drives by a colon, and cuts dots and spaces off at the end.
@@ -140,7 +140,7 @@ fn is_device(name: &str) -> bool {
     is_numbered || DEVICES.into_iter().any(is)
 }
 
-/// What a part of a path means, if that leads nowhere else.
+/// Decodes a part of a path, if it leads to no other folder.
 fn plain_name(part: &str) -> Option<String> {
     let name = percent_decoded(part)?;
     let is_name =
@@ -148,7 +148,7 @@ fn plain_name(part: &str) -> Option<String> {
     is_name.then_some(name)
 }
 
-/// `None` if it is no text.
+/// Decodes the escapes of a part of a path; `None` if the result is not UTF-8.
 fn percent_decoded(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();
@@ -166,10 +166,10 @@ fn percent_decoded(part: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The file in what a server has answered, if it is the one that was announced.
+/// Returns the file in a server's response, if it matches the announcement.
 ///
 /// # Errors
-/// If it is not.
+/// If it does not match.
 pub(crate) fn verified(
     skill: &Skill,
     uri: String,

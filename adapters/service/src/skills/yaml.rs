@@ -1,20 +1,20 @@
-//! YAML as JSON, as far as it has a meaning there.
+//! Parses YAML into JSON, as far as it has a meaning there.
 //!
-//! What comes from a server is not to be trusted, so nothing in it can make it larger than it is: there are no anchors and
-//! no aliases, and it is not deeper than anybody needs.
+//! The YAML of a server is not trusted, so nothing in it can expand: there are no anchors and no aliases, and the depth
+//! is limited.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Number, Value};
 
 use crate::util::text_arguments::excerpt;
 
-/// How deep it can be nested.
+/// The maximum depth of nesting.
 const MAX_DEPTH: usize = 32;
 
-/// The one document in `text`, as JSON.
+/// Parses the only document in `text` into JSON.
 ///
 /// # Errors
-/// Says in words what is wrong with it.
+/// If the text is no such document. The error says why.
 pub(super) fn parse(text: &str) -> Result<Value, String> {
     let mut open: Vec<Open> = Vec::new();
     let mut whole = None;
@@ -56,10 +56,10 @@ fn unshared(anchor: usize) -> Result<(), String> {
     if anchor == 0 { Ok(()) } else { Err("anchors have no place in JSON".into()) }
 }
 
-/// Something that is being read.
+/// A list or an object whose end has not been read yet.
 enum Open {
     List(Vec<Value>),
-    /// With the key whose value comes next.
+    /// An object, and the key whose value comes next.
     Object(Map<String, Value>, Option<String>),
 }
 
@@ -91,7 +91,8 @@ impl Open {
     }
 }
 
-/// A plain word may be a number or the like, as the core schema of YAML 1.2 has it; all others are texts.
+/// Converts a scalar. A plain one may be a number, a boolean or null, as in the core schema of YAML 1.2; all others are
+/// texts.
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     match tag {
         Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => return Ok(text.into()),

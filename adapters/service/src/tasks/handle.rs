@@ -1,4 +1,4 @@
-//! A task that the peer runs for us.
+//! Handles of tasks that the peer runs.
 
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
@@ -24,59 +24,59 @@ use crate::{
     },
 };
 
-/// What came of a request that asked for a task.
+/// The response to a request that may become a task.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "results are large, too")]
 pub enum Started<T, E: 'static> {
-    /// The peer has done it at once.
+    /// The peer has responded with the result.
     Done(T),
-    /// The peer does it as a task.
+    /// The peer runs the request as a task.
     Task(TaskHandle<T, E>),
 }
 
-/// A task that the peer runs for us (2025-11-25, 2026-07-28). `T` is what it will result in.
+/// A handle of a task that the peer runs (2025-11-25, 2026-07-28). `T` is the type of its result.
 ///
-/// Look at it with [`get`](Self::get) not more often than its [poll interval](Self::poll_interval) says, or just ask
-/// for the [`result`](Self::result), which comes when the task is done. Dropping the handle changes nothing for the task.
+/// Poll it with [`get`](Self::get) not more often than its [poll interval](Self::poll_interval), or wait for its
+/// [`result`](Self::result). Dropping the handle does not affect the task.
 pub struct TaskHandle<T, E: 'static> {
     peer: Peer<E>,
     task: Task,
-    /// What came with the task.
+    /// The `_meta` of the response that created the task.
     meta: Option<Meta>,
-    /// Under which its progress comes.
+    /// The call whose progress notifications belong to the task.
     followed: Followed<E>,
     result: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned + 'static, E: Role> TaskHandle<T, E> {
-    /// The id of the task.
+    /// Returns the id of the task.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.task.task_id
     }
 
-    /// The task as it was when it was created.
+    /// Returns the task as it was when it was created.
     #[must_use]
     pub const fn task(&self) -> &Task {
         &self.task
     }
 
-    /// What the model can be told while the task runs (2025-11-25).
+    /// Returns the text that the model can be given while the task runs (2025-11-25).
     #[must_use]
     pub fn model_immediate_response(&self) -> Option<String> {
         self.meta.as_ref()?.model_immediate_response()
     }
 
-    /// How long to wait between two looks. A second if the peer does not say.
+    /// Returns how long to wait between two polls: one second if the peer has not set an interval.
     #[must_use]
     pub fn poll_interval(&self) -> Duration {
         self.task.poll_interval.map_or(Duration::from_secs(1), Duration::from_millis)
     }
 
-    /// Asks how the task stands.
+    /// Sends a request for the current state of the task.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn get(&self) -> Result<Pending<Task>, SendError> {
         if self.peer.is_modern() {
             let looked = self.peer.request(&tasks_extension::GetTaskParams::new(self.id()))?;
@@ -85,15 +85,15 @@ impl<T: DeserializeOwned + 'static, E: Role> TaskHandle<T, E> {
         Ok(self.peer.request(&GetTaskParams::new(self.id()))?.and_then(|task: GetTaskResult| Ok(task.into())))
     }
 
-    /// Asks for what the task comes to, which comes when it is done. Meanwhile its progress comes (2025-11-25), or it is looked
-    /// at as often as the peer wants, its questions go to the handlers of this side, and
-    /// [`on_task`](Pending::on_task) shows how it stands (2026-07-28).
+    /// Sends a request for the result of the task, which comes when the task is done. Until then its progress
+    /// notifications are delivered (2025-11-25). In 2026-07-28 the connection polls the task at the peer's interval,
+    /// its requests for input go to the handlers of this side, and [`on_task`](Pending::on_task) observes its state.
     ///
-    /// Unless the handle's peer has its own times, this takes as long as the task is kept. Giving up on it does not end the
-    /// task.
+    /// Unless the handle's peer has timeouts of its own, the request may take as long as the peer keeps the task.
+    /// Cancelling the request does not end the task.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn result(&self) -> Result<Pending<T>, SendError> {
         let kept = self.task.ttl.map(Duration::from_millis);
         let usual = RequestOptions::default();
@@ -119,11 +119,11 @@ impl<T: DeserializeOwned + 'static, E: Role> TaskHandle<T, E> {
         }))
     }
 
-    /// Asks the peer to end the task early. How it stands after that, if the peer says so (2025-11-25): it may take a while,
-    /// and end in another way (2026-07-28).
+    /// Sends a request to end the task early. The response is the state of the task after that (2025-11-25). It is
+    /// `None` in 2026-07-28, where ending may take a while, and the task may end in another way.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn cancel(&self) -> Result<Pending<Option<Task>>, SendError> {
         if self.peer.is_modern() {
             return Ok(self.peer.request(&tasks_extension::CancelTaskParams::new(self.id()))?.and_then(|_| Ok(None)));
@@ -154,11 +154,11 @@ impl<E> Drop for Followed<E> {
 }
 
 impl<E: Role> Peer<E> {
-    /// Asks for something that may become a task: because `params` carry
-    /// [`TaskMetadata`](mcp_proto::schema::TaskMetadata) (2025-11-25), or because the server wants it so (2026-07-28).
+    /// Sends a request that may become a task: because `params` carry [`TaskMetadata`](mcp_proto::schema::TaskMetadata)
+    /// (2025-11-25), or because the server decides so (2026-07-28).
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn request_as_task<R: Request<Result: 'static>>(
         &self,
         params: &R,
@@ -181,8 +181,8 @@ impl<E: Role> Peer<E> {
         )
     }
 
-    /// A handle for a task whose id was kept from elsewhere, for example from `tasks/list` (2025-11-25) or an earlier
-    /// connection (2026-07-28). Its progress is not heard.
+    /// Creates a handle for a known task, for example from `tasks/list` (2025-11-25) or an earlier connection
+    /// (2026-07-28). Its progress notifications are not delivered.
     #[must_use]
     pub fn task<T>(&self, task: Task) -> TaskHandle<T, E> {
         let followed = Followed { calls: self.calls().clone(), call: None };
@@ -190,7 +190,7 @@ impl<E: Role> Peer<E> {
     }
 }
 
-/// Reads what a request was answered with that may have become a task.
+/// Decodes the result of a request that may have become a task.
 fn read<R: DeserializeOwned>(
     result: &RawJson<'_>,
     carried_task: bool,
@@ -199,7 +199,7 @@ fn read<R: DeserializeOwned>(
     if !is_modern {
         return TaskOr::decode(result.get(), carried_task);
     }
-    // The connection has seen to it that only what can be a task is one.
+    // The connection has checked that this request may become a task.
     if result.member("resultType").and_then(RawJson::into_text).is_some_and(|kind| kind == "task") {
         let task: tasks_extension::Task = result.decode()?;
         return Ok(TaskOr::Task(CreateTaskResult::new(task)));

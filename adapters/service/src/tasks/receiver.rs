@@ -1,4 +1,4 @@
-//! `tasks/*`, and requests that become tasks.
+//! The receiving side of tasks (2025-11-25): `tasks/*`, and requests that become tasks.
 
 use std::sync::Arc;
 
@@ -32,10 +32,10 @@ use crate::{
     },
 };
 
-/// Answers that there was no room for.
+/// Responses for which the outbox had no room.
 type Answers = Vec<(ReplyKey, Answer<Json>)>;
 
-/// Tasks exist only here.
+/// The only revision with these tasks.
 const VERSION: ProtocolVersion = ProtocolVersion::V2025_11_25;
 
 fn json<T: Encode>(result: &T) -> Answer<Json> {
@@ -97,7 +97,7 @@ impl<E: Dispatch> Shared<E> {
         }
     }
 
-    /// Does what follows from a change. A job is left over if the peer does not read its answers.
+    /// Applies the effects of a change. Returns a job if the outbox had no room for all responses.
     fn carry_out(self: &Arc<Self>, link: &Arc<dyn Link<E>>, effects: Effects<E::Work>) -> Option<Job> {
         let left = self.carry_out_now(link, effects);
         let (shared, link) = (self.clone(), link.clone());
@@ -105,7 +105,7 @@ impl<E: Dispatch> Shared<E> {
             .then(|| Job::future(Order::Concurrent, async move { shared.send_answers(&link, left).await }))
     }
 
-    /// Does what follows from a change, but for the answers that there is no room for.
+    /// Applies the effects of a change. Returns the responses for which the outbox had no room.
     fn carry_out_now(&self, link: &Arc<dyn Link<E>>, effects: Effects<E::Work>) -> Answers {
         let Effects { answers, changed, stop } = effects;
         for work in stop {
@@ -125,15 +125,14 @@ impl<E: Dispatch> Shared<E> {
         }
     }
 
-    /// Whether a request of the kind that `capability` stands for can become a task. Where it cannot, that it asks for it is
-    /// not seen.
+    /// Returns whether a request of this capability can become a task. If not, its `task` member is ignored.
     pub(crate) fn has_tasks(&self, link: &Arc<dyn Link<E>>, key: ReplyKey, capability: Capability) -> bool {
         link.look(|conn| E::info(conn, Some(key)).version == VERSION && conn.capabilities().contains(capability))
     }
 
-    /// Answers a request with a task, and makes a job of the work on it, which is of this kind.
+    /// Responds to a request with a task, and returns the job of this kind that runs it.
     ///
-    /// `fault` finds out from a result whether the task has failed all the same.
+    /// `fault` returns the reason if a result means that the task has failed.
     pub(crate) fn work_as_task<T: Encode + Send + 'static>(
         self: &Arc<Self>,
         asked: &Asked<'_, E>,
@@ -173,7 +172,7 @@ impl<E: Dispatch> Shared<E> {
         Job::of(kind, Order::Concurrent, move || Later::new(work))
     }
 
-    /// Tells the peer of a new task, unless there is no room to do so.
+    /// Creates a task and responds with it, unless the outbox has no room.
     fn begin_task(
         self: &Arc<Self>,
         link: &Arc<dyn Link<E>>,
@@ -221,11 +220,11 @@ impl<E: Dispatch> Shared<E> {
     }
 }
 
-/// What became of a request that asks for a task.
+/// The outcome of a request for a task.
 enum Begun<E: Dispatch> {
     Task(Duty<E>),
     Refused(Reply<E>, ErrorObject),
-    /// There was no room to tell the peer.
+    /// The outbox had no room for the response.
     Busy(Reply<E>),
 }
 
@@ -244,7 +243,7 @@ impl<E: Dispatch> Duty<E> {
         self.shared.send_answers(&self.link, left).await;
     }
 
-    /// Finishes the task. Answers that there is no room for are left over.
+    /// Finishes the task. Returns the responses for which the outbox had no room.
     fn finish<T: Encode>(&self, answer: Answer<T>, fault: fn(&T) -> Option<String>) -> Answers {
         let Origin::Task(id) = &self.work.origin else { return Answers::new() };
         let fault = answer.as_ref().ok().and_then(fault);

@@ -1,4 +1,4 @@
-//! A client that is driven by the test.
+//! A test client, which a test drives by hand.
 
 use std::{
     collections::VecDeque,
@@ -30,9 +30,9 @@ use crate::{
     util::lock::lock,
 };
 
-/// A client of a service, in memory and with time that only passes when it has to. See the [module](super).
+/// A client of a service, in memory and with virtual time. See the [module](super).
 ///
-/// What it does wrong, and what the service does wrong, panics with the transcript: this is for tests.
+/// Every error of the client or the service panics with the transcript: it is only for tests.
 pub struct TestClient {
     client: Arc<End<ClientEnd>>,
     server: Arc<End<ServerEnd>>,
@@ -42,11 +42,11 @@ pub struct TestClient {
     workers: Arc<Workers>,
     principal: Option<Arc<Principal>>,
     recorder: Mutex<Recorder>,
-    /// Frames that have left the client, and those that have left the server, while the other side does not read.
+    /// Frames that the client and the server have sent and that the other side has not read yet.
     unread: [Mutex<VecDeque<Vec<u8>>>; 2],
 }
 
-/// How a [`TestClient`] is to connect.
+/// The configuration of a [`TestClient`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens before `connect`"]
 pub struct Setup {
@@ -57,13 +57,13 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The client that connects: its handlers answer what the server asks. Default: one without any.
+    /// Sets the host of the client: its handlers answer the requests of the server. Default: a host without handlers.
     pub fn host(mut self, host: &Host) -> Self {
         self.host = host.clone();
         self
     }
 
-    /// The revision to speak. Default: the newest that both sides have.
+    /// Sets the revision to speak. Default: the newest one that both sides support.
     pub const fn version(mut self, version: ProtocolVersion) -> Self {
         self.version = Some(version);
         self
@@ -75,10 +75,10 @@ impl Setup {
         self
     }
 
-    /// Connects. What is said to find out what to speak is not part of the transcript.
+    /// Connects, and performs the handshake. Messages of the handshake are not part of the transcript.
     ///
     /// # Panics
-    /// If the two do not come together.
+    /// If the handshake fails.
     #[must_use]
     #[track_caller]
     pub fn connect(self) -> TestClient {
@@ -110,30 +110,30 @@ impl Setup {
 }
 
 impl TestClient {
-    /// A client without handlers of its own, connected to a service in the newest revision that it speaks.
+    /// Connects a client without handlers to a service, in the newest revision that the service speaks.
     ///
     /// # Panics
-    /// If the two do not come together.
+    /// If the handshake fails.
     #[must_use]
     #[track_caller]
     pub fn new(service: &Service) -> Self {
         Self::of(service).connect()
     }
 
-    /// A client of this service, of which there is more to be said.
+    /// Creates the configuration of a client of this service.
     pub fn of(service: &Service) -> Setup {
         let host = Host::builder("test", "1.0.0").build();
         Setup { service: service.clone(), host, version: None, principal: None }
     }
 
-    /// The server, to ask for whatever can be asked. Nothing moves before the test lets it: [`wait`](Self::wait) for the
-    /// answer, [`advance`](Self::advance), or [`settle`](Self::settle).
+    /// Returns the peer with which the test sends requests to the server. Nothing is sent or processed until the test
+    /// calls [`wait`](Self::wait), [`advance`](Self::advance) or [`settle`](Self::settle).
     #[must_use]
     pub fn server(&self) -> Peer<ClientEnd> {
         self.session.peer(&self.client.link())
     }
 
-    /// Calls a tool and waits for what comes of it. The arguments are written as a JSON object; `()` stands for none.
+    /// Calls a tool and waits for its result. The arguments are serialized as a JSON object; `()` stands for none.
     ///
     /// # Errors
     /// How the call ended, if not with a result. A tool that fails is no error: see [`CallToolResult::is_error`].
@@ -142,7 +142,7 @@ impl TestClient {
         self.wait(self.server().call_tool(name, arguments)?)
     }
 
-    /// Fills in a prompt and waits for it. The arguments are written as a JSON object of texts; `()` stands for none.
+    /// Gets a prompt and waits for it. The arguments are serialized as a JSON object of texts; `()` stands for none.
     ///
     /// # Errors
     /// How the request ended, if not with a result.
@@ -151,7 +151,7 @@ impl TestClient {
         self.wait(self.server().get_prompt(name, arguments)?)
     }
 
-    /// Reads a resource and waits for it.
+    /// Reads a resource and waits for its contents.
     ///
     /// # Errors
     /// How the request ended, if not with a result.
@@ -160,7 +160,7 @@ impl TestClient {
         self.wait(self.server().read_resource(uri)?)
     }
 
-    /// Waits for a request. Where everything waits for time, time goes on.
+    /// Waits for a request. When nothing can happen without time, virtual time passes.
     ///
     /// # Errors
     /// How the request ended, if not with a result.
@@ -172,7 +172,7 @@ impl TestClient {
         self.run(pending)
     }
 
-    /// Waits for a future, such as all pages of a list. Where everything waits for time, time goes on.
+    /// Waits for a future, such as all pages of a list. When nothing can happen without time, virtual time passes.
     ///
     /// # Panics
     /// If nothing can happen any more.
@@ -181,7 +181,7 @@ impl TestClient {
         let mut future = pin!(future);
         loop {
             self.settle();
-            // Whatever wakes it has happened by then.
+            // Everything that could wake the future has happened.
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 self.settle();
                 return output;
@@ -196,7 +196,7 @@ impl TestClient {
         }
     }
 
-    /// Moves what wants to move, and waits until all handlers have ended or wait for something. No time passes.
+    /// Moves all frames and runs all handlers until each has ended or waits. No virtual time passes.
     ///
     /// # Panics
     /// If a handler is busy for half a minute of real time.
@@ -213,7 +213,7 @@ impl TestClient {
         }
     }
 
-    /// Lets this much time pass, and whatever becomes due meanwhile happen when it is due.
+    /// Lets this much virtual time pass. Deadlines and timers within it fire at their time.
     ///
     /// # Panics
     /// As [`settle`](Self::settle).
@@ -227,27 +227,26 @@ impl TestClient {
         self.pass_until(until);
     }
 
-    /// How much time has passed since the client has connected.
+    /// Returns the virtual time since the client connected.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.clock.elapsed()
     }
 
-    /// Has the client say something by hand, whatever it is: a line that no client would send. What comes of it is in the
-    /// transcript.
+    /// Sends a line from the client as it is, for example an invalid one. Responses to it appear in the transcript.
     #[track_caller]
     pub fn say(&self, line: &str) {
         self.deliver(Side::Client, line.as_bytes());
         self.settle();
     }
 
-    /// Everything that was said since the client was ready.
+    /// Returns all messages since the handshake, or since the last [`take_transcript`](Self::take_transcript).
     #[must_use]
     pub fn transcript(&self) -> Transcript {
         lock(&self.recorder).transcript().clone()
     }
 
-    /// Everything that was said since the last time.
+    /// Returns all messages as [`transcript`](Self::transcript) does, and clears the transcript.
     pub fn take_transcript(&self) -> Transcript {
         let mut recorder = lock(&self.recorder);
         let transcript = recorder.transcript().clone();
@@ -255,10 +254,11 @@ impl TestClient {
         transcript
     }
 
-    /// Nothing is left over: no request waits for its answer on either side, and no handler runs.
+    /// Asserts that nothing is left over: neither side waits for a response, no message waits to be sent or read, and
+    /// no handler runs.
     ///
     /// # Panics
-    /// If something is.
+    /// If anything is left.
     #[track_caller]
     pub fn assert_idle(&self) {
         self.settle();
@@ -275,10 +275,11 @@ impl TestClient {
         }
     }
 
-    /// Moves every frame once, as far as the other side reads. Whether anything moved.
+    /// Moves each frame once, unless the other side does not read, and lets both sides run. Returns whether anything
+    /// was done.
     fn turn(&self) -> bool {
         let [up, down] = &self.unread;
-        // Output is taken only behind what was taken before has been read, as a pipe that is full does.
+        // Output is taken only when earlier output has been read, like that of a full pipe.
         let taken = [self.client.output_into(up), self.server.output_into(down)];
         let moved = [
             self.carry(Side::Client, up, || self.server.wants_input()),
@@ -288,7 +289,7 @@ impl TestClient {
         [taken, moved, turned].concat().contains(&true)
     }
 
-    /// Hands over frames while the other side reads. Whether there were any.
+    /// Delivers frames while the other side reads. Returns whether there were any.
     fn carry(&self, from: Side, frames: &Mutex<VecDeque<Vec<u8>>>, wants_input: impl Fn() -> bool) -> bool {
         let mut moved = false;
         while !lock(frames).is_empty() && wants_input() {

@@ -30,12 +30,12 @@ use crate::{
     util::lock::lock,
 };
 
-/// The time of a test.
+/// The virtual clock of a test.
 #[derive(Debug)]
 pub(super) struct Clock(AtomicU64);
 
 impl Clock {
-    /// Not zero, so that nothing is mistaken for a time since the beginning.
+    /// Not zero, so that no timestamp is mistaken for a duration since the start.
     const START: u64 = 1_000_000_000;
 
     pub(super) const fn new() -> Self {
@@ -130,7 +130,7 @@ impl<E: Send + 'static> End<E> {
         result
     }
 
-    /// Hands over a frame of the other end.
+    /// Processes a frame from the other end.
     pub(super) fn input(&self, line: &[u8], arrival: Option<Arrival>) {
         let now = self.clock.now();
         let event = self.with(|conn| {
@@ -155,13 +155,13 @@ impl<E: Send + 'static> End<E> {
         }
     }
 
-    /// Whether the connection reads now.
+    /// Returns whether the connection reads now.
     pub(super) fn wants_input(&self) -> bool {
         let now = self.clock.now();
         self.with(|conn| conn.wants_input(now))
     }
 
-    /// Appends the frames that are to leave, unless earlier ones have not been read. Whether there are any.
+    /// Appends the frames to send, unless earlier ones have not been read. Returns whether there were any.
     pub(super) fn output_into(&self, unread: &Mutex<VecDeque<Vec<u8>>>) -> bool {
         let mut unread = lock(unread);
         if !unread.is_empty() {
@@ -181,7 +181,7 @@ impl<E: Send + 'static> End<E> {
         })
     }
 
-    /// Deals with what has happened, and lets handlers run. Whether there was anything to do.
+    /// Processes the events of the connection and lets handlers run. Returns whether there was anything to do.
     pub(super) fn turn(&self) -> bool {
         let mut any = false;
         self.lobby.ring(self.clock.now());
@@ -228,13 +228,13 @@ impl<E: Send + 'static> End<E> {
         }
     }
 
-    /// The next moment at which something is due.
+    /// Returns the next time at which a deadline or timer is due.
     pub(super) fn due(&self) -> Option<Timestamp> {
         let deadline = self.with(|conn| conn.poll_timeout().map(|deadline| deadline.at));
         deadline.into_iter().chain(self.lobby.next_alarm()).min()
     }
 
-    /// Time has passed.
+    /// Informs the connection that time has passed.
     pub(super) fn time_has_passed(&self) {
         let now = self.clock.now();
         self.with(|conn| conn.handle_timeout(now));
@@ -244,7 +244,7 @@ impl<E: Send + 'static> End<E> {
         self.with(|conn| conn.usage())
     }
 
-    /// How many handlers have not ended.
+    /// Returns the number of handlers that have not ended.
     pub(super) fn handlers(&self) -> usize {
         let jobs = lock(&self.jobs);
         jobs.running() + jobs.waiting()

@@ -1,5 +1,5 @@
-//! A client for tests of servers (feature `testing`): in memory, with time that only passes when it is told to, and with a
-//! transcript of everything that was said.
+//! A client for tests of servers (feature `testing`): in memory, with virtual time, and with a transcript of all
+//! messages.
 //!
 //! ```
 //! use std::time::Duration;
@@ -20,12 +20,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Nothing in it waits for real time, and nothing moves by itself. What a test [waits](TestClient::wait) for comes about as it
-//! does over a real connection: frames go back and forth, handlers run, and where everything waits for time, time goes on to
-//! the next moment at which something is due. A test that waits for what cannot happen any more fails, and shows what was
-//! said.
+//! Nothing in it waits for real time, and nothing happens by itself. While a test [waits](TestClient::wait), frames go
+//! back and forth and handlers run as over a real connection. When everything waits for time, virtual time jumps to the
+//! next deadline or timer. A test that waits for something that cannot happen any more fails, and shows the transcript.
 //!
-//! For what happens in between, ask [`server`](TestClient::server) and move things by hand:
+//! To test the states in between, send requests with [`server`](TestClient::server) and let time pass by hand:
 //!
 //! ```
 //! # use std::time::Duration;
@@ -43,9 +42,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Handlers that are futures run on the thread of the test, those that are functions on threads of their own. The test goes on
-//! when all of them have ended or wait for something through their [`Context`](crate::Context), so they may wait for nothing
-//! else than for each other; of the threads that a handler starts by itself nothing is known.
+//! Handlers that are futures run on the thread of the test, handlers that are functions on threads of their own. The
+//! test goes on when all of them have ended or wait through their [`Context`](crate::Context). So handlers may wait
+//! only through it or for each other. Threads that a handler starts itself are not taken into account.
 
 pub(crate) mod client;
 pub(crate) mod end;

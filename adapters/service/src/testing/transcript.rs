@@ -1,10 +1,10 @@
-//! What was said.
+//! The transcript of a test: all messages in the order in which they were sent.
 
 use std::{collections::HashMap, fmt, time::Duration};
 
 use mcp_proto::wire::{Json, RawJson};
 
-/// Who has said something.
+/// The side that has sent a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// The client.
@@ -41,26 +41,26 @@ pub struct Line {
 }
 
 impl Line {
-    /// When it was sent, counted from the beginning of the connection.
+    /// Returns the virtual time at which it was sent, since the start of the connection.
     #[must_use]
     pub const fn at(&self) -> Duration {
         self.at
     }
 
-    /// Who has sent it.
+    /// Returns the side that has sent it.
     #[must_use]
     pub const fn from(&self) -> Side {
         self.from
     }
 
-    /// The message as it was sent: JSON, without the line feed.
+    /// Returns the message as it was sent: JSON, without the line feed.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Who has sent what: `client: tools/call`, `server: notifications/progress`, `server: result of tools/call`,
-    /// `server: error -32602 of tools/call`.
+    /// Returns the sender and the kind of the message: `client: tools/call`, `server: notifications/progress`, `server:
+    /// result of tools/call`, `server: error -32602 of tools/call`.
     #[must_use]
     pub fn outline(&self) -> &str {
         &self.outline
@@ -73,43 +73,43 @@ impl fmt::Display for Line {
     }
 }
 
-/// Everything that was said, in the order in which it was sent. It is displayed with a line for each message.
+/// All messages, in the order in which they were sent. It is displayed with a line for each message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transcript(Vec<Line>);
 
 impl Transcript {
-    /// The messages.
+    /// Returns the messages.
     #[must_use]
     pub fn lines(&self) -> &[Line] {
         &self.0
     }
 
-    /// Only what one side has sent.
+    /// Returns only the messages of one side.
     #[must_use]
     pub fn from(&self, side: Side) -> Self {
         Self(self.0.iter().filter(|line| line.from == side).cloned().collect())
     }
 
-    /// What each message was, in a few words: see [`Line::outline`].
+    /// Returns the [outline](Line::outline) of each message.
     #[must_use]
     pub fn outline(&self) -> Vec<&str> {
         self.0.iter().map(Line::outline).collect()
     }
 
-    /// The messages are these, each in the words of [`Line::outline`], and no others.
+    /// Asserts that the [outlines](Line::outline) of the messages are these, in this order, and no others.
     ///
     /// # Panics
-    /// If they are not. The text shows all of them.
+    /// If they are not. The panic message shows all messages.
     #[track_caller]
     pub fn assert<'a>(&self, expected: impl IntoIterator<Item = &'a str>) {
         let expected: Vec<_> = expected.into_iter().collect();
         assert!(self.outline() == expected, "expected {expected:#?}\nbut this was said:\n{self}");
     }
 
-    /// Asserts that a message contains this text.
+    /// Asserts that the JSON of at least one message contains this text.
     ///
     /// # Panics
-    /// If none has. The text shows all of them.
+    /// If none does. The panic message shows all messages.
     #[track_caller]
     pub fn assert_contains(&self, text: &str) {
         assert!(self.0.iter().any(|line| line.text.contains(text)), "no message contains {text}:\n{self}");
@@ -122,11 +122,11 @@ impl fmt::Display for Transcript {
     }
 }
 
-/// Writes down what is said.
+/// Records the messages of both sides.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     transcript: Transcript,
-    /// What was asked by whom, by its id as text.
+    /// The methods of the requests so far, by their sender and their id as JSON.
     asked: HashMap<(Side, String), String>,
 }
 

@@ -1,4 +1,4 @@
-//! Which threads still have something to do.
+//! The threads of handlers, and the number of those that are busy.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,11 +12,11 @@ use crate::{
     util::lock::lock,
 };
 
-/// How long a handler may be busy, in real time: what it does takes no virtual time.
+/// How long a handler may be busy, in real time. Its work takes no virtual time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The threads of handlers. One that waits through its [`Context`](crate::Context) is counted as busy before it is
-/// woken, so it never seems to be idle while there is something for it to do.
+/// The threads of handlers. A thread that waits through its [`Context`](crate::Context) is counted as busy before it is
+/// woken, so it never seems to be idle while it has something to do.
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
     busy: Mutex<usize>,
@@ -24,7 +24,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Runs this on a thread of its own.
+    /// Runs a function on a new thread.
     pub(super) fn start(self: &Arc<Self>, f: impl FnOnce() + Send + 'static) {
         self.goes_on();
         let workers = self.clone();
@@ -36,18 +36,18 @@ impl Workers {
         });
     }
 
-    /// A thread has ended, or waits.
+    /// Counts a thread as idle: it has ended, or waits.
     pub(crate) fn rests(&self) {
         *self.busy() -= 1;
         self.turned.notify_all();
     }
 
-    /// A thread begins, or has been woken.
+    /// Counts a thread as busy: it begins, or has been woken.
     pub(crate) fn goes_on(&self) {
         *self.busy() += 1;
     }
 
-    /// Waits until all have ended or wait. Whether they do.
+    /// Waits until all threads have ended or wait. Returns `false` after [`PATIENCE`].
     pub(super) fn wait(&self) -> bool {
         let until = Instant::now() + PATIENCE;
         let mut busy = self.busy();

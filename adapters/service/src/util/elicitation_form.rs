@@ -1,4 +1,4 @@
-//! Forms of elicitation: what is filled in beforehand, and whether the answer fits.
+//! Forms of elicitation: their default values, and the check of a response.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -44,7 +44,7 @@ fn default(field: &PrimitiveSchema) -> Option<ElicitValue> {
     }
 }
 
-/// Whether a user who has accepted a form has filled it in as it asks. The text says where not.
+/// Checks that the content of an accepted form matches the form's schema. The error says where it does not.
 pub(crate) fn check_answer(schema: &ElicitSchema, answer: &ElicitResult) -> Result<(), String> {
     match (&answer.action, &answer.content) {
         (ElicitAction::Accept, Some(content)) => check(schema, content),
@@ -53,9 +53,9 @@ pub(crate) fn check_answer(schema: &ElicitSchema, answer: &ElicitResult) -> Resu
     }
 }
 
-/// Whether content fits its form. The text says where not.
+/// Checks content against its form. The error says where it is invalid.
 fn check(schema: &ElicitSchema, content: &Map<ElicitValue>) -> Result<(), String> {
-    // Either of them is the peer's, so no name is searched for among all others.
+    // Either of them comes from the peer, so names are looked up in a set and not in a list.
     let answers: HashSet<&str> = content.iter().map(|(name, _)| name).collect();
     let fields: HashMap<&str, &PrimitiveSchema> = schema.properties.iter().collect();
     if let Some(name) = schema.required.iter().flatten().find(|name| !answers.contains(name.as_str())) {
@@ -133,7 +133,7 @@ fn check_length(len: usize, min: Option<u64>, max: Option<u64>, of: &str) -> Res
     Ok(())
 }
 
-/// In JSON Schema 1.0 is an integer, too.
+/// Returns whether a number is an integer. In JSON Schema 1.0 is one, too.
 fn is_integer(number: &Number) -> bool {
     number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
 }
@@ -149,7 +149,7 @@ fn has_format(text: &str, format: &StringFormat) -> bool {
     }
 }
 
-/// One `@` with something in front and a host behind. What else there is to know, only the mail server knows.
+/// Returns whether a text has a name, an `@` and a host. Only the mail server could check more.
 fn is_email(text: &str) -> bool {
     let Some((name, host)) = text.rsplit_once('@') else { return false };
     let is_label = |label: &str| {
@@ -163,13 +163,13 @@ fn is_email(text: &str) -> bool {
         && host.split('.').all(is_label)
 }
 
-/// A number of exactly `digits` digits.
+/// Parses a number of exactly `digits` digits.
 fn number(text: &str, digits: usize) -> Option<u32> {
     let all_digits = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
     if all_digits { text.parse().ok() } else { None }
 }
 
-/// `2025-11-25`, RFC 3339.
+/// Returns whether a text is a date such as `2025-11-25` (RFC 3339).
 fn is_date(text: &str) -> bool {
     let mut parts = text.splitn(3, '-');
     let mut next = |digits| parts.next().and_then(|part| number(part, digits));
@@ -185,7 +185,7 @@ fn is_date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-/// `2025-11-25T12:00:00.5+01:00`, RFC 3339.
+/// Returns whether a text is a time such as `2025-11-25T12:00:00.5+01:00` (RFC 3339).
 fn is_date_time(text: &str) -> bool {
     let Some((date, time)) = text.split_once(['T', 't']) else { return false };
     let Some(zone) = time.find(['Z', 'z', '+', '-']) else { return false };

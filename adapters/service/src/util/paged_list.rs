@@ -1,17 +1,17 @@
-//! Lists of things with names: in the order in which they came, handed out page by page.
+//! Paged lists of named items, in the order in which they were added.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use mcp_proto::wire::ErrorObject;
 
-/// Things with names, oldest first.
+/// A list of named items, oldest first.
 ///
-/// Each has a place that is never used again. A cursor is the place behind which a page begins. So if a list changes
-/// while a client pages through it, the client gets everything that was there all the time exactly once.
+/// Each item has a place that is never used again. A cursor is the place after which a page begins. So if a list
+/// changes while a client pages through it, the client gets every item that was in it all the time exactly once.
 pub(crate) struct Registry<T> {
-    /// Tells the cursors of this list from those of others.
+    /// The first character of the cursors of this list, which tells them from those of other lists.
     kind: char,
-    /// Each behind its place, in order.
+    /// The items with their places, in order.
     items: Vec<(u64, Arc<T>)>,
     /// The places by name. Ordered: the names are those of the application, so a peer cannot choose them to make
     /// lookups slow, and no hash is needed. It does not depend on the type of the items, so that lists of all types
@@ -25,7 +25,7 @@ impl<T> Registry<T> {
         Self { kind, items: Vec::new(), names: BTreeMap::new(), next: 0 }
     }
 
-    /// Adds something at the end; `false` if the name is taken.
+    /// Adds an item at the end; returns `false` if the name is taken.
     pub(crate) fn insert(&mut self, name: &str, item: Arc<T>) -> bool {
         if self.names.contains_key(name) {
             return false;
@@ -51,7 +51,7 @@ impl<T> Registry<T> {
         self.items.iter().map(|(_, item)| item)
     }
 
-    /// Where a place is, or would be.
+    /// Returns the index of a place, or the index where it would be.
     fn at(&self, place: u64) -> Result<usize, usize> {
         self.items.binary_search_by_key(&place, |(place, _)| *place)
     }
@@ -64,7 +64,7 @@ impl<T> Registry<T> {
         self.items.is_empty()
     }
 
-    /// At most `size` things, from behind the cursor on, and the cursor for the next page if there is one.
+    /// Returns at most `size` items after the cursor, and the cursor of the next page if there is one.
     pub(crate) fn page(&self, cursor: Option<&str>, size: usize) -> Result<(Vec<Arc<T>>, Option<String>), ErrorObject> {
         let rest = self.behind(cursor)?;
         let page = rest.get(..size.max(1)).unwrap_or(rest);
@@ -72,7 +72,7 @@ impl<T> Registry<T> {
         Ok((page.iter().map(|(_, item)| item.clone()).collect(), next))
     }
 
-    /// Everything from behind the cursor on, with its place.
+    /// Returns all items after the cursor, with their places.
     pub(crate) fn rest(&self, cursor: Option<&str>) -> Result<Vec<(u64, Arc<T>)>, ErrorObject> {
         self.behind(cursor).map(<[_]>::to_vec)
     }
@@ -83,7 +83,7 @@ impl<T> Registry<T> {
         Ok(self.items.get(at..).unwrap_or_default())
     }
 
-    /// The cursor for what comes behind a place.
+    /// Returns the cursor of the items after a place.
     pub(crate) fn cursor_behind(&self, place: u64) -> String {
         format!("{}{:x}", self.kind, place + 1)
     }
@@ -95,7 +95,7 @@ impl<T> Registry<T> {
         }
     }
 
-    /// The place behind a cursor. Only cursors that [`page`](Self::page) has written, or could have, are valid.
+    /// Parses a cursor into its place. Only cursors that [`page`](Self::page) could have written are valid.
     fn parse(&self, cursor: &str) -> Option<u64> {
         let digits = cursor.strip_prefix(self.kind)?;
         let canonical = !digits.starts_with(['0', '+']) && !digits.bytes().any(|byte| byte.is_ascii_uppercase());

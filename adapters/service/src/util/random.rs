@@ -25,7 +25,7 @@ impl Random {
         Ok(bytes)
     }
 
-    /// A name of 128 random bits.
+    /// Returns a name of 128 random bits.
     pub(crate) fn name(&self) -> Result<String, ErrorObject> {
         match self.bytes::<16>() {
             Ok(bytes) => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
@@ -33,14 +33,14 @@ impl Random {
         }
     }
 
-    /// A seed for hash tables. Tables work without it, too.
+    /// Returns a seed for hash tables, or 0 if the source of randomness fails.
     pub fn seed(&self) -> u64 {
         self.bytes().map_or(0, u64::from_ne_bytes)
     }
 }
 
 impl Default for Random {
-    /// The operating system's.
+    /// Returns the source of the operating system.
     fn default() -> Self {
         Self::new(|bytes| getrandom::fill(bytes).map_err(io::Error::other))
     }

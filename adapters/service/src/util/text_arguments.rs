@@ -1,4 +1,4 @@
-//! Reads texts by name as a type of the user's, and cuts what is quoted of a peer.
+//! Deserializes named texts into a type of the application, and cuts texts of a peer that are quoted in errors.
 
 use std::fmt::{self, Write};
 
@@ -11,16 +11,16 @@ use serde_core::{
     forward_to_deserialize_any,
 };
 
-/// Reads texts as a `T`: a struct with a field for each, or a map.
+/// Deserializes named texts into a `T`: a struct with a field for each, or a map.
 pub(crate) fn read<T: DeserializeOwned>(texts: &Map<String>) -> Result<T, Error> {
     T::deserialize(MapDeserializer::new(texts.iter().map(|(name, text)| (name, Text(text)))))
 }
 
-/// How much of what a peer has sent is repeated in an error, in bytes.
+/// The most bytes of a peer's text that an error quotes.
 const QUOTED: usize = 400;
 
-/// The beginning of a text, in which something of a peer may be quoted, for an error. It is cut while it is written, so the rest
-/// takes no room.
+/// Returns the beginning of a text that may quote a peer, for an error. It is cut while it is formatted, so the rest
+/// takes no memory.
 pub(crate) fn excerpt(text: &(impl fmt::Display + ?Sized)) -> String {
     struct Cut(String);
 
@@ -45,7 +45,7 @@ pub(crate) fn excerpt(text: &(impl fmt::Display + ?Sized)) -> String {
     cut.0
 }
 
-/// A text that is read as whatever is wanted.
+/// A text that is deserialized as the type that is requested.
 struct Text<'a>(&'a str);
 
 impl<'de> IntoDeserializer<'de, Error> for Text<'_> {
@@ -74,7 +74,7 @@ impl<'de> Deserializer<'de> for Text<'_> {
         visitor.visit_str(self.0)
     }
 
-    /// A text that is there is never nothing.
+    /// Deserializes a present text as `Some`, also an empty one.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_some(self)
     }

@@ -3,7 +3,8 @@
 /// The longest URI that is parsed. Longer ones have no use, and cost time.
 pub(crate) const MAX_URI: usize = 8 * 1024;
 
-/// Whether `text` is a URI: a scheme and what may follow it. What the scheme says of the rest is its own affair.
+/// Returns whether `text` is a URI of at most 8 KiB: a scheme, and characters that may follow it. The rules of the
+/// scheme are not checked.
 #[must_use]
 pub fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
@@ -26,7 +27,7 @@ fn is_scheme(scheme: &str) -> bool {
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// Whether `text` has only unreserved characters, sub-delimiters, escapes, and those of `more`.
+/// Returns whether `text` has only unreserved characters, sub-delimiters, escapes, and those of `more`.
 fn consists_of(text: &str, more: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
@@ -36,7 +37,7 @@ fn consists_of(text: &str, more: &[u8]) -> bool {
     })
 }
 
-/// Characters that never need an escape.
+/// Returns whether a character never needs an escape.
 pub(crate) const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }

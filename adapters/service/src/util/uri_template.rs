@@ -1,4 +1,4 @@
-//! URI templates (RFC 6570, levels 1 to 3): filled in, and read back.
+//! URI templates (RFC 6570, levels 1 to 3): expansion and matching.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ const MAX_VARIABLES: usize = 64;
 
 /// A template of URIs, such as `file:///{+path}` or `weather://{city}{?day,unit}`.
 ///
-/// All of RFC 6570 up to level 3: `{a}`, `{a,b}`, and the operators `+ # . / ; ? &`. Level 4, lists and prefixes, cannot be
-/// read back and is refused, as are expressions that nothing keeps apart, such as `{a}{b}`.
+/// It supports RFC 6570 up to level 3: `{a}`, `{a,b}`, and the operators `+ # . / ; ? &`. Level 4, lists and prefixes,
+/// cannot be matched and is refused, as are expressions without a separator, such as `{a}{b}`.
 ///
-/// Reading back takes time in proportion to the URI, never tries twice, and follows simple rules: a variable reaches up to
-/// the first place where what comes behind it could begin, or to the end if it is followed by the last text of the template.
-/// Query variables may come in any order. Variables that are not there are left out; one that is there has at least
-/// one character, except in queries.
+/// Matching takes time in proportion to the URI, never backtracks, and follows simple rules. A variable reaches up to
+/// the first place where the next part of the template could begin, or up to the last text of the template at the end
+/// of the URI. Query variables may come in any order. Absent variables are left out; a present one has at least one
+/// character, except in queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UriTemplate {
     parts: Vec<Part>,
@@ -46,7 +46,7 @@ struct Operator {
     separator: char,
     /// Variables are written with their names.
     named: bool,
-    /// What stands behind the name of an empty variable.
+    /// The text after the name of an empty variable.
     if_empty: &'static str,
     /// Reserved characters are written as they are.
     reserved: bool,
@@ -69,7 +69,7 @@ const OPERATORS: [Operator; 8] = {
     ]
 };
 
-/// Why a text is no template that can be read back.
+/// The error of a text that is no template, or one that cannot be matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidTemplate(String);
 
@@ -82,10 +82,10 @@ impl fmt::Display for InvalidTemplate {
 impl std::error::Error for InvalidTemplate {}
 
 impl UriTemplate {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// If it is none, or cannot be read back.
+    /// If the text is no template, or cannot be matched.
     pub fn parse(template: &str) -> Result<Self, InvalidTemplate> {
         let invalid = |why: String| Err(InvalidTemplate(why));
         if template.is_empty() || template.len() > MAX_URI {
@@ -127,12 +127,12 @@ impl UriTemplate {
         }
     }
 
-    /// The names of the variables, from left to right.
+    /// Returns the names of the variables, from left to right.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().flat_map(Part::names).map(String::as_str)
     }
 
-    /// The URI for these values. Variables without a value are left out.
+    /// Returns the URI for these values. Variables without a value are left out.
     #[must_use]
     pub fn expand(&self, values: &Map<String>) -> String {
         let mut uri = String::new();
@@ -160,7 +160,8 @@ impl UriTemplate {
         uri
     }
 
-    /// What a URI was filled in with, without escapes, if it comes from this template.
+    /// Returns the values of the variables, without escapes, if the URI matches this template, and `None` otherwise or
+    /// for a URI of more than 8 KiB.
     #[must_use]
     pub fn matches(&self, uri: &str) -> Option<Map<String>> {
         if uri.len() > MAX_URI {
@@ -180,7 +181,7 @@ impl UriTemplate {
         rest.is_empty().then_some(values)
     }
 
-    /// How much of `rest` the expression in front of the part `next` can have.
+    /// Returns how many bytes of `rest` the expression before the part `next` takes.
     fn extent(&self, next: usize, rest: &str) -> Option<usize> {
         match self.parts.get(next) {
             None => Some(rest.len()),
@@ -188,7 +189,7 @@ impl UriTemplate {
                 rest.ends_with(text.as_str()).then(|| rest.len() - text.len())
             }
             Some(Part::Text(text)) => rest.find(text.as_str()),
-            // What has no value at all is not there.
+            // An expression without any value is absent.
             Some(Part::Expression { operator, .. }) => Some(rest.find(operator.first).unwrap_or(rest.len())),
         }
     }
@@ -205,10 +206,10 @@ fn parse_expression(expression: &str) -> Result<Part, InvalidTemplate> {
 }
 
 impl Operator {
-    /// Reads the variables back; `None` if this cannot be what they were filled in with.
+    /// Parses the variables of an expanded expression; `None` if it does not match.
     fn read(&self, names: &[String], filled: &str, values: &mut Map<String>) -> Option<()> {
         if filled.is_empty() {
-            // Only what begins with something can be left out.
+            // Only an expression with an operator that begins with a character can be left out.
             return (!self.first.is_empty()).then_some(());
         }
         let filled = filled.strip_prefix(self.first)?;
@@ -232,7 +233,7 @@ impl Operator {
     }
 }
 
-/// A variable: letters, digits and `_`, with dots in between.
+/// Returns whether a text is the name of a variable: letters, digits and `_`, with dots in between.
 fn is_name(name: &str) -> bool {
     name.split('.')
         .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
@@ -259,7 +260,7 @@ fn encode(uri: &mut String, value: &str, reserved: bool) {
     }
 }
 
-/// Resolves the escapes of a value, which has to consist of what such a value can consist of.
+/// Resolves the escapes of a value; `None` if it has characters that must be escaped, or is not UTF-8.
 fn decode(value: &str, reserved: bool) -> Option<String> {
     let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
     let mut decoded = Vec::with_capacity(value.len());

@@ -1,4 +1,4 @@
-//! Those who wait for the same thing.
+//! A queue of threads and tasks that wait for the same condition.
 
 use std::{
     collections::BTreeMap,
@@ -13,14 +13,14 @@ use std::{
 
 use super::lock::lock;
 
-/// Threads and tasks that wait for the same thing, in the order in which they came.
+/// A queue of threads and tasks that wait for the same condition, in the order in which they registered.
 ///
 /// A waiter registers before it checks its condition. A notifier changes the condition before it notifies. If both do
 /// so under the same lock, no notification is lost. Dropping a waiting future removes it from the queue.
 #[derive(Default)]
 pub struct Queue {
     places: Mutex<Places>,
-    /// How many wait. A notifier reads it without the lock, since there is hardly ever a waiter.
+    /// The number of waiters. A notifier reads it without the lock, since there is hardly ever a waiter.
     length: AtomicUsize,
     /// How often all were woken. Most polls of a waiter have another cause.
     calls: AtomicUsize,
@@ -30,7 +30,7 @@ pub struct Queue {
 struct Places {
     next: u64,
     wakers: BTreeMap<u64, Waker>,
-    /// The first one was woken and has not looked yet, or is looking.
+    /// Set when the first waiter was woken and has not finished its check.
     called: bool,
 }
 
@@ -70,8 +70,8 @@ impl Queue {
         .await
     }
 
-    /// Waits until `attempt` succeeds. Only the first in the queue tries, and the next one when that has succeeded or
-    /// was dropped. So room for one wakes one, however many wait.
+    /// Waits until `attempt` succeeds. Only the first waiter tries; the next one tries when it has succeeded or was
+    /// dropped. So room for one waiter wakes one, however many there are.
     pub async fn in_turn<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
         let mut place = Place { queue: self, number: None };
         poll_fn(|cx| {
@@ -88,7 +88,7 @@ impl Queue {
         .await
     }
 
-    /// Wakes the first one, unless it looks anyway.
+    /// Wakes the first waiter, unless it was woken already and has not finished its check.
     pub fn wake_first(&self) {
         if self.is_empty() {
             return;
@@ -99,7 +99,7 @@ impl Queue {
         }
     }
 
-    /// Wakes all.
+    /// Wakes all waiters.
     pub fn wake_all(&self) {
         if self.is_empty() {
             return;
@@ -135,14 +135,14 @@ impl Places {
     }
 }
 
-/// The place of one who waits.
+/// The place of a waiter in the queue.
 struct Place<'a> {
     queue: &'a Queue,
     number: Option<u64>,
 }
 
 impl Place<'_> {
-    /// Takes a place, or keeps it. Whether it is the first.
+    /// Takes a place, or keeps it. Returns whether it is the first one.
     fn take(&mut self, waker: &Waker) -> bool {
         let mut places = lock(&self.queue.places);
         let number = *self.number.get_or_insert_with(|| {

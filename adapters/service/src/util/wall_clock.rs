@@ -1,4 +1,4 @@
-//! The time of day for messages, which the connection's clock does not know.
+//! The time of day for messages. The clock of a connection is monotonic and does not have it.
 
 use std::{
     sync::OnceLock,
@@ -13,7 +13,7 @@ use mcp_proto::rpc::Timestamp;
 pub(crate) struct Clock(OnceLock<(Timestamp, u64)>);
 
 impl Clock {
-    /// `at` as ISO 8601, in UTC and milliseconds.
+    /// Formats `at` as ISO 8601, in UTC and milliseconds.
     pub(crate) fn iso(&self, at: Timestamp) -> String {
         let (start, millis) = self.0.get_or_init(|| {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -24,7 +24,7 @@ impl Clock {
     }
 }
 
-/// Milliseconds since 1970 as ISO 8601.
+/// Formats milliseconds since 1970 as ISO 8601.
 fn iso(millis: u64) -> String {
     let (seconds, millis) = (millis / 1000, millis % 1000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -33,7 +33,7 @@ fn iso(millis: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// The date, `days` after 1970-01-01. Years begin in March here, so that the leap day is the last one.
+/// Returns the date `days` after 1970-01-01. Years begin in March here, so that the leap day is the last one.
 const fn date(days: u64) -> (u64, u64, u64) {
     const ERA: u64 = 146_097;
     let days = days + 719_468;
