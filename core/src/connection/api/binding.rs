@@ -1,4 +1,4 @@
-//! What a binding with several streams asks of a connection, and a pipe does not.
+//! Methods for bindings with several streams, such as HTTP. A pipe does not need them.
 
 use alloc::{string::ToString, sync::Arc};
 use core::{marker::PhantomData, time::Duration};
@@ -16,22 +16,22 @@ use crate::{
 };
 
 impl Connection<ServerEnd> {
-    /// The stream that a request came in on, answered or not, as long as it has a place in the table.
+    /// Returns the stream of a request, answered or not, as long as the request holds a slot.
     pub(crate) fn stream_of(&self, key: ReplyKey) -> Option<u64> {
         self.engine.requests.get(key)?.0.tag.stream()
     }
 
-    /// Nothing is going on for now: gives back the space of buffers that are empty.
+    /// Frees the space of empty buffers while the connection is idle.
     pub(crate) fn shrink(&mut self) {
         self.engine.shrink();
     }
 
-    /// A number for an id of the peer, which does not know it.
+    /// Returns the hash of an id of the peer, which cannot predict it.
     pub(crate) fn hash_of(&self, id: &RequestId) -> u64 {
         self.engine.requests.hash_of(id)
     }
 
-    /// Whether a request of the peer is there under this id.
+    /// Returns whether a request of the peer with this id is in flight.
     pub(crate) fn knows_request(&self, id: &RequestId) -> bool {
         self.engine.requests.find(id).is_some()
     }
@@ -40,18 +40,18 @@ impl Connection<ServerEnd> {
         self.engine.limits()
     }
 
-    /// Whether requests of the peer are still there.
+    /// Returns whether requests of the peer hold a slot.
     pub(crate) fn has_requests(&self) -> bool {
         self.request_count() > 0
     }
 
-    /// The number of requests of the peer that are still there.
+    /// Returns the number of requests of the peer that hold a slot.
     pub(crate) fn request_count(&self) -> usize {
         self.engine.requests.len()
     }
 
-    /// So many bytes that were polled wait to be written. They count as what waits here, and no room is left if it is
-    /// `full`.
+    /// Records that `bytes` polled bytes wait to be written. They count as output that waits here; if `full` is set,
+    /// there is no room for more.
     pub(crate) fn hold(&mut self, bytes: usize, full: bool) {
         let held = Downstream { bytes, full };
         if held != self.engine.streams.downstream {
@@ -59,38 +59,38 @@ impl Connection<ServerEnd> {
         }
     }
 
-    /// Bytes that wait to be written, or for the answers that they are to be written with.
+    /// Returns the number of bytes that wait to be written or for the rest of their batch.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.engine.pending_bytes()
     }
 
-    /// The most bytes that the params of `initialize` take, which are kept.
+    /// Returns the number of bytes that the stored params of `initialize` take.
     pub(crate) const fn described_bytes(&self) -> usize {
         self.engine.described as usize
     }
 
-    /// What requests of the peer take that are in flight.
+    /// Returns the number of bytes that requests of the peer in flight take.
     pub(crate) const fn request_bytes(&self) -> usize {
         self.engine.request_bytes
     }
 
-    /// Whether a request of so many bytes would not be refused because too much is in flight. One that is larger than
-    /// the limit has nothing to wait for once it is alone.
+    /// Returns whether a request of this size fits into the limits of what is in flight. A request that is larger than
+    /// the limit fits if no other is in flight.
     pub(crate) fn has_room_for_inbound(&self, bytes: usize) -> bool {
         let (engine, limits) = (&self.engine, self.engine.limits());
         let fits = engine.request_bytes.saturating_add(bytes) <= limits.request_bytes;
         engine.requests.len() == 0 || engine.requests.len() < limits.requests && fits
     }
 
-    /// Whether a request of ours is still to be answered.
+    /// Returns whether a request of this side is in flight.
     pub(crate) fn asks(&self, call: CallId) -> bool {
         self.engine.calls.get(call).is_some()
     }
 }
 
 impl Connection<ClientEnd> {
-    /// [`knowing`](Self::knowing), for a server that answers every question with something: that it does not says
-    /// nothing of its era.
+    /// Creates a client as [`knowing`](Self::knowing) does, over HTTP: there a server answers every request, so a
+    /// missing answer does not tell its era.
     pub(crate) fn over_http(config: Arc<ClientConfig>, opening: Opening, now: Timestamp) -> Self {
         let mut engine = Engine::new(RoleState::client(config, opening), now);
         if let Some(start_state) = engine.start_state() {
@@ -101,23 +101,24 @@ impl Connection<ClientEnd> {
         Self { engine, end: PhantomData }
     }
 
-    /// Whether the answer to a request that was last sent under this id is still to come.
+    /// Returns whether the answer to the request that was last sent under this id has not arrived.
     pub(crate) fn awaits(&self, wire: u64) -> bool {
         let calls = &self.engine.calls;
         calls.by_wire(wire).and_then(|call| calls.get(call)).is_some_and(|call| !call.waits)
     }
 
-    /// Whether something waits to be sent that goes before new requests.
+    /// Returns whether a frame waits that is sent before new requests.
     pub(crate) fn has_control(&self) -> bool {
         self.engine.outbox.has_control()
     }
 
-    /// Whether a request is in flight, under whatever id.
+    /// Returns whether a request is in flight, whatever its id on the wire.
     pub(crate) fn knows(&self, call: CallId) -> bool {
         self.engine.calls.get(call).is_some()
     }
 
-    /// The server has lost the session: begins another one, in the same revision. Its `initialize` goes first.
+    /// Begins another session in the same revision after the server has lost the session. Its `initialize` is sent
+    /// first.
     pub(crate) fn renew(&mut self, now: Timestamp) {
         let engine = &mut self.engine;
         if engine.phase == Phase::Ready && engine.version.is_some_and(|version| version.era() == Era::Legacy) {
@@ -125,7 +126,7 @@ impl Connection<ClientEnd> {
         }
     }
 
-    /// Sends a request again under a new id: what it was answered with is not its end. Whether it can be.
+    /// Sends a request again under a new id, whatever it was answered with; returns whether that is possible.
     pub(crate) fn resend(&mut self, call: CallId) -> bool {
         if !self.engine.retries.has(call) || self.engine.pursues(call) {
             return false;
@@ -135,7 +136,7 @@ impl Connection<ClientEnd> {
         true
     }
 
-    /// Asks for a page of the list of tools, on the binding's own behalf: the application does not hear of the answer.
+    /// Requests a page of the list of tools on behalf of the binding. The application does not get the response.
     pub(crate) fn ask_for_tools(&mut self, now: Timestamp, cursor: Option<&str>, within: Duration) -> Option<u64> {
         let options = RequestOptions::within(within);
         let call = self.engine.start(
@@ -158,12 +159,12 @@ impl Connection<ClientEnd> {
 }
 
 impl<E> Connection<E> {
-    /// Ends the connection at once. The peer is gone already.
+    /// Ends the connection at once, after the peer has disconnected.
     pub(crate) fn finish(&mut self, reason: CloseReason) {
         self.engine.break_off(reason);
     }
 
-    /// A request of ours cannot be brought to the peer, or its answer not back.
+    /// Fails a request of this side that cannot be delivered, or whose response cannot.
     pub(crate) fn fail(&mut self, call: CallId, failure: Failure) {
         self.engine.fail(call, failure);
     }

@@ -17,13 +17,13 @@ use crate::{
 };
 
 impl Connection<ClientEnd> {
-    /// A client whose first message waits to be written. A configuration can be shared by any number of them.
+    /// Creates a client, whose first message waits to be written. Any number of clients can share a configuration.
     #[must_use]
     pub fn new(config: impl Into<Arc<ClientConfig>>, now: Timestamp) -> Self {
         Self::knowing(config, Opening::unknown(), now)
     }
 
-    /// [`new`](Self::new) for a client that knows something of the server.
+    /// Creates a client as [`new`](Self::new) does, with knowledge about the server from an earlier connection.
     #[must_use]
     pub fn knowing(config: impl Into<Arc<ClientConfig>>, opening: Opening, now: Timestamp) -> Self {
         let mut engine = Engine::new(RoleState::client(config.into(), opening), now);
@@ -31,20 +31,21 @@ impl Connection<ClientEnd> {
         Self { engine, end: PhantomData }
     }
 
-    /// Polls a task of the extension whose id is known (2026-07-28), perhaps from an earlier connection. It behaves
+    /// Polls a task of the extension by its id (2026-07-28), perhaps one of an earlier connection. The call behaves
     /// like a request that becomes a task: the input requests of the task come as events, and exactly one
     /// [`Event::Response`](crate::connection::Event::Response) with the result of the original request. If several
     /// calls follow one task, each gets these events. Cancelling such a call does not cancel the task: send
     /// `tasks/cancel` for that.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has changed then.
+    /// Returns a [`SendError`] if a request is not allowed now. Nothing has changed then.
     pub fn follow_task(&mut self, now: Timestamp, task: &str, options: RequestOptions) -> Result<CallId, SendError> {
         let pursued = self.engine.pursue(now, task, options);
         self.engine.noted(Room::Request, pursued)
     }
 
-    /// What the server said of itself in the handshake.
+    /// Returns the server's part of the handshake: its answer to `initialize`, or that to `server/discover` in its
+    /// form.
     #[must_use]
     pub fn server(&self) -> Option<&InitializeResult> {
         match &self.engine.role_state {
@@ -55,11 +56,12 @@ impl Connection<ClientEnd> {
 }
 
 impl Connection<ClientEnd> {
-    /// How to begin if the server is started once more, now that the connection has ended: `None` if that would change
-    /// nothing.
+    /// Returns how to begin the next connection if the server is started again after this one has ended; `None` if a
+    /// new attempt would begin in the same way or is not worthwhile.
     ///
-    /// A server that leaves before it has answered `initialize` may have been asked something that it did not know. It
-    /// is started again once, and then it is not asked.
+    /// A server that exits during the handshake is worth one further attempt. If this client has sent
+    /// `server/discover`, the next one begins with `initialize`. If this client took the server for a legacy one, the
+    /// next one knows nothing about it.
     #[must_use]
     pub const fn next_opening(&self) -> Option<Opening> {
         match &self.engine.role_state {
@@ -70,8 +72,8 @@ impl Connection<ClientEnd> {
 }
 
 impl Connection<ClientEnd> {
-    /// Which `subscriptions/listen` of ours a notification belongs to, by its params (2026-07-28). The id in them is
-    /// the one that the request was last sent under.
+    /// Returns the `subscriptions/listen` of this side to which a notification belongs, by the notification's params
+    /// (2026-07-28). The id in them is the one under which the request was last sent.
     #[must_use]
     pub fn subscription(&self, params: &RawJson<'_>) -> Option<CallId> {
         let id = subscription_id(params)?;
@@ -81,20 +83,20 @@ impl Connection<ClientEnd> {
 }
 
 impl Connection<ClientEnd> {
-    /// The results that may be used again. What changes is made stale without being asked.
+    /// Returns the cache of results. Change notifications of the server make its results stale.
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.engine.cache
     }
 
-    /// Drops every result that may be used again.
+    /// Drops every result in the cache. Results of requests in flight will not be stored.
     pub fn clear_cache(&mut self) {
         self.engine.cache().clear();
     }
 
-    /// As whom requests are made from now on, where the server knows that from something outside of the messages, such
-    /// as a token. Results that are private to one are not used for another. Requests in flight may be sent with the
-    /// old token or with the new one, so what they are answered with is not kept at all.
+    /// Sets the principal of all further requests, if the server knows it from something outside of the messages, such
+    /// as a token. Private results of one principal are not used for another. Requests in flight may be sent with the
+    /// old token or with the new one, so their results are not stored.
     pub fn act_as(&mut self, principal: Option<Arc<str>>) {
         let Engine { role_state, retries, .. } = &mut self.engine;
         let RoleState::Client { principal: own, start_state, .. } = role_state else { return };

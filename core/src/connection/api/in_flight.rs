@@ -10,10 +10,10 @@ use crate::{
 };
 
 impl<E> Connection<E> {
-    /// The requests of the peer that hold a slot, in the order of their arrival: those that wait for an answer, those whose
-    /// answer waits to be written, and those that were cancelled and not answered yet.
+    /// Returns the requests of the peer that hold a slot, in the order of their arrival: those that wait for an answer,
+    /// those whose answer waits to be written, and those that were cancelled and not answered yet.
     ///
-    /// It walks over all of them and sorts them: for diagnostics, and for an orderly shutdown.
+    /// It collects and sorts all of them: use it for diagnostics and for an orderly shutdown.
     pub fn requests(&self) -> impl ExactSizeIterator<Item = InboundRequest<'_>> + use<'_, E> {
         self.engine.requests.all().into_iter().map(|(key, entry, state)| InboundRequest {
             key,
@@ -29,10 +29,10 @@ impl<E> Connection<E> {
         })
     }
 
-    /// The requests of the application that have not ended, oldest first. The handshake and pings of the connection itself are
-    /// not among them.
+    /// Returns the requests of the application that have not ended, oldest first. The handshake and pings of the
+    /// connection itself are not among them.
     ///
-    /// It walks over all of them and sorts them: for diagnostics, and for an orderly shutdown.
+    /// It collects and sorts all of them: use it for diagnostics and for an orderly shutdown.
     pub fn calls(&self) -> impl Iterator<Item = OutboundRequest> + use<'_, E> {
         self.engine.calls.ids().into_iter().filter_map(|call| {
             let entry = self.engine.calls.get(call)?;
@@ -42,30 +42,33 @@ impl<E> Connection<E> {
         })
     }
 
-    /// Whether a request of the application has not ended. Its [`Event::Response`](crate::connection::Event::Response) may wait to be polled when it has.
+    /// Returns whether a request of the application has not ended. After its end, its
+    /// [`Event::Response`](crate::connection::Event::Response) may still wait to be polled.
     #[must_use]
     pub fn is_in_flight(&self, call: CallId) -> bool {
         self.engine.calls.get(call).is_some_and(|entry| matches!(entry.tag, CallTag::User { .. }))
     }
 
-    /// Whether the peer still waits for the answer to a request.
+    /// Returns whether the peer still waits for the answer to a request.
     #[must_use]
     pub fn is_open(&self, key: ReplyKey) -> bool {
         matches!(self.engine.requests.get(key), Some((_, State::Open)))
     }
 
-    /// Sets or removes the deadline of a request of the peer. It replaces what [`Settings::reply_timeout`](crate::connection::Settings::reply_timeout)
-    /// has set.
+    /// Sets or removes the deadline of a request of the peer. It replaces the deadline of
+    /// [`Settings::reply_timeout`](crate::connection::Settings::reply_timeout).
     ///
-    /// A request that is not answered before its deadline is answered by the connection, with an internal error, and ends as
-    /// [`Event::Cancelled`](crate::connection::Event::Cancelled) with [`CancelCause::TimedOut`](crate::connection::CancelCause::TimedOut). Its key is not valid any more, and its slot is free as soon as that
-    /// answer has left. A question that came as part of a result (2026-07-28) ends its call with that error. Of a request that
-    /// the peer has cancelled and the application has not answered, only the slot is freed, without an event.
+    /// If the application does not answer a request before its deadline, the connection answers it with an internal
+    /// error. The request ends as [`Event::Cancelled`](crate::connection::Event::Cancelled) with
+    /// [`CancelCause::TimedOut`](crate::connection::CancelCause::TimedOut). Its key is not valid any more, and its slot
+    /// is free as soon as that answer was polled. A question that came as part of a result (2026-07-28) ends its call
+    /// with that error. For a request that the peer has cancelled and the application has not answered, only the slot
+    /// is freed, without an event.
     ///
     /// The deadline is part of [`poll_timeout`](Self::poll_timeout). A subscription has none once it is open.
     ///
     /// # Errors
-    /// [`SendError::Answered`] if the request has been answered.
+    /// Returns [`SendError::Answered`] if the request has been answered.
     pub fn set_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) -> Result<(), SendError> {
         let is_subscription = self.engine.subscriptions.is_open(key);
         let deadline = deadline.filter(|_| !is_subscription);

@@ -1,4 +1,4 @@
-//! What an application does with a [`Connection`]: asks, tells, answers, reports and ends.
+//! The messages that an application sends with a [`Connection`]: requests, notifications, answers and progress.
 
 use alloc::{string::String, vec::Vec};
 
@@ -16,10 +16,10 @@ use crate::{
 };
 
 impl<E> Connection<E> {
-    /// Asks the peer for something. It ends with exactly one [`Event::Response`](crate::connection::Event::Response).
+    /// Sends a request to the peer. It ends with exactly one [`Event::Response`](crate::connection::Event::Response).
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has changed then.
+    /// Returns a [`SendError`] if the request is not allowed now. Nothing has changed then.
     pub fn request<R: Request>(
         &mut self,
         now: Timestamp,
@@ -34,13 +34,13 @@ impl<E> Connection<E> {
         self.engine.noted(Room::Request, asked)
     }
 
-    /// Asks the peer for something by name: a method of your own, or one of the specification with params as text.
+    /// Sends a request by name: a method of your own, or one of the specification with params as text.
     ///
     /// `params` is a JSON object, or absent. A method of the specification is checked against the table as in
     /// [`request`](Self::request), but its params are not.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has changed then.
+    /// Returns a [`SendError`] if the request is not allowed now. Nothing has changed then.
     pub fn request_raw(
         &mut self,
         now: Timestamp,
@@ -58,13 +58,13 @@ impl<E> Connection<E> {
         self.engine.noted(Room::Request, asked)
     }
 
-    /// Tells the peer something.
+    /// Sends a notification to the peer.
     ///
-    /// Log messages below the level that the client has set are dropped. A list that changed several times is
-    /// announced once.
+    /// Log messages below the level that the client has set are dropped. A list that changed several times is announced
+    /// once.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has changed then.
+    /// Returns a [`SendError`] if the notification is not allowed now. Nothing has changed then.
     pub fn notify<N: Notification>(&mut self, params: &N) -> Result<(), SendError> {
         let versions = N::METHOD.versions();
         let version = self.engine.version.filter(|version| versions.contains(*version)).or_else(|| versions.newest());
@@ -75,10 +75,10 @@ impl<E> Connection<E> {
         self.engine.noted(Room::Message, told)
     }
 
-    /// Tells the peer something by name.
+    /// Sends a notification by name.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has changed then.
+    /// Returns a [`SendError`] if the notification is not allowed now. Nothing has changed then.
     pub fn notify_raw(&mut self, method: &str, params: Option<&RawJson<'_>>) -> Result<(), SendError> {
         let method = self.engine.method(method);
         let logged = params.filter(|_| method.known() == Some(Method::LogMessage));
@@ -91,44 +91,45 @@ impl<E> Connection<E> {
         self.engine.noted(Room::Message, told)
     }
 
-    /// Gives up on a call. It ends at once, as [`Outcome::Cancelled`](crate::connection::Outcome::Cancelled); the peer is told when it can
-    /// be.
+    /// Cancels a call. It ends at once, as [`Outcome::Cancelled`](crate::connection::Outcome::Cancelled). The
+    /// cancellation is sent to the peer when that is possible.
     ///
     /// # Errors
-    /// If it has ended, or is the handshake.
+    /// Returns a [`SendError`] if the call has ended, or is the handshake.
     pub fn cancel(&mut self, call: CallId, reason: Option<&str>) -> Result<(), SendError> {
         self.engine.cancel(call, reason)
     }
 
-    /// Answers a request. After the peer's cancellation the answer is swallowed.
+    /// Answers a request. If the peer has cancelled it, the answer is dropped.
     ///
     /// # Errors
-    /// If it has been answered before, or cannot be encoded or queued now. In the latter cases it is still owed one: see
-    /// [`respond_or_error`](Self::respond_or_error).
+    /// Returns a [`SendError`] if the request was answered before, or if the result cannot be encoded or queued now. In
+    /// the latter cases the request still needs an answer: see [`respond_or_error`](Self::respond_or_error).
     pub fn respond<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<(), SendError> {
         let version = self.engine.version_of(key);
         let answered = self.engine.respond(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))));
         self.engine.noted(Room::Message, answered)
     }
 
-    /// Answers a request, with an internal error if `result` cannot be sent: the peer is owed an answer in any case.
+    /// Answers a request; if `result` cannot be sent, answers it with an internal error.
     ///
     /// Returns `None` if the result was queued, else why it was not and the error was queued in its place.
     ///
     /// # Errors
-    /// [`SendError::Busy`] if there is no room now and [`SendError::Answered`] if it has been answered before, as for
-    /// [`respond`](Self::respond). [`SendError::TooLarge`] if [`Limits::frame_bytes`](crate::connection::Limits::frame_bytes) is too small
-    /// for any answer. It is still owed one then, unless it has been answered.
+    /// Returns [`SendError::Busy`] if there is no room now, [`SendError::Answered`] if the request was answered before,
+    /// and [`SendError::TooLarge`] if [`Limits::frame_bytes`](crate::connection::Limits::frame_bytes) is too small for
+    /// any answer. The request still needs an answer then, unless it has been answered.
     pub fn respond_or_error<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<Option<SendError>, SendError> {
         let version = self.engine.version_of(key);
         let answered = self.engine.respond_or_error(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))));
         self.engine.noted(Room::Message, answered)
     }
 
-    /// As [`respond_or_error`](Self::respond_or_error), with a result that is already text: a JSON object.
+    /// Answers a request as [`respond_or_error`](Self::respond_or_error) does, with a result that is text: a JSON
+    /// object.
     ///
     /// # Errors
-    /// As [`respond_or_error`](Self::respond_or_error).
+    /// Returns the errors of [`respond_or_error`](Self::respond_or_error).
     pub fn respond_raw_or_error(
         &mut self,
         key: ReplyKey,
@@ -138,10 +139,10 @@ impl<E> Connection<E> {
         self.engine.noted(Room::Message, answered)
     }
 
-    /// Answers a request with a result that is already text: a JSON object.
+    /// Answers a request with a result that is text: a JSON object.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond).
+    /// Returns the errors of [`respond`](Self::respond).
     pub fn respond_raw(&mut self, key: ReplyKey, result: &RawJson<'_>) -> Result<(), SendError> {
         let answered = self.engine.respond(key, Ok(&|out| raw_object(out, result)));
         self.engine.noted(Room::Message, answered)
@@ -150,16 +151,17 @@ impl<E> Connection<E> {
     /// Answers a request with an error.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond).
+    /// Returns the errors of [`respond`](Self::respond).
     pub fn respond_error(&mut self, key: ReplyKey, error: &ErrorObject) -> Result<(), SendError> {
         let answered = self.engine.respond(key, Err(error));
         self.engine.noted(Room::Message, answered)
     }
 
-    /// Reports how far a request of the peer is. Nothing is sent if the peer has not asked for it.
+    /// Sends the progress of a request of the peer. It sends nothing if the peer has not asked for progress.
     ///
     /// # Errors
-    /// If `progress` does not grow, the request has been answered, or too much waits to be written.
+    /// Returns a [`SendError`] if `progress` does not grow, the request has been answered, or too much waits to be
+    /// written.
     pub fn progress(
         &mut self,
         key: ReplyKey,
@@ -171,11 +173,12 @@ impl<E> Connection<E> {
         self.engine.noted(Room::Message, reported)
     }
 
-    /// Sends a log message on behalf of a request. It leaves before the answer, and only if the client wants messages
-    /// as severe as this: of this request (2026-07-28) or of the session.
+    /// Sends a log message on behalf of a request. It is sent before the answer, and only if the client wants messages
+    /// of this severity: for this request (2026-07-28) or for the session.
     ///
     /// # Errors
-    /// If logging was not declared, the request has been answered, or too much waits to be written.
+    /// Returns a [`SendError`] if logging was not declared, the request has been answered, or too much waits to be
+    /// written.
     pub fn log(&mut self, key: ReplyKey, message: &LogMessageParams) -> Result<(), SendError> {
         let version = self.engine.version_of(key);
         let logged = self.engine.log(key, message.level, |out| message.append_at(version, &mut JsonLine::new(out)));
@@ -183,10 +186,11 @@ impl<E> Connection<E> {
     }
 
     /// Answers a request with the task that it has become (2025-11-25). Its progress can go on under the same token:
-    /// hand what this returns to [`task_progress`](Self::task_progress).
+    /// pass the returned value to [`task_progress`](Self::task_progress). `None` if the peer has not asked for
+    /// progress.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond).
+    /// Returns the errors of [`respond`](Self::respond).
     pub fn respond_task(&mut self, key: ReplyKey, task: &CreateTaskResult) -> Result<Option<TaskProgress>, SendError> {
         let (token, last) = match self.engine.requests.get(key) {
             Some((entry, State::Open)) => (entry.token().cloned(), entry.tag.last_progress),
@@ -196,10 +200,10 @@ impl<E> Connection<E> {
         Ok(token.map(|token| TaskProgress { token, last, task: task.task.task_id.clone() }))
     }
 
-    /// Reports how far a task is. Not to be used once the task has ended.
+    /// Sends the progress of a task. It must not be called once the task has ended.
     ///
     /// # Errors
-    /// As [`progress`](Self::progress).
+    /// Returns the errors of [`progress`](Self::progress).
     pub fn task_progress(
         &mut self,
         task: &mut TaskProgress,
@@ -211,12 +215,13 @@ impl<E> Connection<E> {
         self.engine.noted(Room::Message, reported)
     }
 
-    /// [Reports](Self::task_progress) how far a task is, on the stream of a request that waits for its result
-    /// (`tasks/result`). Where a binding has several streams, the report leaves before that result then, and cannot be overtaken
-    /// by it. If the request does not wait any more, it is the same as [`task_progress`](Self::task_progress).
+    /// [Sends the progress](Self::task_progress) of a task on the stream of a request that waits for the task's result
+    /// (`tasks/result`). Over a binding with several streams, the progress is then sent before that result and cannot
+    /// be overtaken by it. If the request does not wait any more, this is the same as
+    /// [`task_progress`](Self::task_progress).
     ///
     /// # Errors
-    /// As [`progress`](Self::progress).
+    /// Returns the errors of [`progress`](Self::progress).
     pub fn task_progress_on(
         &mut self,
         waiting: ReplyKey,
@@ -229,14 +234,15 @@ impl<E> Connection<E> {
         self.engine.noted(Room::Message, reported)
     }
 
-    /// Ends the connection: calls end at once, nothing new is begun, and what the peer was promised may still be
-    /// answered for a while ([`Limits::drain`](crate::connection::Limits::drain)). Closing twice is closing once.
+    /// Closes the connection: calls end at once, nothing new is begun, and requests of the peer may still be answered
+    /// for a while ([`Limits::drain`](crate::connection::Limits::drain)). A second call does nothing.
     pub fn close(&mut self, now: Timestamp) {
         self.engine.close(now);
     }
 }
 
-/// Appends params or a result that an application wrote. They are objects, and have each member that the protocol reads once.
+/// Appends params or a result of the application. It must be an object in which no member that the protocol reads
+/// occurs twice.
 fn raw_object(out: &mut Vec<u8>, raw: &RawJson<'_>) -> Result<(), serde_json::Error> {
     if raw.is_ready() {
         out.extend_from_slice(raw.get().as_bytes());

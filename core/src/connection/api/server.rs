@@ -17,14 +17,15 @@ use crate::{
 };
 
 impl Connection<ServerEnd> {
-    /// A server that waits for `initialize`. A configuration can be shared by any number of them.
+    /// Creates a server, which waits for the first message of its client. Any number of servers can share a
+    /// configuration.
     #[must_use]
     pub fn new(config: impl Into<Arc<ServerConfig>>, now: Timestamp) -> Self {
         let role_state = RoleState::Server { config: config.into(), client: None };
         Self { engine: Engine::new(role_state, now), end: PhantomData }
     }
 
-    /// What the client said of itself in the handshake.
+    /// Returns the client's part of the handshake, the params of `initialize`.
     #[must_use]
     pub const fn client(&self) -> Option<&InitializeParams> {
         match &self.engine.role_state {
@@ -33,9 +34,9 @@ impl Connection<ServerEnd> {
         }
     }
 
-    /// The subscriptions (2026-07-28) that a change of this resource concerns, by the requests that opened them: their
-    /// [`context`](Self::context) says whose they are. Those of a session are not among them: they are the
-    /// application's.
+    /// Returns the subscriptions (2026-07-28) that a change of this resource concerns, as the keys of the requests that
+    /// opened them. [`context`](Self::context) tells their principals. Subscriptions of a legacy session are not among
+    /// them: the application keeps those.
     #[must_use]
     pub fn listeners(&self, uri: &str) -> Vec<ReplyKey> {
         self.engine.listeners(uri).into_iter().map(|(key, _)| key).collect()
@@ -46,7 +47,8 @@ impl Connection<ServerEnd> {
     /// subscribers.
     ///
     /// # Errors
-    /// If the capability was not declared, or too much waits to be written. No subscriber is notified then.
+    /// Returns a [`SendError`] if the capability was not declared, or too much waits to be written. No subscriber is
+    /// notified then.
     pub fn notify_subscribers(
         &mut self,
         updated: &ResourceUpdatedParams,
@@ -60,19 +62,19 @@ impl Connection<ServerEnd> {
     /// they exist, and the client may know of them.
     ///
     /// Such a subscription comes as an [`Event::Request`](crate::connection::Event::Request) with
-    /// [`Method::Listen`](crate::protocol::Method::Listen), and is answered with this or with an error. All others are
-    /// opened by the connection itself.
+    /// [`Method::Listen`](crate::protocol::Method::Listen), and is answered with this or with an error. The connection
+    /// itself opens all other subscriptions.
     ///
     /// # Errors
-    /// If the request is none of this kind, has been answered, or too much waits to be written.
+    /// Returns a [`SendError`] if the request is not of this kind, has been answered, or too much waits to be written.
     pub fn accept_subscription(&mut self, key: ReplyKey, is_there: impl FnMut(&str) -> bool) -> Result<(), SendError> {
         let accepted = self.engine.accept_subscription(key, is_there);
         self.engine.noted(Room::Message, accepted)
     }
 
-    /// In which circumstances a request was made: which revision, which capabilities, who.
+    /// Returns the context of a request: its revision, the client's capabilities, its principal and more.
     ///
-    /// `None` once the request has been answered.
+    /// Returns `None` once the request has ended and its answer, if any, was polled.
     #[must_use]
     pub fn context(&self, key: ReplyKey) -> Option<RequestContext<'_>> {
         let (entry, _) = self.engine.requests.get(key)?;
@@ -101,11 +103,11 @@ impl Connection<ServerEnd> {
         })
     }
 
-    /// Checks the headers that a request came with against the arguments that they repeat (2026-07-28 over HTTP):
-    /// `params` is what the input schema of its tool asks for. Elsewhere there is nothing to check.
+    /// Checks the headers of a request against the arguments that they repeat (2026-07-28 over HTTP). `params` are the
+    /// header params of the tool's input schema. Requests without headers pass.
     ///
     /// # Errors
-    /// The error to answer the request with.
+    /// Returns the error to answer the request with.
     pub fn verify_headers(
         &self,
         key: ReplyKey,
@@ -117,8 +119,8 @@ impl Connection<ServerEnd> {
         HeaderParam::verify_all(params, arguments, headers).map_err(|mismatch| header_mismatch(&mismatch))
     }
 
-    /// The answer to a request will take a while. Where the client can hang up and come back for it (2025-11-25 over
-    /// HTTP), its stream is closed for now, with the advice to come back after `retry`; elsewhere nothing happens.
+    /// Closes the stream of a request whose answer will take a while, if the client can come back for the answer
+    /// (2025-11-25 over HTTP). It advises the client to reconnect after `retry`. Elsewhere it does nothing.
     pub fn release_stream(&mut self, key: ReplyKey, retry: Option<Duration>) {
         self.engine.release_stream(key, retry);
     }

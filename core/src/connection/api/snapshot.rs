@@ -15,10 +15,10 @@ use crate::{
 };
 
 impl Connection<ServerEnd> {
-    /// A server that goes on with a session that was begun elsewhere. What it asks the client is numbered from behind
-    /// `calls`, so that several can ask within one session.
+    /// Creates a server that continues a session of another process. The ids of its requests begin after `calls`, so
+    /// that several processes can send requests within one session.
     ///
-    /// `None` if the server does not serve that revision.
+    /// Returns `None` if the server does not serve the revision of the session.
     #[must_use]
     pub fn resumed(
         config: impl Into<Arc<ServerConfig>>,
@@ -47,7 +47,7 @@ impl Connection<ServerEnd> {
         Some(resumed)
     }
 
-    /// How the session stands. `None` before the handshake, and in the modern era, which has no sessions.
+    /// Returns the state of the session. `None` before the handshake, and in the modern era, which has no sessions.
     #[must_use]
     pub fn snapshot(&self) -> Option<SessionSnapshot> {
         let Engine { phase, version, log_level, .. } = &self.engine;
@@ -55,13 +55,14 @@ impl Connection<ServerEnd> {
         Some(SessionSnapshot { version: (*version)?, client: self.client()?.clone(), ready, log_level: *log_level })
     }
 
-    /// What of [`snapshot`](Self::snapshot) can change: whether the client is ready, and what it wants logged.
+    /// Returns the part of the [`snapshot`](Self::snapshot) that can change: whether the client is ready, and its log
+    /// level.
     #[must_use]
     pub fn mutable_state(&self) -> (bool, Option<LoggingLevel>) {
         (self.engine.phase >= Phase::Ready, self.engine.log_level)
     }
 
-    /// The client has said something elsewhere that belongs to the session.
+    /// Applies changes of the session's state that the client made through another process.
     pub fn apply_snapshot(&mut self, snapshot: &SessionSnapshot) {
         let engine = &mut self.engine;
         engine.log_level = snapshot.log_level.or(engine.log_level);

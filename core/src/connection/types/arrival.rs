@@ -1,35 +1,36 @@
-//! What a binding knows of a frame besides its bytes.
+//! What a binding knows of a frame besides its bytes: stream, principal, headers.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 
 use crate::{protocol::MirroredHeaders, wire::Json};
 
-/// How a frame came in, where there is more to say than over a pipe.
+/// The circumstances of a frame's arrival, for transports that know more than a pipe.
 #[derive(Clone, Debug, Default)]
 pub struct Arrival {
-    /// A name for the stream on which answers to it are expected: it comes back as
-    /// [`Transmit::stream`](crate::connection::Transmit::stream) with everything that belongs to it.
+    /// The stream on which answers to the frame are expected. It comes back as
+    /// [`Transmit::stream`](crate::connection::Transmit::stream) with every message that belongs to the frame.
     pub stream: Option<u64>,
-    /// Who sent it, as far as it was found out before it came here.
+    /// The authenticated sender, if there is one.
     pub principal: Option<Arc<Principal>>,
-    /// What its headers say. The frame is one of 2026-07-28 then, and a request has to agree with them.
+    /// The headers that repeat parts of the body. The frame is one of 2026-07-28 then, and a request must agree with
+    /// them.
     pub headers: Option<Arc<MirroredHeaders>>,
 }
 
-/// Who a request comes from: whom the application, or something in front of it, has authenticated.
+/// The sender of a request, as authenticated by the application or a component in front of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Principal {
     /// The identity. Principals with equal ids are the same, and only the principal of a session may use it.
     pub id: String,
-    /// What it may do.
+    /// The scopes that it was granted.
     pub scopes: Vec<String>,
-    /// Whatever else is known, such as the claims of a token.
+    /// Further data, such as the claims of a token.
     pub claims: Option<Json>,
 }
 
 impl Principal {
-    /// A principal of whom nothing but the id is known.
+    /// Creates a principal with an id, without scopes and claims.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
         Self { id: id.into(), scopes: Vec::new(), claims: None }

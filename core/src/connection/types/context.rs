@@ -1,4 +1,4 @@
-//! What is known of a request of the peer.
+//! The context of a request of the peer.
 
 use alloc::string::String;
 
@@ -9,27 +9,27 @@ use crate::{
     wire::RequestId,
 };
 
-/// In which circumstances a request was made.
+/// The context of a request: its revision, and what is known of its client.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestContext<'a> {
-    /// The revision that it is made in.
+    /// The revision of the request.
     pub version: ProtocolVersion,
-    /// What the client can do for the server.
+    /// The capabilities of the client.
     pub client_capabilities: &'a ClientCapabilities,
-    /// Who the client says it is.
+    /// The name and version that the client claims.
     pub client_info: Option<&'a Implementation>,
-    /// The least severe log messages that the client wants, if it has said so.
+    /// The least severe level of log messages that the client wants, if it has set one.
     pub log_level: Option<LoggingLevel>,
-    /// The token under which it wants to hear of progress.
+    /// The token for progress notifications, if the client has asked for them.
     pub progress_token: Option<&'a RequestId>,
-    /// The distributed trace that it belongs to.
+    /// The distributed trace of the request.
     pub trace: Option<&'a TraceContext>,
-    /// Who it comes from, if the binding was told.
+    /// The authenticated sender, if the binding has one.
     pub principal: Option<&'a Principal>,
 }
 
 impl RequestContext<'_> {
-    /// The era of [`version`](Self::version).
+    /// Returns the era of [`version`](Self::version).
     #[must_use]
     pub const fn era(&self) -> Era {
         self.version.era()

@@ -1,4 +1,5 @@
-//! Errors by whose fault they are: [`SendError`] yours, [`Violation`] the peer's, [`CloseReason`] the connection's.
+//! Errors by their origin: [`SendError`] of the application, [`Violation`] of the peer, [`CloseReason`] of the
+//! connection.
 
 use alloc::{
     borrow::Cow,
@@ -12,11 +13,11 @@ use crate::{
     wire::{Defect, ErrorObject, RequestId, excerpt},
 };
 
-/// You asked for something that is not allowed now. Nothing has changed.
+/// The error of an action that is not allowed now. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The handshake is not over.
+    /// The handshake has not finished.
     NotReady,
     /// The connection is closing or closed.
     Closed,
@@ -33,24 +34,24 @@ pub enum SendError {
     },
     /// The peer has not declared the capability to answer this, or this side has not declared the one to send it.
     Undeclared(Capability),
-    /// Too much is in flight or waits to be written. Try again when some of it has left: there is something to poll,
-    /// or, for a request, there are others in flight.
+    /// Too much is in flight or waits to be written. Try again after
+    /// [`poll_room`](crate::connection::Connection::poll_room) has reported room.
     Busy,
-    /// The message is larger than [`Limits::frame_bytes`](crate::connection::Limits::frame_bytes), or it is one that
-    /// can never be within [`Limits::outbox_bytes`](crate::connection::Limits::outbox_bytes): with the other answers of
-    /// its batch (2025-03-26), or once for each subscription that asks for it (2026-07-28).
+    /// The message is larger than [`Limits::frame_bytes`](crate::connection::Limits::frame_bytes), or it can never fit
+    /// into [`Limits::outbox_bytes`](crate::connection::Limits::outbox_bytes): together with the other answers of its
+    /// batch (2025-03-26), or once for each subscription that needs it (2026-07-28).
     TooLarge,
-    /// The value has no form in the negotiated revision, or no JSON form at all.
+    /// The value cannot be expressed in the negotiated revision, or not in JSON at all.
     Encode(String),
-    /// A result that the request cannot have: questions or a task where its method has none (2026-07-28).
+    /// The request cannot have a result of this kind: questions or a task for a method that allows none (2026-07-28).
     WrongResult,
-    /// The request has been answered.
+    /// The request was answered before.
     Answered,
-    /// Progress has to grow.
+    /// The progress is not larger than that of the last notification.
     ProgressNotGrowing,
-    /// There is no such call, or it has ended.
+    /// The call does not exist, or it has ended.
     UnknownCall,
-    /// The handshake cannot be cancelled.
+    /// The call is the handshake, which cannot be cancelled.
     NotCancellable,
 }
 
@@ -83,15 +84,16 @@ impl From<serde_json::Error> for SendError {
     }
 }
 
-/// The peer sent something wrong. It was answered if it could be, and the connection lives.
+/// An invalid message of the peer. It was answered if possible, and the connection stays open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation<'a> {
-    /// A frame that holds no message.
+    /// A frame without a valid message.
     Malformed(Defect),
-    /// A line on a client's input that is not a JSON object, such as a banner: its first bytes.
+    /// A line on a client's input that is not a JSON object, such as a banner. The field has its first bytes.
     Noise(Cow<'a, [u8]>),
-    /// A frame over the limit. If its id could be read, it was answered, or ended the call that it answers.
+    /// A frame over the limit. If its id could be read, a request was answered with an error, and a response ended its
+    /// call.
     Oversized,
     /// The input ended in the middle of a message.
     Truncated,
@@ -101,9 +103,9 @@ pub enum Violation<'a> {
     UnknownResponse(RequestId),
     /// Progress for a token that was never sent.
     UnknownProgress,
-    /// A message of a subscription that was never asked for.
+    /// A message of a subscription that was never opened.
     UnknownSubscription(RequestId),
-    /// The params of a notification do not fit its method.
+    /// Params of a notification that do not fit its method.
     BadParams(Method),
     /// A method that the peer's side does not send.
     WrongDirection(Method),
@@ -111,7 +113,7 @@ pub enum Violation<'a> {
     WrongKind(Method),
     /// A request that this side has not declared a capability for, or that the revision does not have.
     NotSupported(Method),
-    /// A request that needs something of its sender which that has not declared, such as an extension.
+    /// A request that needs a capability of its sender, such as an extension, which the sender has not declared.
     Undeclared(Capability),
     /// A message before the handshake allows it.
     NotReady(MethodName<'a>),
@@ -125,23 +127,23 @@ pub enum Violation<'a> {
     UnexpectedRequest(MethodName<'a>),
     /// A change on a subscription that the server has not acknowledged.
     Unacknowledged(Method),
-    /// A request of the modern era whose `_meta` lacks what it needs.
+    /// A request of the modern era whose `_meta` lacks required members.
     BadMeta,
     /// A request of the modern era in a revision that is not served.
     UnsupportedVersion,
-    /// A request whose headers do not say what its body says.
+    /// A request whose headers contradict its body.
     HeaderMismatch,
     /// A tool that cannot be offered over HTTP (2026-07-28). It was left out of the list.
     UnusableTool {
         /// The tool.
         tool: String,
-        /// Why.
+        /// The reason.
         why: InvalidHeaderParam,
     },
 }
 
 impl Violation<'_> {
-    /// A copy that does not borrow.
+    /// Returns a copy that does not borrow.
     #[must_use]
     pub fn into_owned(self) -> Violation<'static> {
         match self {
@@ -204,7 +206,7 @@ impl fmt::Display for Violation<'_> {
     }
 }
 
-/// Why a connection has ended. It is final; what waits to be written can still be flushed.
+/// The reason why a connection has ended. It is final; output that waits can still be polled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
@@ -214,33 +216,33 @@ pub enum CloseReason {
     Eof,
     /// The transport failed.
     Broken,
-    /// The transport failed, and this is what is known of it: an error of the system, how a process ended.
+    /// The transport failed, with a description: an error of the system, or the exit status of a process.
     Lost(String),
     /// The server refused the handshake. Of a long message only the beginning is kept, and no data above 4 KiB.
     Refused(ErrorObject),
-    /// The answer to `initialize` is not one.
+    /// The answer to `initialize` is malformed.
     BadHandshake(String),
     /// The server chose a revision that this client does not speak.
     UnsupportedVersion(String),
-    /// The server does not answer `server/discover` as one of 2026-07-28 does, so it is of an older revision, and this
-    /// client speaks none of those. The text says what it did instead.
+    /// The server does not answer `server/discover` as 2026-07-28 requires, so it is of an older revision, and this
+    /// client speaks none of those. The text describes its answer.
     LegacyServer(String),
     /// The handshake was not answered in time.
     HandshakeTimeout,
     /// The peer did not answer [`Keepalive`](crate::connection::Keepalive) pings.
     PeerSilent,
-    /// The peer asks and asks and does not read the answers.
+    /// The peer sends requests and does not read the answers.
     PeerNotReading,
-    /// Too many lines in a row that hold no message.
+    /// The server sent too many lines in a row without a message.
     TooMuchNoise,
     /// The session was idle for too long.
     Expired,
-    /// The handshake did not get to the server, or its answer not back.
+    /// The handshake could not be delivered to the server, or its answer could not.
     Failed(Failure),
 }
 
 impl CloseReason {
-    /// Whether this is how connections end when all goes well.
+    /// Returns whether the connection ended normally: closed by either side.
     #[must_use]
     pub const fn is_clean(&self) -> bool {
         matches!(self, Self::Local | Self::Eof)

@@ -1,4 +1,4 @@
-//! What a connection tells its application.
+//! The events that a connection reports to its application.
 
 use alloc::{borrow::Cow, string::String};
 
@@ -9,123 +9,124 @@ use crate::{
     wire::{ErrorObject, RawJson},
 };
 
-/// Something that the application should know. It borrows from the frame, never from the connection.
+/// An event for the application. It borrows from the frame, never from the connection.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The handshake is over. It comes again if a server of 2026-07-28 turns out to serve nothing but sessions, and one
-    /// could be begun: the revision is another one from then on.
+    /// The handshake is over. The event comes again if a server of 2026-07-28 turns out to serve only sessions and a
+    /// session was begun: the revision is a different one from then on.
     Ready,
-    /// The server had lost the session, and another one has been begun in its place (clients, over HTTP). What the server
-    /// kept for the old one is gone: subscriptions to resources, the level of log messages, tasks.
+    /// The server had lost the session, and the client has begun another one (clients, over HTTP). The server's state
+    /// of the old one is gone: subscriptions to resources, the level of log messages, tasks.
     Renewed,
-    /// The peer asks for something, and is owed one answer: `respond` or `respond_error`.
+    /// A request of the peer. It needs exactly one answer: `respond` or `respond_error`.
     Request {
-        /// To answer with.
+        /// The key to answer with.
         key: ReplyKey,
-        /// What it asks.
+        /// The method of the request.
         method: MethodName<'a>,
-        /// A JSON object, or absent.
+        /// The params: a JSON object, or absent.
         params: Option<RawJson<'a>>,
     },
-    /// The peer says something.
+    /// A notification of the peer.
     Notification {
-        /// What it says.
+        /// The method of the notification.
         method: MethodName<'a>,
-        /// A JSON object, or absent.
+        /// The params: a JSON object, or absent.
         params: Option<RawJson<'a>>,
     },
-    /// A request of ours has ended. Comes once for each, whatever happens.
+    /// The end of a request of this side. It comes exactly once for each.
     Response {
-        /// Which one.
+        /// The request.
         call: CallId,
-        /// How.
+        /// The outcome of the request.
         outcome: Outcome<'a>,
     },
-    /// A request of ours makes progress.
+    /// Progress of a request of this side.
     Progress {
-        /// Which one. For a task, the request that started it.
+        /// The request. For a task, the request that started it.
         call: CallId,
-        /// How far it is.
+        /// The progress.
         progress: Progress<'a>,
     },
-    /// A request of ours has become a task of the extension (2026-07-28), or something was heard of that task, which is
-    /// not over. The request goes on. Nothing has to be done about it.
+    /// A request of this side has become a task of the extension (2026-07-28), or the state of that task was received
+    /// and the task is not over. The request goes on. The application need not do anything.
     Task {
-        /// Which one.
+        /// The request.
         call: CallId,
-        /// How the task stands, to be decoded as a [`Task`](crate::schema::tasks_extension::Task).
+        /// The state of the task. Decode it as a [`Task`](crate::schema::tasks_extension::Task).
         task: RawJson<'a>,
     },
-    /// The answer to a request of the peer is not wanted any more. Stop working on it and, when it has stopped, answer
-    /// it all the same, unless it has [timed out](CancelCause::TimedOut): the answer frees its slot and goes nowhere.
+    /// The peer does not want the answer to its request any more. Stop the work on it and answer it all the same,
+    /// unless it has [timed out](CancelCause::TimedOut): the answer frees its slot and is not sent.
     Cancelled {
-        /// Which one.
+        /// The request.
         key: ReplyKey,
-        /// Why.
+        /// The cause.
         cause: CancelCause<'a>,
     },
-    /// A response to a request of ours that has ended before. It is dropped. Only for calls that the application was given:
-    /// others are counted in [`Stats::late`](crate::connection::Stats::late).
+    /// A response to a request of this side that has ended before. It is dropped. Only for calls of the application;
+    /// late responses to others are counted in [`Stats::late`](crate::connection::Stats::late).
     ///
     /// A peer can cause as many of these as it sends messages. An application that logs them should limit the rate.
     Late(CallId),
     /// An error that the peer could not attribute to a request.
     PeerError(ErrorObject),
-    /// The peer sent something wrong. As for [`Late`](Self::Late), it can be caused by every message.
+    /// An invalid message of the peer. As with [`Late`](Self::Late), every message can cause one.
     Violation(Violation<'a>),
-    /// The connection has ended. The last event.
+    /// The connection has ended. This is the last event.
     Closed(CloseReason),
 }
 
-/// How a request of ours ended.
+/// The outcome of a request of this side.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome<'a> {
-    /// With a result: a JSON object, to be decoded as the result of the request's method.
+    /// The result: a JSON object. Decode it as the result of the request's method.
     Result(RawJson<'a>),
-    /// With an error that the peer sent.
+    /// An error that the peer sent.
     Error(ErrorObject),
-    /// With an answer that is none: not an object, both result and error, or larger than the limit.
+    /// An invalid answer: not an object, both result and error, or larger than the limit.
     Malformed,
-    /// Without an answer in time.
+    /// The answer did not arrive in time.
     TimedOut {
         /// Whether the total time was up; otherwise the peer was silent for too long.
         total: bool,
     },
-    /// `cancel` was called, or the peer has ended the task that it had become.
+    /// `cancel` was called, or the peer has ended the task that the request had become.
     Cancelled,
-    /// The connection ended first.
+    /// The connection ended before the answer arrived.
     Closed(CloseReason),
-    /// It did not get to the peer, or its answer not back, and the connection goes on: only where each request travels on
-    /// its own.
+    /// The request could not be delivered, or its answer could not, and the connection goes on. Only for bindings that
+    /// carry each request separately.
     Failed(Failure),
 }
 
-/// How far something is.
+/// The progress of a request or task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress<'a> {
-    /// Grows from one notification to the next.
+    /// The progress. It grows from one notification to the next.
     pub progress: f64,
-    /// What it grows towards, if that is known.
+    /// The final value of `progress`, if it is known.
     pub total: Option<f64>,
-    /// For people to read (2025-03-26).
+    /// A message for people (2025-03-26).
     pub message: Option<Cow<'a, str>>,
 }
 
-/// Why a request of the peer was cancelled.
+/// The cause of the cancellation of a request of the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CancelCause<'a> {
-    /// The peer said so, with the reason it gave.
+    /// The peer has cancelled the request, with this reason.
     Peer(Option<Cow<'a, str>>),
     /// The connection has ended.
     Closed,
-    /// Its [deadline](crate::connection::Connection::set_deadline) has passed. The peer was answered with an error, and the key is not
-    /// valid any more: answering is [`SendError::Answered`](crate::connection::SendError::Answered).
+    /// The [deadline](crate::connection::Connection::set_deadline) of the request has passed. The peer was answered
+    /// with an error, and the key is not valid any more: answering it returns
+    /// [`SendError::Answered`](crate::connection::SendError::Answered).
     TimedOut,
 }
 
 impl Event<'_> {
-    /// A copy that does not borrow.
+    /// Returns a copy that does not borrow.
     #[must_use]
     pub fn into_owned(self) -> Event<'static> {
         let own = |text: Cow<'_, str>| Cow::Owned::<str>(String::from(text));
@@ -160,7 +161,7 @@ impl Event<'_> {
 }
 
 impl Outcome<'_> {
-    /// A copy that does not borrow.
+    /// Returns a copy that does not borrow.
     #[must_use]
     pub fn into_owned(self) -> Outcome<'static> {
         match self {

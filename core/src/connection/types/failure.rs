@@ -1,45 +1,45 @@
-//! What a binding says of a message that it cannot bring to the peer, or whose answer it cannot bring back.
+//! Failures of a binding to deliver a request or its answer.
 
 use alloc::{string::String, vec::Vec};
 use core::{fmt, time::Duration};
 
-/// Why a request did not get there, or its answer did not get back, although the connection goes on.
+/// The reason why a request or its answer could not be delivered, although the connection goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// No stream leads to the peer, and too much waits for one.
+    /// No stream to the peer is open, and too much waits for one.
     NoStream,
-    /// The stream on which the answer was to come has ended, and cannot be taken up again.
+    /// The stream of the answer has ended and cannot be resumed.
     StreamLost,
-    /// The session in which it was made has ended.
+    /// The session of the request has ended.
     SessionLost,
-    /// An HTTP response that is no answer.
+    /// An HTTP response that is not an answer.
     Status {
         /// The status.
         status: u16,
-        /// What the peer wants to be shown: the values of `WWW-Authenticate`.
+        /// The challenges of the peer: the values of `WWW-Authenticate`.
         challenges: Vec<String>,
-        /// How long the peer asks to be left alone before another attempt: the seconds of `Retry-After`, which mostly comes
-        /// with 429 and 503. `None` if it says nothing, or a date.
+        /// The delay that the peer requests before another attempt: the seconds of `Retry-After`, which usually comes
+        /// with 429 and 503. `None` if there is no such header, or it is a date.
         retry_after: Option<Duration>,
         /// The beginning of the body.
         body: String,
     },
-    /// An HTTP response that sends the client elsewhere, where it does not go.
+    /// An HTTP redirect, which the client does not follow. The field is its target.
     Redirected(String),
-    /// What came is neither JSON nor a stream of events, or holds no answer.
+    /// The response is neither JSON nor a stream of events, or holds no answer.
     NoAnswer,
     /// The answer is larger than the limit.
     TooLarge,
-    /// An argument that belongs into a header has no form there.
+    /// An argument that must be sent in a header cannot be expressed there.
     NoHeader,
-    /// The network did not work: what is known of that.
+    /// A failure of the network, with a description.
     Network(String),
 }
 
 #[cfg(feature = "http")]
 impl Failure {
-    /// Whether another attempt may go better.
+    /// Returns whether another attempt may succeed.
     pub(crate) const fn may_pass(&self) -> bool {
         match self {
             Self::StreamLost | Self::Network(_) => true,
@@ -48,13 +48,13 @@ impl Failure {
         }
     }
 
-    /// Whether a server that has answered with this status may answer with another one later.
+    /// Returns whether a server that has answered with this status may answer with another one later.
     pub(crate) const fn status_may_pass(status: u16) -> bool {
         matches!(status, 408 | 425 | 429 | 500 | 502..=504)
     }
 
-    /// Whether a server that answers the question for its era like this is taken for one of the legacy era: it has
-    /// understood nothing, and not for a reason that has nothing to do with the question.
+    /// Returns whether a server that answers the probe for its era like this is taken for one of the legacy era: it has
+    /// not understood the probe, and not for a reason that is independent of the probe.
     pub(crate) const fn means_legacy(&self) -> bool {
         match self {
             Self::Status { status, .. } => {

@@ -10,29 +10,29 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InboundRequest<'a> {
-    /// To answer with.
+    /// The key to answer with.
     pub key: ReplyKey,
-    /// The id that the peer has given it.
+    /// The id that the peer has given the request.
     pub id: &'a RequestId,
-    /// `None` for methods that the specification does not have.
+    /// The method; `None` if the specification does not have it.
     pub method: Option<Method>,
-    /// When it came in.
+    /// When the request arrived.
     pub since: Timestamp,
-    /// When it has to be answered, if there is such a time.
+    /// When the request must be answered, if it has a deadline.
     pub deadline: Option<Timestamp>,
-    /// What it waits for.
+    /// The state of the request.
     pub state: RequestState,
 }
 
-/// What a request of the peer waits for.
+/// The state of a request of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestState {
-    /// The answer of the application, or the end of a subscription.
+    /// The request waits for the answer of the application, or for the end of a subscription.
     Open,
-    /// Its answer waits to be written.
+    /// The answer waits to be written.
     Answered,
-    /// The peer has cancelled it. It holds its slot until the application answers it.
+    /// The peer has cancelled the request. It holds its slot until the application answers it.
     Cancelled,
 }
 
@@ -40,15 +40,15 @@ pub enum RequestState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutboundRequest {
-    /// What [`Connection::request`](crate::connection::Connection::request) has returned.
+    /// The id that [`Connection::request`](crate::connection::Connection::request) has returned.
     pub call: CallId,
-    /// `None` for methods that the specification does not have.
+    /// The method; `None` if the specification does not have it.
     pub method: Option<Method>,
-    /// When it was made.
+    /// When the request was made.
     pub since: Timestamp,
-    /// When it times out if nothing comes before that: the earlier of its idle and its total deadline.
+    /// When the request times out: the earlier of its idle and its total deadline.
     pub deadline: Option<Timestamp>,
-    /// Whether it has been polled and its answer is outstanding. `false` while it waits to be written, for answers of this side
-    /// (2026-07-28), or for a pause to end.
+    /// Whether the request was polled and its answer is outstanding. `false` while it waits to be written, for answers
+    /// of this side (2026-07-28), or for a pause to end.
     pub sent: bool,
 }

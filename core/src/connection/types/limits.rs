@@ -1,4 +1,4 @@
-//! How much a connection may hold.
+//! Limits, timeouts and retry intervals of a connection.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -8,8 +8,8 @@ use crate::{
     schema::{LoggingLevel, TraceContext},
 };
 
-/// Bounds of one connection. Memory stays under what they add up to, whatever the peer does: [`memory`](Self::memory) says
-/// how much that is.
+/// Limits of one connection. Whatever the peer does, memory stays under the sum of them, which [`memory`](Self::memory)
+/// returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -17,24 +17,25 @@ pub struct Limits {
     pub frame_bytes: usize,
     /// Brackets open at once, at most 128. Default 128, which is what typed decoding goes down to as well.
     pub json_depth: u32,
-    /// Requests of ours in flight. Default 16,384.
+    /// Requests of this side in flight. Default 16,384.
     pub calls: usize,
-    /// Bytes of requests of ours in flight that are kept because they may have to be sent again, and of what came to
-    /// them meanwhile (2026-07-28). Beyond it new requests are refused. Default 64 MiB, as for requests of the peer.
+    /// Bytes of this side's requests in flight that are kept because they may have to be sent again, and of answers
+    /// collected for them (2026-07-28). Beyond it new requests are refused. Default 64 MiB, as for requests of the
+    /// peer.
     pub call_bytes: usize,
     /// Requests of the peer in flight, those included that it cancelled and that are still worked on.
     /// Default 16,384: enough for a client that fires all it has, small against the memory of its params.
     pub requests: usize,
-    /// Bytes of the peer's requests in flight: as they came in, and what is kept of them decoded (2026-07-28: who asks, what
-    /// it can do, what it wants to hear of). Default 64 MiB: four of the largest messages.
+    /// Bytes of the peer's requests in flight: as they arrived, and the decoded parts that are kept (2026-07-28: client
+    /// information, capabilities, subscriptions). Default 64 MiB: four of the largest messages.
     pub request_bytes: usize,
-    /// Bytes that wait to be written, beyond which new messages of ours are refused. The entry of a message in the queue
-    /// counts, too, so that many small ones take no more room than a few large ones. What is written once for each
-    /// subscription counts that often. The answers of batches (2025-03-26) that wait for the rest of their batch are bounded
-    /// by as much again. Default 64 MiB.
+    /// Bytes that wait to be written, beyond which new messages of this side are refused. The entry of a message in the
+    /// queue counts, too, so that many small ones take no more room than a few large ones. A message that is written
+    /// once for each subscription counts that often. The answers of batches (2025-03-26) that wait for the rest of
+    /// their batch are bounded by as much again. Default 64 MiB.
     pub outbox_bytes: usize,
-    /// What the core's own answers (to pings, to bad requests) may add to that. A peer that makes it necessary and
-    /// does not read is disconnected. Default 1 MiB.
+    /// Bytes that the core's own answers (to pings, to bad requests) may add to [`outbox_bytes`](Self::outbox_bytes). A
+    /// peer that exceeds it and does not read is disconnected. Default 1 MiB.
     pub control_bytes: usize,
     /// Members of a batch (2025-03-26). Default 1,024.
     pub batch_members: usize,
@@ -61,48 +62,51 @@ pub struct Limits {
     /// Results that a client keeps to use them again (2026-07-28). 0 keeps none. Default 1,024: every page of the lists of
     /// a few large servers.
     pub cache_entries: usize,
-    /// What they may take, in bytes. Default 16 MiB: as much as the largest message.
+    /// Bytes of the results in the cache. Default 16 MiB: as much as the largest message.
     pub cache_bytes: usize,
-    /// How long [reading may be paused](crate::connection::Connection::wants_input) without progress: no byte of output leaves, and no
-    /// request is answered. After that input is wanted, and what is beyond these limits is refused. It is looked at when
-    /// it is over, so a pause lasts less than twice as long after the last progress. Zero never pauses. Default 30 seconds:
-    /// more than a peer takes that is busy, less than the idle timeout of a request.
+    /// How long [reading may be paused](crate::connection::Connection::wants_input) without progress: no byte of output
+    /// is polled or written, and no request is answered. After that reading resumes, and messages beyond these limits
+    /// are refused. Progress is checked when the time is over, so a pause lasts less than twice as long after the last
+    /// progress. Zero never pauses. Default 30 seconds: longer than a busy peer takes, shorter than the idle timeout of
+    /// a request.
     pub input_pause: Duration,
-    /// How long answers may take after the peer's input has ended or `close` was called. Default 5 seconds.
+    /// How long requests of the peer may still be answered after its input has ended or `close` was called. Default 5
+    /// seconds.
     pub drain: Duration,
 }
 
 impl Limits {
-    /// What a peer says of itself may take this much, decoded, however small the limit for messages is.
+    /// The least limit for the decoded data in which a peer describes itself, however small the limit for messages is.
     const SELF_DESCRIPTION: usize = 16 << 10;
 
-    /// The bytes that the next request of the peer may take: room for it is kept free while input is wanted.
+    /// Returns the bytes that the next request of the peer may take. Room for it is kept free while reading is not
+    /// paused.
     pub(crate) fn next_request(&self) -> usize {
         self.frame_bytes.min(self.request_bytes / 2)
     }
 
-    /// What a peer may say of itself, or of what it wants to hear, in the bytes that it takes decoded.
+    /// Returns the limit for decoded data of a peer about itself or its subscriptions, in bytes.
     pub(crate) fn described_bytes(&self) -> usize {
         self.frame_bytes.max(Self::SELF_DESCRIPTION)
     }
 
-    /// The most bytes that a connection and its [`LineDecoder`](crate::codec::LineDecoder) ever have from the allocator,
-    /// beside twice the largest chunk that is fed into the latter. It is reached by nothing but a peer that means to; an
-    /// idle connection has a few kilobytes. Events are to be taken as they come: what the application keeps of them is its
-    /// own, and so are the configuration and the buffer that is written from.
+    /// Returns an upper bound of the memory that a connection and its [`LineDecoder`](crate::codec::LineDecoder)
+    /// allocate, in bytes. Add to it twice the largest chunk that is fed into the decoder. Only a malicious peer comes
+    /// near it; an idle connection has a few kilobytes. It does not include events that the application keeps, the
+    /// configuration, and the buffer for output.
     ///
     /// It adds up
-    /// - what waits to be written, four times: [`outbox_bytes`](Self::outbox_bytes),
-    ///   [`control_bytes`](Self::control_bytes) and one message. Its buffers grow by doubling, and hold what has left until
-    ///   that is more than what has not;
-    /// - [`outbox_bytes`](Self::outbox_bytes) once more, for answers that wait for the rest of their batch (2025-03-26);
-    /// - [`request_bytes`](Self::request_bytes), [`cache_bytes`](Self::cache_bytes), and [`call_bytes`](Self::call_bytes)
-    ///   twice;
-    /// - ten messages: in the line decoder, in events, in what the peer says of itself, in requests of ours beyond
-    ///   `call_bytes`, and on the way from one to the other;
-    /// - 2 KiB for each of [`requests`](Self::requests), and 1 KiB for each of [`calls`](Self::calls), [`batch_members`](Self::batch_members),
-    ///   [`tasks`](Self::tasks), [`questions`](Self::questions), [`subscriptions`](Self::subscriptions) and
-    ///   [`cache_entries`](Self::cache_entries);
+    /// - output that waits, four times: [`outbox_bytes`](Self::outbox_bytes), [`control_bytes`](Self::control_bytes)
+    ///   and one message. Its buffers grow by doubling, and free sent bytes when these are more than those that wait;
+    /// - [`outbox_bytes`](Self::outbox_bytes) once more, for answers that wait for the rest of their batch
+    ///   (2025-03-26);
+    /// - [`request_bytes`](Self::request_bytes), [`cache_bytes`](Self::cache_bytes), and
+    ///   [`call_bytes`](Self::call_bytes) twice;
+    /// - ten messages: in the line decoder, in events, in the peer's description of itself, in requests of this side
+    ///   beyond `call_bytes`, and on the way from one to the other;
+    /// - 2 KiB for each of [`requests`](Self::requests), and 1 KiB for each of [`calls`](Self::calls),
+    ///   [`batch_members`](Self::batch_members), [`tasks`](Self::tasks), [`questions`](Self::questions),
+    ///   [`subscriptions`](Self::subscriptions) and [`cache_entries`](Self::cache_entries);
     /// - and 256 KiB of small buffers for the next request.
     #[must_use]
     pub fn memory(&self) -> usize {
@@ -153,34 +157,33 @@ impl Default for Limits {
     }
 }
 
-/// How a request is made: how long it may take, and what it says beside its params.
+/// Options of a request: its timeouts, and what it says besides its params.
 ///
-/// Both times count from the call of `request`, so time in the outbox counts too.
+/// Both timeouts count from the call of `request`, so time in the outbox counts too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestOptions {
-    /// How long the peer may be silent about this request; its progress starts the time anew.
-    /// `None` means forever, and has to be said. Default 60 seconds.
+    /// How long the peer may be silent about this request; progress restarts the time. `None` means forever. Default 60
+    /// seconds.
     pub idle_timeout: Option<Duration>,
-    /// How long it may take in all, whatever progress it makes. `None` means forever, and has to be said.
-    /// Default 30 minutes.
+    /// How long the request may take in all, whatever progress it makes. `None` means forever. Default 30 minutes.
     pub total_timeout: Option<Duration>,
-    /// Whether to ask for progress. Without it nothing moves the idle deadline. Default true.
+    /// Whether to ask for progress. Without it nothing extends the idle deadline. Default true.
     pub progress: bool,
     /// The least severe log messages to be sent about this request (2026-07-28; in a session, see `logging/setLevel`).
     /// Default: none at all.
     pub log_level: Option<LoggingLevel>,
-    /// Which distributed trace the request belongs to. Default: none.
+    /// The distributed trace of the request. Default: none.
     pub trace: Option<Arc<TraceContext>>,
-    /// Whether to ask the server even if there is a result that is still good (2026-07-28). Default false.
+    /// Whether to ask the server even if the cache has a valid result (2026-07-28). Default false.
     pub fresh: bool,
-    /// Whether `subscriptions/listen` (2026-07-28) is sent again, after a pause, when the server ends the subscription;
-    /// the server acknowledges it anew then. After [`Limits::relistens`] in a row the call ends. Default false.
+    /// Whether `subscriptions/listen` (2026-07-28) is sent again, after a pause, when the server ends the subscription.
+    /// The server acknowledges it anew then. After [`Limits::relistens`] in a row the call ends. Default false.
     pub relisten: bool,
-    /// The request of the peer on whose behalf this one is made: it travels on that one's stream, where a binding has
-    /// several. Default: none.
+    /// The request of the peer on whose behalf this one is made: this one is sent on the stream of that one, over
+    /// bindings with several streams. Default: none.
     pub cause: Option<ReplyKey>,
-    /// Whether a task that the request becomes is followed until it is over (2026-07-28): the request ends with what the
-    /// task comes to, its times are those of both together, and cancelling it cancels the task. Otherwise it ends with
+    /// Whether a task that the request becomes is followed until it is over (2026-07-28): the request ends with the
+    /// result of the task, its timeouts cover both together, and cancelling it cancels the task. Otherwise it ends with
     /// the task itself, a [`CreateTaskResult`](crate::schema::tasks_extension::CreateTaskResult). Default true.
     pub follow_task: bool,
 }
@@ -196,7 +199,7 @@ impl Default for RequestOptions {
 }
 
 impl RequestOptions {
-    /// Both times `timeout`: progress does not prolong it, and is not asked for.
+    /// Creates options in which both timeouts are `timeout`. They do not ask for progress.
     #[must_use]
     pub const fn within(timeout: Duration) -> Self {
         Self {
@@ -212,7 +215,7 @@ impl RequestOptions {
         }
     }
 
-    /// No deadline at all. The request ends when it is answered or cancelled, or with the connection.
+    /// Creates options without a timeout. The request ends when it is answered or cancelled, or with the connection.
     #[must_use]
     pub const fn forever() -> Self {
         Self {
@@ -229,12 +232,12 @@ impl RequestOptions {
     }
 }
 
-/// Pauses that become longer, for what the peer has put off.
+/// Exponential backoff for requests that the peer has deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// The first pause. Each further one is twice as long. Default 250 milliseconds.
     pub first: Duration,
-    /// The longest one. Default 8 seconds.
+    /// The longest pause. Default 8 seconds.
     pub most: Duration,
 }
 
@@ -245,7 +248,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The `n`th pause; none for 0.
+    /// Returns the `n`th pause; zero for `n` = 0.
     #[must_use]
     pub fn pause(self, n: u32) -> Duration {
         let Some(doubled) = n.checked_sub(1) else { return Duration::ZERO };
@@ -253,14 +256,14 @@ impl Backoff {
     }
 }
 
-/// How often a task is looked at that a request has become (2026-07-28), within what its server asks for.
+/// The polling interval of requests that have become tasks (2026-07-28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Polling {
-    /// The pause where the server does not say how long it should be. Default 2 seconds.
+    /// The interval if the server does not ask for one. Default 2 seconds.
     pub usual: Duration,
-    /// The shortest pause, whatever the server says. Default 50 milliseconds.
+    /// The shortest interval, whatever the server asks for. Default 50 milliseconds.
     pub least: Duration,
-    /// The longest pause, whatever the server says. Default 1 hour.
+    /// The longest interval, whatever the server asks for. Default 1 hour.
     pub most: Duration,
 }
 
@@ -271,18 +274,18 @@ impl Default for Polling {
 }
 
 impl Polling {
-    /// The pause where the server wants `interval`, or does not say.
+    /// Returns the interval to use if the server asks for `interval`, or for none.
     #[must_use]
     pub fn pause(self, interval: Option<Duration>) -> Duration {
         interval.unwrap_or(self.usual).min(self.most).max(self.least)
     }
 }
 
-/// Pings that find out whether a quiet peer is still there (specification, utilities, ping).
+/// Pings that check whether a quiet peer is still there (specification, utilities, ping).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
-    /// How long the peer may be quiet before it is pinged, and how long it may take to say anything after that.
+    /// How long the peer may be quiet before it is pinged, and how long it may then take to send anything.
     pub interval: Duration,
-    /// Unanswered pings in a row that end the connection.
+    /// The number of unanswered pings in a row that ends the connection.
     pub missed: u32,
 }

@@ -1,50 +1,50 @@
-//! What a connection counts, and what it holds.
+//! Counters and gauges of a connection.
 
-/// What has been counted since the beginning of a connection.
+/// Counters since the beginning of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Frames that came in.
+    /// Frames that were received.
     pub frames_received: u64,
     /// Messages that were polled.
     pub frames_sent: u64,
-    /// What the peer did wrong.
+    /// Violations of the protocol by the peer.
     pub violations: u64,
-    /// Lines that were no JSON (servers).
+    /// Lines that were not JSON (servers).
     pub parse_errors: u64,
     /// Responses and progress for calls that had ended.
     pub late: u64,
-    /// Responses whose id had become a string on the way.
+    /// Responses whose id the peer had turned into a string.
     pub lenient_ids: u64,
-    /// Calls that ran out of time.
+    /// Calls that timed out.
     pub timed_out: u64,
     /// Requests of the peer that it cancelled.
     pub cancelled: u64,
     /// Calls that were answered from the cache (clients, 2026-07-28).
     pub cache_hits: u64,
-    /// Calls that could have been, and were not: there was no result, or none that was still good.
+    /// Calls for which the cache had no result, or no valid one (clients, 2026-07-28).
     pub cache_misses: u64,
 }
 
-/// What a connection holds right now.
+/// The sizes of the tables and buffers of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Requests of ours in flight.
+    /// Requests of this side in flight.
     pub calls: usize,
     /// Entries in the queue of deadlines, stale ones included.
     pub deadlines: usize,
     /// Requests of the peer that hold a slot, cancelled ones included.
     pub requests: usize,
-    /// Requests of the peer whose id is taken.
+    /// Requests of the peer whose id is in use.
     pub request_ids: usize,
     /// The size of the peer's requests in flight.
     pub request_bytes: usize,
     /// Messages that wait to be written.
     pub outbox_frames: usize,
-    /// Their bytes, and those that it takes to keep track of them.
+    /// The bytes of waiting messages, including the bookkeeping.
     pub outbox_bytes: usize,
     /// Batches whose answers are not complete.
     pub batches: usize,
-    /// Events that wait to be taken.
+    /// Events that wait to be polled.
     pub events: usize,
     /// Tasks whose progress is followed.
     pub tasks: usize,
@@ -52,8 +52,8 @@ pub struct Usage {
     pub changes: usize,
     /// Subscriptions that the peer has opened (2026-07-28).
     pub subscriptions: usize,
-    /// Requests of ours that are kept because they may have to be sent again (2026-07-28).
+    /// Requests of this side that are kept because they may have to be sent again (2026-07-28).
     pub kept: usize,
-    /// What they take, in bytes.
+    /// The bytes of [`kept`](Self::kept) requests.
     pub call_bytes: usize,
 }

@@ -1,4 +1,4 @@
-//! The types that users of a connection see: configuration, events, errors. Plain data.
+//! The data types of a connection's API: configuration, events, errors.
 
 mod arrival;
 mod config;

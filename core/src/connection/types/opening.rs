@@ -1,37 +1,39 @@
-//! What a client knows of a server before it connects to it.
+//! A client's knowledge about a server before it connects.
 
 use crate::protocol::Era;
 
-/// How a client begins: with what it knows of the server from an earlier connection.
+/// The way in which a client begins: with its knowledge about the server from an earlier connection.
 ///
-/// The era is a property of a server. Once it is found out it can be kept, for as long as the server is the same
-/// program or is at the same address, and saves the next connection the question or the wait for its answer. It is no
-/// promise: a server that has become another one is found out, too.
+/// The era is a property of a server. It can be stored as long as the server is the same program or has the same
+/// address. It saves the next connection the probe for the era, or the wait for its answer. A wrong era does no harm:
+/// the client detects it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
     pub(crate) era: Option<Era>,
-    /// The server was started once more because the first time went wrong.
+    /// Whether the server was started again after the first attempt failed.
     pub(crate) again: bool,
 }
 
 impl Opening {
-    /// Nothing is known. A client that speaks both eras asks which one the server is of, and waits
+    /// Creates the value without knowledge. A client that speaks both eras probes which one the server is of, and waits
     /// [`probe_timeout`](crate::connection::Settings::probe_timeout) for the answer.
     #[must_use]
     pub const fn unknown() -> Self {
         Self { era: None, again: false }
     }
 
-    /// The server was of this era: the one of the [`version`](crate::connection::Connection::version) that came of an earlier connection.
+    /// Creates the value for a server of this era: that of the [`version`](crate::connection::Connection::version) of
+    /// an earlier connection.
     ///
-    /// A client that speaks both eras begins with `initialize` then, and asks only if that is refused; or it asks and
-    /// waits as long as for any handshake. If it speaks only one era, this changes nothing.
+    /// With the legacy era, a client that speaks both begins with `initialize`, and probes only if that is refused.
+    /// With the modern era, it probes and waits as long as for any handshake. If it speaks only one era, this changes
+    /// nothing.
     #[must_use]
     pub const fn known(era: Era) -> Self {
         Self { era: Some(era), again: false }
     }
 
-    /// The era that the server is taken to be of.
+    /// Returns the era that the server is expected to be of.
     #[must_use]
     pub const fn era(self) -> Option<Era> {
         self.era

@@ -1,77 +1,78 @@
-//! What a connection wants of its driver.
+//! The values that drivers poll from a connection.
 
 use core::time::Duration;
 
 use crate::rpc::{CallId, ReplyKey, Timestamp};
 
-/// A message has been appended to the caller's buffer.
+/// A message that was appended to the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Its bytes, line feed included.
+    /// The bytes of the message, line feed included.
     pub len: usize,
-    /// What it belongs to, for bindings that have more than one stream. A pipe does not care.
+    /// The route of the message, for bindings that have more than one stream. A pipe ignores it.
     pub route: Route,
-    /// The [`Arrival::stream`](crate::connection::Arrival::stream) of the frame that caused it. A [`Route::Connection`] that has one is
-    /// an answer of the core's own, after which nothing follows on that stream.
+    /// The [`Arrival::stream`](crate::connection::Arrival::stream) of the frame that caused the message. A
+    /// [`Route::Connection`] with a stream is an answer of the core's own, after which nothing follows on that stream.
     pub stream: Option<u64>,
 }
 
-/// What a message belongs to.
+/// The request or stream that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Route {
-    /// The connection as a whole.
+    /// The message belongs to the connection as a whole.
     Connection,
-    /// It is this request of ours.
+    /// The message is this request of this side.
     Call(CallId),
-    /// It was caused by this request of the peer.
+    /// The message was caused by this request of the peer.
     Reply {
         /// The request.
         key: ReplyKey,
-        /// Whether this is its answer, after which nothing follows.
+        /// Whether the message is the answer, after which nothing follows.
         last: bool,
     },
-    /// Nothing was appended: the stream on which this request waits for its answer may be closed for now. Only where
-    /// [`Arrival::stream`](crate::connection::Arrival::stream) was given.
+    /// Nothing was appended: the stream on which this request waits for its answer may be closed now, and the client
+    /// reconnects later. Only if [`Arrival::stream`](crate::connection::Arrival::stream) was given.
     StreamReleased {
         /// The request.
         key: ReplyKey,
-        /// When the peer should come back.
+        /// The delay after which the peer should reconnect.
         retry: Option<Duration>,
     },
-    /// Nothing was appended: the peer has cancelled all that it asked on this stream, and no answer follows there. A batch
-    /// without requests has none from the start. Only where [`Arrival::stream`](crate::connection::Arrival::stream) was given.
+    /// Nothing was appended: the peer has cancelled all requests of this stream, and no answer follows there. A batch
+    /// without requests has none from the start. Only if [`Arrival::stream`](crate::connection::Arrival::stream) was
+    /// given.
     Unanswered,
 }
 
-/// When to wake up, and why.
+/// The time of the next timeout, and its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Why.
+    /// The reason.
     pub wake: Wake,
 }
 
-/// Why to wake up.
+/// The reason of a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wake {
-    /// A request runs out of time.
+    /// A request of this side times out.
     RequestTimeout,
     /// A request of the peer was not answered before its [deadline](crate::connection::Connection::set_deadline).
     ReplyTimeout,
-    /// A request is due again: the peer has put it off, or it has become a task that is looked at.
+    /// A request is sent again: the peer has deferred it, or it has become a task that is polled.
     Retry,
     /// A ping is due.
     Keepalive,
-    /// The time for last answers is up.
+    /// The time for last answers is over.
     Drain,
     /// Reading has been [paused](crate::connection::Connection::wants_input) for as long as it may be.
     InputPause,
 }
 
-/// What there is room for again after a verb was refused as [`SendError::Busy`](crate::connection::SendError::Busy).
+/// The kind of message for which there is room after a [`SendError::Busy`](crate::connection::SendError::Busy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Room {
     /// An answer, a notification, progress or a log message.

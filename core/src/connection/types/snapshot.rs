@@ -11,12 +11,12 @@ use crate::{
 /// It does not include requests in flight of either side, tasks, or subscriptions to resources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionSnapshot {
-    /// The revision.
+    /// The revision of the session.
     pub version: ProtocolVersion,
-    /// What the client said of itself.
+    /// The params of the client's `initialize`.
     pub client: InitializeParams,
-    /// The client has said that it is ready.
+    /// Whether the client has sent `notifications/initialized`.
     pub ready: bool,
-    /// What it wants logged.
+    /// The log level that the client has set.
     pub log_level: Option<LoggingLevel>,
 }
