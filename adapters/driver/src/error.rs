@@ -63,7 +63,7 @@ impl fmt::Display for Disconnected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reason.fmt(f)?;
         match &self.exit {
-            // It is what the reason tells.
+            // The reason already contains it.
             Some(exit) if !matches!(self.reason, CloseReason::Lost(_)) => write!(f, " (the server ended with {exit})"),
             _ => Ok(()),
         }

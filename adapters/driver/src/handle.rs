@@ -31,10 +31,10 @@ use crate::{
 };
 use mcp_service::{Application, Later, Link};
 
-/// A connection that runs as a task of its own, whatever [`Application`] runs on it. A `Client` and a [`Server`](super::Server)
-/// are made of this.
+/// A connection that runs as a task of its own, with any [`Application`]. `Client` and [`Server`](super::Server)
+/// contain one.
 ///
-/// Dropping it begins to [`close`](Self::close), and what is left to do for that is done by its task.
+/// Dropping it begins to [`close`](Self::close); its task does the rest.
 pub struct Handle<E: Send + 'static> {
     shared: Arc<dyn DynConnection<E>>,
 }
@@ -127,8 +127,8 @@ impl<E: Send + 'static> Handle<E> {
         self.shared.clone().link()
     }
 
-    /// Begins to end the connection, and does not wait: calls of ours end at once, nothing new is begun, and what the
-    /// peer was promised may still be answered for a while.
+    /// Begins to close the connection, without waiting. Pending calls of this side end at once, and no new requests
+    /// begin. Requests of the peer may still get their responses for a while.
     pub fn begin_close(&self) {
         self.shared.with(&mut |connection, now| connection.close(now));
     }

@@ -35,10 +35,10 @@ pub trait Socket {
     /// The transport of its connections.
     type Transport: IntoTransport;
 
-    /// Accepts a connection; and whose it is, so that one peer cannot take the seats of all others.
+    /// Accepts a connection. Returns its client as well, so that one client cannot use up all connections.
     ///
     /// # Errors
-    /// What the system says. An error that is not [fatal](is_fatal) does not end the listener.
+    /// The error of the system. One that is not [fatal](is_fatal) does not end the listener.
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Transport, Holder)>>;
 
     /// Returns the address, if it is one of TCP.

@@ -32,8 +32,8 @@ pub async fn serve_with(service: &Service, transport: impl IntoTransport, option
 
 /// A connection to a client that runs as a task of its own.
 ///
-/// It is a [`Peer`], so the client can be told and asked things from outside of handlers. Dropping it begins to close the
-/// connection.
+/// It is a [`Peer`], so the server can send notifications and requests from outside of handlers. Dropping it begins to
+/// close the connection.
 #[derive(Debug)]
 pub struct Server {
     peer: Peer<ServerEnd>,

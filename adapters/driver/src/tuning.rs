@@ -1,4 +1,4 @@
-//! How long is waited for whom, and how much is read at once: the same on every driver.
+//! Timeouts and sizes of buffers: the same on every driver.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ pub const CHUNK: usize = 64 * 1024;
 /// How much is read at once as long as that is enough.
 pub const FIRST_CHUNK: usize = 4 * 1024;
 
-/// How many jobs that come of what was read are kept at most before they are queued.
+/// How many jobs of one read are collected at most before they are queued.
 pub const MAX_BATCHED_JOBS: usize = 64;
 
 /// How long a peer may take to close its end of a socket. If ours were closed while it still sends, the system would
 /// call the connection reset, and what it has not read yet would be lost.
 pub const LINGER: Duration = Duration::from_millis(500);
 
-/// How long reading may go on when writing has failed: what the peer has said before it left may be the better reason.
+/// How long reading continues after writing has failed: the last messages of the peer may carry the better reason.
 pub const READ_AFTER_WRITE_ERROR: Duration = Duration::from_millis(500);
 
 /// How long a peer of a listener may take until its first message has come.
@@ -29,9 +29,8 @@ pub const MESSAGE: Duration = Duration::from_secs(30);
 /// How long a peer of a listener may take until it reads something of what was written to it.
 pub const WRITE: Duration = Duration::from_secs(30);
 
-/// How long handlers may take that hear of the end, before they are dropped or left to themselves; and how long that may take.
+/// How long cancelled handlers may take to end before they are dropped or detached, and how long that may take.
 pub const JOB_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long after the end of its output the exit of a process is waited for, to be told with it, and then the end of
-/// what it says on standard error.
+/// How long to wait for the exit status after a child closed its output, and then for the end of its standard error.
 pub const STDERR_GRACE: Duration = Duration::from_millis(250);

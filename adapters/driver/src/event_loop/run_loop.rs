@@ -29,7 +29,7 @@ use crate::{
 use mcp_service::driver_api::{JobQueue, JobSlot, job_cost};
 use mcp_service::{Application, Job, Link, Run};
 
-/// Rounds before others on the same thread have their turn.
+/// How many iterations run before the task yields to others on the same thread.
 const TURNS: usize = 32;
 
 /// How many jobs are queued and begin together at most.
@@ -205,7 +205,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         due == FAR_FUTURE || self.timer.poll_until(shared.instant(due), cx).is_pending()
     }
 
-    /// Begins the jobs that may begin, and goes on with those that others have begun.
+    /// Begins the jobs that may begin, and continues those that were begun inline.
     fn begin_jobs(&mut self) -> bool {
         let Self { dispatcher, runtime, handlers, batch, done, .. } = self;
         let mut moved = false;
@@ -250,7 +250,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
 }
 
 impl<T> Handlers<T> {
-    /// Has a task go on with a job.
+    /// Spawns a task that continues a job.
     fn go_on<E: Send + 'static, C: Binding<E>, R: Runtime<Task = T>>(
         &mut self,
         shared: &Arc<SharedConnection<E, C>>,
@@ -374,14 +374,14 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         }
     }
 
-    /// Hands an event to the application, outside of any lock, and queues what comes of it.
+    /// Passes an event to the application, outside of any lock, and queues the resulting job.
     pub(crate) fn dispatch(&self, event: Event<'_>) {
         let job = self.call_application(event);
         self.queue(job.into_iter());
     }
 
-    /// Hands an event to the application, outside of any lock. The job that comes of it is to be [queued](Self::queue), with
-    /// what it weighs, before anything else is handed out in another way.
+    /// Passes an event to the application, outside of any lock. Returns the resulting job and its cost. It is to be
+    /// [queued](Self::queue) before the next event is dispatched.
     #[must_use = "it is to be queued"]
     pub(crate) fn call_application(&self, event: Event<'_>) -> Option<(Job, usize)> {
         let weight = job_cost(&event);
@@ -442,7 +442,7 @@ impl<E: 'static, C: Binding<E>> Drop for SlotGuard<E, C> {
 /// A handler that runs.
 struct Running<E: 'static, C: Binding<E>> {
     future: mcp_service::Running,
-    /// Dropped after the future, which may have something to say when it is.
+    /// Dropped after the future, whose drop may still use the connection.
     ticket: SlotGuard<E, C>,
 }
 
@@ -474,7 +474,7 @@ impl<E: 'static, C: Binding<E>> Drop for DispatchGuard<'_, E, C> {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
         state.dispatching = false;
-        // What has come in meanwhile is for the driver.
+        // Events that have come in between are for the event loop.
         let has_more = !state.events.is_empty();
         let asleep = state.asleep.take_if(|_| has_more);
         drop(state);

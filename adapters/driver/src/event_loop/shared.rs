@@ -69,7 +69,7 @@ pub(crate) struct JobState {
     pub(crate) left: Vec<Unfinished>,
     /// The driver waits for the last jobs to end.
     pub(crate) leaving: bool,
-    /// The driver is gone, and goes on with nothing.
+    /// The event loop has ended, and continues nothing.
     pub(crate) gone: bool,
 }
 
@@ -178,7 +178,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
 }
 
 impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
-    /// Does something with what carries the connection, and sees to what comes of it.
+    /// Runs `f` on the binding of the connection, and wakes the tasks that the change concerns.
     pub(crate) fn run<T>(&self, f: impl FnOnce(&mut C, Timestamp) -> T) -> T {
         let mut state = lock(&self.state);
         let now = self.now();
@@ -187,7 +187,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
         result
     }
 
-    /// Sees to what has come of whatever was done.
+    /// Collects events after a change, and wakes the event loop and the waiters that it concerns.
     pub(crate) fn wake_interested(&self, mut state: MutexGuard<'_, State<C>>) {
         state.collect();
         let woken = state.binding.woken();

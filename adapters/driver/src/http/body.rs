@@ -15,9 +15,9 @@ use http_body::{Frame, SizeHint};
 use crate::http::response_body::ResponseStream;
 use crate::limits::quota::Permit;
 
-/// The body of a request or of an answer: one text, or a stream that can last for days.
+/// The body of a request or a response: one text, or a stream that can last for days.
 ///
-/// Dropping it before its end says that the client has hung up.
+/// Dropping it before its end means that the client has disconnected.
 pub struct Body(Content);
 
 enum Content {

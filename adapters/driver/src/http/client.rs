@@ -23,8 +23,8 @@ type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Makes requests.
 pub trait HttpClient: Send + Sync + 'static {
-    /// Makes one request, as it is, and tells what comes of it to `response` as it comes. Redirects are not followed, and
-    /// nothing is tried again. When the future is dropped, what carries the request is closed.
+    /// Makes one request, as it is, and passes its response to `response` as it arrives. It does not follow redirects,
+    /// and does not retry. When the future is dropped, the connection of the request is closed.
     fn make(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> Soon<'static, ()>;
 }
 

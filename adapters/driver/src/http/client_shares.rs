@@ -41,7 +41,8 @@ impl Shares {
         })
     }
 
-    /// Counts what a client says of itself in a session, in place of what was counted before. Returns whether there is room.
+    /// Counts the description of a client in a session, in place of what was counted before. Returns whether there is
+    /// room.
     fn describe(&self, holder: &Holder, counted: &mut u32, bytes: usize) -> bool {
         let mut taken = *counted as usize * COUNTED;
         let has_room = self.described.change(holder, &mut taken, bytes / COUNTED * COUNTED);
@@ -50,7 +51,7 @@ impl Shares {
     }
 }
 
-/// Returns whose a request is: clients that are no principals are told apart by their addresses.
+/// Returns the client of a request: its principal, or else its address.
 pub(super) fn holder(principal: Option<&Arc<Principal>>, peer: Option<PeerAddr>) -> Holder {
     match (principal, peer) {
         (Some(principal), _) => Holder::Principal(principal.id.as_str().into()),
@@ -274,7 +275,7 @@ mod tests {
         assert_eq!(site.shares.replay.taken(), 0);
     }
 
-    /// Begins a session of a client that says this of itself.
+    /// Begins a session of a client with this description.
     fn describe(site: &mut Site, holder: &Holder, more: &Value) -> (Session, Held) {
         let mut params =
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});

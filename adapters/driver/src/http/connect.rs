@@ -35,7 +35,7 @@ impl Handle<ClientEnd> {
         let mut errands = RequestRunner::new(runtime.clone(), requests, credentials);
         R::detach(runtime.spawn(async move {
             event_loop.run_until_closed(&mut errands).await;
-            // The core sees to it that this takes no longer than its limit says.
+            // The core bounds how long this takes.
             event_loop
                 .run_until(&mut errands, None, |event_loop, _, _| {
                     lock(&event_loop.dispatcher.shared.state).binding.client.is_over()

@@ -89,10 +89,10 @@ impl<R: Runtime> Endpoint<R> {
         self
     }
 
-    /// Answers a request. The [`Caller`] in its extensions says which client sends it. Without one, the client is anonymous, and
-    /// clients are told apart by the [`PeerAddr`] in the extensions.
+    /// Responds to a request. The [`Caller`] in its extensions identifies the client. Without one, the client is
+    /// anonymous, and the [`PeerAddr`] in the extensions distinguishes it from others.
     ///
-    /// Dropping the future, or the body of the answer before its end, says that the client has hung up.
+    /// Dropping the future, or the body of the response before its end, means that the client has disconnected.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body,

@@ -1,4 +1,4 @@
-//! The end of a connection: what was written last is to be heard.
+//! Closes connections so that their clients can read the last response.
 
 use std::{
     io,
@@ -15,10 +15,10 @@ use crate::watch::Watch;
 /// How long what a client still sends is read and thrown away.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many bytes of it: what can be on its way when a head was refused, or a client hangs up.
+/// How many bytes are discarded: what a client may still send when a head was refused, or when it disconnects.
 const MOST: usize = 256 << 10;
 
-/// How many bytes of it, if those are of a body that was refused before it was read: clients send it all before they listen.
+/// How many bytes are discarded of a body that was refused before it was read: clients send it all before they read.
 const MOST_BODY: usize = 16 << 20;
 
 /// How many bytes are gathered before they are written.
@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// The end of it can be said; its client says nothing more.
+    /// A stream whose write direction can be closed, and whose client sends nothing more.
     #[derive(Default)]
     struct Quiet {
         reads: AtomicUsize,

@@ -1,49 +1,51 @@
-//! HTTP on a runtime: what is between the binding of the core, which decides, and a library that moves the bytes.
+//! HTTP on a runtime: connects the binding of the core, which decides, to a library that moves the bytes.
 //!
-//! - [`HttpServer`] is a service behind an endpoint. An adapter shows it the heads and bodies of requests, and writes what comes of
-//!   them: a [`ResponseStream`], or an answer that refuses them. Those on hyper have that in an `Endpoint`, and a function that serves
-//!   a connection (feature `hyper`).
-//! - [`Handle::over_http`](crate::Handle::over_http) is a client. An adapter brings something that makes
-//!   [`HttpClient`], and tells what comes of each of them to its [`ResponseHandler`].
-//! - What is the same on all runtimes that have sockets is in a `Listener` and a `Connector`; all that they ask for is what
-//!   `NetRuntime` says (feature `net`).
+//! - [`HttpServer`] is a service behind an endpoint. An adapter passes it the heads and bodies of requests, and writes
+//!   the responses: a [`ResponseStream`], or a refusal. For hyper there is an `Endpoint`, and a function that serves a
+//!   connection (feature `hyper`).
+//! - [`Handle::over_http`](crate::Handle::over_http) is a client. An adapter implements [`HttpClient`], and passes each
+//!   response to its [`ResponseHandler`].
+//! - `Listener` and `Connector` are the same on all runtimes with sockets, which implement `NetRuntime` (feature
+//!   `net`).
 //!
-//! # Who may come
+//! # Access
 //!
-//! A [`Policy`] says under which names a server is reached and which web pages may talk to it, and there is no default for
-//! an endpoint. That of a listener is [`Policy::loopback`], whatever it listens on: to be reached from elsewhere takes
-//! `Listener::endpoint` with the names that it has there. Encryption is for a proxy in front,
-//! which passes on `Host`, does not collect what is streamed, and lets streams be quiet for longer than
-//! [`keepalive`](mcp_proto::http::Limits::keepalive). Where there is none, a listener can have certificates of its own
-//! (feature `tls`).
+//! A [`Policy`] says under which names a server is reached and which web pages may use it. An endpoint has no default
+//! for it. The default of a listener is [`Policy::loopback`], whatever address it listens on: to be reached from
+//! elsewhere, pass the names of the server to `Listener::endpoint`. Encryption is up to a proxy in front. It passes on
+//! `Host`, does not buffer streams, and lets streams be quiet for longer than
+//! [`keepalive`](mcp_proto::http::Limits::keepalive). Without a proxy, a listener can have certificates (feature
+//! `tls`).
 //!
 //! The layer that routes a request (of tower, for example) authenticates its sender: it puts a
 //! [`Caller`](mcp_proto::http::server::Caller) into the extensions of the request. Handlers find it in their context,
 //! and a session belongs to the caller that began it.
 //!
-//! # What is bounded
+//! # Limits
 //!
-//! Requests wait for room in their session, for a while ([`admission`](mcp_proto::http::Limits::admission)). A session that is
-//! not used gives way where there are too many. Beyond that there are bounds of connections (`Listener::connections`), sessions and all that they hold ([`Limits`]), the heads of requests, their bodies
-//! ([`frame_bytes`](mcp_proto::connection::Limits::frame_bytes)) and how long they may take to come in. A client that
-//! reads nothing costs no more than its session may hold, and its connection ends when it has read nothing of what waits for
-//! it for some time (`Listener::write_timeout`).
+//! Requests wait for room in their session, for a while ([`admission`](mcp_proto::http::Limits::admission)). An idle
+//! session gives way where there are too many. Further limits apply to connections (`Listener::connections`), to
+//! sessions and all that they hold ([`Limits`]), to the heads of requests, to their bodies
+//! ([`frame_bytes`](mcp_proto::connection::Limits::frame_bytes)), and to the time that these take to come in. A client
+//! that does not read costs no more than its session may hold. Its connection ends when it has read nothing of pending
+//! output for some time (`Listener::write_timeout`).
 //!
-//! What all clients share is a [`Quota`](crate::Quota): a client gets a part as long as it has less than seven times of what
-//! is left. So a single one gets at most seven eighths, and a second one at most seven eighths of
-//! the rest. That is no protection against many clients: a few of them together take all but little.
+//! All clients share a [`Quota`](crate::Quota). A client gets a part as long as it has less than seven times of what is
+//! left. So a single client gets at most seven eighths, and a second one at most seven eighths of the rest. That is no
+//! protection against many clients: a few of them together take all but little.
 //!
-//! `Listener::memory_limit` returns the most bytes that all of these bounds add up to, and [`memory_limit`] does for an `Endpoint`.
+//! `Listener::memory_limit` returns the most bytes that all of these limits add up to, and [`memory_limit`] does so for
+//! an `Endpoint`.
 //!
-//! An `Endpoint` in a server of yours has what it is handed: how long heads may take to come in, how many connections there
-//! are, and how long a client may read nothing is up to that server. `axum::serve` bounds none of these;
-//! `adapters/tokio/examples/axum-tokio.rs` has a server of hyper that does.
+//! An `Endpoint` in another server gets its requests from that. How long heads may take to come in, how many
+//! connections there are, and how long a client may read nothing is up to that server. `axum::serve` limits none of
+//! these; `adapters/tokio/examples/axum-tokio.rs` contains a server of hyper that does.
 //!
 //! # Several processes
 //!
-//! Where requests of one session may come to several processes, these know of it together: [`SessionStore`] is where they look for
-//! what is known of a session, [`EventStore`] for what was sent on its streams, and both of them are [`Store`]. There is one in
-//! memory ([`MemoryStore`]), and one in Redis in `mcp-tokio`. What is shared and what is not is in `ARCHITECTURE.md`.
+//! Several processes that receive requests of one session share a [`Store`]: a [`SessionStore`] for the records of
+//! sessions, and an [`EventStore`] for the messages that were sent on their streams. There is one in memory
+//! ([`MemoryStore`]), and one in Redis in `mcp-tokio`. `ARCHITECTURE.md` says what is shared and what is not.
 //!
 //! [`Policy`]: mcp_proto::http::Policy
 //! [`Policy::loopback`]: mcp_proto::http::Policy::loopback

@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-/// The address of the client that sends a request: put into the extensions of the request, it tells clients apart that no
-/// [`Caller`](mcp_proto::http::server::Caller) does. A listener does so; where an `Endpoint` is in a server of yours, that server should.
+/// The address of the client that sends a request, in the extensions of the request. It distinguishes clients without a
+/// [`Caller`](mcp_proto::http::server::Caller). A listener sets it; where an `Endpoint` is in another server, that
+/// server should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddr(pub IpAddr);

@@ -64,7 +64,7 @@ impl SessionReplication {
         (Self { store, life, abandoned, limits: limits.clone(), scribe, noting: Mutex::default() }, writing)
     }
 
-    /// Has a session that begins, or goes on here, write down what it sends.
+    /// Has a session keep its messages in the store as well.
     pub(super) fn watch(&self, session: &mut Session, holder: &Holder) {
         let Some(id) = session.id() else { return };
         let Limits { replay, replay_bytes, replay_time, .. } = self.limits;

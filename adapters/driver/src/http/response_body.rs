@@ -90,7 +90,7 @@ impl ResponseStream {
                 self.data = data;
                 Poll::Ready(head)
             }
-            // The core says the head first.
+            // The core returns the head first.
             Poll::Ready(Output::Data(_) | Output::End | Output::Abort) | Poll::Pending => Poll::Pending,
         }
     }

@@ -45,9 +45,9 @@ use mcp_service::{Application, Later, Service, driver_api::Random};
 /// A service behind an endpoint of HTTP, and the sessions that it has there. It is cheap to clone; when the last clone is
 /// dropped, it begins to [close](Self::begin_close).
 ///
-/// An adapter, for each request: [`begin`](Self::begin) with its head, [`feed`](Intake::feed) it the body,
-/// [`end`](Intake::end) it, and [`open`](Self::open) what comes of that. Each of these may refuse it with an answer, and
-/// the rest of it need not be read then.
+/// For each request, an adapter calls [`begin`](Self::begin) with its head, [`feed`](Intake::feed) with its body,
+/// [`end`](Intake::end), and [`open`](Self::open). Each of these may refuse it with a response; the rest of the request
+/// need not be read then.
 pub struct HttpServer<R: Runtime>(Arc<Inner<R>>);
 
 /// Closes when it is dropped.
@@ -78,8 +78,8 @@ struct SessionTable {
 }
 
 impl<R: Runtime> HttpServer<R> {
-    /// Puts a service behind an endpoint. `options` say how each of its sessions is run; what is `shared`, if anything, is
-    /// where its sessions are known beside here.
+    /// Puts a service behind an endpoint. `options` apply to each of its sessions. With `shared`, its sessions are
+    /// shared with other processes.
     #[must_use]
     pub fn new(service: &Service, endpoint: Endpoints, options: &Options, runtime: R, shared: Option<Store>) -> Self {
         let share = shared.map(|shared| {
@@ -117,8 +117,8 @@ impl<R: Runtime> HttpServer<R> {
         lock(&sessions.door).begin(head, caller)
     }
 
-    /// Looks for the session of a request where it may be if it is not here, and has it go on here. To be called before the
-    /// body is read. A client that is no principal is told apart by its address, here as in [`answer`](Self::answer).
+    /// Resumes the session of a request from the store, if it is not in this process. To be called before the body is
+    /// read. A client without a principal is identified by its address, as in [`answer`](Self::answer).
     ///
     /// # Errors
     /// The answer, if there is no such session, or it cannot be found out.
@@ -127,9 +127,8 @@ impl<R: Runtime> HttpServer<R> {
         self.0.admit(share, id, (intake, peer)).await
     }
 
-    /// Brings a request to whom it is for, and waits for the head of the answer. Clients that are no principals are told apart
-    /// by their addresses. What the request has changed is written
-    /// down where others have to know of it.
+    /// Routes a request to its session, and waits for the head of the response. Clients without principals are
+    /// identified by their addresses. Changes of a shared session are written to the store.
     ///
     /// # Errors
     /// The answer, if it is refused.
@@ -139,7 +138,7 @@ impl<R: Runtime> HttpServer<R> {
         peer: Option<PeerAddr>,
     ) -> Result<(http::response::Parts, ResponseStream), Box<Answer>> {
         let mut reply = self.bring(&mut request, peer, self.0.share.is_none())?;
-        // What is said in it was handed on.
+        // The session has taken the message in it.
         request.drop_body();
         let head = reply.head().await;
         if let Some(share) = &self.0.share {
@@ -155,7 +154,7 @@ impl<R: Runtime> HttpServer<R> {
         Ok((head, reply))
     }
 
-    /// Brings a request to whom it is for.
+    /// Routes a request to its session.
     ///
     /// # Errors
     /// The answer, if it is refused.

@@ -29,7 +29,7 @@ use mcp_service::driver_api::Holder;
 /// The state of a session that was last written to the store.
 pub(super) type Settled = (bool, Option<LoggingLevel>);
 
-/// A session, and those who write what it says.
+/// A session, and the wakers of the tasks that write its responses.
 pub(super) struct HttpSession {
     pub(super) session: Session,
     readers: BTreeMap<ExchangeId, Waker>,

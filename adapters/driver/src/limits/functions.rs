@@ -78,7 +78,7 @@ impl Functions {
                         (Some(start), true)
                     }
                 };
-                // What answers its request takes locks of its own.
+                // Dropping it responds to its request, which takes locks.
                 drop(refused);
                 // One may have ended before this one waited.
                 self.begin_next();
@@ -102,7 +102,7 @@ impl Functions {
             });
             state.watched = next.is_some();
         }
-        // What answers their requests takes locks of its own, and may panic.
+        // Dropping them responds to their requests, which takes locks and may panic.
         for start in late {
             let _ = catch_unwind(AssertUnwindSafe(|| drop(start)));
         }
@@ -116,7 +116,7 @@ impl Functions {
         }
         while let Some((start, permit)) = self.next() {
             let turn = Turn { functions: self.clone(), permit: Some(permit) };
-            // If there is no thread for one, its request is answered with an error, and the others have their turn.
+            // If there is no thread for one, its request gets an error, and the next one begins.
             let _ = catch_unwind(AssertUnwindSafe(|| start(turn)));
         }
     }

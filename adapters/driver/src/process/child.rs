@@ -21,8 +21,8 @@ use crate::{
     unix::fd::Group,
 };
 
-/// A process that was started as a server, and all that it starts. The adapter says when it ends and what it says on
-/// standard error; what else there is to do for it is here.
+/// A child process that runs a server, and the processes that it starts. The adapter waits for its end and reads its
+/// standard error; everything else is done here.
 #[derive(Clone, Debug)]
 pub struct Child {
     process: Arc<ChildState>,
@@ -42,7 +42,7 @@ impl Child {
         &self.process
     }
 
-    /// Reads what it says on standard error to its end.
+    /// Reads its standard error to the end.
     pub async fn listen(&self, command: &Command, mut source: impl ByteReader) {
         let mut stderr = Stderr::new(&self.process, command);
         let mut chunk = vec![0; 8 * 1024];
@@ -145,7 +145,7 @@ impl ByteReader for Output {
         if self.last_words.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        // Asked once more, it says the same.
+        // Another read returns the same.
         self.last_words = Box::pin(async {});
         Poll::Ready(match self.child.exit() {
             Some(exit) if !exit.success() => Err(io::Error::other(format!("the server ended with {exit}"))),
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
 
-    /// A program that runs until it is told to end, whatever is known of it.
+    /// Starts a program that runs until it is stopped.
     fn sleeping() -> (std::process::Child, Child) {
         let command = Command::new("sleep").arg("1000");
         let started = command.to_std().spawn().expect("there is sleep");

@@ -1,7 +1,7 @@
-//! Leaving nothing behind when this process is told to end.
+//! Closes clients and their child processes when this process receives a signal to end.
 //!
-//! A child has a process group of its own, so Ctrl-C does not reach it. It is ended in good order, and so is what it has
-//! started, which would not notice that its input has ended.
+//! A child has a process group of its own, so Ctrl-C does not reach it. It is shut down in good order, together with
+//! the processes that it has started, which would not notice that its input has ended.
 
 use std::{
     io, process,
@@ -73,7 +73,7 @@ fn clients() -> Vec<Arc<dyn Closing>> {
 /// with 128 plus the number of the signal as its status. The second signal kills all children at once. From the first
 /// one on, `close` and `wait` of clients do not return.
 ///
-/// For programs that are nothing but clients, or whose `main` has nothing of its own to put in order.
+/// For programs that contain nothing but clients, or whose `main` has no other clean-up to do.
 ///
 /// # Errors
 /// If the system does not allow it.

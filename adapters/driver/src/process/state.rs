@@ -19,7 +19,7 @@ use crate::{
 /// How long what was killed may take to be gone. Only the kernel can delay it.
 const KILLED: Duration = Duration::from_secs(1);
 
-/// How long to wait before it is looked again whether those are gone who are not our children: nothing tells us.
+/// The interval, at first and at most, of checks whether the group has members left: the system does not report that.
 const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
 /// Bytes of a line of standard error that are shown.
@@ -147,10 +147,10 @@ impl ChildState {
     }
 }
 
-/// The way down for a process and its group, step by step: its standard input has been closed; what that does not end is
-/// told to end, and what does not end then is killed.
+/// The steps that end a process and its group. Its standard input has been closed; what does not end then gets SIGTERM,
+/// and what does not end after that gets SIGKILL.
 ///
-/// It only says what to do next. A driver does it, and comes back.
+/// It only returns the next step. A driver carries it out, and asks for the next one.
 #[derive(Debug)]
 pub struct ShutdownSequence {
     after_sigterm: Duration,
@@ -163,9 +163,9 @@ pub struct ShutdownSequence {
 enum Step {
     /// Its input has ended.
     Asked,
-    /// It was told to end.
+    /// It got SIGTERM.
     Told,
-    /// It was killed.
+    /// It got SIGKILL.
     Killed,
 }
 

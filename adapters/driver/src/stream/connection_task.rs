@@ -70,7 +70,7 @@ struct Pipe {
 
 /// The state after an error of writing.
 struct Failed {
-    /// Taken when the connection is told.
+    /// Taken when it is reported to the connection.
     error: Option<io::Error>,
     /// The deadline until which input is still read.
     until: Timestamp,
@@ -157,7 +157,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         if !self.reads {
             return false;
         }
-        // What the peer said before it stopped reading is heard in any case.
+        // Messages that the peer sent before it stopped reading are processed in any case.
         let failed = self.failed.is_some();
         let wants_input = |state: &mut State<PipeBinding<E>>| failed || state.binding.wants_input(now);
         let mut moved = false;
@@ -263,7 +263,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         }
         let error = match done {
             Poll::Ready(Err(error)) => Some((error, READ_AFTER_WRITE_ERROR)),
-            // What it has said may not be the better reason.
+            // After a timeout, the input of the peer is no better reason.
             _ => self.note_progress(moved, shared.now()).err().map(|error| (error, Duration::ZERO)),
         };
         if let Some((error, patience)) = error {

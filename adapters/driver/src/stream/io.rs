@@ -14,15 +14,15 @@ pub trait ByteReader: Send + 'static {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
 }
 
-/// Writes bytes. Dropping it tells the peer that no more will come.
+/// Writes bytes. Dropping it closes the stream for the peer.
 pub trait ByteWriter: Send + 'static {
-    /// Writes some of the bytes, and says how many. As long as it is pending, nothing has been written.
+    /// Writes some of the bytes, and returns how many. While it is pending, nothing has been written.
     ///
     /// # Errors
     /// If the transport has failed. The connection ends then.
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
 
-    /// Sees to it that what was written leaves.
+    /// Flushes what was written.
     ///
     /// # Errors
     /// As [`poll_write`](Self::poll_write).

@@ -75,7 +75,7 @@ impl Transport {
         self
     }
 
-    /// Ends the connection if the first thing that comes is no JSON object: see [`Sniffer`]. Default: it goes on.
+    /// Ends the connection if the first input is no JSON object: see [`Sniffer`]. Default: it continues.
     #[must_use]
     pub fn json_first(mut self) -> Self {
         self.sniffer = Sniffer::new();

@@ -89,7 +89,7 @@ impl FdWriter {
         &self.latch
     }
 
-    /// Waits until some of the bytes can be written, and says how many were.
+    /// Waits until some of the bytes can be written, and returns how many were.
     ///
     /// # Errors
     /// Those of the descriptor, [`BrokenPipe`](ErrorKind::BrokenPipe) if it is called off, and

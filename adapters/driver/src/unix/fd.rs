@@ -92,7 +92,7 @@ impl Reader {
     /// Reads what is there.
     ///
     /// # Errors
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing yet; otherwise what the system says.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing yet; otherwise the error of the system.
     pub fn try_read(&mut self, fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
         let read = match self.nowait.then(|| read_now(&fd, buffer)) {
             Some(Err(Errno::NOTSUP | Errno::NOSYS)) | None => {
@@ -126,7 +126,7 @@ impl Writer {
     /// Writes what can be written without waiting.
     ///
     /// # Errors
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing; otherwise what the system says.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing; otherwise the error of the system.
     pub fn try_write(&mut self, fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
         if self.nowait {
             match write_now(&fd, bytes) {
@@ -145,7 +145,7 @@ impl Writer {
 
 #[cfg(target_os = "linux")]
 fn read_now(fd: impl AsFd, buffer: &mut [u8]) -> Result<usize, Errno> {
-    // The offset says: where the file is.
+    // The offset stands for the current position.
     rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], u64::MAX, rustix::io::ReadWriteFlags::NOWAIT)
 }
 
@@ -157,7 +157,7 @@ fn read_now(_: impl AsFd, buffer: &mut [u8]) -> Result<usize, Errno> {
 
 #[cfg(target_os = "linux")]
 fn write_now(fd: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
-    // The offset says: where the file is.
+    // The offset stands for the current position.
     rustix::io::pwritev2(fd, &[IoSlice::new(bytes)], u64::MAX, rustix::io::ReadWriteFlags::NOWAIT)
 }
 
@@ -225,10 +225,10 @@ impl Interrupt {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Blocks until `fd` is ready. `false` if it is not and is not waited for any more.
+    /// Blocks until `fd` is ready. Returns `false` if it is not ready and the wait was cancelled.
     ///
     /// # Errors
-    /// If the system does not say, or has no descriptors left.
+    /// If the system fails, or has no descriptors left.
     pub fn wait(&self, fd: impl AsFd, events: PollFlags) -> io::Result<bool> {
         self.wait_for(fd, events, None)
     }
@@ -251,11 +251,12 @@ impl Interrupt {
         }
     }
 
-    /// Waits for a connection to be accepted by `accept`, which does not wait. `None` if nothing is waited for any more.
+    /// Waits for a connection to be accepted by `accept`, which does not wait. Returns `None` if the wait was
+    /// cancelled.
     ///
     /// # Errors
-    /// If the socket has [failed](is_fatal): not because a client left too early, not for lack of descriptors, and not because
-    /// of what the network says of one connection.
+    /// If the socket has [failed](is_fatal): not because a client left too early, not for lack of descriptors, and not
+    /// because of a network error of one connection.
     pub fn accept<T>(&self, socket: impl AsFd, accept: impl Fn() -> io::Result<T>) -> io::Result<Option<T>> {
         while self.wait(&socket, PollFlags::IN)? {
             match accept() {
@@ -299,10 +300,10 @@ pub fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
-/// Returns whether a socket that failed to accept a connection will never accept another one: it is not open, not a socket, or
-/// does not listen, or the error is not one of the system. All other errors are those of one connection, of a firewall, or of a
-/// shortage of descriptors or memory, and pass: accept(2) hands on what the network says of a connection that was not
-/// accepted yet.
+/// Returns whether a socket that failed to accept a connection will never accept another one: it is not open, not a
+/// socket, or does not listen, or the error is not one of the system. All other errors are those of one connection, of
+/// a firewall, or of a shortage of descriptors or memory, and pass: accept(2) also returns network errors of a
+/// connection that was not accepted yet.
 #[must_use]
 pub fn is_fatal(error: &io::Error) -> bool {
     let errnos = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::FAULT];
@@ -337,8 +338,8 @@ pub fn keep_alive(socket: impl AsFd) {
 /// Numbers below are those of the standard streams.
 const FIRST: i32 = 3;
 
-/// Returns standard input and output of this process, which keep their descriptors: meanwhile, nothing else may read
-/// from the one or write to the other.
+/// Returns standard input and output of this process, which keep their descriptors. Nothing else may read from the one
+/// or write to the other as long as these are in use.
 ///
 /// # Errors
 /// If the system has no descriptors left.

@@ -55,15 +55,15 @@ impl<N: NetRuntime> Connector<N> {
         self
     }
 
-    /// Has a proxy between us and every server. What the environment says of proxies does not count.
+    /// Sets the proxy of every connection. The proxies of the environment are ignored.
     #[must_use]
     pub fn proxy(mut self, proxy: Proxy) -> Self {
         self.route.proxy = Some(proxy);
         self
     }
 
-    /// Sets how servers at addresses of `https` are verified, and what they are shown, instead of the certificates that
-    /// this system trusts, and none. Only HTTP/1.1 is spoken.
+    /// Sets the configuration of TLS. Default: it trusts the certificates that this system trusts, and has no
+    /// certificate of the client. Only HTTP/1.1 is spoken.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {

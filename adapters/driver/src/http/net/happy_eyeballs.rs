@@ -40,8 +40,8 @@ fn interleave(found: &[SocketAddr]) -> VecDeque<SocketAddr> {
     (0..turns).flat_map(|turn| [one.get(turn).copied(), other.get(turn).copied()]).flatten().collect()
 }
 
-/// Tries one address after the other, each with a head start before the next. The first connection wins; of errors the last
-/// is told.
+/// Tries one address after the other, each with a head start before the next. Returns the first connection, or the last
+/// error.
 async fn race<N: NetRuntime>(runtime: &N, mut addresses: VecDeque<SocketAddr>) -> io::Result<N::Stream> {
     type Attempt<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;
     let mut attempts: Vec<Attempt<N::Stream>> = Vec::new();

@@ -51,7 +51,7 @@ impl<N: NetRuntime> HttpClient for Http1<N> {
     }
 }
 
-/// Makes a request, and tells what comes of it except for the end.
+/// Makes a request, and passes on its response except for the end.
 async fn exchange<N: NetRuntime>(
     route: &ConnectPath,
     pool: &Arc<Pool>,
@@ -71,7 +71,7 @@ async fn exchange<N: NetRuntime>(
         match line.sender.try_send_request(request).await {
             Ok(answer) => break (line, answer),
             Err(mut error) => match error.take_message() {
-                // It was closed before anything was said on it.
+                // It was closed before the request was written.
                 Some(unsent) if is_used => request = unsent,
                 _ => return Err(error_chain(&error.into_error())),
             },
@@ -89,7 +89,7 @@ async fn exchange<N: NetRuntime>(
     Ok(())
 }
 
-/// Keeps a connection for the next request, which may well come of the end of this one.
+/// Keeps a connection for the next request, which the end of this one may cause.
 fn keep<N: NetRuntime>(runtime: &N, pool: &Arc<Pool>, mut line: PooledConnection) {
     if line.sender.is_ready() {
         return pool.keep(line);

@@ -95,10 +95,9 @@ impl<N: NetRuntime> Listener<N> {
     /// quarters of the descriptors of this process are enough for. A client has several: one for each stream, and one
     /// for its other requests.
     ///
-    /// A peer address gets connections as long as it has fewer than seven times as many as are left, and is hung up on then:
-    /// so one address gets at most seven eighths, and a second one at most seven eighths of the rest. Of fewer than 8, one address
-    /// may get all. An IPv6 network of 64 bits counts as one
-    /// address, and so does a proxy.
+    /// A peer address gets connections as long as it has fewer than seven times as many as are left; further ones are
+    /// closed. So one address gets at most seven eighths, and a second one at most seven eighths of the rest. Of fewer
+    /// than 8, one address may get all. An IPv6 network of 64 bits counts as one address, and so does a proxy.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
@@ -142,8 +141,8 @@ impl<N: NetRuntime> Listener<N> {
         self
     }
 
-    /// Returns the most bytes that the listener holds for all of its peers together while it serves this service. What is counted
-    /// is said at [`memory_limit`].
+    /// Returns the most bytes that the listener holds for all of its peers together while it serves this service.
+    /// [`memory_limit`] says what is counted.
     #[must_use]
     pub fn memory_limit(&self, service: &Service) -> usize {
         memory_limit(service, &self.endpoint.limits, &self.options, self.seats())
@@ -189,7 +188,7 @@ impl<N: NetRuntime> Listener<N> {
             match select_biased(stopped.as_mut(), accept).await {
                 Ok(()) => break,
                 Err(Ok((stream, address))) => {
-                    // An address that has its share is hung up on.
+                    // A connection beyond the part of its address is closed.
                     if let Some(seat) = seats.take(&Holder::at(address.ip()), 1) {
                         let served = (endpoint.clone(), seat, hang_up.0.clone());
                         N::detach(self.dispatch_inline(&runtime, (stream, address.ip()), served));

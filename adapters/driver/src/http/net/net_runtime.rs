@@ -26,12 +26,12 @@ pub trait NetRuntime: Runtime {
     /// Takes over a socket that listens and does not block.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     fn listen(&self, socket: TcpListener) -> io::Result<Self::Socket>;
 
-    /// Accepts a connection, and says who is at its other end.
+    /// Accepts a connection. Returns the address of its peer as well.
     ///
     /// # Errors
-    /// What the system says. An error that is not [fatal](crate::unix::fd::is_fatal) does not end the listener.
+    /// The error of the system. One that is not [fatal](crate::unix::fd::is_fatal) does not end the listener.
     fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Stream, SocketAddr)>>;
 }

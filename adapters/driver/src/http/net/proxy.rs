@@ -41,7 +41,7 @@ impl Proxy {
         Ok(Self { host: authority.host().to_owned(), port, authorization: None })
     }
 
-    /// Says who asks, as the scheme `Basic` does: everybody on the way to the proxy can read it. There is no colon in a name.
+    /// Sets credentials of the scheme `Basic`, which are readable on the way to the proxy. A name contains no colon.
     #[must_use]
     pub fn basic(mut self, name: &str, password: &str) -> Self {
         let value = format!("Basic {}", encode_base64(format!("{name}:{password}").as_bytes()));
@@ -70,7 +70,7 @@ impl Proxy {
         }
         let story = |error: hyper::Error| format!("the proxy: {}", error_chain(&error));
         let (mut sender, connection) = http1::handshake(stream).await.map_err(story)?;
-        // It ends with the exchange, and what it stands on goes on as the tunnel.
+        // It ends with the exchange, and its stream becomes the tunnel.
         let exchange = runtime.spawn(async move { _ = connection.with_upgrades().await });
         let answer = sender.send_request(request).await.map_err(story)?;
         if !answer.status().is_success() {

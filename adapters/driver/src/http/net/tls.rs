@@ -28,7 +28,7 @@ pub(super) fn default_config() -> io::Result<Arc<ClientConfig>> {
 pub(super) struct Tls<S> {
     io: S,
     session: Connection,
-    /// We have said that no more will come.
+    /// This side has closed its write direction.
     is_shut: bool,
 }
 
@@ -36,7 +36,8 @@ impl<S: Read + Write + Unpin> Tls<S> {
     /// Wraps the client's end of a connection, after the handshake.
     ///
     /// # Errors
-    /// If the server is not who it should be, speaks no TLS that we speak, or hangs up.
+    /// If the certificate of the server is not trusted, there is no common version of TLS, or the server closes the
+    /// connection.
     pub(super) async fn client(config: Arc<ClientConfig>, host: &str, io: S) -> io::Result<Self> {
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
@@ -74,7 +75,7 @@ impl<S: Read + Write + Unpin> Tls<S> {
             read => read?,
         };
         if let Err(error) = self.session.process_new_packets() {
-            // The peer is told as far as that does not take waiting.
+            // The alert is sent as far as that is possible without waiting.
             let _ = self.poll_drain(cx);
             return Poll::Ready(Err(io::Error::new(ErrorKind::InvalidData, error)));
         }
@@ -121,7 +122,7 @@ impl<S: Read + Write + Unpin> Read for Tls<S> {
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            // Reading can have something to say: what the other side waits for.
+            // Reading can produce output that the other side waits for.
             let _ = self.poll_drain(cx);
             let mut reader = self.session.reader();
             match reader.fill_buf() {
@@ -232,7 +233,7 @@ mod tests {
         is_closed: bool,
     }
 
-    /// One end of a connection in memory. Dropping it is hanging up.
+    /// One end of a connection in memory. Dropping it closes the connection.
     struct End {
         incoming: Arc<Mutex<Pipe>>,
         outgoing: Arc<Mutex<Pipe>>,
@@ -399,7 +400,7 @@ mod tests {
         let client = async { read(&mut Tls::client(client_config.clone(), "localhost", near).await?).await };
         let server = async {
             let mut tls = Tls::server(server_config.clone(), far)?;
-            // It hangs up without a word of good-bye.
+            // It closes the connection without an alert.
             write(&mut tls, b"half of", false).await
         };
         let (heard, said) = both(client, server);

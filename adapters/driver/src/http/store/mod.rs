@@ -82,11 +82,12 @@ pub struct Retention {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreLimits {
-    /// Bytes of the fields of one session, most of which is what its client says of itself. Default 256 KiB. A session with
-    /// more is refused with 413.
+    /// Bytes of the fields of one session, most of which describe its client. Default 256 KiB. A session with more is
+    /// refused with 413.
     pub field_bytes: usize,
-    /// Bytes of all sessions of one client: of a principal, or of an address if the client is none. Default 64 MiB. Beyond it,
-    /// what belongs to this client gives way. Clients that cannot be told apart have no share of their own.
+    /// Bytes of all sessions of one client: of a principal, or of an address if the client is none. Default 64 MiB.
+    /// Beyond it, messages and sessions of this client give way. Clients that cannot be told apart have no limit of
+    /// their own.
     pub bytes_each: usize,
     /// Bytes of all sessions. Default 1 GiB. Beyond it, what belongs to the client with most of them gives way. If that is not
     /// enough for a new session, the session is refused with 503.
@@ -103,7 +104,7 @@ impl StoreLimits {
     /// Bytes that a session counts with, beside its fields and messages.
     pub const SESSION: usize = 1024;
 
-    /// Bytes that a message counts with, and the end of a stream, beside what it says.
+    /// Bytes that a message, or the end of a stream, counts with, beside its text.
     pub const MESSAGE: usize = 128;
 
     /// Returns the bytes that a new session with these fields counts with.
