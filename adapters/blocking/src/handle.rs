@@ -16,10 +16,10 @@ use crate::{thread_driver::driver::Driver, transport::Transport};
 use mcp_driver::Options;
 use mcp_driver::unix::thread::{lock, spawn};
 
-/// A connection that runs on threads of its own, whatever [`Application`] runs on it. [`Client`](crate::Client) and
-/// [`Server`](crate::Server) are made of this.
+/// A connection that runs on threads of its own, with any [`Application`]. [`Client`](crate::Client) and
+/// [`Server`](crate::Server) contain one.
 ///
-/// Dropping it is [`close`](Self::close).
+/// Dropping it calls [`close`](Self::close).
 pub struct Handle<E: Send + 'static> {
     link: Arc<dyn Link<E>>,
     end: Arc<dyn End>,
@@ -63,8 +63,8 @@ impl<E: Send + 'static> Handle<E> {
         self.link.clone()
     }
 
-    /// Begins to end the connection, and does not wait: calls of ours end at once, nothing new is begun, and what the
-    /// peer was promised may still be answered for a while.
+    /// Begins to close the connection, without waiting. Pending calls of this side end at once, and no new requests
+    /// begin. Requests of the peer may still get their responses for a while.
     pub fn begin_close(&self) {
         self.link.with(&mut |connection, now| connection.close(now));
     }

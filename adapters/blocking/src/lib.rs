@@ -34,8 +34,8 @@
 //! # Ok::<(), mcp_blocking::Error>(())
 //! ```
 //!
-//! What a service offers and what a host answers is written with [`mcp_service`], and the same on every adapter. What a
-//! message means is decided in [`mcp_proto`]. This crate moves the bytes and runs the handlers:
+//! Services and hosts are written with [`mcp_service`], and are the same on every adapter. [`mcp_proto`] implements the
+//! protocol. This crate moves the bytes and runs the handlers:
 //!
 //! | over | as a client | as a server |
 //! | --- | --- | --- |

@@ -51,11 +51,11 @@ const DESCRIPTORS: usize = 6;
 impl Listener {
     /// Listens on a TCP address. There is no encryption and no authentication: whatever can connect is served.
     ///
-    /// A loopback address keeps other machines away. It does not keep away other users and programs of this machine, and
-    /// not what they can be made to send: a web page can have a browser send bytes to any local port. A connection that
-    /// does not begin with a JSON object, such as one of a browser, is hung up on before anything of it is taken in; a
+    /// A loopback address keeps other machines away. It does not keep away other users and programs of this machine,
+    /// nor what they can be made to send: a web page can have a browser send bytes to any local port. A connection that
+    /// does not begin with a JSON object, such as one of a browser, is closed before any of its input is processed; a
     /// program that forwards connections can be made to send anything. Prefer a [Unix domain socket](Self::unix), which
-    /// has permissions, or HTTP, which knows where a request comes from.
+    /// has permissions, or HTTP, whose requests name their origin.
     ///
     /// # Errors
     /// If the address cannot be had.
@@ -138,7 +138,7 @@ impl Listener {
         let seats = Quota::new(self.connections.min(most_connections(DESCRIPTORS)));
         while let Some((accepted, holder)) = self.latch.accept(&self.socket, || self.socket.accept())? {
             servers.retain(|(server, _)| !server.handle.is_over());
-            // Without threads or descriptors for it, it is hung up on as well.
+            // Without threads or descriptors for it, it is closed as well.
             if let Some(seat) = seats.take(&holder, 1)
                 && let Ok(transport) = self.transport(accepted)
                 && let Ok(server) = Server::start(service, transport, &self.options)

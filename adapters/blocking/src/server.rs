@@ -50,7 +50,7 @@ pub fn serve_stdio(service: &Service) -> Result<(), Error> {
 
 /// A connection to a client that runs on threads of its own.
 ///
-/// It is a [`Peer`], so the client can be told and asked things from outside of handlers. Dropping it closes the
+/// It is a [`Peer`], so the server can send notifications and requests from outside of handlers. Dropping it closes the
 /// connection.
 #[derive(Debug)]
 pub struct Server {

@@ -43,15 +43,15 @@ pub trait ByteReader: Send + 'static {
     }
 }
 
-/// Writes bytes. Dropping it tells the peer that no more will come.
+/// Writes bytes. Dropping it closes the stream for the peer.
 pub trait ByteWriter: Send + 'static {
-    /// Waits until some of the bytes can be written, and says how many were.
+    /// Waits until some of the bytes can be written, and returns how many were.
     ///
     /// # Errors
     /// If the transport has failed. The connection ends then.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Writes what can be written without waiting. It saves every message the way through a thread that may wait.
+    /// Writes what can be written without waiting, so that most messages need no thread that may wait.
     ///
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if that is nothing; otherwise as [`write`](Self::write).
@@ -82,7 +82,7 @@ pub trait MessageSource: Send + 'static {
     }
 }
 
-/// Writes whole messages. Dropping it tells the peer that no more will come.
+/// Writes whole messages. Dropping it closes the stream for the peer.
 pub trait MessageSink: Send + 'static {
     /// Sends a message, and waits until it is taken.
     ///
@@ -149,8 +149,8 @@ impl Transport {
 
     /// Runs over anything that can be read from and written to.
     ///
-    /// What is written is flushed. A plain reader cannot be told to stop reading: when the connection ends first, the
-    /// thread that waits in it stays until it returns, and delays nothing else.
+    /// What is written is flushed. A plain reader cannot be interrupted: when the connection ends first, the thread
+    /// that waits in it stays until it returns, and delays nothing else.
     pub fn over(reader: impl io::Read + Send + 'static, writer: impl io::Write + Send + 'static) -> Self {
         Self::new(Reader(reader), Writer(writer))
     }
@@ -163,9 +163,9 @@ impl Transport {
         (Self::new(from_right, to_right), Self::new(from_left, to_left))
     }
 
-    /// Runs over this process's standard input and output, and keeps everybody else away from them: descriptor 0
-    /// becomes `/dev/null` and descriptor 1 a copy of standard error. So whatever handlers print with `println!`, and
-    /// whatever programs they start read and write, stays out of the connection.
+    /// Runs over this process's standard input and output, and takes them out of the reach of other code: descriptor 0
+    /// becomes `/dev/null` and descriptor 1 a copy of standard error. So handlers that print with `println!`, and
+    /// programs that they start, do not disturb the connection.
     ///
     /// # Errors
     /// If they were taken before, or the system has no descriptors left.

@@ -16,9 +16,9 @@ use mcp_service::block_on;
 
 use super::{connection_io::CHUNK, endpoint::Endpoint};
 
-/// Answers a request on this thread. The [`Caller`](mcp_proto::http::server::Caller) in its extensions says which client sends
-/// it. Without one, the client is anonymous, and clients are told apart by the [`PeerAddr`](mcp_driver::http::PeerAddr) in the extensions.
-/// It returns when the head of the answer is known.
+/// Responds to a request on this thread. The [`Caller`](mcp_proto::http::server::Caller) in its extensions identifies
+/// the client. Without one, the client is anonymous, and the [`PeerAddr`](mcp_driver::http::PeerAddr) in the extensions
+/// distinguishes it from others. It returns when the head of the response is known.
 ///
 /// How long the body of the request may take to come in is up to its reader: one whose `read` fails is answered with
 /// 400. Whether the client is still connected is not checked. If the response is a stream, a lost client is noticed at
@@ -30,7 +30,7 @@ pub fn answer(endpoint: &Endpoint, request: Request<impl Read>) -> Response<Answ
 /// The body of a response: one text, or a stream that can last for days, each piece of which is to leave at once.
 /// Reading blocks until there is a piece.
 ///
-/// Dropping it before its end says that the client has hung up.
+/// Dropping it before its end means that the client has disconnected.
 pub struct Answer {
     body: Body,
     rest: Bytes,

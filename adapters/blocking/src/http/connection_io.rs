@@ -30,17 +30,17 @@ pub(super) type Function = Box<dyn FnOnce() + Send>;
 /// How much is read at once.
 pub(super) const CHUNK: usize = 16 * 1024;
 
-/// The socket of a connection, and how a thread waits for it and for others: mostly in a read, which only the end of the
-/// connection calls off; while others can have something to say, in `poll(2)`, with a pipe by which they wake it.
+/// The socket of a connection. Its thread usually waits in a read, which only the end of the connection interrupts.
+/// While other threads can cause output, it waits in `poll(2)`, with a pipe by which they wake it.
 pub(super) struct ConnectionIo {
     socket: TcpStream,
     wake_reader: PipeReader,
     wake_writer: PipeWriter,
     ends: Mutex<Ends>,
-    /// A thread is in a read that waits, or about to be.
+    /// Set while a thread is in a blocking read, or about to be.
     reads: AtomicBool,
-    /// Goes up when a function begins and when it ends, or another thread goes on without waiting for that: so it is odd while
-    /// the thread of this connection runs one.
+    /// Incremented when a function begins, and when it ends or another thread takes the connection over: so it is odd
+    /// while the thread of this connection runs a function.
     epoch: AtomicU64,
 }
 
@@ -105,10 +105,10 @@ impl ConnectionIo {
         }
     }
 
-    /// Sleeps until there is what is wanted, or something to be wake_reader, or it is then.
+    /// Waits until the socket is ready for what the connection wants, there is a wake-up, or the deadline is reached.
     ///
     /// # Errors
-    /// If the system does not say.
+    /// The error of the system.
     pub(super) fn wait(&self, until: Option<Instant>) -> io::Result<()> {
         let wants = lock(&self.ends).wants;
         let time = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -212,7 +212,7 @@ impl hyper::rt::Read for Stream {
             buffer.put_slice(&ends.chunk[at..at + read]);
             ends.unread.start += read;
         } else if let Some(end) = &mut ends.end {
-            // The end is wake_reader as often as it is asked for.
+            // Every later read returns the end again.
             return Poll::Ready(mem::replace(end, Ok(())));
         } else {
             ends.wants |= PollFlags::IN;

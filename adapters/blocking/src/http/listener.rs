@@ -88,10 +88,9 @@ impl Listener {
     /// and never more than three quarters of the descriptors of this process are enough for: each takes three. A client
     /// has several: one for each stream, and one for its other requests.
     ///
-    /// A peer address gets connections as long as it has fewer than seven times as many as are left, and is hung up on then:
-    /// so one address gets at most seven eighths, and a second one at most seven eighths of the rest. Of fewer than 8, one address
-    /// may get all. An IPv6 network of 64 bits counts as one
-    /// address, and so does a proxy.
+    /// A peer address gets connections as long as it has fewer than seven times as many as are left; further ones are
+    /// closed. So one address gets at most seven eighths, and a second one at most seven eighths of the rest. Of fewer
+    /// than 8, one address may get all. An IPv6 network of 64 bits counts as one address, and so does a proxy.
     #[must_use]
     pub const fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
@@ -119,8 +118,8 @@ impl Listener {
         self
     }
 
-    /// Returns the most bytes that the listener holds for all of its peers together while it serves this service. What is counted
-    /// is said at [`memory_limit`](http::memory_limit); the stacks of threads are not.
+    /// Returns the most bytes that the listener holds for all of its peers together while it serves this service.
+    /// [`memory_limit`](http::memory_limit) says what is counted; the stacks of threads are not.
     #[must_use]
     pub fn memory_limit(&self, service: &Service) -> usize {
         http::memory_limit(service, &self.endpoint.limits, &self.options, self.seats())
@@ -170,7 +169,7 @@ impl Listener {
         Ok(accepted?)
     }
 
-    /// Accepts connections until it is told to stop.
+    /// Accepts connections until it is stopped.
     fn accept(&self, endpoint: &Endpoint, threads: &Threads) -> io::Result<()> {
         let seats = Quota::new(self.seats());
         // Where there are no descriptors for all of it, a connection waits to be accepted.

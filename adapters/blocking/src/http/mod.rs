@@ -11,8 +11,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Or an [`Endpoint`] behind a server that is there already, which hands in what it is asked ([`answer`]). A client is
-//! [`Client::connect_http`](crate::Client::connect_http), or a [`Connector`] where there is more to choose:
+//! An [`Endpoint`] belongs to another HTTP server, which passes it requests ([`answer`]). A client is
+//! [`Client::connect_http`](crate::Client::connect_http), or a [`Connector`] for more options:
 //!
 //! ```no_run
 //! use mcp_blocking::{http::{Connector, ureq}, mcp_service::Host};
@@ -24,14 +24,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Who may come, and what is bounded: see [`mcp_driver::http`]. Clients encrypt (`https`) with the feature `tls`.
+//! [`mcp_driver::http`] describes access and limits. Clients encrypt (`https`) with the feature `tls`.
 //!
 //! # Threads
 //!
-//! A connection of a listener has a thread: it reads, writes, hands requests to their sessions, and runs their handlers; most are
-//! done at once, and cost no change of threads. Asynchronous ones that are not go on on a few threads that all of them share, so
-//! they should wait and not block. Those that are functions may: after a millisecond or two another thread goes on with the
-//! connection. A request of a client takes a thread until it is answered, and so does each stream that it listens to.
+//! A connection of a listener has a thread: it reads, writes, dispatches requests to their sessions, and runs their
+//! handlers. Most are done at once, and cost no change of threads. Asynchronous handlers that stay pending continue on
+//! a few threads that they all share, so they should wait and not block. Functions may block: after a millisecond or
+//! two another thread takes the connection over. A request of a client takes a thread until it has its response, and so
+//! does each stream that it listens to.
 
 mod answer;
 mod client;

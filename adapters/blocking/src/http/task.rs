@@ -28,7 +28,7 @@ const ASLEEP: u8 = 0;
 const QUEUED: u8 = 1;
 /// A thread polls it, or is about to.
 const POLLED: u8 = 2;
-/// The same, and it was woken meanwhile.
+/// It is polled, and was woken in between.
 const WOKEN: u8 = 3;
 /// It has ended.
 const OVER: u8 = 4;
@@ -129,7 +129,7 @@ impl Task {
         }
     }
 
-    /// Goes to sleep, unless it was woken meanwhile.
+    /// Goes to sleep, unless it was woken in between.
     fn leave(&self) -> bool {
         self.state.compare_exchange(POLLED, ASLEEP, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }

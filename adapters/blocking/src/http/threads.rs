@@ -1,9 +1,9 @@
-//! Threads as a runtime: a few that poll tasks, one for each function that may block, and one that keeps the time. Each of
-//! them is there while it is needed, and leaves soon after. A thread that has come for a connection stays with it.
+//! Threads as a runtime: a few that poll tasks, one for each function that may block, and one that runs timers. A
+//! thread ends when it was idle for a while. A thread that serves a connection stays with it.
 //!
-//! It runs the functions that come of what is asked there, since most are done before another thread would have woken up. The
-//! one that keeps the time looks whether one of them takes longer, and has another thread stay with the connection
-//! then: it is to be seen that a client hangs up, and what a function has to say meanwhile is to leave.
+//! It also runs the functions of its requests, since most are done before another thread would have woken up. The timer
+//! thread checks whether one of them takes longer, and then has another thread take the connection over: it notices
+//! when the client disconnects, and writes what the function sends.
 
 use std::{fmt, future::Future, io, sync::Arc, time::Duration};
 

@@ -140,7 +140,7 @@ impl<E: 'static> Driver<E> {
         state
     }
 
-    /// Hands out the events that wait, on the caller's turn.
+    /// Dispatches the events that wait. The caller holds `turn`.
     pub(crate) fn hand_out_waiting<'a>(
         &'a self,
         link: &Arc<dyn Link<E>>,
@@ -154,7 +154,7 @@ impl<E: 'static> Driver<E> {
         }
     }
 
-    /// Hands an event to the application, on the caller's turn. What comes of it the caller queues.
+    /// Passes an event to the application. The caller holds `turn`, and queues the resulting jobs.
     pub(crate) fn hand_out(&self, link: &Arc<dyn Link<E>>, event: Event<'_>, turn: &mut JobBatch) {
         let weight = job_cost(&event);
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };

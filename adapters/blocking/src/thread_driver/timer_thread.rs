@@ -1,5 +1,5 @@
-//! The thread that looks after a connection: it waits for deadlines, hands out what other threads caused, and closes the
-//! door behind everybody.
+//! The timer thread of a connection: it waits for deadlines, dispatches events that other threads caused, and closes
+//! the connection.
 
 use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 
@@ -24,7 +24,7 @@ impl<E: Send + 'static> Driver<E> {
     ) {
         let (stop_source, link): (_, Arc<dyn Link<E>>) = (input.stopper(), self.clone());
         let mut reader = Reader::new(self.clone(), input, sniffer);
-        // What was said before all this began is answered before there is a thread to read.
+        // Messages that are already there are processed before there is a thread to read.
         let more = reader.turn(false);
         let began = self.workers.start(Box::new(move || more && reader.turn(true)));
         let _ = began.map_err(|error| self.fail(&error));

@@ -206,8 +206,8 @@ impl WorkerPool {
         self.work.notify_all();
     }
 
-    /// Runs what is queued to its end, but waits no longer than `patience` for it, and neither for a thread that is `stuck` in
-    /// a read nor for those that go on without the connection.
+    /// Runs queued jobs to their ends, but waits no longer than `patience`. It waits neither for a thread that is
+    /// `stuck` in a read nor for jobs that outlive the connection.
     pub(crate) fn shutdown(&self, patience: Duration, stuck: bool) {
         let until = Instant::now() + patience;
         let mut state = lock(&self.state);
