@@ -1,4 +1,4 @@
-//! How a service is put together.
+//! The builder of a service.
 
 use std::{
     fmt,
@@ -34,7 +34,7 @@ use crate::inbound::{
     task_policy::TaskPolicy,
 };
 
-/// Puts a [`Service`] together.
+/// A builder of a [`Service`].
 #[must_use = "nothing happens before `build`"]
 pub struct ServiceBuilder {
     common: Common<ServerEnd>,
@@ -69,126 +69,129 @@ impl ServiceBuilder {
         }
     }
 
-    /// Offers a tool.
+    /// Registers a tool.
     pub fn tool(mut self, tool: Tool) -> Self {
         self.entries = self.entries.add(tool);
         self
     }
 
-    /// Offers a prompt.
+    /// Registers a prompt.
     pub fn prompt(mut self, prompt: Prompt) -> Self {
         self.entries = self.entries.add(prompt);
         self
     }
 
-    /// Offers a resource.
+    /// Registers a resource.
     pub fn resource(mut self, resource: Resource) -> Self {
         self.entries = self.entries.add(resource);
         self
     }
 
-    /// Offers all resources that a template describes.
+    /// Registers a template, with all resources that it describes.
     pub fn template(mut self, template: ResourceTemplate) -> Self {
         self.entries = self.entries.add(template);
         self
     }
 
-    /// Offers a skill, with all of its files.
+    /// Registers a skill, with all of its files.
     #[cfg(feature = "skills")]
     pub fn skill(mut self, skill: super::skill::Skill) -> Self {
         self.entries = self.entries.add(skill);
         self
     }
 
-    /// Offers tools from the beginning, although there may be none yet.
+    /// Declares the capability for tools even if none is registered yet.
     pub fn tools_may_come(mut self) -> Self {
         self.offers.tools = true;
         self.desks.open_tools();
         self
     }
 
-    /// Offers prompts from the beginning, although there may be none yet.
+    /// Declares the capability for prompts even if none is registered yet.
     pub fn prompts_may_come(mut self) -> Self {
         self.offers.prompts = true;
         self.desks.open_prompts();
         self
     }
 
-    /// Offers resources from the beginning, although there may be none yet.
+    /// Declares the capability for resources even if none is registered yet.
     pub fn resources_may_come(mut self) -> Self {
         self.offers.resources = true;
         self.desks.open_resources();
         self
     }
 
-    /// Lets clients subscribe to resources. Call [`Service::resource_updated`] when one changes.
+    /// Lets clients subscribe to resources. Call [`Service::resource_updated`] when a resource changes.
     pub fn subscriptions(mut self) -> Self {
         self.offers.subscriptions = true;
         self
     }
 
-    /// How many resources one client can subscribe to. Default 1,024.
+    /// Sets how many resources one client can subscribe to. Default 1,024.
     pub fn max_subscriptions(mut self, max: usize) -> Self {
         self.subscription_limits.number = max;
         self
     }
 
-    /// How many bytes the URIs may take together that one client of a session (2025-11-25 and before) can subscribe to. Beyond
-    /// that, and beyond [`max_subscriptions`](Self::max_subscriptions), subscriptions are refused. Default 256 KiB.
+    /// Sets how many bytes the URIs of all subscriptions of one client of a session (2025-11-25 and before) may have
+    /// together. Subscriptions beyond that, and beyond [`max_subscriptions`](Self::max_subscriptions), are refused.
+    /// Default 256 KiB.
     pub fn max_subscription_bytes(mut self, max: usize) -> Self {
         self.subscription_limits.bytes = max;
         self
     }
 
-    /// Advice to the model on how to use this server.
+    /// Sets the instructions for the model on how to use this server.
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
         self
     }
 
-    /// How many tools, prompts or resources a page of a list has. Default 1,000: some clients look at one page only.
+    /// Sets how many items a page of a list has. Default 1,000, since some clients read only the first page.
     pub fn page_size(mut self, size: usize) -> Self {
         self.page_size = size;
         self
     }
 
-    /// How many tasks are kept, and for how long (2025-11-25, 2026-07-28).
+    /// Sets how many tasks are kept, and for how long (2025-11-25, 2026-07-28).
     pub fn task_policy(mut self, policy: TaskPolicy) -> Self {
         self.tasks = policy;
         self
     }
 
-    /// What the state of requests is sealed with that wait for answers (2026-07-28). A client brings its state back
-    /// with the answers, to whichever process serves it then: all that share the work need the same key and the same
-    /// [name](Service::builder). Default: a random one.
+    /// Sets the key that authenticates the state of requests that wait for input (2026-07-28). A client sends the state
+    /// back with its responses, to any process of the service: all processes that share the work need the same key and
+    /// the same [name](Service::builder). Default: a random key.
     ///
-    /// A state that comes back is proof of what was asked of whom, and when: it is worth something only for a service of this
-    /// name, within the [lifetime](Self::state_lifetime), and with the principal, the method and the params that it was made
-    /// for. It is no proof against replay: within its lifetime it can be used more than once. Nor is it needed for an answer: a
-    /// client that foresees a question can answer it without being asked. So what a user has confirmed in an elicitation is
-    /// what the client says of it. Where a client is not trusted, have users confirm elsewhere, for example on a page of yours.
+    /// An accepted state proves what was asked, of which principal, and when. It is valid only for a service of this
+    /// name, within the [lifetime](Self::state_lifetime), and for the principal, the method and the params that it was
+    /// made for. It does not prevent replay: within its lifetime it can be used more than once. A client does not need
+    /// a state to respond: it can foresee a request for input and respond to it unasked. So the response to an
+    /// elicitation is a statement of the client, and no proof of what its user has confirmed. If a client is not
+    /// trusted, have users confirm elsewhere, for example on a page of yours.
     pub fn state_key(mut self, key: [u8; 32]) -> Self {
         self.state_key = Some(key);
         self
     }
 
-    /// How long a client may take to answer before it has to begin anew (2026-07-28). Default 1 hour.
+    /// Sets how long the client may take to respond to a request for input before it has to start the request again
+    /// (2026-07-28). Default 1 hour.
     pub fn state_lifetime(mut self, lifetime: Duration) -> Self {
         self.state_lifetime = lifetime;
         self
     }
 
-    /// For how long clients may use the lists of tools, prompts and resources again, and whether for everybody
-    /// (2026-07-28). They are told of changes all the same, if they want to be. Default: not at all.
+    /// Sets how long clients may cache the lists of tools, prompts and resources, and whether caches may share them
+    /// between users (2026-07-28). Clients that subscribe to changes are notified all the same. Default: no caching.
     pub fn lists_good_for(mut self, time: Duration, scope: CacheScope) -> Self {
         self.list_hints = hints(time, scope);
         self
     }
 
-    /// Decides who gets to see a tool, a prompt, a resource or a template. To everybody else it does not exist: it is in no
-    /// list, and a request for it is answered as one for something that was never there. Lists, calls, completions and
-    /// subscriptions all ask this, each time, so it can change its mind; clients hear of that by
-    /// [`Service::visibility_changed`].
+    /// Sets the predicate that decides which callers can see an item: a tool, a prompt, a resource or a template. For
+    /// other callers the item does not exist: it is in no list, and the response to a request for it is the one for an
+    /// unknown item. Lists, calls, completions and subscriptions call the predicate each time, so its result may
+    /// change; call [`Service::visibility_changed`] then.
     ///
     /// ```
     /// use mcp_service::{Offer, Service, Tool};
@@ -206,11 +209,12 @@ impl ServiceBuilder {
     /// # Ok::<(), mcp_service::RegisterError>(())
     /// ```
     ///
-    /// It runs wherever requests come in, between those of everybody: it is quick and does not block. If it panics, nothing is
-    /// seen. With it, no list and no resource is good for anybody but who has asked (2026-07-28), whatever
-    /// [`lists_good_for`](Self::lists_good_for) and [`good_for`](Resource::good_for) say.
+    /// It runs on the thread that receives a request, before those of other clients, so it must be fast and must not
+    /// block. If it panics, the item is hidden. With a predicate, the cache scope of all lists and resources is private
+    /// (2026-07-28), also with another scope in [`lists_good_for`](Self::lists_good_for) and
+    /// [`good_for`](Resource::good_for).
     ///
-    /// A change of something is told to everybody, also to those who do not see it; they only find the list as it was.
+    /// All clients are notified of a change of a list, also those that cannot see the changed item.
     pub fn visible(mut self, f: impl Fn(Offer<'_>, &RequestInfo) -> bool + Send + Sync + 'static) -> Self {
         self.visible = Some(Predicate::new(f));
         self
@@ -218,16 +222,16 @@ impl ServiceBuilder {
 
     common_methods!(ServerEnd);
 
-    /// The service.
+    /// Builds the service.
     ///
     /// # Errors
-    /// If two things have one name, or something is wrong with one.
+    /// If two items have the same name, or an item is invalid.
     pub fn build(mut self) -> Result<Service, RegisterError> {
         let mut catalog = Catalog::default();
         catalog.apply(self.entries.prepare()?, &self.desks)?;
         self.common.settings = self.common.chosen_settings();
         let hash_seed = self.common.random.seed();
-        // Without randomness, requests that ask will fail, and all others will not.
+        // Without randomness, only requests that ask for input fail.
         let key = self.state_key.or_else(|| self.common.random.bytes().ok());
         let name = self.common.info.name.clone();
         let shared_tasks = Tasks::new(self.tasks.clone(), self.common.random.clone());
@@ -251,7 +255,7 @@ impl ServiceBuilder {
 }
 
 impl Service {
-    /// Begins a service with this name and version.
+    /// Creates a builder of a service with this name and version.
     pub fn builder(name: impl Into<String>, version: impl Into<String>) -> ServiceBuilder {
         ServiceBuilder::new(name.into(), version.into())
     }

@@ -1,4 +1,4 @@
-//! Changes of what a service has registered: each is checked alone, and then they are made together.
+//! Changes of a service's catalog: each is checked alone, and then all are made together.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -14,7 +14,8 @@ use super::{
     tool::Tool,
 };
 
-/// Something that can be registered: a tool, a prompt, a resource, a template of resources, or a skill with all of its files.
+/// An item that can be registered: a tool, a prompt, a resource, a template of resources, or a skill with all of its
+/// files.
 pub struct Entry(Box<dyn Candidate>);
 
 impl fmt::Debug for Entry {
@@ -23,17 +24,17 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// What can be registered, and what it takes to do so: a program has that only for what it registers.
+/// An item that can be registered. A program links the code only for the types that it registers.
 trait Candidate: fmt::Debug + Send + Sync {
     fn key(&self) -> (Kind, &str);
 
-    /// Checks it, does what takes time, and says what there is to do for it.
+    /// Checks the item, does the work that takes time, and appends the changes to make.
     fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError>;
 
-    /// Enters it, and sees to it that what is asked about it is answered. Whether there was room for its name.
+    /// Adds it to the catalog, and enables the requests about items of its type. Returns whether its name was free.
     fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool;
 
-    /// Whether it goes with a skill only.
+    /// Returns whether it is a file of a skill, which is removed only with the skill.
     #[cfg(feature = "skills")]
     fn is_file(&self) -> bool {
         false
@@ -151,13 +152,13 @@ impl Candidate for Skill {
         Ok(())
     }
 
-    /// What it was [prepared](Candidate::prepare) into is entered in its place.
+    /// Does nothing: the changes that it was [prepared](Candidate::prepare) into are made instead.
     fn enter(self: Box<Self>, _: &mut Catalog, _: &Desks) -> bool {
         false
     }
 }
 
-/// Several changes of what a service offers. They are made in their order, and all of them or none.
+/// A batch of changes of a service's items. They are made in their order, and all of them or none.
 #[derive(Debug, Default)]
 #[must_use = "changes are made by `Service::change`"]
 pub struct Changes(Vec<Change>);
@@ -169,13 +170,13 @@ enum Change {
     /// A skill; its files are added one by one.
     #[cfg(feature = "skills")]
     List(Box<Listed>),
-    /// A file of a skill, which goes with that only.
+    /// Removes a file of a skill, together with the skill.
     #[cfg(feature = "skills")]
     RemoveFile(String),
 }
 
 impl Change {
-    /// What it is about, and whether that is there afterwards.
+    /// Returns the key of the item, and whether it is registered afterwards.
     fn outcome(&self) -> ((Kind, &str), bool) {
         match self {
             Self::Add(entry) => (entry.0.key(), true),
@@ -189,7 +190,7 @@ impl Change {
 }
 
 impl Changes {
-    /// No changes.
+    /// Creates an empty batch.
     pub fn new() -> Self {
         Self::default()
     }
@@ -232,7 +233,7 @@ impl Changes {
         self
     }
 
-    /// Does everything that can be done without the catalog.
+    /// Checks and prepares all changes, as far as that is possible without the catalog.
     pub(super) fn prepare(self) -> Result<Prepared, RegisterError> {
         let mut prepared = Vec::with_capacity(self.0.len());
         for change in self.0 {
@@ -245,11 +246,11 @@ impl Changes {
     }
 }
 
-/// Changes that were found to be good in themselves.
+/// Changes that were checked by themselves, without the catalog.
 pub(super) struct Prepared(Vec<Change>);
 
 impl Catalog {
-    /// Makes all changes or none, and hands back which lists are others now.
+    /// Makes all changes or none, and returns the kinds of the lists that have changed.
     pub(super) fn apply(&mut self, Prepared(changes): Prepared, desks: &Desks) -> Result<Vec<Kind>, RegisterError> {
         #[cfg(feature = "skills")]
         let changes = self.with_files(changes);

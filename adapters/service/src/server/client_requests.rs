@@ -1,4 +1,4 @@
-//! What a handler of a server can ask of its client while it works.
+//! Requests of a server's handler to its client.
 
 use std::time::Duration;
 
@@ -26,25 +26,26 @@ use crate::{
     util::{elicitation_form as form, uri::is_uri},
 };
 
-/// What only handlers of a server can do. These are the one way to ask back, in every revision.
+/// Methods for handlers of servers only. With these a handler sends requests to its client, in every revision.
 ///
-/// A question is asked at once, and its answer comes [`Later`]: a function waits for it, an asynchronous one awaits it, and
-/// dropping it takes the question back. So several can be asked before the first answer is waited for.
+/// A request is sent at once, and its response is a [`Later`]: a function waits for it, an asynchronous handler awaits
+/// it, and dropping it cancels the request. So several requests can be sent before the first response.
 ///
-/// In a session (up to 2025-11-25) a question is sent to the client, and the handler waits for the answer. Without one
-/// (2026-07-28) the request is answered with the question, comes back with the answer, and the handler runs again
-/// from the start: what it has asked before is answered at once then. So hand errors on with `?`, ask in the same order
-/// each time, and do nothing that must not be done twice before the last question. Only tools, prompts and resources
-/// can ask.
+/// In a session (up to 2025-11-25) the request is sent to the client, and the handler waits for the response. Without a
+/// session (2026-07-28) the client gets the request in an `input_required` result and sends its own request again with
+/// the response. The handler then runs again from the start, and its earlier requests have their responses at once. So
+/// return errors with `?`, make the requests in the same order each time, and do nothing that must not be done twice
+/// before the last request. Only handlers of tools, prompts and resources can make requests.
 impl Context<ServerEnd> {
-    /// The service that this handler belongs to, for example to add a tool.
+    /// Returns the service of this handler, for example to add a tool.
     #[must_use]
     pub fn service(&self) -> &Service {
         &self.shared.home
     }
 
-    /// The answer will take a while. A client that can hang up and come back for it (2025-11-25 over HTTP) has its stream
-    /// closed for now, with the advice to come back after `retry`, or when the endpoint says; elsewhere nothing happens.
+    /// Announces that the response will take a while. For a client that can reconnect for it (2025-11-25 over HTTP) the
+    /// stream is closed, with the advice to reconnect after `retry`, or else after the default of the endpoint. For
+    /// other clients nothing happens.
     pub fn release_stream(&self, retry: Option<Duration>) {
         if let Origin::Request(key) = self.work.origin {
             self.link.run(|conn, _| conn.release_stream(key, retry));
@@ -53,8 +54,8 @@ impl Context<ServerEnd> {
 
     /// Sends a log message. It is dropped if the client does not want messages of this level.
     ///
-    /// It has to be waited for only while a client that does not read leaves no room; dropped then, it is not sent. It fails
-    /// if the data cannot be written as JSON, or the connection is closed.
+    /// The future is pending only while the client does not read and the outbox is full; dropping it then drops the
+    /// message. It fails if the data cannot be serialized as JSON, or the connection is closed.
     pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) -> Later<Result<(), SendError>> {
         let mut message = match log_message(level, logger, data) {
             Ok(message) => message,
@@ -78,25 +79,25 @@ impl Context<ServerEnd> {
         })
     }
 
-    /// Asks the client's model.
+    /// Requests a completion from the client's model.
     ///
-    /// It fails if the client has no model, the user refuses, the request was cancelled, ….
+    /// It fails if the client has no model, the user refuses, or the request was cancelled, for example.
     pub fn sample(&self, params: CreateMessageParams) -> Later<Result<CreateMessageResult, CallError>> {
         self.put_to_model(None, params)
     }
 
-    /// Asks the client's user with a form (2025-06-18). The answer fits the form.
+    /// Asks the client's user with a form (2025-06-18). An accepted response matches the form.
     ///
-    /// It is no error that the user declines, or does not answer: see [`ElicitResult::action`]. It fails if the client
-    /// shows no forms, the request was cancelled, ….
+    /// It is no error if the user declines or dismisses the form: see [`ElicitResult::action`]. It fails if the client
+    /// shows no forms, or the request was cancelled, for example.
     pub fn elicit(&self, message: impl Into<String>, schema: ElicitSchema) -> Later<Result<ElicitResult, CallError>> {
         self.put_to_user(None, ElicitFormParams::new(message, schema).into())
     }
 
-    /// Asks the client's user to open a page, and for the consent to that (2025-11-25). That the user is done there is not
-    /// said by this: find out for yourself, and call [`PageVisit::complete`].
+    /// Asks the client's user to open a page, and for the consent to that (2025-11-25). The response does not say
+    /// whether the user is done with the page: find out on your side, and call [`PageVisit::complete`].
     ///
-    /// It fails if the client opens no pages, this is no URL, the request was cancelled, ….
+    /// It fails if the client opens no pages, the text is no URL, or the request was cancelled, for example.
     pub fn elicit_url(
         &self,
         message: impl Into<String>,
@@ -113,8 +114,8 @@ impl Context<ServerEnd> {
         asked.map(|answer| Ok(PageVisit { action: answer?.action, id, client }))
     }
 
-    /// The failure of a request that cannot be done before the user has been to these pages (message and URL each): the
-    /// error -32042, which the client knows what to do with (2025-11-25). Other clients are told in words.
+    /// Returns the failure of a request for which the user has to visit these pages first (message and URL each). A
+    /// client that supports it gets the error -32042 (2025-11-25); others get a text with the URLs.
     #[must_use]
     pub fn pages_required<M: Into<String>, U: Into<String>>(&self, pages: impl IntoIterator<Item = (M, U)>) -> Failure {
         let pages: Result<Vec<_>, _> =
@@ -144,16 +145,16 @@ impl Context<ServerEnd> {
         Ok(ElicitUrlParams { elicitation_id: Some(id), ..ElicitUrlParams::new(message, url) })
     }
 
-    /// Asks for the folders that the server may work in.
+    /// Requests the folders that the server may work in.
     ///
-    /// It fails if the client has no roots, the request was cancelled, ….
+    /// It fails if the client has no roots, or the request was cancelled, for example.
     pub fn roots(&self) -> Later<Result<Vec<Root>, CallError>> {
         self.put_to_client(None, ListRootsParams::default()).map(|result| Ok(result?.roots))
     }
 
-    /// Asks several questions, each under a name of its own. In a session they are asked one after the other; otherwise
-    /// (2026-07-28) they leave together. Names like `q1` are those of the questions that have no other. If one of them has
-    /// no answer, that is what all come to.
+    /// Makes several requests, each under a name. In a session they are sent one after the other; without one
+    /// (2026-07-28) together. Names like `q1` are reserved for requests without a name. If one request fails, the
+    /// result is its error.
     ///
     /// ```
     /// use mcp_proto::schema::{CreateMessageParams, ListRootsParams, SamplingMessage};
@@ -203,7 +204,7 @@ impl Context<ServerEnd> {
         })
     }
 
-    /// Asks a question of any kind.
+    /// Makes a request of any kind.
     fn put_named(&self, name: String, question: InputRequest) -> Later<Result<(String, JsonObject), CallError>> {
         type Named = Later<Result<(String, JsonObject), CallError>>;
         fn named<T: Encode + Send + 'static>(name: String, answer: Later<Result<T, CallError>>) -> Named {
@@ -253,7 +254,7 @@ impl Context<ServerEnd> {
         self.put(name, params)
     }
 
-    /// Asks the user, and holds the answer against the form.
+    /// Asks the user, and checks the response against the form.
     fn put_to_user(&self, name: Option<&str>, mut params: ElicitParams) -> Later<Result<ElicitResult, CallError>> {
         let schema = match &mut params {
             ElicitParams::Form(form) => {
@@ -277,7 +278,7 @@ impl Context<ServerEnd> {
         })
     }
 
-    /// Asks in the way of the era.
+    /// Makes a request as the era does it.
     fn put<R>(&self, name: Option<&str>, question: R) -> Later<Result<R::Result, CallError>>
     where
         R: Request<Result: Send> + Clone + Into<InputRequest> + Send + Sync + 'static,
@@ -297,28 +298,27 @@ impl Context<ServerEnd> {
     }
 }
 
-/// A page that the user was asked to open.
+/// A page that the client's user was asked to open.
 #[derive(Debug)]
 pub struct PageVisit {
-    /// Whether the user consented. Even then nothing is known of what happens on the page.
+    /// The decision of the user. Consent does not mean that the user has done anything on the page.
     pub action: ElicitAction,
     id: String,
-    /// Who is to be told, where there is a way to tell.
+    /// The client to notify of the completion, in the revision that has this notification.
     client: Option<Peer<ServerEnd>>,
 }
 
 impl PageVisit {
-    /// The name of the visit, which the client knows, too.
+    /// Returns the id of the elicitation, which the client knows, too.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Tells the client, and only this one, that the user is done with the page (2025-11-25). Others find out for
-    /// themselves.
+    /// Notifies the client that the user is done with the page (2025-11-25). In other revisions it does nothing.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the notification is not allowed now. It was not sent then.
     pub fn complete(self) -> Result<(), SendError> {
         self.client.map_or(Ok(()), |client| client.elicitation_complete(&self.id))
     }

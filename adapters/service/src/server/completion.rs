@@ -1,4 +1,4 @@
-//! Proposals while an argument is being written.
+//! Completion: proposals for the value of an argument.
 
 use std::{collections::HashMap, future::Future};
 
@@ -12,26 +12,26 @@ use crate::{
     inbound::{context::Context, failure::Failure},
 };
 
-/// An argument that is being written.
+/// A request for proposals for the value of an argument.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Completing {
-    /// What is written so far.
+    /// The value so far.
     pub value: String,
-    /// The other arguments, as far as they are known (2025-06-18).
+    /// The other arguments, as far as the client sent them (2025-06-18).
     pub known: Map<String>,
-    /// The request.
+    /// The context of the request.
     pub context: Context,
 }
 
-/// What can be proposals: texts, the best first, a whole [`Completion`], or a `Result` of these.
+/// A type that can be proposals: texts, the best first, a whole [`Completion`], or a `Result` of these.
 ///
-/// Of texts the first 100 are sent, and how many there are.
+/// Of texts, the first 100 and their total number are sent.
 pub trait IntoCompletion {
-    /// The proposals.
+    /// Converts it into a completion.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The failure of the completer.
     fn into_completion(self) -> Result<Completion, Failure>;
 }
 
@@ -66,15 +66,15 @@ impl<T: IntoCompletion, E: Into<Failure>> IntoCompletion for Result<T, E> {
 
 type Completer = Code<dyn Fn(Completing) -> Later<Result<Completion, Failure>> + Send + Sync>;
 
-/// Something with arguments that can be completed.
+/// An item with arguments that can be completed.
 pub(super) trait Completable: Send + Sync {
-    /// Whether it has this argument.
+    /// Returns whether it has this argument.
     fn has(&self, argument: &str) -> bool;
-    /// What completes its arguments.
+    /// Returns the completers of its arguments.
     fn completers(&self) -> &Completers;
 }
 
-/// What completes the arguments of one prompt or template, by their names.
+/// The completers of the arguments of one prompt or template, by their names.
 #[derive(Default)]
 pub(super) struct Completers(HashMap<String, Completer>);
 
@@ -103,7 +103,7 @@ impl Completers {
         !self.0.is_empty()
     }
 
-    /// Of which kind the code is that completes an argument.
+    /// Returns the kind of the completer of an argument: a function or a future.
     pub(super) fn kind(&self, argument: &str) -> Kind {
         self.0.get(argument).map_or(Kind::Async, |completer| completer.kind)
     }

@@ -1,4 +1,4 @@
-//! What a server tells its client and asks of it.
+//! Requests and notifications of a server to its client.
 
 use mcp_proto::{
     connection::{SendError, ServerEnd},
@@ -17,21 +17,21 @@ use crate::{
     util::{elicitation_form as form, uri::is_uri},
 };
 
-/// What a server tells its client and asks of it, apart from any request of the client. Handlers have their
-/// [`Context`](crate::Context) for that.
+/// Requests and notifications of a server to its client, outside of any request of the client. Handlers use their
+/// [`Context`](crate::Context) instead.
 ///
-/// Where the client has to ask its user or its model, it may be silent for as long as a request may take in all.
+/// A request to the user or the model of the client has no idle timeout, only the total timeout.
 impl Peer<ServerEnd> {
-    /// Asks the client's model.
+    /// Requests a completion from the client's model.
     ///
     /// # Errors
-    /// If it is not allowed now, or the conversation is not in order; nothing has been sent then.
+    /// If the request is not allowed now, or `params` are invalid. It was not sent then.
     pub fn sample(&self, params: &CreateMessageParams) -> Result<Pending<CreateMessageResult>, SendError> {
         let knows = self.capabilities().contains(Capability::SamplingContext);
         self.patient_for::<CreateMessageParams>().request(&in_order(params.clone(), self.version(), knows)?)
     }
 
-    /// Asks the client's model in a task: `params` carry `task` (2025-11-25).
+    /// Requests a completion from the client's model as a task: `params` carry `task` (2025-11-25).
     ///
     /// # Errors
     /// As [`sample`](Self::sample).
@@ -43,11 +43,11 @@ impl Peer<ServerEnd> {
         self.request_as_task(&in_order(params.clone(), self.version(), knows)?)
     }
 
-    /// Asks the client's user, with a form (2025-06-18) or a page (2025-11-25). An answer that does not fit the form is
-    /// [`CallError::Invalid`].
+    /// Asks the client's user, with a form (2025-06-18) or a page (2025-11-25). A response that does not match the form
+    /// is [`CallError::Invalid`].
     ///
     /// # Errors
-    /// If it is not allowed now, or the page has no valid URL; nothing has been sent then.
+    /// If the request is not allowed now, or the page has no valid URL. It was not sent then.
     pub fn elicit(&self, params: &ElicitParams) -> Result<Pending<ElicitResult>, SendError> {
         let schema = match params {
             ElicitParams::Form(form) => Some(form.requested_schema.clone()),
@@ -61,10 +61,10 @@ impl Peer<ServerEnd> {
         }))
     }
 
-    /// Asks for the folders that the server may work in.
+    /// Requests the folders that the server may work in.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn list_roots(&self) -> Result<Pending<ListRootsResult>, SendError> {
         self.request(&ListRootsParams::default())
     }
@@ -72,21 +72,21 @@ impl Peer<ServerEnd> {
     /// Sends a log message. It is dropped if the client does not want messages of this level.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the notification is not allowed now. It was not sent then.
     pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) -> Result<(), SendError> {
         self.notify(&log_message(level, logger, data)?)
     }
 
-    /// Says that the user is done with the page that was asked for under this id (2025-11-25).
+    /// Notifies the client that the user is done with the page of the elicitation with this id (2025-11-25).
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the notification is not allowed now. It was not sent then.
     pub fn elicitation_complete(&self, id: &str) -> Result<(), SendError> {
         self.notify(&ElicitationCompleteParams::new(id))
     }
 }
 
-/// A log message.
+/// Creates a log message.
 pub(super) fn log_message(
     level: LoggingLevel,
     logger: Option<&str>,
@@ -95,7 +95,7 @@ pub(super) fn log_message(
     Ok(LogMessageParams { logger: logger.map(Into::into), ..LogMessageParams::new(level, Json::new(&data)?) })
 }
 
-/// A conversation as a client takes it, if it does.
+/// Adapts the messages of a sampling request to the client, or refuses them.
 ///
 /// Since 2025-11-25 a client has to say that it can give the model `context`; asking is pointless otherwise.
 pub(super) fn in_order(

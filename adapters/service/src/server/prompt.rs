@@ -1,4 +1,4 @@
-//! Prompts and the code that fills them in.
+//! Prompts and their handlers.
 
 use std::{fmt, future::Future, sync::Arc};
 
@@ -22,12 +22,11 @@ use crate::{
     util::text_arguments::excerpt,
 };
 
-/// A prompt and the code that fills it in.
+/// A prompt and its handler.
 ///
-/// The code is a function of nothing, of arguments, of a [`Context`], or of both, and returns anything that
-/// [can be a prompt](IntoPrompt), or a future of that if it is registered with one of the constructors whose names end in
-/// `_async`. Arguments are texts; where the function wants numbers or booleans, they are read as such. It does not run
-/// without the arguments that are required.
+/// The handler is a function of nothing, of arguments, of a [`Context`], or of both. It returns anything that [can be a
+/// prompt](IntoPrompt), or a future of that with one of the constructors whose names end in `_async`. Arguments are
+/// texts; numbers and booleans are parsed from them. The handler does not run if a required argument is missing.
 pub struct Prompt {
     pub(crate) about: mcp_proto::schema::Prompt,
     pub(super) completers: Completers,
@@ -35,14 +34,15 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt whose arguments describe themselves. Those that have none always do; others do with the feature `schemas`:
-    /// the names, titles and descriptions are those of the fields.
+    /// Creates a prompt whose arguments are generated from those of its handler. A handler without arguments always has
+    /// a description; other arguments need the feature `schemas`. Their names, titles and descriptions are those of the
+    /// fields.
     #[must_use]
     pub fn new<S, H: Described<S, Output: IntoPrompt + 'static>>(name: impl Into<String>, handler: H) -> Self {
         Self::with_arguments(name, arguments(&H::schema()), handler)
     }
 
-    /// As [`new`](Self::new), for code that hands back a future.
+    /// Creates a prompt as [`new`](Self::new) does, from a function that returns a future.
     #[must_use]
     pub fn new_async<S, H>(name: impl Into<String>, handler: H) -> Self
     where
@@ -51,7 +51,7 @@ impl Prompt {
         Self::with_arguments_async(name, arguments(&H::schema()), handler)
     }
 
-    /// A prompt with these arguments.
+    /// Creates a prompt with these arguments.
     #[must_use]
     pub fn with_arguments<S, H: Handler<S, Output: IntoPrompt + 'static>>(
         name: impl Into<String>,
@@ -61,7 +61,7 @@ impl Prompt {
         Self::with_fill(name.into(), arguments.into(), Call::new(handler, IntoPrompt::into_prompt))
     }
 
-    /// As [`with_arguments`](Self::with_arguments), for code that hands back a future.
+    /// Creates a prompt as [`with_arguments`](Self::with_arguments) does, from a function that returns a future.
     #[must_use]
     pub fn with_arguments_async<S, H>(
         name: impl Into<String>,
@@ -80,21 +80,21 @@ impl Prompt {
         Self { about, completers: Completers::default(), fill }
     }
 
-    /// The name for people (2025-06-18).
+    /// Sets the title, which is the name for users (2025-06-18).
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.about.title = Some(title.into());
         self
     }
 
-    /// What it is for.
+    /// Sets the description of the prompt's purpose.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.about.description = Some(description.into());
         self
     }
 
-    /// Makes proposals for an argument.
+    /// Sets the function that proposes values for an argument.
     #[must_use]
     pub fn complete<R: IntoCompletion>(
         mut self,
@@ -105,7 +105,7 @@ impl Prompt {
         self
     }
 
-    /// Makes proposals for an argument, with code that hands back a future.
+    /// Sets the function that returns a future of proposed values for an argument.
     #[must_use]
     pub fn complete_async<R>(
         mut self,
@@ -119,7 +119,7 @@ impl Prompt {
         self
     }
 
-    /// Whatever else is to be said of it: icons, metadata.
+    /// Changes further members of the definition that clients get, such as icons and metadata.
     #[must_use]
     pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Prompt)) -> Self {
         f(&mut self.about);
@@ -139,7 +139,7 @@ impl Prompt {
         self.fill.kind
     }
 
-    /// Fills it in.
+    /// Runs the handler.
     pub(super) fn run(self: &Arc<Self>, arguments: &Map<String>, context: &Context) -> Later<Answer<GetPromptResult>> {
         let required = self.about.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
         if let Some(missing) = required.map(|argument| &argument.name).find(|name| arguments.get(name).is_none()) {
@@ -172,7 +172,7 @@ impl Completable for Prompt {
     }
 }
 
-/// An embedded resource says what it is. Where it does not, it is text, or bytes.
+/// Sets the media type of an embedded resource without one: that of text, or of bytes.
 fn name_type(content: &mut ContentBlock) {
     let ContentBlock::Resource(embedded) = content else { return };
     let (kind, fallback) = match &mut embedded.resource {
@@ -182,7 +182,7 @@ fn name_type(content: &mut ContentBlock) {
     kind.get_or_insert_with(|| fallback.to_owned());
 }
 
-/// The arguments that a schema describes, the required ones first.
+/// Returns the arguments that a schema describes, the required ones first.
 fn arguments(schema: &serde_json::Value) -> Vec<PromptArgument> {
     let text = |schema: &serde_json::Value, name| schema.get(name).and_then(|text| text.as_str()).map(str::to_owned);
     let required = schema.get("required").and_then(|names| names.as_array());
@@ -210,13 +210,13 @@ impl fmt::Debug for Prompt {
     }
 }
 
-/// What can be a prompt that is filled in: a text of the user, a message or several, a whole [`GetPromptResult`], or a
-/// `Result` of these whose error is anything that becomes a [`Failure`].
+/// A type that can be the result of a prompt: a text of the user, a message or several, a whole [`GetPromptResult`], or
+/// a `Result` of these whose error is anything that becomes a [`Failure`].
 pub trait IntoPrompt {
-    /// The prompt.
+    /// Converts it into the result of a prompt.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The failure of the handler.
     fn into_prompt(self) -> Result<GetPromptResult, Failure>;
 }
 

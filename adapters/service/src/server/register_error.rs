@@ -2,35 +2,35 @@
 
 use std::fmt;
 
-/// Why something cannot be registered.
+/// The error of an item that cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// There is one of this name already.
+    /// Another item has this name.
     Taken(String),
-    /// This cannot be a name. Those of tools have 1 to 128 letters, digits and `_-.`.
+    /// The name is invalid. Names of tools have 1 to 128 letters, digits and `_-.`.
     Name(String),
-    /// This is no URI.
+    /// The text is no URI.
     Uri(String),
-    /// This is no URI template that can be matched.
+    /// The text is no URI template that can be matched.
     Template {
         /// The template.
         template: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The schema of a tool cannot be used.
     Schema {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// A skill cannot be offered.
+    /// A skill is invalid.
     Skill {
         /// The URI of its `SKILL.md`.
         skill: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }

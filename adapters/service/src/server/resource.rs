@@ -1,4 +1,4 @@
-//! Resources and the code that reads them.
+//! Resources and their handlers.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -18,21 +18,21 @@ use crate::{
     util::uri::is_uri,
 };
 
-/// A resource and the code that reads it.
+/// A resource and its handler.
 ///
-/// The code is a function of nothing or of a [`Context`], and returns anything that [can be contents](IntoResource), or a
-/// future of that if it is registered with [`new_async`](Self::new_async).
+/// The handler is a function of nothing or of a [`Context`]. It returns anything that [can be contents](IntoResource),
+/// or a future of that if it is registered with [`new_async`](Self::new_async).
 pub struct Resource {
     pub(crate) about: mcp_proto::schema::Resource,
     read: Call<ReadResourceResult>,
     hints: Option<CacheHints>,
-    /// The skill that it is a file of. It is hidden where the skill is.
+    /// The skill to which the file belongs. A client that cannot see the skill cannot see the file.
     #[cfg(feature = "skills")]
     pub(super) skill: Option<Arc<mcp_proto::schema::Skill>>,
 }
 
 impl Resource {
-    /// The resource at `uri`.
+    /// Creates the resource at `uri`.
     #[must_use]
     pub fn new<S, H: Handler<S, Output: IntoResource + 'static>>(
         uri: impl Into<String>,
@@ -42,7 +42,7 @@ impl Resource {
         Self::with_read(uri.into(), name.into(), Call::new(handler, IntoResource::into_resource))
     }
 
-    /// As [`new`](Self::new), for code that hands back a future.
+    /// Creates a resource as [`new`](Self::new) does, from a function that returns a future.
     #[must_use]
     pub fn new_async<S, H>(uri: impl Into<String>, name: impl Into<String>, handler: H) -> Self
     where
@@ -61,50 +61,50 @@ impl Resource {
         }
     }
 
-    /// A file of this skill.
+    /// Makes it a file of this skill.
     #[cfg(feature = "skills")]
     pub(super) fn of_skill(mut self, skill: Arc<mcp_proto::schema::Skill>, hints: Option<CacheHints>) -> Self {
         (self.skill, self.hints) = (Some(skill), hints);
         self
     }
 
-    /// The name for people (2025-06-18).
+    /// Sets the title, which is the name for users (2025-06-18).
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.about.title = Some(title.into());
         self
     }
 
-    /// What it is, for models.
+    /// Sets the description for models.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.about.description = Some(description.into());
         self
     }
 
-    /// The type of its contents, for example `text/plain`.
+    /// Sets the media type of the contents, for example `text/plain`.
     #[must_use]
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.about.mime_type = Some(mime_type.into());
         self
     }
 
-    /// How many bytes its contents have, before any encoding.
+    /// Sets the size of the contents in bytes, before any encoding.
     #[must_use]
     pub fn size(mut self, size: u64) -> Self {
         self.about.size = Some(size);
         self
     }
 
-    /// For how long clients may use what they have read again, and whether for everybody (2026-07-28). They are told of
-    /// changes all the same. Default: not at all. A result that says so itself comes before this.
+    /// Sets how long clients may cache contents, and whether caches may share them between users (2026-07-28). Clients
+    /// that subscribe to changes are notified all the same. Default: no caching. Hints in a result take precedence.
     #[must_use]
     pub fn good_for(mut self, time: Duration, scope: CacheScope) -> Self {
         self.hints = Some(hints(time, scope));
         self
     }
 
-    /// Whatever else is to be said of it: annotations, icons, metadata.
+    /// Changes further members of the definition that clients get, such as annotations, icons and metadata.
     #[must_use]
     pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Resource)) -> Self {
         f(&mut self.about);
@@ -119,7 +119,7 @@ impl Resource {
         self.read.kind
     }
 
-    /// Reads it.
+    /// Runs the handler.
     pub(super) fn run(self: &Arc<Self>, context: &Context) -> Later<Answer<ReadResourceResult>> {
         let (resource, request) = (self.clone(), context.clone());
         let read = self.read.call(Arguments::Texts(&Map::new()), context);
@@ -140,12 +140,12 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// What results are to say of their being used again.
+/// Returns the cache hints of results.
 pub(super) fn hints(time: Duration, scope: CacheScope) -> CacheHints {
     CacheHints { ttl_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX), scope }
 }
 
-/// A result that says for how long it is good.
+/// Adds cache hints to a result that has none.
 pub(super) fn hinted(mut result: ReadResourceResult, hints: Option<&CacheHints>) -> ReadResourceResult {
     if let Some(CacheHints { ttl_ms, scope }) = hints {
         result.ttl_ms.get_or_insert(*ttl_ms);
@@ -154,7 +154,7 @@ pub(super) fn hinted(mut result: ReadResourceResult, hints: Option<&CacheHints>)
     result
 }
 
-/// Fills in where contents come from and what they are, where they do not say.
+/// Adds the URI and the media type to contents without a URI.
 pub(super) fn addressed(mut result: ReadResourceResult, uri: &str, mime_type: Option<&str>) -> ReadResourceResult {
     for contents in &mut result.contents {
         let (its_uri, its_mime_type) = match contents {
@@ -171,15 +171,15 @@ pub(super) fn addressed(mut result: ReadResourceResult, uri: &str, mime_type: Op
     result
 }
 
-/// What can be the contents of a resource: text, bytes, [`ResourceContents`], or a `Result` of these whose error is
-/// anything that becomes a [`Failure`].
+/// A type that can be the contents of a resource: text, bytes, [`ResourceContents`], or a `Result` of these whose error
+/// is anything that becomes a [`Failure`].
 ///
-/// Contents without a URI get that of the resource, and its type.
+/// Contents without a URI get that of the resource, and its media type unless they have one.
 pub trait IntoResource {
-    /// The contents.
+    /// Converts it into the result of a read.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The failure of the handler.
     fn into_resource(self) -> Result<ReadResourceResult, Failure>;
 }
 
@@ -231,7 +231,7 @@ impl<T: IntoResource, E: Into<Failure>> IntoResource for Result<T, E> {
     }
 }
 
-/// Bytes in base64, in the standard alphabet and with padding: how pictures, sounds and other bytes travel.
+/// Encodes bytes in base64, in the standard alphabet and with padding, as images, audio and other bytes are sent.
 #[must_use]
 pub fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -20,12 +20,13 @@ use crate::{
     util::uri_template::UriTemplate,
 };
 
-/// A family of resources: the template of their URIs, and the code that reads them.
+/// A family of resources: the template of their URIs, and their handler.
 ///
-/// The code is a function of nothing, of the variables of the template, of a [`Context`], or of both, and returns anything
-/// that [can be contents](IntoResource), or a future of that if it is registered with [`new_async`](Self::new_async). Variables are texts without escapes; where the function wants numbers or the like,
-/// they are read as such, and a URI where that is not possible is not found. A text can hold anything, `../` for example:
-/// check it before it becomes the name of a file.
+/// The handler is a function of nothing, of the variables of the template, of a [`Context`], or of both. It returns
+/// anything that [can be contents](IntoResource), or a future of that if it is registered with
+/// [`new_async`](Self::new_async). Variables are texts without escapes; numbers and booleans are parsed from them, and
+/// a URI for which that fails is not found. A text can contain anything, `../` for example: check it before it becomes
+/// the name of a file.
 pub struct ResourceTemplate {
     pub(crate) about: mcp_proto::schema::ResourceTemplate,
     pub(super) completers: Completers,
@@ -35,7 +36,7 @@ pub struct ResourceTemplate {
 }
 
 impl ResourceTemplate {
-    /// The resources that `uri_template` describes. See [`UriTemplate`].
+    /// Creates the resources that `uri_template` describes. See [`UriTemplate`].
     #[must_use]
     pub fn new<S, H: Handler<S, Output: IntoResource + 'static>>(
         uri_template: impl Into<String>,
@@ -45,7 +46,7 @@ impl ResourceTemplate {
         Self::with_read(uri_template.into(), name.into(), Call::new(handler, IntoResource::into_resource))
     }
 
-    /// As [`new`](Self::new), for code that hands back a future.
+    /// Creates a template as [`new`](Self::new) does, from a function that returns a future.
     #[must_use]
     pub fn new_async<S, H>(uri_template: impl Into<String>, name: impl Into<String>, handler: H) -> Self
     where
@@ -59,28 +60,28 @@ impl ResourceTemplate {
         Self { about, completers: Completers::default(), template: None, read, hints: None }
     }
 
-    /// The name for people (2025-06-18).
+    /// Sets the title, which is the name for users (2025-06-18).
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.about.title = Some(title.into());
         self
     }
 
-    /// What the resources are, for models.
+    /// Sets the description for models.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.about.description = Some(description.into());
         self
     }
 
-    /// The type of their contents, if it is the same for all.
+    /// Sets the media type of the contents, if it is the same for all resources.
     #[must_use]
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.about.mime_type = Some(mime_type.into());
         self
     }
 
-    /// Makes proposals for a variable.
+    /// Sets the function that proposes values for a variable.
     #[must_use]
     pub fn complete<R: IntoCompletion>(
         mut self,
@@ -91,7 +92,7 @@ impl ResourceTemplate {
         self
     }
 
-    /// Makes proposals for a variable, with code that hands back a future.
+    /// Sets the function that returns a future of proposed values for a variable.
     #[must_use]
     pub fn complete_async<R>(
         mut self,
@@ -105,15 +106,15 @@ impl ResourceTemplate {
         self
     }
 
-    /// For how long clients may use what they have read again, and whether for everybody (2026-07-28). They are told of
-    /// changes all the same. Default: not at all. A result that says so itself comes before this.
+    /// Sets how long clients may cache contents, and whether caches may share them between users (2026-07-28). Clients
+    /// that subscribe to changes are notified all the same. Default: no caching. Hints in a result take precedence.
     #[must_use]
     pub fn good_for(mut self, time: Duration, scope: CacheScope) -> Self {
         self.hints = Some(hints(time, scope));
         self
     }
 
-    /// Whatever else is to be said of them: annotations, icons, metadata.
+    /// Changes further members of the definition that clients get, such as annotations, icons and metadata.
     #[must_use]
     pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::ResourceTemplate)) -> Self {
         f(&mut self.about);
@@ -128,7 +129,7 @@ impl ResourceTemplate {
         Ok(())
     }
 
-    /// What a URI was filled in with, if it comes from this template.
+    /// Returns the values of the variables if a URI matches the template.
     pub(super) fn matches(&self, uri: &str) -> Option<Map<String>> {
         self.template.as_ref()?.matches(uri)
     }
@@ -137,7 +138,7 @@ impl ResourceTemplate {
         self.read.kind
     }
 
-    /// Reads one of the resources.
+    /// Runs the handler for one of the resources.
     pub(super) fn run(
         self: &Arc<Self>,
         uri: String,
@@ -146,7 +147,7 @@ impl ResourceTemplate {
     ) -> Later<Answer<ReadResourceResult>> {
         let (template, request) = (self.clone(), context.clone());
         match self.read.call(Arguments::Texts(variables), context) {
-            // A URI with a text where a number should be names nothing that there is.
+            // A URI with a text in place of a number names no resource.
             Err(_) => Later::ready(Err(resource_not_found(&uri, request.version()))),
             Ok(read) => read.map(move |read| match read {
                 Ok(result) => {

@@ -1,4 +1,4 @@
-//! A service: what a server offers, registered once and served on any number of connections.
+//! A service: the tools, prompts and resources of a server, registered once and served on any number of connections.
 
 use std::{fmt, sync::Arc};
 
@@ -23,10 +23,10 @@ use crate::{
     util::lock::{read, write},
 };
 
-/// What a server offers: tools, prompts and resources.
+/// A server application: its tools, prompts, resources and handlers.
 ///
-/// It is built once, is cheap to clone, and serves any number of connections, each through a [`session`](Self::session)
-/// of its own. What it offers can change while it runs; the clients hear of it.
+/// It is built once, is cheap to clone, and serves any number of connections, each with its own
+/// [`session`](Self::session). Items can be added and removed while it runs; the clients are notified.
 ///
 /// ```
 /// # #[cfg(feature = "schemas")] {
@@ -48,8 +48,8 @@ use crate::{
 pub struct Service(pub(super) Arc<Inner>);
 
 impl Service {
-    /// What a connection that begins now is configured with: who this is, and what it offers, which follows from what
-    /// is registered.
+    /// Returns the configuration of a new connection: the name and version of the service, its instructions, and its
+    /// capabilities, which follow from the registered items.
     #[must_use]
     pub fn config(&self) -> ServerConfig {
         let inner = &*self.0;
@@ -60,7 +60,7 @@ impl Service {
         config
     }
 
-    /// What runs on one connection.
+    /// Creates the session of one connection.
     #[must_use]
     pub fn session(&self) -> ServerSession {
         ServerSession::new(
@@ -81,41 +81,42 @@ impl Service {
         &self.0.tasks
     }
 
-    /// Who this is.
+    /// Returns the name and version of the service.
     #[must_use]
     pub fn info(&self) -> &Implementation {
         &self.0.common.info
     }
 
-    /// Adds a tool, a prompt, a resource or a template. The clients hear of it.
+    /// Adds a tool, a prompt, a resource, a template or a skill. The clients are notified.
     ///
     /// # Errors
-    /// If there is one of this name, or something is wrong with it; nothing has changed then.
+    /// If the name is taken, or the item is invalid. Nothing was changed then.
     pub fn add(&self, entry: impl Into<Entry>) -> Result<(), RegisterError> {
         self.change(Changes::new().add(entry))
     }
 
-    /// Removes a tool. What it is doing goes on. Whether there was one.
+    /// Removes a tool. Running calls continue. Returns whether the tool was registered.
     pub fn remove_tool(&self, name: &str) -> bool {
         self.remove(Kind::Tool, name)
     }
 
-    /// Removes a prompt. Whether there was one.
+    /// Removes a prompt. Returns whether it was registered.
     pub fn remove_prompt(&self, name: &str) -> bool {
         self.remove(Kind::Prompt, name)
     }
 
-    /// Removes a resource. Whether there was one.
+    /// Removes a resource. Returns whether it was registered.
     pub fn remove_resource(&self, uri: &str) -> bool {
         self.remove(Kind::Resource, uri)
     }
 
-    /// Removes a template of resources. Whether there was one.
+    /// Removes a template of resources. Returns whether it was registered.
     pub fn remove_template(&self, uri_template: &str) -> bool {
         self.remove(Kind::Template, uri_template)
     }
 
-    /// Removes a skill, by the URI of its `SKILL.md`, with its files and the skills in it. Whether there was one.
+    /// Removes a skill, by the URI of its `SKILL.md`, with its files and nested skills. Returns whether it was
+    /// registered.
     #[cfg(feature = "skills")]
     pub fn remove_skill(&self, uri: &str) -> bool {
         let Ok(prepared) = Changes::new().remove_skill(uri).prepare() else { return false };
@@ -124,10 +125,10 @@ impl Service {
         !changed.is_empty()
     }
 
-    /// Makes several changes at once: all of them, or none. The clients hear of each list once.
+    /// Makes several changes at once: all of them, or none. The clients are notified once of each changed list.
     ///
     /// # Errors
-    /// If one of them cannot be made; nothing has changed then.
+    /// If one of the changes cannot be made. Nothing was changed then.
     pub fn change(&self, changes: Changes) -> Result<(), RegisterError> {
         let changed = write(&self.0.catalog).apply(changes.prepare()?, &self.0.desks)?;
         self.tell(&changed);
@@ -142,17 +143,18 @@ impl Service {
         removed
     }
 
-    /// Tells every client to look at all lists again: others may [see](ServiceBuilder::visible) other things from now on.
+    /// Notifies every client that all lists have changed, because the [predicate](ServiceBuilder::visible) may have
+    /// other results now.
     pub fn visibility_changed(&self) {
         self.tell(&[Kind::Tool, Kind::Prompt, Kind::Resource]);
     }
 
-    /// Tells every client which lists have changed. The core makes one notification out of many.
+    /// Notifies every client of the lists that have changed. The core merges pending notifications of one list.
     fn tell(&self, changed: &[Kind]) {
         self.0.clients.each(|_, link| {
             link.run(|conn, _| {
                 for kind in changed {
-                    // It is not declared to clients that cannot hear of it.
+                    // It fails for clients to which these notifications were not declared.
                     let _ = match kind {
                         Kind::Tool => conn.notify(&ToolsListChangedParams::default()),
                         Kind::Prompt => conn.notify(&PromptsListChangedParams::default()),
@@ -165,10 +167,10 @@ impl Service {
         });
     }
 
-    /// Notifies the clients that have subscribed to a resource, or listen to it (2026-07-28), of a change. Returns how
-    /// many subscriptions that were.
+    /// Notifies the clients that have subscribed to a resource, or listen to it (2026-07-28), of a change. Returns the
+    /// number of notified subscriptions.
     ///
-    /// A client that does not read what it is sent ([`SendError::Busy`]) misses it.
+    /// A client whose outbox is full ([`SendError::Busy`]) misses the notification.
     pub fn resource_updated(&self, uri: &str) -> usize {
         let mut told = 0;
         let params = ResourceUpdatedParams::new(uri);

@@ -16,10 +16,10 @@ use crate::{
     util::uri::{is_unreserved, is_uri},
 };
 
-/// A skill: a folder with a file `SKILL.md`, which tells a model how to do something, and with whatever else it takes.
+/// A skill: a folder with a file `SKILL.md`, which instructs a model how to do something, and with other files.
 ///
-/// Clients find it with `skills/list`, with the digests of all of its files, which are resources like others. So it needs a
-/// client that has skills to be found as one, and none to be read.
+/// Clients find it with `skills/list`, together with the digests of all of its files. The files are ordinary resources:
+/// a client needs support of skills to find the skill, but not to read its files.
 ///
 /// ```
 /// use mcp_service::{Service, Skill};
@@ -36,40 +36,42 @@ pub struct Skill {
     /// The URI of its `SKILL.md`.
     uri: String,
     files: Vec<File>,
-    /// Folders in it that are skills of their own.
+    /// The folders in it that are skills, too.
     nested: Vec<String>,
     hints: Option<CacheHints>,
-    /// Without files: they are made by others.
+    /// The frontmatter of a skill without files here: other handlers generate them.
     dynamic: Option<SkillFrontmatter>,
 }
 
 struct File {
-    /// From the folder of the skill on.
+    /// The path in the folder of the skill.
     path: String,
     mime_type: Option<String>,
     bytes: Arc<[u8]>,
 }
 
 impl Skill {
-    /// The skill whose folder is `path`, for example `git-workflow` or `acme/billing/refunds`: its files are at
-    /// `skill://acme/billing/refunds/..`. The text is that of its `SKILL.md`, which begins with YAML between two lines
-    /// `---`. There is the name, which is that of the folder, and a description.
+    /// Creates the skill with the folder `path`, for example `git-workflow` or `acme/billing/refunds`: its files are at
+    /// `skill://acme/billing/refunds/..`. The text is that of its `SKILL.md`. It begins with YAML between two lines
+    /// `---`, which contains the name, that of the folder, and a description.
     #[must_use]
     pub fn new(path: &str, text: impl Into<String>) -> Self {
         Self::at(format!("skill://{path}/{MANIFEST}"), text)
     }
 
-    /// As [`new`](Self::new), with the whole URI of the `SKILL.md`, which may have another scheme.
+    /// Creates a skill as [`new`](Self::new) does, with the whole URI of the `SKILL.md`, which may have another scheme.
     #[must_use]
     pub fn at(uri: impl Into<String>, text: impl Into<String>) -> Self {
         let skill = Self { uri: uri.into(), files: Vec::new(), nested: Vec::new(), hints: None, dynamic: None };
         skill.file(MANIFEST, text.into())
     }
 
-    /// The skill in a folder of this machine, with all files in it, as they are now. `path` is as in [`new`](Self::new).
+    /// Creates a skill from a folder of this machine, with the current contents of all files in it. `path` is as in
+    /// [`new`](Self::new). It blocks while it reads.
     ///
     /// # Errors
-    /// If something cannot be read, if it is neither a file nor a folder, or is more than a [skill](SKILL_LIMITS) can be.
+    /// If an entry cannot be read, or is neither a file nor a folder, or the files exceed the [limits](SKILL_LIMITS) of
+    /// a skill.
     pub fn from_folder(path: &str, folder: impl AsRef<Path>) -> io::Result<Self> {
         let folder = folder.as_ref();
         let mut skill = Self::new(path, fs::read_to_string(folder.join(MANIFEST))?);
@@ -117,14 +119,15 @@ impl Skill {
         self
     }
 
-    /// One more file: its path in the folder, with `/` between names, and what is in it. What it is follows from its name.
+    /// Adds a file: its path in the folder, with `/` between names, and its contents. Its media type follows from its
+    /// name.
     #[must_use]
     pub fn file(mut self, path: impl Into<String>, contents: impl AsRef<[u8]>) -> Self {
         self.files.push(File { path: path.into(), mime_type: None, bytes: contents.as_ref().into() });
         self
     }
 
-    /// As [`file`](Self::file), for example as `text/csv`.
+    /// Adds a file as [`file`](Self::file) does, with this media type, for example `text/csv`.
     #[must_use]
     pub fn file_as(mut self, path: impl Into<String>, mime_type: &str, contents: impl AsRef<[u8]>) -> Self {
         let bytes = contents.as_ref().into();
@@ -132,27 +135,27 @@ impl Skill {
         self
     }
 
-    /// Offers a folder of it as a skill of its own, too: it has a `SKILL.md` of its own.
+    /// Registers a folder in it, which has its own `SKILL.md`, as a skill, too.
     #[must_use]
     pub fn nested(mut self, path: impl Into<String>) -> Self {
         self.nested.push(path.into());
         self
     }
 
-    /// For how long clients may use what they have read of it again, and whether for everybody (2026-07-28). They can be
-    /// told of changes all the same. Default: not at all.
+    /// Sets how long clients may cache the files, and whether caches may share them between users (2026-07-28). Clients
+    /// that subscribe to changes are notified all the same. Default: no caching.
     #[must_use]
     pub fn good_for(mut self, time: Duration, scope: CacheScope) -> Self {
         self.hints = Some(hints(time, scope));
         self
     }
 
-    /// The URI of its `SKILL.md`.
+    /// Returns the URI of its `SKILL.md`.
     pub(super) fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// What has to be registered for it.
+    /// Returns the skills and files to register for it.
     pub(super) fn publish(self) -> Result<Publication, RegisterError> {
         let uri = self.uri.clone();
         self.published().map_err(|why| RegisterError::Skill { skill: uri, why })
@@ -225,7 +228,7 @@ impl fmt::Debug for Skill {
 }
 
 impl File {
-    /// The resource that it is. What `SKILL.md` is called and says of itself is what the skill does.
+    /// Creates its resource. The name and description of `SKILL.md` are those of the skill.
     fn resource(self, uri: &str, skill: &schema::Skill, is_manifest: bool) -> Resource {
         let SkillFrontmatter { name: whole, description, .. } = &skill.frontmatter;
         let name = self.path.rsplit('/').next().unwrap_or_default();
@@ -246,7 +249,7 @@ impl File {
     }
 }
 
-/// A skill that is as skills have to be.
+/// Creates the definition of a skill, after checking it.
 fn about(uri: &str, frontmatter: SkillFrontmatter, resources: SkillResources) -> Result<Arc<schema::Skill>, String> {
     let name = &frontmatter.name;
     if !is_name(name) {
@@ -269,7 +272,7 @@ fn is_name(name: &str) -> bool {
     name.len() <= 64 && name.split('-').all(is_word)
 }
 
-/// A segment of a path as it stands in a URI.
+/// Escapes a segment of a path for a URI.
 fn escaped(segment: &str) -> String {
     let escape = |byte: u8| {
         if is_unreserved(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
@@ -277,7 +280,7 @@ fn escaped(segment: &str) -> String {
     segment.bytes().map(escape).collect()
 }
 
-/// What a file is, by its name.
+/// Returns the media type of a file by its name, or else by its contents.
 fn mime_type(name: &str, bytes: &[u8]) -> &'static str {
     match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
         "md" | "markdown" => "text/markdown",
@@ -301,20 +304,20 @@ fn mime_type(name: &str, bytes: &[u8]) -> &'static str {
     }
 }
 
-/// What is registered for a skill: itself first, those in it, and all files.
+/// The items to register for a skill: itself first, then nested skills, and all files.
 pub(super) struct Publication {
     pub(super) skills: Vec<Listed>,
     pub(super) files: Vec<Resource>,
 }
 
-/// A skill as it is listed.
+/// A skill in the catalog.
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(super) about: Arc<schema::Skill>,
     pub(super) hints: Option<CacheHints>,
-    /// The files that are there because of it.
+    /// The files that were registered with it.
     pub(super) files: Vec<String>,
-    /// The skills that are there because of it.
+    /// The nested skills that were registered with it.
     pub(super) nested: Vec<String>,
 }
 

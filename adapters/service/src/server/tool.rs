@@ -1,4 +1,4 @@
-//! Tools and the code that runs them.
+//! Tools and their handlers.
 
 use std::{fmt, future::Future, sync::Arc};
 
@@ -33,18 +33,18 @@ use crate::{
     util::text_arguments::excerpt,
 };
 
-/// A tool and the code that runs it.
+/// A tool and its handler.
 ///
-/// The code is a function of nothing, of arguments, of a [`Context`], or of both, and returns anything that
-/// [can be a result](IntoToolResult): a text, content, structured data, or a `Result` of these; or a future of that, if it is
-/// registered with one of the constructors whose names end in `_async`. Arguments that do not fit the schema never reach
-/// it. A panic in it fails this one call.
+/// The handler is a function of nothing, of arguments, of a [`Context`], or of both. It returns anything that [can be a
+/// result](IntoToolResult): a text, content, structured data, or a `Result` of these; or a future of that with one of
+/// the constructors whose names end in `_async`. Arguments that do not match the schema never reach the handler. A
+/// panic fails this one call.
 pub struct Tool {
     pub(crate) about: mcp_proto::schema::Tool,
     pub(super) requires: CapabilitySet,
     /// When a request for it becomes a task (2026-07-28).
     pub(super) beginning: Beginning,
-    /// What it takes to run it as a task, if that can be.
+    /// The code that runs it as a task, if it can be one.
     pub(super) tasks: Option<&'static TaskDesk>,
     /// The arguments that are repeated in headers (2026-07-28 over HTTP), once it is registered.
     pub(super) headers: Vec<HeaderParam>,
@@ -65,25 +65,26 @@ pub(super) struct ToolCall<'a> {
     pub(super) tool: Arc<Tool>,
     /// Whether it may become a task (2026-07-28); `None` where there is no way that it could.
     pub(super) extension: Option<bool>,
-    /// Who calls, if that is known from the request (2026-07-28).
+    /// The caller, if the request names it (2026-07-28).
     pub(super) asker: Option<Asker>,
 }
 
 /// Calls a tool.
 type CallTool = fn(&Arc<Shared<ServerEnd>>, &Request<'_>, ToolCall<'_>) -> Answer<Option<Job>>;
 
-/// What it takes to run tools as tasks. A tool has it that says whether it can.
+/// The code that runs tools as tasks. Only tools that declare task support refer to it.
 pub(super) struct TaskDesk {
     /// Calls a tool, as a task or not.
     pub(super) call: CallTool,
-    /// Answers what is asked about tasks.
+    /// Handles requests about tasks.
     pub(super) answer: Desk,
 }
 
 impl Tool {
-    /// A tool whose arguments describe themselves. Those that have none always do; others do with the feature `schemas`: what the
-    /// tool does is then said by the doc comment of their type, unless there is a [description](Self::description), and what
-    /// each of them is by those of its fields.
+    /// Creates a tool whose input schema is generated from the arguments of its handler. A handler without arguments
+    /// always has a schema; other arguments need the feature `schemas`. Then the doc comment of their type is the
+    /// description of the tool, unless [`description`](Self::description) sets one, and those of the fields describe
+    /// the arguments.
     ///
     /// ```
     /// # #[cfg(feature = "schemas")] {
@@ -103,7 +104,7 @@ impl Tool {
         Self::with_schema(name, schema_of::<S, H>(), handler).described()
     }
 
-    /// As [`new`](Self::new), for code that hands back a future.
+    /// Creates a tool as [`new`](Self::new) does, from a function that returns a future.
     ///
     /// ```
     /// use mcp_service::{Context, Tool};
@@ -121,14 +122,15 @@ impl Tool {
         Self::with_schema_async(name, schema_of::<S, H>(), handler).described()
     }
 
-    /// A tool with a JSON Schema for its arguments, which is sent as it is. It says `"type": "object"` at its root.
+    /// Creates a tool with a JSON Schema for its arguments, which is sent unchanged. Its root must say `"type":
+    /// "object"`.
     ///
     /// Arguments that the schema annotates with `x-mcp-header` are repeated in headers (2026-07-28 over HTTP), for
-    /// proxies that route requests. A call whose headers say something else is refused.
+    /// proxies that route requests. A call whose headers differ from its arguments is refused.
     ///
-    /// Arguments are held against it. Without the feature `schemas` it can only say which types the members of an object have,
-    /// which of them are required, and whether there may be others: a tool whose schema says more is refused when it is
-    /// registered.
+    /// Arguments are checked against the schema. Without the feature `schemas` it can only contain the types of the
+    /// members of an object, which of them are required, and whether others are allowed: registering a tool with
+    /// another schema fails.
     #[must_use]
     pub fn with_schema<S, H: Handler<S, Output: IntoToolResult + 'static>>(
         name: impl Into<String>,
@@ -138,7 +140,7 @@ impl Tool {
         Self::with_call(name.into(), schema, Call::new(handler, IntoToolResult::into_answer))
     }
 
-    /// As [`with_schema`](Self::with_schema), for code that hands back a future.
+    /// Creates a tool as [`with_schema`](Self::with_schema) does, from a function that returns a future.
     #[must_use]
     pub fn with_schema_async<S, H>(name: impl Into<String>, schema: JsonObject, handler: H) -> Self
     where
@@ -147,7 +149,7 @@ impl Tool {
         Self::with_call(name.into(), schema, Call::new_async(handler, IntoToolResult::into_answer))
     }
 
-    /// The same, described by what its schema says of the arguments as a whole.
+    /// Sets the description to that of the input schema.
     fn described(mut self) -> Self {
         let schema: Option<serde_json::Value> = self.about.input_schema.decode().ok();
         self.about.description = schema.and_then(|schema| Some(schema.get("description")?.as_str()?.to_owned()));
@@ -166,57 +168,57 @@ impl Tool {
         }
     }
 
-    /// The name for people (2025-06-18).
+    /// Sets the title, which is the name for users (2025-06-18).
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.about.title = Some(title.into());
         self
     }
 
-    /// What it does, for models.
+    /// Sets the description for models.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.about.description = Some(description.into());
         self
     }
 
-    /// What it is like (2025-03-26).
+    /// Sets hints about the behaviour of the tool (2025-03-26).
     #[must_use]
     pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
         self.about.annotations = Some(annotations);
         self
     }
 
-    /// A request for it becomes a task not at once, but when its code says so (2026-07-28): see
-    /// [`Context::become_task`](Context::become_task). Until then it can ask as other requests do, find out that there is
-    /// little to do, and answer without a task.
+    /// Makes a call of the tool a task only when its handler calls [`Context::become_task`](Context::become_task)
+    /// (2026-07-28), and not at once. Until then the handler can make requests to the client as in other calls, and it
+    /// can return a result without a task.
     #[must_use]
     pub fn begins_inline(mut self) -> Self {
         self.beginning = Beginning::Later;
         self
     }
 
-    /// It cannot do without a client that can do this. Other clients are told so before it runs: with the error -32021
-    /// (2026-07-28), or with a result that says what is missing.
+    /// Requires a capability of the client. A call of a client without it fails before the handler runs: with the error
+    /// -32021 (2026-07-28), or with a failed result that names the missing capability.
     #[must_use]
     pub fn requires(mut self, capability: Capability) -> Self {
         self.requires = self.requires.with(capability);
         self
     }
 
-    /// What its structured results look like (2025-06-18): a JSON Schema, which is sent as it is. Before 2026-07-28 all of
-    /// them were objects: clients of a session see neither a schema that does not say `"type": "object"` at its root nor
-    /// results that are none, and have the text.
+    /// Sets the JSON Schema of structured results (2025-06-18), which is sent unchanged. Before 2026-07-28 structured
+    /// results were objects: clients of a session get no schema without `"type": "object"` at its root, and other
+    /// structured results only as text.
     ///
-    /// Results are held against it before they leave. Without the feature `schemas` it can say no more than the schema of
-    /// [arguments](Self::with_schema).
+    /// Results are checked against it before they are sent. Without the feature `schemas` it has the same limits as the
+    /// schema of [arguments](Self::with_schema).
     #[must_use]
     pub fn output_schema(mut self, schema: JsonObject) -> Self {
         self.about.output_schema = Some(schema);
         self
     }
 
-    /// Its structured results are what `T` is written as (2025-06-18). See [`Structured`](crate::Structured).
+    /// Sets the output schema to that of `T` as it is serialized (2025-06-18). See [`Structured`](crate::Structured).
     #[cfg(feature = "schemas")]
     #[must_use]
     pub fn output<T: schemars::JsonSchema>(self) -> Self {
@@ -225,7 +227,7 @@ impl Tool {
         self.output_schema(schema)
     }
 
-    /// Checks it, and makes its schemas ready.
+    /// Checks the tool, and compiles its schemas.
     pub(super) fn prepare(&mut self) -> Result<(), RegisterError> {
         if !self.about.has_advised_name() {
             return Err(RegisterError::Name(self.about.name.clone()));
@@ -248,7 +250,7 @@ impl Tool {
         self.call.kind
     }
 
-    /// Runs it. The answer is what the revision says about what has happened.
+    /// Runs the handler. Errors are reported in the way of the revision: as a result or as an error response.
     pub(super) fn run(self: &Arc<Self>, arguments: &RawJson<'_>, context: &Context) -> Later<Answer<ToolAnswer>> {
         let called = self.check_arguments(arguments);
         match called.and_then(|()| self.call.call(Arguments::Json(arguments), context)).map(Later::now) {
@@ -277,7 +279,7 @@ impl Tool {
         self.checks.input.as_ref().map_or(Ok(()), |checker| checker.check_text(arguments)).map_err(BadArguments)
     }
 
-    /// What a tool has promised, it has to keep.
+    /// Checks the result against the output schema.
     fn check_answer(&self, answer: ToolAnswer) -> Answer<ToolAnswer> {
         match answer {
             ToolAnswer::Text(_) if self.about.output_schema.is_none() => Ok(answer),
@@ -308,7 +310,7 @@ fn schema_of<S, H: Described<S>>() -> JsonObject {
     JsonObject::new(&H::schema()).unwrap_or_else(|_| JsonObject::empty())
 }
 
-/// The result with its structured content as text, too: for clients that do not know structured content, and for models.
+/// Adds structured content as text, for clients that do not know structured content, and for models.
 fn mirrored(mut result: CallToolResult) -> CallToolResult {
     if let Some(content) = &result.structured_content
         && result.content.is_empty()

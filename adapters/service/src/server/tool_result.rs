@@ -1,4 +1,4 @@
-//! What tools return.
+//! The results of tools.
 
 use mcp_proto::{
     protocol::ProtocolVersion,
@@ -9,18 +9,18 @@ use serde_core::{Serialize, Serializer};
 
 use crate::inbound::failure::Failure;
 
-/// What can be the result of a tool.
+/// A type that can be the result of a tool.
 ///
-/// A text, a piece of content or several, [`Structured`] data, a whole [`CallToolResult`], nothing, or a `Result` of these
-/// whose error is anything that becomes a [`Failure`].
+/// It is a text, a piece of content or several, [`Structured`] data, a whole [`CallToolResult`], nothing, or a `Result`
+/// of these whose error is anything that becomes a [`Failure`].
 pub trait IntoToolResult {
-    /// The result.
+    /// Converts it into the result of a call.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The failure of the handler.
     fn into_tool_result(self) -> Result<CallToolResult, Failure>;
 
-    /// The same, without making more of a text than it is.
+    /// Converts it as [`into_tool_result`](Self::into_tool_result) does, but keeps a single text as a text.
     #[doc(hidden)]
     fn into_answer(self) -> Result<ToolAnswer, Failure>
     where
@@ -30,17 +30,17 @@ pub trait IntoToolResult {
     }
 }
 
-/// What a tool answers.
+/// The result of a tool, or a single text.
 #[derive(Debug)]
 pub enum ToolAnswer {
     /// One text.
     Text(TextResult),
-    /// Anything else. Boxed, since it is handed on from one to the next as most answers are, and is large.
+    /// Any other result. It is boxed because it is large and is moved often.
     Result(Box<CallToolResult>),
 }
 
 impl ToolAnswer {
-    /// The tool has failed; why.
+    /// Creates the result of a failed call.
     pub(super) fn failed(why: impl Into<String>) -> Self {
         Self::of(CallToolResult::error(why))
     }
@@ -130,10 +130,10 @@ impl<T: IntoToolResult, E: Into<Failure>> IntoToolResult for Result<T, E> {
     }
 }
 
-/// Data as a result: as structured content (2025-06-18), and the same as text. What is not written as a JSON object is
-/// structured content since 2026-07-28, and only text before.
+/// Data as a result: as structured content (2025-06-18), and the same as text. Data that is not serialized as a JSON
+/// object is structured content since 2026-07-28, and only text before.
 ///
-/// What it looks like can be declared with [`Tool::output`](crate::Tool::output_schema).
+/// Its schema can be declared with [`Tool::output`](crate::Tool::output_schema).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Structured<T>(pub T);
 

@@ -1,4 +1,4 @@
-//! Who gets to see what.
+//! Visibility of registered items.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use super::skill::Listed;
 use super::{prompt::Prompt, resource::Resource, resource_template::ResourceTemplate, tool::Tool};
 use crate::inbound::request::RequestInfo;
 
-/// Something that a service offers, as a [predicate](crate::ServiceBuilder::visible) sees it.
+/// An item of a service, as the [visibility predicate](crate::ServiceBuilder::visible) gets it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Offer<'a> {
@@ -19,13 +19,15 @@ pub enum Offer<'a> {
     Resource(&'a mcp_proto::schema::Resource),
     /// A template of resources, and with it all resources that it describes.
     Template(&'a mcp_proto::schema::ResourceTemplate),
-    /// A skill. Its files are asked for one by one as well, as resources: who sees a file but not its skill sees neither.
+    /// A skill. The predicate also gets each of its files, as a resource: a caller that cannot see the skill cannot see
+    /// its files either.
     #[cfg(feature = "skills")]
     Skill(&'a mcp_proto::schema::Skill),
 }
 
 impl Offer<'_> {
-    /// What it goes by: the name of a tool or a prompt, the URI of a resource, of a template, or of a skill's `SKILL.md`.
+    /// Returns the name by which requests refer to the item: the name of a tool or a prompt, the URI of a resource or
+    /// of a skill's `SKILL.md`, or the URI template.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -39,7 +41,7 @@ impl Offer<'_> {
     }
 }
 
-/// Decides who sees what.
+/// The predicate that decides which callers can see an item.
 #[derive(Clone)]
 pub(super) struct Predicate(pub(super) Arc<Decide>);
 
@@ -57,16 +59,16 @@ impl fmt::Debug for Predicate {
     }
 }
 
-/// What is registered and can be shown.
+/// An item of the catalog that lists can contain.
 pub(super) trait Registered {
     type About: Clone;
 
-    /// What lists say of it.
+    /// Returns its entry in lists.
     fn listed(&self) -> &Self::About;
 
     fn offer(&self) -> Offer<'_>;
 
-    /// What it is a part of.
+    /// Returns the item of which it is a part.
     fn whole(&self) -> Option<Offer<'_>> {
         None
     }

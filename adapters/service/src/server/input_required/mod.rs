@@ -271,12 +271,12 @@ fn member<T: DeserializeOwned>(params: Option<&RawJson<'_>>, name: &str) -> Answ
     read.map_err(|error| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {name}: {error}"))))
 }
 
-/// Answers to questions that were asked together, by their names. See [`Context::ask_all`](crate::Context::ask_all).
+/// Responses to requests that were made together, by their names. See [`Context::ask_all`](crate::Context::ask_all).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answers(pub(super) InputResponses);
 
 impl Answers {
-    /// The answer to the question with this name, which was of the kind `R`.
+    /// Returns the response to the request with this name, which was of the type `R`.
     ///
     /// ```
     /// # use mcp_proto::schema::{ElicitParams, ElicitResult};
@@ -287,7 +287,7 @@ impl Answers {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::Decode`] if there was no such question.
+    /// [`CallError::Decode`] if no request had this name, or the response is not one to `R`.
     pub fn get<R: Request>(&self, name: &str) -> Result<R::Result, CallError> {
         let answer = self.0.get(name).ok_or_else(|| CallError::Decode(format!("there was no question {name:?}")))?;
         answer.decode().map_err(|error| CallError::Decode(error.to_string()))

@@ -1,4 +1,4 @@
-//! Tools that run as tasks, and what is asked about those.
+//! Tools that run as tasks, and the requests about these tasks.
 
 use std::sync::Arc;
 
@@ -22,10 +22,11 @@ use crate::{
 
 /// Tools that can run as tasks. A program with no such tool does not link the code of tasks: only these methods name it.
 impl Tool {
-    /// Whether it can be run as a task. Default: not.
+    /// Sets whether calls of the tool can or must run as tasks. Default: they cannot.
     ///
-    /// In a session (2025-11-25) the client decides. Where it has to be a task, older clients still call it without. Without a
-    /// session (2026-07-28) it is a task wherever the client has tasks; where it has to be, other clients get the error -32021.
+    /// In a session (2025-11-25) the client decides. If a task is required, older clients still call the tool without
+    /// one. Without a session (2026-07-28) a call is a task if the client supports tasks; if a task is required, other
+    /// clients get the error -32021.
     #[must_use]
     pub fn task_support(mut self, support: TaskSupport) -> Self {
         self.tasks = Some(&TASKS);
@@ -33,7 +34,7 @@ impl Tool {
         self
     }
 
-    /// Whatever else is to be said of it: icons, metadata.
+    /// Changes further members of the definition that clients get, such as icons and metadata.
     #[must_use]
     pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Tool)) -> Self {
         f(&mut self.about);
@@ -89,7 +90,7 @@ fn call(shared: &Arc<Shared<ServerEnd>>, asked: &Request<'_>, mut tool_call: Too
     }
 }
 
-/// What a task has to say that has a result and has failed all the same.
+/// Returns the status message of a task with a failed result.
 fn what_failed(answer: &ToolAnswer) -> Option<String> {
     let ToolAnswer::Result(result) = answer else { return None };
     let text = || result.content.iter().find_map(|content| content.as_text()).unwrap_or("The tool failed");
