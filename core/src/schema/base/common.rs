@@ -1,4 +1,4 @@
-//! What many objects have in common.
+//! Types that many objects of the schema share.
 
 use alloc::{string::String, vec::Vec};
 
@@ -13,9 +13,9 @@ use super::{
 };
 
 open_enum! {
-    /// Who speaks, or who is meant.
+    /// The sender of a message in a conversation, or its audience.
     pub enum Role {
-        /// The human side of the conversation.
+        /// The user.
         User = "user",
         /// The model.
         Assistant = "assistant",
@@ -23,21 +23,21 @@ open_enum! {
 }
 
 open_enum! {
-    /// What kind of result a result is. Since 2026-07-28.
+    /// The kind of a result. Since 2026-07-28.
     pub enum ResultType {
-        /// The final one.
+        /// The final result.
         Complete = "complete",
-        /// A question: the request is repeated with the answers.
+        /// Input requests: the client sends the request again with the responses.
         InputRequired = "input_required",
-        /// A task of the tasks extension, to be polled.
+        /// A task of the tasks extension, which the client polls.
         Task = "task",
     }
 }
 
 impl ResultType {
-    /// The kind of a result that is not read yet. A result that does not say is complete.
+    /// Returns the kind of a result that is not decoded yet. A result without `resultType` is complete.
     ///
-    /// `None` if the result is not an object, or says it in an unexpected form.
+    /// Returns `None` if the result is not an object, or its `resultType` is not a string.
     #[must_use]
     pub fn of(result: &str) -> Option<Self> {
         match peek(result, "resultType").ok()? {
@@ -48,29 +48,29 @@ impl ResultType {
 }
 
 open_enum! {
-    /// Who may reuse a result. Since 2026-07-28; a missing one means private.
+    /// The users for whom a cached result may be used. Since 2026-07-28; a missing scope means private.
     pub enum CacheScope {
-        /// Only for the user who asked.
+        /// Only the user of the request.
         Private = "private",
-        /// For every user.
+        /// Every user.
         Public = "public",
     }
 }
 
-/// What a result says of its being used again. Since 2026-07-28.
+/// How long, and for whom, a result may be cached. Since 2026-07-28.
 ///
 /// Spec: [caching](https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheHints {
-    /// For how many milliseconds it is good.
+    /// The time for which the result may be used, in milliseconds.
     pub ttl_ms: u64,
-    /// For whom.
+    /// The users for whom the result may be used.
     pub scope: CacheScope,
 }
 
 impl CacheHints {
-    /// Reads the hints of a result that is not decoded yet. A result without hints, or with malformed ones, may be kept
-    /// for no time and is private.
+    /// Reads the hints of a result that is not decoded yet. Hints that are missing or malformed are read as 0 ms and
+    /// private.
     #[must_use]
     pub fn of(result: &RawJson<'_>) -> Self {
         Self {
@@ -85,17 +85,17 @@ object! {
     ///
     /// Spec: [annotations](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#annotations)
     pub struct Annotations: data {
-        /// Whom the object is meant for.
+        /// The audience of the object.
         "audience" => audience: optional Vec<Role>, fits(|roles, _| roles.iter().all(Role::is_known));
-        /// How important the object is, from 0 (can be left out) to 1 (needed).
+        /// The importance of the object, from 0 (optional) to 1 (required).
         "priority" => priority: optional Number, fits(|priority, _| is_fraction(priority)), is(Fraction);
-        /// When the object was last changed, in ISO 8601. Since 2025-06-18.
+        /// The time of the last change of the object, in ISO 8601. Since 2025-06-18.
         "lastModified" => last_modified: optional String, since(V2025_06_18), is(Timestamp);
     }
 }
 
 impl Annotations {
-    /// Whether the priority, if there is one, is from 0 to 1.
+    /// Returns whether the priority, if present, is from 0 to 1.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.priority.as_ref().is_none_or(is_fraction)
@@ -103,7 +103,7 @@ impl Annotations {
 }
 
 open_enum! {
-    /// The background that an icon was drawn for. Since 2025-11-25.
+    /// The background that an icon is designed for. Since 2025-11-25.
     pub enum IconTheme {
         /// A light background.
         Light = "light",
@@ -117,30 +117,31 @@ object! {
     ///
     /// Spec: [icons](https://modelcontextprotocol.io/specification/2025-11-25/basic#icons)
     pub struct Icon: data, since(V2025_11_25) {
-        /// Where the picture is: an `https:` or `http:` URL, or a `data:` URI with the picture itself.
+        /// The address of the picture: an `https:` or `http:` URL, or a `data:` URI with the picture itself.
         "src" => src: required String, is(Uri);
-        /// The type of the picture, if the server of the picture says nothing or something wrong.
+        /// The media type of the picture, if the type that its server gives is missing or wrong.
         "mimeType" => mime_type: optional String;
-        /// The sizes it can be shown in, each `48x48` or `any`.
+        /// The sizes of the picture, each `48x48` or `any`.
         "sizes" => sizes: optional Vec<String>;
-        /// The background it was drawn for; any, if missing.
+        /// The background that the picture is designed for; any, if missing.
         "theme" => theme: optional IconTheme, fits(|theme, _| theme.is_known());
     }
 }
 
 impl Icon {
-    /// Whether all of these can be sent, see [`is_valid`](Self::is_valid).
+    /// Returns whether all of these icons can be sent, see [`is_valid`](Self::is_valid).
     pub(crate) fn all_valid(icons: &[Self]) -> bool {
         icons.iter().all(Self::is_valid)
     }
 
-    /// Whether a sender may use this `src`: `https:`, `http:` or `data:`. Others are not written for any revision.
+    /// Returns whether a sender may use this `src`: `https:`, `http:` or `data:`. Icons with others are not sent in any
+    /// revision.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.is_safe() || has_scheme(&self.src, "http")
     }
 
-    /// Whether a client may load this `src`: only `https:` and `data:`.
+    /// Returns whether a client may load this `src`: only `https:` and `data:`.
     #[must_use]
     pub fn is_safe(&self) -> bool {
         has_scheme(&self.src, "https") || has_scheme(&self.src, "data")

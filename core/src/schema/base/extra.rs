@@ -1,4 +1,4 @@
-//! Members of an object, kept as one piece of text and decoded on access.
+//! Members of an object, kept as one text and decoded on access.
 
 use alloc::{borrow::Cow, string::String, vec::Vec};
 use core::fmt;
@@ -20,14 +20,14 @@ use crate::{
     },
 };
 
-/// Members that a type of the schema has no field for, in their order and as they came.
+/// The members for which a type of the schema has no field, in their order and as received.
 ///
-/// They are one text, and cost nothing if there are none. Looking one up walks over all of them. If a peer wrote a name
-/// twice, both members are kept and the later one is found.
+/// The members are kept as one text, which allocates nothing if there are none. A lookup searches the whole text. If a
+/// name occurs twice, both members are kept and the last one is found.
 ///
-/// A name with half of a surrogate pair stands for no text. Such a member is kept and written again as it came, but
-/// found under no name; where its name is shown, U+FFFD is in the place of the half. A serializer of others, which
-/// takes names as text, refuses it.
+/// A name with half of a surrogate pair is not valid text. Such a member is kept and written again as received, but no
+/// lookup finds it. Iterators show U+FFFD in place of the half. Serializers that take names as text return an error for
+/// it.
 #[derive(Clone, Default)]
 pub struct Extra {
     /// An object; empty if it has no members.
@@ -35,37 +35,37 @@ pub struct Extra {
 }
 
 impl Extra {
-    /// No members.
+    /// Creates an object without members.
     #[must_use]
     pub const fn new() -> Self {
         Self { text: String::new() }
     }
 
-    /// How many members there are.
+    /// Returns the number of members. Counts them by a walk over the text.
     #[must_use]
     pub fn len(&self) -> usize {
         self.iter().count()
     }
 
-    /// Whether there are no members.
+    /// Returns whether there are no members.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// The value of the member `name`.
+    /// Returns the value of the member `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<RawJson<'_>> {
         self.find(name).map(RawJson::trusted)
     }
 
-    /// The value of the member `name`, if it is a `T`.
+    /// Returns the value of the member `name` decoded as `T`, or `None` if it is missing or does not fit.
     #[must_use]
     pub fn decode<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
         self.find(name).and_then(|value| read(value).ok())
     }
 
-    /// Sets the member `name` and hands back its former value.
+    /// Sets the member `name` and returns its former value.
     pub fn insert(&mut self, name: impl AsRef<str>, value: Json) -> Option<Json> {
         let Some(former) = self.find(name.as_ref()) else {
             self.push(name.as_ref(), value.get());
@@ -76,7 +76,7 @@ impl Extra {
         Some(former)
     }
 
-    /// Removes the member `name` and hands back its value.
+    /// Removes every member `name` and returns the value of the last one.
     pub fn remove(&mut self, name: &str) -> Option<Json> {
         let former = self.find(name).map(Json::trusted)?;
         let mut others = Self::new();
@@ -86,7 +86,7 @@ impl Extra {
         Some(former)
     }
 
-    /// The members in their order.
+    /// Returns an iterator over the names and values in their order.
     #[must_use]
     pub fn iter(&self) -> ExtraIter<'_> {
         let mut reader = Reader::new(&self.text);
@@ -94,14 +94,14 @@ impl Extra {
         ExtraIter { reader, first: true, over }
     }
 
-    /// Adds a member behind the others, without a look at their names. `value` is one JSON value.
+    /// Appends a member without a check for others with its name. `value` is one JSON value.
     pub(crate) fn push(&mut self, name: &str, value: &str) {
         self.separate();
         push_string(&mut self.text, name);
         self.end_with(value);
     }
 
-    /// As [`push`](Self::push), with a name as it is written between its quotes.
+    /// Appends a member as [`push`](Self::push) does, with the name as it is spelled between its quotes.
     pub(crate) fn push_written(&mut self, name: &str, value: &str) {
         self.separate();
         self.text.extend(["\"", name, "\""]);
@@ -119,7 +119,7 @@ impl Extra {
         self.text.push('}');
     }
 
-    /// The members in their order, their names as they are written.
+    /// Returns an iterator over the members in their order, with names as they are spelled.
     pub(crate) fn members(&self) -> impl Iterator<Item = (StringToken<'_>, &str)> {
         let mut members = self.iter();
         core::iter::from_fn(move || members.step())
@@ -130,7 +130,7 @@ impl Extra {
     }
 }
 
-/// The members of [`Extra`] or [`Meta`](crate::schema::Meta) in their order: names and values.
+/// An iterator over the names and values of [`Extra`] or [`Meta`](crate::schema::Meta) in their order.
 #[derive(Clone)]
 pub struct ExtraIter<'a> {
     reader: Reader<'a>,
@@ -187,14 +187,15 @@ impl<K: AsRef<str>, const N: usize> From<[(K, Json); N]> for Extra {
 }
 
 impl PartialEq for Extra {
-    /// Whether the same members are there in the same order. Names are compared as texts, values as they are written:
-    /// `1.0` and `1`, or the same object with other white space, are not equal.
+    /// Returns whether both have the same members in the same order. Names are compared as texts, values as they are
+    /// spelled: `1.0` and `1` differ, and so do objects with different white space.
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text || self.members().map(Spelled).eq(other.members().map(Spelled))
     }
 }
 
-/// A member. Two names are equal if they stand for the same text; those that stand for none, if they are spelled alike.
+/// A member. Two names are equal if they are the same text, or, if they are not valid text, if their spelling is the
+/// same.
 struct Spelled<'a>((StringToken<'a>, &'a str));
 
 impl PartialEq for Spelled<'_> {

@@ -1,11 +1,11 @@
-//! What a text or a number of the schema has to look like beyond its type.
+//! Formats of texts and numbers of the schema, beyond their JSON type.
 //!
-//! Decoding does not insist on any of this, since a peer with one odd value is still worth talking to. What would be of no
-//! use to a peer is not sent; the checks are for those who build messages, too, and for those who want to refuse odd ones.
+//! Decoding does not check formats, so that one odd value does not make a message unusable. Encoding does not send
+//! values that a peer cannot use. The checks are also for applications that build messages or want to refuse odd ones.
 
 use serde_json::Number;
 
-/// What a text or a number has to look like.
+/// The format of a text or a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// A URI of RFC 3986.
@@ -16,27 +16,28 @@ pub(crate) enum Format {
     FileUri,
     /// Bytes in base64.
     Base64,
-    /// A type and a subtype, as media types have them.
+    /// A media type: a type and a subtype.
     MediaType,
     /// A time of ISO 8601.
     Timestamp,
-    /// A SHA-256, as `sha256:` and 64 digits.
+    /// A SHA-256 digest: `sha256:` and 64 hexadecimal digits.
     Digest,
     /// A number from 0 to 1.
     Fraction,
     /// A JSON Schema whose root is an object.
     ObjectSchema,
-    /// The answer to a question of a server.
+    /// The response to an input request.
     Answer,
 }
 
-/// Whether `number` is from 0 to 1, as priorities have to be.
+/// Returns whether `number` is from 0 to 1, as priorities have to be.
 #[must_use]
 pub fn is_fraction(number: &Number) -> bool {
     number.as_f64().is_some_and(|number| (0.0..=1.0).contains(&number))
 }
 
-/// Whether `text` names a media type (RFC 6838), such as `image/png`, with or without parameters.
+/// Returns whether `text` is a media type (RFC 6838) such as `image/png`, with or without parameters. Parameters are
+/// not checked.
 #[must_use]
 pub fn is_media_type(text: &str) -> bool {
     let is_name = |name: &str| {
@@ -47,14 +48,15 @@ pub fn is_media_type(text: &str) -> bool {
     name.split_once('/').is_some_and(|(kind, subtype)| is_name(kind) && is_name(subtype))
 }
 
-/// Whether `text` is a SHA-256 as the skills extension writes it: `sha256:` and 64 hexadecimal digits in lower case.
+/// Returns whether `text` is a SHA-256 digest of the skills extension: `sha256:` and 64 hexadecimal digits in lower
+/// case.
 #[must_use]
 pub fn is_digest(text: &str) -> bool {
     let digits = text.strip_prefix("sha256:").unwrap_or_default();
     digits.len() == 64 && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether `uri` has this scheme, which is compared without regard to case.
+/// Returns whether `uri` has the scheme `scheme`. Upper and lower case are equal.
 #[must_use]
 pub fn has_scheme(uri: &str, scheme: &str) -> bool {
     uri.split_once(':').is_some_and(|(found, _)| found.eq_ignore_ascii_case(scheme))

@@ -14,24 +14,24 @@ use crate::{
     wire::{excerpt, reader::Reader},
 };
 
-/// How severe a log message is, as in RFC 5424. The set is closed, and ordered from the least to the most severe.
+/// The severity of a log message, as in RFC 5424. The set is closed, and ordered from the least to the most severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LoggingLevel {
-    /// Details for those who look for a fault.
+    /// Details for debugging.
     Debug,
-    /// Ordinary operation.
+    /// Normal operation.
     Info,
-    /// Ordinary, but worth a look.
+    /// Normal, but significant events.
     Notice,
-    /// Something may go wrong.
+    /// Conditions that may lead to an error.
     Warning,
-    /// Something went wrong.
+    /// Errors.
     Error,
-    /// A part does not work any more.
+    /// Failures of a component.
     Critical,
-    /// Someone has to act at once.
+    /// Conditions that need action at once.
     Alert,
-    /// Nothing works any more.
+    /// Failure of the whole system.
     Emergency,
 }
 
@@ -48,7 +48,7 @@ impl LoggingLevel {
         Self::Emergency,
     ];
 
-    /// The word on the wire.
+    /// Returns the word on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl LoggingLevel {
         }
     }
 
-    /// The level with this word.
+    /// Returns the level with this word, or `None` if there is none. Upper and lower case differ.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == word)

@@ -1,6 +1,6 @@
-//! The language in which the schema is written down.
+//! The macros that declare the schema.
 //!
-//! One declaration of an object says everything that there is to know about it:
+//! One declaration has everything about an object:
 //!
 //! ```text
 //! object! {
@@ -81,8 +81,8 @@ macro_rules! object {
     ($(#[$attr:meta])* pub struct $Name:ident: result $(, $rule:ident $(($($args:tt)*))?)* { $($body:tt)* }) => {
         object! {
             @meta lenient, [$($rule($($($args)*)?))*], [], $(#[$attr])* $Name {
-                /// What kind of result this is. The protocol engine fills it in where the revision asks for it.
-                /// Since 2026-07-28; a missing one means `complete`.
+                /// The kind of the result. The connection sets it for the revisions that have it. Since 2026-07-28; a
+                /// missing kind means `complete`.
                 "resultType" => result_type: optional crate::schema::ResultType, since(V2026_07_28),
                     has_to(|kind, _| *kind == crate::schema::ResultType::Complete);
                 $($body)*
@@ -127,8 +127,8 @@ macro_rules! object {
         pub struct $Name {
             $($(#[$first_doc])* pub $first: Option<$First>,)?
             $($(#[$doc])* pub $field: field_type!($presence $Type),)*
-            /// Members that are not listed above, and those that are but had an unexpected form. They are kept as
-            /// they came and written out again.
+            /// Members without a field, and members with one whose value had an unexpected form. They are kept as
+            /// received, and written again where the revision admits them.
             pub extra: crate::schema::Extra,
         }
 
@@ -138,7 +138,7 @@ macro_rules! object {
             #[allow(unused_imports, reason = "declarations without rules need none of it")]
             use crate::{protocol::ProtocolVersion::*, schema::base::{decode, encode::{self, Rule}, format::Format::*}};
 
-            /// What holds for each member.
+            /// The rules of the members.
             struct Rules {
                 $($first: Rule<$First>,)?
                 $($field: Rule<$Type>,)*
@@ -149,10 +149,10 @@ macro_rules! object {
                 $($field: Rule::<$Type>::new()$(.$rule($($($args)*)?))*,)*
             };
 
-            /// What holds for the object itself.
+            /// The rule of the object itself.
             const OWN: Rule<$Name> = Rule::<$Name>::new()$(.$own($($own_args)*))*;
 
-            /// The members that were found so far.
+            /// The members found so far.
             #[derive(Default)]
             pub(crate) struct Slots {
                 $($first: Option<Option<$First>>,)?
@@ -246,21 +246,21 @@ macro_rules! field_type {
     (nullable $Type:ty) => { Option<$Type> };
 }
 
-/// The name of a member, ready to be written.
+/// The name of a member with its comma, quotes and colon.
 macro_rules! name {
     ($wire:literal) => {
         const { crate::schema::base::encode::Name::new(concat!(",\"", $wire, "\":")) }
     };
 }
 
-/// A word of the schema, ready to be written.
+/// A word of the schema with its quotes.
 macro_rules! word {
     ($text:literal) => {
         const { crate::schema::base::encode::Word::new(concat!("\"", $text, "\"")) }
     };
 }
 
-/// Whether a member would not be written.
+/// Returns whether a member would not be written.
 macro_rules! is_absent {
     (required $field:expr) => {
         false
@@ -273,7 +273,7 @@ macro_rules! is_absent {
     };
 }
 
-/// The value of a field, once all members have been seen.
+/// Returns the value of a field after all members were read.
 macro_rules! finish {
     (required $slot:expr, $rule:expr, $owner:expr, $wire:literal) => {
         match ($slot, $rule.fallback()) {
@@ -293,7 +293,7 @@ macro_rules! finish {
     };
 }
 
-/// `new` with the required members, or `Default` if there are none.
+/// Declares `new` with the required members, or `Default` if there are none.
 macro_rules! constructor {
     ($Name:ident [] [$($init:tt)*]) => {
         impl Default for $Name {
@@ -304,7 +304,7 @@ macro_rules! constructor {
     };
     ($Name:ident [$($arg:ident: $Type:ty,)+] [$($init:tt)*]) => {
         impl $Name {
-            /// With the members that the specification requires; all others are left out.
+            /// Creates the object with the members that the specification requires. All others are absent.
             #[must_use]
             pub fn new($($arg: impl Into<$Type>),+) -> Self {
                 Self { $($init)* extra: crate::schema::Extra::new() }
@@ -319,7 +319,7 @@ macro_rules! constructor {
     };
 }
 
-/// The traits of serde, and `Arbitrary`, in terms of our own.
+/// Implements the traits of serde, and `Arbitrary`, through the traits of this crate.
 macro_rules! through_decode_and_encode {
     ($Name:ident, $decode:path) => {
         impl crate::schema::base::decode::Member for $Name {
@@ -360,7 +360,7 @@ macro_rules! open_enum {
         }
 
         impl $Name {
-            /// The word on the wire.
+            /// Returns the word on the wire.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {
@@ -369,7 +369,7 @@ macro_rules! open_enum {
                 }
             }
 
-            /// Whether this is a word of the specification.
+            /// Returns whether this is a word of the specification.
             #[must_use]
             pub const fn is_known(&self) -> bool {
                 !matches!(self, Self::Other(_))

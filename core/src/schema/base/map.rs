@@ -1,4 +1,4 @@
-//! A small map in the order of the text.
+//! A small map that keeps the order of its members.
 
 use alloc::{string::String, vec, vec::Vec};
 use core::{fmt, marker::PhantomData, slice};
@@ -19,39 +19,39 @@ use crate::{
     wire::reader::{Name, Reader},
 };
 
-/// A JSON object with names of the user's choice. Members keep the order in which they came.
+/// A JSON object whose names the application chooses. Members keep their order.
 ///
-/// It is meant for a handful of members: looking one up walks over all of them. If a peer wrote a name twice, both
-/// members are kept and the later one is found.
+/// A lookup compares all names, so the map suits few members. If a received object has a name twice, both members are
+/// kept and the last one is found.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Map<V>(Vec<(String, V)>);
 
 impl<V> Map<V> {
-    /// An object without members.
+    /// Creates an object without members.
     #[must_use]
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are no members.
+    /// Returns whether there are no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The value of the member `name`.
+    /// Returns the value of the member `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&V> {
         self.iter().rfind(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// Sets the member `name` and hands back its former value.
+    /// Sets the member `name` and returns its former value.
     pub fn insert(&mut self, name: impl Into<String>, value: V) -> Option<V> {
         let name = name.into();
         match self.0.iter_mut().rfind(|(known, _)| *known == name) {
@@ -63,25 +63,25 @@ impl<V> Map<V> {
         }
     }
 
-    /// Removes the member `name` and hands back its value.
+    /// Removes every member `name` and returns the value of the last one.
     pub fn remove(&mut self, name: &str) -> Option<V> {
         let found = self.0.iter().rposition(|(known, _)| known == name).map(|at| self.0.remove(at));
         self.0.retain(|(known, _)| known != name);
         found.map(|(_, value)| value)
     }
 
-    /// The members in their order.
+    /// Returns an iterator over the names and values in their order.
     pub fn iter(&self) -> MapIter<'_, V> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Adds a member behind the others, without a look at their names.
+    /// Appends a member without a check for others with its name.
     pub(crate) fn push(&mut self, name: impl Into<String>, value: V) {
         self.0.push((name.into(), value));
     }
 }
 
-/// The members of a [`Map`] in their order.
+/// An iterator over the names and values of a [`Map`] in their order.
 pub type MapIter<'a, V> = core::iter::Map<slice::Iter<'a, (String, V)>, fn(&'a (String, V)) -> (&'a str, &'a V)>;
 
 impl<V> Default for Map<V> {

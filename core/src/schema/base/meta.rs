@@ -1,4 +1,4 @@
-//! The `_meta` member: what the protocol, its extensions and applications add to a message.
+//! The `_meta` member: metadata of the protocol, of extensions and of applications.
 
 use alloc::string::String;
 use core::fmt;
@@ -15,108 +15,107 @@ use crate::{
     wire::{Json, RawJson, RequestId, reader::Reader},
 };
 
-/// What ties progress to a request: a string or an integer, chosen by the side that sent the request.
+/// The token that relates progress to a request: a string or an integer, chosen by the sender of the request.
 pub type ProgressToken = RequestId;
 
-/// Names that the specification gives a meaning to.
+/// Keys of `_meta` that the specification defines.
 pub mod keys {
     /// The progress token of a request.
     pub const PROGRESS_TOKEN: &str = "progressToken";
     /// The task that a message belongs to. Only 2025-11-25.
     pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-    /// What the model can be told while a task runs. Only 2025-11-25.
+    /// A text for the model while a task runs. Only 2025-11-25.
     pub const MODEL_IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
     /// The revision of a request. Since 2026-07-28.
     pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-    /// Who sent a request. Since 2026-07-28.
+    /// The name and version of the client that sent a request. Since 2026-07-28.
     pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-    /// What the sender of a request can do. Since 2026-07-28.
+    /// The capabilities of the client that sent a request. Since 2026-07-28.
     pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-    /// Which log messages the sender of a request wants to have. Since 2026-07-28.
+    /// The least severe level of the log messages that the client wants for a request. Since 2026-07-28.
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-    /// Who answered a request. Since 2026-07-28.
+    /// The name and version of the server that answered a request. Since 2026-07-28.
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
     /// The `subscriptions/listen` request that a notification belongs to. Since 2026-07-28.
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-    /// The distributed trace that a message belongs to. Since 2026-07-28, as the next two; see
+    /// The distributed trace of a message. Since 2026-07-28, as the next two; see
     /// [`TraceContext`](crate::schema::TraceContext).
     pub const TRACEPARENT: &str = "traceparent";
-    /// What the systems add that trace.
+    /// Data of tracing systems about the trace.
     pub const TRACESTATE: &str = "tracestate";
-    /// Values of the application for the services that handle the request later.
+    /// Values of the application for services that handle the request later.
     pub const BAGGAGE: &str = "baggage";
 }
 
-/// The members of `_meta`, in their order, values as they came. They are kept as one text and read when they are asked
-/// for.
+/// The members of `_meta`, in their order and as received. They are kept as one text and decoded on access.
 ///
-/// Any name is accepted from a peer. Own names follow the grammar, see [`insert`](Self::insert).
+/// Any key is accepted from a peer. Keys of the application follow a grammar, see [`insert`](Self::insert).
 ///
 /// Spec: [`_meta`](https://modelcontextprotocol.io/specification/2025-11-25/basic#meta)
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Meta(Extra);
 
 impl Meta {
-    /// No metadata; `{}` if it is sent.
+    /// Creates metadata without members, which is sent as `{}`.
     #[must_use]
     pub const fn new() -> Self {
         Self(Extra::new())
     }
 
-    /// The value at `name`.
+    /// Returns the value of the key `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<RawJson<'_>> {
         self.0.get(name)
     }
 
-    /// Sets an own value and hands back the former one.
+    /// Sets the value of a key of the application and returns the former value.
     ///
     /// # Errors
-    /// If `name` is not a valid key, or if the specification keeps it for itself.
+    /// Returns an error if `name` is not a valid key, or if the specification reserves it.
     pub fn insert(&mut self, name: impl AsRef<str>, value: Json) -> Result<Option<Json>, InvalidMetaKey> {
         check_meta_key(name.as_ref())?;
         Ok(self.0.insert(name, value))
     }
 
-    /// Sets a value that the specification gives a meaning to.
+    /// Sets the value of a key of the specification, see [`keys`]. The key is not checked.
     ///
     /// # Errors
-    /// If `value` cannot be written as JSON.
+    /// Returns an error if `value` cannot be written as JSON.
     pub fn set<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), serde_json::Error> {
         self.0.insert(name, Json::new(value)?);
         Ok(())
     }
 
-    /// Removes a value and hands it back.
+    /// Removes the key `name` and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<Json> {
         self.0.remove(name)
     }
 
-    /// All names and values in their order.
+    /// Returns an iterator over the keys and values in their order.
     #[must_use]
     pub fn iter(&self) -> ExtraIter<'_> {
         self.0.iter()
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether there are no members.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The token under which the sender wants to hear of progress.
+    /// Returns the token with which the sender of the request asks for progress.
     #[must_use]
     pub fn progress_token(&self) -> Option<ProgressToken> {
         self.decode(keys::PROGRESS_TOKEN)
     }
 
-    /// What the model can be told while the task runs. Only 2025-11-25.
+    /// Returns the text for the model while the task runs. Only 2025-11-25.
     #[must_use]
     pub fn model_immediate_response(&self) -> Option<String> {
         self.decode(keys::MODEL_IMMEDIATE_RESPONSE)
     }
 
-    /// The value at `name`, if it is a `T`.
+    /// Returns the value of the key `name` decoded as `T`, or `None` if it is missing or does not fit.
     #[must_use]
     pub fn decode<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
         self.0.decode(name)

@@ -1,4 +1,4 @@
-//! What the types of the schema are built from: macros, encoding and decoding, `_meta`, and what many objects have in common.
+//! The foundations of the types of the schema: macros, encoding, decoding, `_meta`, and shared types.
 
 #[cfg(feature = "arbitrary")]
 pub(crate) mod arbitrary;

@@ -1,4 +1,4 @@
-//! A value that can be written alone or in an array.
+//! A value that is written alone or in an array.
 
 use alloc::vec::Vec;
 use core::slice;
@@ -12,19 +12,19 @@ use super::{
 };
 use crate::{protocol::ProtocolVersion, schema::Encode, wire::reader::Reader};
 
-/// One piece of content, or several. One alone and an array of this one are the same.
+/// One content block, or several. One block is equal to an array of this block.
 ///
-/// Since 2025-11-25 both forms are written as they are; before, there is only room for one.
+/// Since 2025-11-25 both forms are written as they are. Earlier revisions have only a single block.
 #[derive(Clone, Debug)]
 pub enum OneOrMany<T> {
-    /// One, written as itself.
+    /// One block, written without an array.
     One(T),
-    /// Any number, written as an array.
+    /// Any number of blocks, written as an array.
     Many(Vec<T>),
 }
 
 impl<T> OneOrMany<T> {
-    /// All of them.
+    /// Returns all blocks as a slice.
     #[must_use]
     pub fn as_slice(&self) -> &[T] {
         match self {
@@ -33,12 +33,12 @@ impl<T> OneOrMany<T> {
         }
     }
 
-    /// All of them, one after the other.
+    /// Returns an iterator over all blocks.
     pub fn iter(&self) -> slice::Iter<'_, T> {
         self.as_slice().iter()
     }
 
-    /// All of them, as a list.
+    /// Converts the value into a list of all blocks.
     #[must_use]
     pub fn into_vec(self) -> Vec<T> {
         match self {

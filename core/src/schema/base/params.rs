@@ -1,4 +1,4 @@
-//! What params of requests and notifications have in common.
+//! Traits of the params of requests and notifications.
 
 use serde_core::de::DeserializeOwned;
 
@@ -7,22 +7,22 @@ use crate::protocol::{CapabilitySet, Method};
 
 /// The params of a request.
 pub trait Request: Encode + DeserializeOwned {
-    /// The method that they are the params of.
+    /// The method of the message.
     const METHOD: Method;
-    /// What answers the request.
+    /// The result of the request.
     type Result: Encode + DeserializeOwned;
 
-    /// Whether there is nothing to say, so that the message can do without params.
+    /// Returns whether the params have no members, so that the message can omit them.
     fn is_empty(&self) -> bool {
         false
     }
 
-    /// The capabilities that its content needs beside the one of its method.
+    /// Returns the capabilities that the content of the params needs, beside that of the method.
     fn needs(&self) -> CapabilitySet {
         CapabilitySet::EMPTY
     }
 
-    /// Whether it asks for a task instead of a result (2025-11-25).
+    /// Returns whether the params ask for a task instead of a result (2025-11-25).
     fn is_task(&self) -> bool {
         false
     }
@@ -30,25 +30,26 @@ pub trait Request: Encode + DeserializeOwned {
 
 /// The params of a notification.
 pub trait Notification: Encode + DeserializeOwned {
-    /// The method that they are the params of.
+    /// The method of the message.
     const METHOD: Method;
 
-    /// Whether there is nothing to say, so that the message can do without params.
+    /// Returns whether the params have no members, so that the message can omit them.
     fn is_empty(&self) -> bool {
         false
     }
 
-    /// The severity, if it is a log message.
+    /// Returns the severity, if the notification is a log message.
     fn level(&self) -> Option<LoggingLevel> {
         None
     }
 
-    /// The URI of the resource that it is about, if it is about one.
+    /// Returns the URI of the resource that the notification is about, if any.
     fn resource(&self) -> Option<&str> {
         None
     }
 
-    /// The id of the task that it is about, if it is about one of the [extension](crate::schema::tasks_extension).
+    /// Returns the id of the task of the [extension](crate::schema::tasks_extension) that the notification is about, if
+    /// any.
     fn task(&self) -> Option<&str> {
         None
     }

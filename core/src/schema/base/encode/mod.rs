@@ -1,4 +1,4 @@
-//! How objects are written: with what a revision has, without what it does not have.
+//! Encoding for a revision: with the members that it has, and without others.
 
 mod members;
 mod output;
@@ -19,40 +19,41 @@ pub(crate) use members::Members;
 pub(crate) use output::{Entries, Name, Output, Word};
 pub(crate) use rule::Rule;
 
-/// A value that is written differently for different revisions.
+/// A value whose encoding depends on the revision.
 ///
-/// With a revision, what that revision does not have is left out where it only adds to the picture (a title, an
-/// icon), and is an error where the message would mean something else without it. With `None` everything is written.
+/// For a revision, members that the revision does not have are omitted if they only add information, such as a title or
+/// an icon. They are an error if the message would have another meaning without them. With `None` every member is
+/// written.
 pub trait Encode {
-    /// Writes the value in the form that `version` has for it.
+    /// Serializes the value in the form that it has in `version`.
     ///
     /// # Errors
-    /// If `version` has no form for it, and those of the serializer.
+    /// Returns an error if `version` has no form for the value, and errors of the serializer.
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error>;
 
-    /// Writes that form as text. The types of the schema know a shorter way than through a serializer.
+    /// Appends that form as JSON text. Types of the schema do so without a serializer, which is faster.
     ///
     /// # Errors
-    /// As [`encode_at`](Self::encode_at). What `out` was given before is of no use then.
+    /// As [`encode_at`](Self::encode_at). After an error, `out` may contain an incomplete value.
     fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), Error> {
         out.value(&At(self, version))
     }
 }
 
-/// A writer of JSON text on one line, since most transports delimit messages by line breaks.
+/// A writer of JSON text on one line, for transports that delimit messages by line breaks.
 #[derive(Debug)]
 pub struct JsonLine<'a>(&'a mut Vec<u8>);
 
 impl<'a> JsonLine<'a> {
-    /// Appends to `out`.
+    /// Creates a writer that appends to `out`.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
         Self(out)
     }
 
-    /// Appends the text of `value`. Line breaks between tokens of JSON that it has as text ([`Json`]) become spaces.
+    /// Appends the JSON text of `value`. Line breaks between the tokens of a [`Json`] in it become spaces.
     ///
     /// # Errors
-    /// Those of `value`, and for keys that are no strings.
+    /// Returns errors of `value`, and an error for keys that are not strings.
     pub fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         encode::value(self.0, value)
     }
@@ -62,7 +63,7 @@ impl<'a> JsonLine<'a> {
         encode::text(self.0, text);
     }
 
-    /// Appends part of a value, as it is. It has no line break.
+    /// Appends a part of a value unchanged. It has no line break.
     pub(crate) fn part(&mut self, json: &'static str) {
         self.0.extend_from_slice(json.as_bytes());
     }
@@ -73,7 +74,7 @@ impl<'a> JsonLine<'a> {
 pub struct At<'a, T: ?Sized>(pub &'a T, pub Option<ProtocolVersion>);
 
 impl<T: Encode + ?Sized> At<'_, T> {
-    /// The text of that form, on one line.
+    /// Returns the JSON text of the value for the revision, on one line.
     ///
     /// # Errors
     /// As [`Encode::append_at`].
@@ -90,7 +91,7 @@ impl<T: Encode + ?Sized> Serialize for At<'_, T> {
     }
 }
 
-/// All ways to write a type that says once, in `write`, what it looks like.
+/// Implements every way to encode a type through its method `write`.
 macro_rules! through_write {
     ($Type:ty $(where [$($parameters:tt)*])?) => {
         impl$(<$($parameters)*>)? crate::schema::Encode for $Type {
@@ -195,13 +196,13 @@ impl<T: Encode + ?Sized> Encode for Box<T> {
     }
 }
 
-/// The error for something that a revision does not have.
+/// Returns the error for a feature that a revision does not have.
 #[cold]
 pub(crate) fn absent<E: ser::Error>(what: impl fmt::Display, version: ProtocolVersion) -> E {
     E::custom(format_args!("{what} is not part of {version}"))
 }
 
-/// The error for something that a revision has, but not with this value.
+/// Returns the error for a value that a revision does not have.
 #[cold]
 pub(crate) fn unfit<E: ser::Error>(what: impl fmt::Display, version: ProtocolVersion) -> E {
     E::custom(format_args!("{what} has a value that {version} does not allow"))
