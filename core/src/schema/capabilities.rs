@@ -1,7 +1,8 @@
-//! What the two sides say that they can do.
+//! Capabilities that clients and servers declare.
 //!
-//! An object that is there, even an empty one, declares the capability; `set` boils that down to the bits in which the
-//! [method table](crate::protocol::Method::needs) asks. Keys that are not known are kept and mean nothing.
+//! An object that is present, even an empty one, declares a capability. The methods `set` convert the objects to the
+//! [bits](CapabilitySet) that the [method table](crate::protocol::Method::needs) uses. Unknown keys are kept and have
+//! no effect.
 //!
 //! Spec: [capabilities](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation)
 
@@ -16,42 +17,42 @@ use crate::{
 };
 
 object! {
-    /// What a client can do.
+    /// The capabilities of a client.
     pub struct ClientCapabilities: data {
-        /// It has roots and answers `roots/list`.
+        /// The client has roots and answers `roots/list`.
         "roots" => roots: optional RootsCapability;
-        /// It has a model and answers `sampling/createMessage`.
+        /// The client has a model and answers `sampling/createMessage`.
         "sampling" => sampling: optional SamplingCapability;
-        /// It has a user and answers `elicitation/create`. Since 2025-06-18.
+        /// The client has a user and answers `elicitation/create`. Since 2025-06-18.
         "elicitation" => elicitation: optional ElicitationCapability, since(V2025_06_18),
             fits(ElicitationCapability::exists_in);
-        /// It runs requests as tasks. Only 2025-11-25.
+        /// This side can run requests as tasks. Only 2025-11-25.
         "tasks" => tasks: optional ClientTasksCapability, only(V2025_11_25);
-        /// What is not in the specification.
+        /// Capabilities outside of the specification.
         "experimental" => experimental: optional Map<JsonObject>;
-        /// Extensions and their settings. Since 2026-07-28; peers of 2025-11-25 write them, too.
+        /// Extensions and their settings. Since 2026-07-28, but peers of 2025-11-25 also send them.
         "extensions" => extensions: optional Extensions, since(V2025_11_25), fits(Extensions::exist_in);
     }
 }
 
 object! {
-    /// What a server can do.
+    /// The capabilities of a server.
     pub struct ServerCapabilities: data {
-        /// It has prompts.
+        /// The server has prompts.
         "prompts" => prompts: optional ListCapability;
-        /// It has resources.
+        /// The server has resources.
         "resources" => resources: optional ResourcesCapability;
-        /// It has tools.
+        /// The server has tools.
         "tools" => tools: optional ListCapability;
-        /// It sends log messages.
+        /// The server sends log messages.
         "logging" => logging: optional JsonObject;
-        /// It completes arguments. Since 2025-03-26; a server of 2024-11-05 may do so without saying.
+        /// The server completes arguments. Since 2025-03-26; servers of 2024-11-05 may do so without a declaration.
         "completions" => completions: optional JsonObject, since(V2025_03_26);
-        /// It runs requests as tasks. Only 2025-11-25.
+        /// This side can run requests as tasks. Only 2025-11-25.
         "tasks" => tasks: optional ServerTasksCapability, only(V2025_11_25);
-        /// What is not in the specification.
+        /// Capabilities outside of the specification.
         "experimental" => experimental: optional Map<JsonObject>;
-        /// Extensions and their settings. Since 2026-07-28; peers of 2025-11-25 write them, too.
+        /// Extensions and their settings. Since 2026-07-28, but peers of 2025-11-25 also send them.
         "extensions" => extensions: optional Extensions, since(V2025_11_25), fits(Extensions::exist_in);
     }
 }
@@ -59,7 +60,7 @@ object! {
 object! {
     /// Client capability `roots`.
     pub struct RootsCapability: data {
-        /// It says when the roots change. Up to 2025-11-25.
+        /// The client sends a notification when its roots change. Up to 2025-11-25.
         "listChanged" => list_changed: optional bool, until(V2025_11_25);
     }
 }
@@ -67,31 +68,32 @@ object! {
 object! {
     /// Client capability `sampling`.
     pub struct SamplingCapability: data {
-        /// It understands `includeContext`. Since 2025-11-25.
+        /// The client supports `includeContext`. Since 2025-11-25.
         "context" => context: optional JsonObject, since(V2025_11_25);
-        /// It accepts tools. Since 2025-11-25.
+        /// The client accepts tools in requests. Since 2025-11-25.
         "tools" => tools: optional JsonObject, since(V2025_11_25);
     }
 }
 
 object! {
-    /// Client capability `elicitation`. Without members it means forms.
+    /// Client capability `elicitation`. An object without members declares forms.
     pub struct ElicitationCapability: data {
-        /// It shows forms. Since 2025-11-25, before that by the object itself.
+        /// The client shows forms. Since 2025-11-25; before, the object itself declares them.
         "form" => form: optional JsonObject, since(V2025_11_25);
-        /// It opens URLs. Since 2025-11-25.
+        /// The client opens URLs. Since 2025-11-25.
         "url" => url: optional JsonObject, since(V2025_11_25);
     }
 }
 
 impl ElicitationCapability {
-    /// Whether forms are declared.
+    /// Returns whether forms are declared: by `form`, or by the absence of `url`.
     #[must_use]
     pub const fn has_form(&self) -> bool {
         self.form.is_some() || self.url.is_none()
     }
 
-    /// 2025-06-18 has no words for a client that opens URLs and shows no forms.
+    /// Returns whether `version` can express the capability. 2025-06-18 cannot declare a client that opens URLs but
+    /// shows no forms.
     fn exists_in(&self, version: ProtocolVersion) -> bool {
         self.has_form() || version >= ProtocolVersion::V2025_11_25
     }
@@ -100,7 +102,7 @@ impl ElicitationCapability {
 object! {
     /// Server capabilities `prompts` and `tools`.
     pub struct ListCapability: data {
-        /// It says when the list changes.
+        /// The server sends a notification when the list changes.
         "listChanged" => list_changed: optional bool;
     }
 }
@@ -108,9 +110,9 @@ object! {
 object! {
     /// Server capability `resources`.
     pub struct ResourcesCapability: data {
-        /// It says when a resource changes, to those who ask for it.
+        /// The server accepts subscriptions to changes of a resource.
         "subscribe" => subscribe: optional bool;
-        /// It says when the list changes.
+        /// The server sends a notification when the list changes.
         "listChanged" => list_changed: optional bool;
     }
 }
@@ -118,17 +120,17 @@ object! {
 object! {
     /// Client capability `tasks`. Only 2025-11-25.
     pub struct ClientTasksCapability: data, only(V2025_11_25) {
-        /// It answers `tasks/list`.
+        /// This side answers `tasks/list`.
         "list" => list: optional JsonObject;
-        /// It answers `tasks/cancel`.
+        /// This side answers `tasks/cancel`.
         "cancel" => cancel: optional JsonObject;
-        /// Which requests can become tasks.
+        /// The requests that can become tasks.
         "requests" => requests: optional ClientTaskRequests;
     }
 }
 
 object! {
-    /// Which requests to a client can become tasks. Only 2025-11-25.
+    /// The requests to a client that can become tasks. Only 2025-11-25.
     pub struct ClientTaskRequests: data, only(V2025_11_25) {
         /// Requests of sampling.
         "sampling" => sampling: optional SamplingTasks;
@@ -138,17 +140,17 @@ object! {
 }
 
 object! {
-    /// Which requests of sampling can become tasks. Only 2025-11-25.
+    /// The requests of sampling that can become tasks. Only 2025-11-25.
     pub struct SamplingTasks: data, only(V2025_11_25) {
-        /// `sampling/createMessage`.
+        /// `sampling/createMessage` can become a task.
         "createMessage" => create_message: optional JsonObject;
     }
 }
 
 object! {
-    /// Which requests of elicitation can become tasks. Only 2025-11-25.
+    /// The requests of elicitation that can become tasks. Only 2025-11-25.
     pub struct ElicitationTasks: data, only(V2025_11_25) {
-        /// `elicitation/create`.
+        /// `elicitation/create` can become a task.
         "create" => create: optional JsonObject;
     }
 }
@@ -156,17 +158,17 @@ object! {
 object! {
     /// Server capability `tasks`. Only 2025-11-25.
     pub struct ServerTasksCapability: data, only(V2025_11_25) {
-        /// It answers `tasks/list`.
+        /// This side answers `tasks/list`.
         "list" => list: optional JsonObject;
-        /// It answers `tasks/cancel`.
+        /// This side answers `tasks/cancel`.
         "cancel" => cancel: optional JsonObject;
-        /// Which requests can become tasks.
+        /// The requests that can become tasks.
         "requests" => requests: optional ServerTaskRequests;
     }
 }
 
 object! {
-    /// Which requests to a server can become tasks. Only 2025-11-25.
+    /// The requests to a server that can become tasks. Only 2025-11-25.
     pub struct ServerTaskRequests: data, only(V2025_11_25) {
         /// Requests of tools.
         "tools" => tools: optional ToolTasks;
@@ -174,14 +176,14 @@ object! {
 }
 
 object! {
-    /// Which requests of tools can become tasks. Only 2025-11-25.
+    /// The requests of tools that can become tasks. Only 2025-11-25.
     pub struct ToolTasks: data, only(V2025_11_25) {
-        /// `tools/call`.
+        /// `tools/call` can become a task.
         "call" => call: optional JsonObject;
     }
 }
 
-/// The setting of the skills extension that says that directories can be read.
+/// The setting of the skills extension that declares `resources/directory/read`.
 const DIRECTORY_READ: &str = "directoryRead";
 
 fn declared(extensions: Option<&Extensions>) -> bool {
@@ -193,7 +195,7 @@ fn reads_directories(settings: &JsonObject) -> bool {
 }
 
 impl ClientCapabilities {
-    /// What is declared.
+    /// Returns the declared capabilities as a set.
     #[must_use]
     pub fn set(&self) -> CapabilitySet {
         let mut set = CapabilitySet::EMPTY;
@@ -226,7 +228,7 @@ impl ClientCapabilities {
         set.with_if(Capability::TasksExtension, declared(self.extensions.as_ref()))
     }
 
-    /// Declares one more capability, together with those that contain it. A capability of servers changes nothing.
+    /// Declares one more capability, together with those that contain it. Ignores capabilities of servers.
     #[must_use]
     pub fn with(mut self, capability: Capability) -> Self {
         let empty = JsonObject::empty;
@@ -260,7 +262,7 @@ impl ClientCapabilities {
 }
 
 impl ServerCapabilities {
-    /// What is declared.
+    /// Returns the declared capabilities as a set.
     #[must_use]
     pub fn set(&self) -> CapabilitySet {
         let mut set = CapabilitySet::EMPTY;
@@ -293,12 +295,12 @@ impl ServerCapabilities {
             .with_if(Capability::SkillsDirectories, self.skills().is_some_and(reads_directories))
     }
 
-    /// The settings of the skills extension.
+    /// Returns the settings of the skills extension.
     fn skills(&self) -> Option<&JsonObject> {
         self.extensions.as_ref()?.get(SKILLS_EXTENSION)
     }
 
-    /// Declares one more capability, together with those that contain it. A capability of clients changes nothing.
+    /// Declares one more capability, together with those that contain it. Ignores capabilities of clients.
     #[must_use]
     pub fn with(mut self, capability: Capability) -> Self {
         let empty = JsonObject::empty;

@@ -10,21 +10,21 @@ use crate::schema::base::macros::*;
 object! {
     /// Params of `completion/complete`.
     pub struct CompleteParams: params(Complete => CompleteResult) {
-        /// What the argument belongs to.
+        /// The prompt or the template that has the argument.
         "ref" => reference: required CompletionReference;
-        /// The argument, as far as it is written.
+        /// The argument, as far as the user has typed it.
         "argument" => argument: required CompletionArgument;
-        /// What is known besides. Since 2025-06-18.
+        /// Further context. Since 2025-06-18.
         "context" => context: optional CompletionContext, since(V2025_06_18);
     }
 }
 
 union! {
-    /// What an argument belongs to.
+    /// The prompt or the resource template that has an argument.
     pub enum CompletionReference by "type" {
         /// A prompt.
         Prompt(PromptReference) = "ref/prompt",
-        /// A template of resources.
+        /// A resource template.
         Resource(ResourceTemplateReference) = "ref/resource",
     }
 }
@@ -34,13 +34,13 @@ object! {
     pub struct PromptReference: data("type" = "ref/prompt") {
         /// The name, for programs.
         "name" => name: required String;
-        /// The name, for people; without meaning here. Since 2025-06-18.
+        /// The name, for people; not used here. Since 2025-06-18.
         "title" => title: optional String, since(V2025_06_18);
     }
 }
 
 object! {
-    /// The URI of a resource or of a template. It was called `ResourceReference` before 2025-06-18.
+    /// The URI of a resource or of a template. Called `ResourceReference` before 2025-06-18.
     pub struct ResourceTemplateReference: data("type" = "ref/resource") {
         /// The URI or the template.
         "uri" => uri: required String, is(UriTemplate);
@@ -48,19 +48,19 @@ object! {
 }
 
 object! {
-    /// An argument that is being written.
+    /// An argument that the user is typing.
     pub struct CompletionArgument: data {
         /// The name of the argument.
         "name" => name: required String;
-        /// What is written so far.
+        /// The value so far.
         "value" => value: required String;
     }
 }
 
 object! {
-    /// What is known besides the argument that is being written. Since 2025-06-18.
+    /// The context of an argument. Since 2025-06-18.
     pub struct CompletionContext: data, since(V2025_06_18) {
-        /// The arguments that are already complete.
+        /// The arguments that already have a value.
         "arguments" => arguments: optional Map<String>;
     }
 }
@@ -68,28 +68,28 @@ object! {
 object! {
     /// The result of `completion/complete`.
     pub struct CompleteResult: result {
-        /// The proposals.
+        /// The completion.
         "completion" => completion: required Completion;
     }
 }
 
 object! {
-    /// Proposals for an argument.
+    /// The possible values of an argument.
     pub struct Completion: data {
-        /// At most [100](Self::MAX_VALUES) of them, the best first.
+        /// The values, the best first, at most [100](Self::MAX_VALUES).
         "values" => values: required Vec<String>, has_to(|values, _| values.len() <= Completion::MAX_VALUES);
-        /// How many there are in all, if known.
+        /// The number of all possible values, if known.
         "total" => total: optional u64;
-        /// Whether there are more than these.
+        /// Whether there are more values.
         "hasMore" => has_more: optional bool;
     }
 }
 
 impl Completion {
-    /// How many values fit into one result.
+    /// The most values of one result.
     pub const MAX_VALUES: usize = 100;
 
-    /// The first of all possible values, as many as fit, and how many there are.
+    /// Creates a completion with the first 100 of all possible values, and their total number.
     #[must_use]
     pub fn of(all: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut values: Vec<String> = all.into_iter().map(Into::into).collect();

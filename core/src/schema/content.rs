@@ -1,4 +1,4 @@
-//! Content blocks: what tools return and prompts consist of.
+//! Content blocks of tool results and prompts.
 
 use alloc::{string::String, vec::Vec};
 
@@ -6,10 +6,10 @@ use super::{Annotations, Icon, Meta, ResourceContents, encode_base64, is_base64,
 use crate::schema::base::macros::*;
 
 union! {
-    /// One piece of content, in tool results and prompts.
+    /// One content block of a tool result or a prompt.
     ///
-    /// Which kinds there are depends on the revision: [`AudioContent`] came with 2025-03-26, [`ResourceLink`] with
-    /// 2025-06-18. They cannot be sent to older peers.
+    /// The kinds depend on the revision: [`AudioContent`] came with 2025-03-26, [`ResourceLink`] with 2025-06-18.
+    /// Encoding them for earlier revisions is an error.
     ///
     /// Spec: [tool results](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result)
     pub enum ContentBlock by "type" {
@@ -19,39 +19,39 @@ union! {
         Image(ImageContent) = "image",
         /// Sound. Since 2025-03-26.
         Audio(AudioContent) = "audio",
-        /// The name of a resource. Since 2025-06-18.
+        /// A link to a resource. Since 2025-06-18.
         ResourceLink(ResourceLink) = "resource_link",
-        /// A resource and what is in it.
+        /// A resource with its contents.
         Resource(EmbeddedResource) = "resource",
     }
 }
 
 impl ContentBlock {
-    /// A block of text.
+    /// Creates a block of text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         TextContent::new(text).into()
     }
 
-    /// A picture: its bytes in base64, and their type.
+    /// Creates a picture from its bytes in base64 and their media type.
     #[must_use]
     pub fn image(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
         ImageContent::new(data, mime_type).into()
     }
 
-    /// Sound: its bytes in base64, and their type.
+    /// Creates sound from its bytes in base64 and their media type.
     #[must_use]
     pub fn audio(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
         AudioContent::new(data, mime_type).into()
     }
 
-    /// A resource and what is in it.
+    /// Creates a block with a resource and its contents.
     #[must_use]
     pub fn resource(contents: impl Into<ResourceContents>) -> Self {
         EmbeddedResource::new(contents).into()
     }
 
-    /// The text, if it is a block of text.
+    /// Returns the text, if this is a block of text.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -78,7 +78,7 @@ object! {
     pub struct TextContent: data("type" = "text") {
         /// The text.
         "text" => text: required String;
-        /// Whom it is for and how important it is.
+        /// Hints about use and display.
         "annotations" => annotations: optional Annotations;
         /// Metadata. Since 2025-06-18.
         "_meta" => meta: optional Meta, since(V2025_06_18);
@@ -90,9 +90,9 @@ object! {
     pub struct ImageContent: data("type" = "image") {
         /// The bytes of the picture in base64, see [`decode_base64`](super::decode_base64).
         "data" => data: required String, has_to(|data, _| is_base64(data)), is(Base64);
-        /// The type of the bytes, for example `image/png`.
+        /// The media type of the bytes, for example `image/png`.
         "mimeType" => mime_type: required String, has_to(|kind, _| is_media_type(kind)), is(MediaType);
-        /// Whom it is for and how important it is.
+        /// Hints about use and display.
         "annotations" => annotations: optional Annotations;
         /// Metadata. Since 2025-06-18.
         "_meta" => meta: optional Meta, since(V2025_06_18);
@@ -100,7 +100,7 @@ object! {
 }
 
 impl ImageContent {
-    /// A picture, from its bytes.
+    /// Creates a picture from its bytes, which are encoded in base64.
     #[must_use]
     pub fn from_bytes(bytes: &[u8], mime_type: impl Into<String>) -> Self {
         Self::new(encode_base64(bytes), mime_type)
@@ -112,9 +112,9 @@ object! {
     pub struct AudioContent: data("type" = "audio"), since(V2025_03_26) {
         /// The bytes of the sound in base64, see [`decode_base64`](super::decode_base64).
         "data" => data: required String, has_to(|data, _| is_base64(data)), is(Base64);
-        /// The type of the bytes, for example `audio/wav`.
+        /// The media type of the bytes, for example `audio/wav`.
         "mimeType" => mime_type: required String, has_to(|kind, _| is_media_type(kind)), is(MediaType);
-        /// Whom it is for and how important it is.
+        /// Hints about use and display.
         "annotations" => annotations: optional Annotations;
         /// Metadata. Since 2025-06-18.
         "_meta" => meta: optional Meta, since(V2025_06_18);
@@ -122,7 +122,7 @@ object! {
 }
 
 impl AudioContent {
-    /// Sound, from its bytes.
+    /// Creates sound from its bytes, which are encoded in base64.
     #[must_use]
     pub fn from_bytes(bytes: &[u8], mime_type: impl Into<String>) -> Self {
         Self::new(encode_base64(bytes), mime_type)
@@ -132,7 +132,7 @@ impl AudioContent {
 object! {
     /// A resource that the server can read, whether or not it is in `resources/list`. Since 2025-06-18.
     ///
-    /// It has the members of a [`Resource`](super::Resource).
+    /// A link has the members of a [`Resource`](super::Resource).
     pub struct ResourceLink: data("type" = "resource_link"), since(V2025_06_18) {
         /// The URI of the resource.
         "uri" => uri: required String, is(Uri);
@@ -140,15 +140,15 @@ object! {
         "name" => name: required String;
         /// The name of the resource, for people.
         "title" => title: optional String;
-        /// What the resource is, for models.
+        /// A description of the resource, for models.
         "description" => description: optional String;
-        /// The type of the content, if known.
+        /// The media type of the content, if known.
         "mimeType" => mime_type: optional String;
         /// The number of bytes of the content, before any encoding, if known.
         "size" => size: optional u64;
         /// Pictures for user interfaces. Since 2025-11-25.
         "icons" => icons: optional Vec<Icon>, since(V2025_11_25), fits(|icons, _| Icon::all_valid(icons));
-        /// Whom it is for and how important it is.
+        /// Hints about use and display.
         "annotations" => annotations: optional Annotations;
         /// Metadata.
         "_meta" => meta: optional Meta;
@@ -156,11 +156,11 @@ object! {
 }
 
 object! {
-    /// A resource and what is in it.
+    /// A resource with its contents.
     pub struct EmbeddedResource: data("type" = "resource") {
-        /// What is in it.
+        /// The contents of the resource.
         "resource" => resource: required ResourceContents;
-        /// Whom it is for and how important it is.
+        /// Hints about use and display.
         "annotations" => annotations: optional Annotations;
         /// Metadata. Since 2025-06-18.
         "_meta" => meta: optional Meta, since(V2025_06_18);

@@ -1,4 +1,4 @@
-//! What a server is, without a session. Since 2026-07-28.
+//! Discovery of a server without a session. Since 2026-07-28.
 //!
 //! Spec: [discovery](https://modelcontextprotocol.io/specification/2026-07-28/server/discover)
 
@@ -13,17 +13,17 @@ object! {
 }
 
 object! {
-    /// The result of `server/discover`. Who the server is stands in `_meta`. Since 2026-07-28.
+    /// The result of `server/discover`. The name and version of the server are in `_meta`. Since 2026-07-28.
     pub struct DiscoverResult: result, since(V2026_07_28) {
-        /// The revisions that the server speaks, also those that are reached by `initialize`.
+        /// The revisions that the server supports, with those that need `initialize`.
         "supportedVersions" => supported_versions: required Vec<String>;
-        /// What the server can do.
+        /// The capabilities of the server.
         "capabilities" => capabilities: required ServerCapabilities;
         /// How to use the server, for models.
         "instructions" => instructions: optional String;
-        /// For how many milliseconds the result can be reused.
+        /// The time for which the result may be cached, in milliseconds.
         "ttlMs" => ttl_ms: optional u64, or(|| 0);
-        /// Who may reuse the result.
+        /// The users for whom the cached result may be used.
         "cacheScope" => cache_scope: optional CacheScope, fits(|scope, _| scope.is_known()),
             or(|| CacheScope::Private);
     }

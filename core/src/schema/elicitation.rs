@@ -1,4 +1,4 @@
-//! Elicitation: servers that ask the user of the client.
+//! Elicitation: requests of servers to the user of the client.
 //!
 //! Spec: [elicitation](https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation)
 
@@ -22,10 +22,10 @@ use crate::{
 };
 
 union! {
-    /// Params of `elicitation/create`: a form, or a page to open. Since 2025-06-18; in 2026-07-28 the question
-    /// travels inside of a result.
+    /// Params of `elicitation/create`: a form, or a page to open. Since 2025-06-18; in 2026-07-28 they are part of an
+    /// `input_required` result.
     pub enum ElicitParams by "mode" or Form {
-        /// A form. It is also meant if there is no mode.
+        /// A form. This is also the kind of params without a mode.
         Form(ElicitFormParams) = "form",
         /// A page to open. Since 2025-11-25.
         Url(ElicitUrlParams) = "url",
@@ -55,11 +55,11 @@ impl Request for ElicitParams {
 }
 
 open_enum! {
-    /// How the user is asked. Since 2025-11-25.
+    /// The mode of an elicitation. Since 2025-11-25.
     pub enum ElicitMode {
-        /// With a form.
+        /// The user fills in a form.
         Form = "form",
-        /// With a page to open.
+        /// The user opens a page.
         Url = "url",
     }
 }
@@ -67,13 +67,13 @@ open_enum! {
 object! {
     /// A form for the user. Since 2025-06-18.
     pub struct ElicitFormParams: params, since(V2025_06_18) {
-        /// How the user is asked: `form`, which is also meant if it is missing. Since 2025-11-25.
+        /// The mode: `form`, also if it is missing. Since 2025-11-25.
         "mode" => mode: optional ElicitMode, since(V2025_11_25), has_to(|mode, _| *mode == ElicitMode::Form);
-        /// What is asked, and why.
+        /// The request and its reason, for the user.
         "message" => message: required String;
         /// The fields of the form.
         "requestedSchema" => requested_schema: required ElicitSchema;
-        /// Run the request as a task. Only 2025-11-25.
+        /// Asks for a task instead of a result. Only 2025-11-25.
         "task" => task: optional TaskMetadata, only(V2025_11_25), or_refuse;
     }
 }
@@ -81,41 +81,41 @@ object! {
 object! {
     /// A page for the user to open. Since 2025-11-25.
     pub struct ElicitUrlParams: params("mode" = "url"), since(V2025_11_25) {
-        /// What is asked, and why.
+        /// The request and its reason, for the user.
         "message" => message: required String;
-        /// The page.
+        /// The address of the page.
         "url" => url: required String, is(Uri);
-        /// The name of this question, to which `notifications/elicitation/complete` refers. Only 2025-11-25.
+        /// The id of this elicitation, for `notifications/elicitation/complete`. Only 2025-11-25.
         "elicitationId" => elicitation_id: optional String, only(V2025_11_25), needed;
-        /// Run the request as a task. Only 2025-11-25.
+        /// Asks for a task instead of a result. Only 2025-11-25.
         "task" => task: optional TaskMetadata, only(V2025_11_25), or_refuse;
     }
 }
 
 object! {
-    /// The result of `elicitation/create`: what the user did.
+    /// The result of `elicitation/create`: the action of the user.
     pub struct ElicitResult: answer, since(V2025_06_18) {
-        /// What the user did.
+        /// The action of the user.
         "action" => action: required ElicitAction, has_to(|action, _| action.is_known());
-        /// What the user filled in: after `accept` of a form, and only then.
+        /// The values of the form; present only after `accept` of a form.
         "content" => content: optional Map<ElicitValue>;
     }
 }
 
 impl ElicitResult {
-    /// The user filled in the form.
+    /// Creates the result for a form that the user filled in.
     #[must_use]
     pub fn accept(content: impl Into<Map<ElicitValue>>) -> Self {
         Self { content: Some(content.into()), ..Self::new(ElicitAction::Accept) }
     }
 
-    /// The user said no.
+    /// Creates the result for a request that the user declined.
     #[must_use]
     pub fn decline() -> Self {
         Self::new(ElicitAction::Decline)
     }
 
-    /// The user said nothing.
+    /// Creates the result for a request that the user dismissed without a decision.
     #[must_use]
     pub fn cancel() -> Self {
         Self::new(ElicitAction::Cancel)
@@ -123,18 +123,18 @@ impl ElicitResult {
 }
 
 open_enum! {
-    /// What a user did with a question.
+    /// The action of a user on an elicitation.
     pub enum ElicitAction {
-        /// Answered it. For a page: agreed to open it, which does not say that all is done there.
+        /// The user accepted. For a page this means consent to open it, and not that the interaction there is complete.
         Accept = "accept",
-        /// Said no.
+        /// The user declined.
         Decline = "decline",
-        /// Said nothing.
+        /// The user dismissed the request without a decision.
         Cancel = "cancel",
     }
 }
 
-/// What a user filled into one field of a form.
+/// The value of one field of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElicitValue {
     /// A text, a choice or a date.
@@ -145,7 +145,7 @@ pub enum ElicitValue {
     Boolean(bool),
     /// Several choices. Since 2025-11-25.
     Strings(Vec<String>),
-    /// Something that no form asks for.
+    /// A value that no field of a form can have.
     Other(Json),
 }
 
@@ -213,9 +213,9 @@ impl super::ArbitraryAt for ElicitValue {
 }
 
 object! {
-    /// Params of `notifications/elicitation/complete`: the user is done with the page. Only 2025-11-25.
+    /// Params of `notifications/elicitation/complete`: the interaction on the page is complete. Only 2025-11-25.
     pub struct ElicitationCompleteParams: params(ElicitationComplete) {
-        /// The name of the question.
+        /// The id of the elicitation.
         "elicitationId" => elicitation_id: required String;
     }
 }

@@ -1,4 +1,4 @@
-//! The data of errors that carry some.
+//! The data of errors.
 //!
 //! Spec: [errors](https://modelcontextprotocol.io/specification/2026-07-28/basic#errors)
 
@@ -12,25 +12,25 @@ use crate::{
 };
 
 object! {
-    /// The data of the error -32022, and of the answer -32602 to `initialize`: these revisions are spoken here.
+    /// The data of the error -32022, and of the error -32602 in response to `initialize`: the supported revisions.
     pub struct UnsupportedProtocolVersion: data {
-        /// The revisions that the server speaks.
+        /// The revisions that the server supports.
         "supported" => supported: required Vec<String>;
-        /// The revision that was asked for.
+        /// The revision that the client requested.
         "requested" => requested: required String;
     }
 }
 
 object! {
-    /// The data of the error -32021: the client has to be able to do this. Since 2026-07-28.
+    /// The data of the error -32021: the capabilities that a request needs. Since 2026-07-28.
     pub struct MissingRequiredClientCapability: data, since(V2026_07_28) {
-        /// What is missing.
+        /// The missing capabilities.
         "requiredCapabilities" => required_capabilities: required ClientCapabilities;
     }
 }
 
 impl MissingRequiredClientCapability {
-    /// The error -32021 for a request whose sender has not declared what it needs.
+    /// Creates the error -32021 for a request that needs capabilities which the client has not declared.
     #[must_use]
     pub fn error(missing: CapabilitySet) -> ErrorObject {
         let names: Vec<_> = missing.iter().map(|missing| missing.path()).collect();
@@ -45,8 +45,8 @@ impl MissingRequiredClientCapability {
 }
 
 object! {
-    /// The data of the error -32042: the user has to open these pages before the request can be done.
-    /// Only 2025-11-25.
+    /// The data of the error -32042: pages that the user has to open before the client sends the request again. Only
+    /// 2025-11-25.
     pub struct UrlElicitationRequired: data, only(V2025_11_25) {
         /// The pages.
         "elicitations" => elicitations: required Vec<ElicitUrlParams>;

@@ -1,4 +1,4 @@
-//! The `extensions` of capabilities (2026-07-28, and peers of 2025-11-25): what a side speaks beyond the specification.
+//! The `extensions` of capabilities (2026-07-28, and peers of 2025-11-25).
 
 use alloc::string::String;
 use core::fmt;
@@ -21,9 +21,9 @@ pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 /// The name of the skills extension among the `extensions`.
 pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
-/// Extensions and their settings, `{}` where there is nothing to set.
+/// Extensions and their settings; `{}` for an extension without settings.
 ///
-/// Any name is accepted from a peer. Own names follow the grammar, see [`insert`](Self::insert).
+/// Any name is accepted from a peer. Names that the application inserts follow a grammar, see [`insert`](Self::insert).
 ///
 /// Spec: [extension
 /// negotiation](https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation)
@@ -31,22 +31,22 @@ pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 pub struct Extensions(Map<JsonObject>);
 
 impl Extensions {
-    /// No extensions.
+    /// Creates an object without extensions.
     #[must_use]
     pub const fn new() -> Self {
         Self(Map::new())
     }
 
-    /// The settings of the extension `name`, if it is declared.
+    /// Returns the settings of the extension `name`, if it is declared.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&JsonObject> {
         self.0.get(name)
     }
 
-    /// Declares an extension, such as `com.example/barn`, and hands back the settings that it had.
+    /// Declares an extension, such as `com.example/barn`, and returns its former settings.
     ///
     /// # Errors
-    /// If the name has no prefix, or is none that a key of `_meta` could have.
+    /// Returns an error if the name has no prefix, or is not a valid key of `_meta`.
     pub fn insert(
         &mut self,
         name: impl Into<String>,
@@ -57,23 +57,23 @@ impl Extensions {
         Ok(self.0.insert(name, settings))
     }
 
-    /// Takes an extension out, and hands back its settings.
+    /// Removes an extension and returns its settings.
     pub fn remove(&mut self, name: &str) -> Option<JsonObject> {
         self.0.remove(name)
     }
 
-    /// All extensions in their order.
+    /// Returns an iterator over the names and settings in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &JsonObject)> {
         self.0.iter()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no extensions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether there is anything to say in `version`.
+    /// Returns whether `version` has any of the extensions. True for an empty object.
     pub(super) fn exist_in(&self, version: ProtocolVersion) -> bool {
         self.0.is_empty() || self.0.iter().any(|(name, _)| versions(name).contains(version))
     }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 object! {
-    /// The fields of a form: a JSON Schema of an object without objects in it.
+    /// The fields of a form: a JSON Schema of an object without nested objects.
     pub struct ElicitSchema: data("type" = "object"), since(V2025_06_18) {
         /// The dialect of the schema. Since 2025-11-25.
         "$schema" => schema: optional String, since(V2025_11_25);
@@ -30,7 +30,7 @@ object! {
 }
 
 impl ElicitSchema {
-    /// Whether every field is of a kind that forms have.
+    /// Returns whether every field is of a known kind.
     #[must_use]
     pub fn is_flat(&self) -> bool {
         self.properties.iter().all(|(_, property)| !matches!(property, PrimitiveSchema::Other(_)))
@@ -56,7 +56,7 @@ pub enum PrimitiveSchema {
     TitledMultiSelect(TitledMultiSelectEnumSchema),
     /// A choice of one with names for people, as in 2025-06-18.
     LegacyTitledEnum(LegacyTitledEnumSchema),
-    /// Something that forms do not have, such as an object.
+    /// A field of another kind, such as an object.
     Other(Extra),
 }
 
@@ -65,29 +65,29 @@ object! {
     pub struct StringSchema: data("type" = "string"), since(V2025_06_18) {
         /// The name, for people.
         "title" => title: optional String;
-        /// What to fill in.
+        /// A description of the value.
         "description" => description: optional String;
-        /// How many characters it has at least.
+        /// The smallest number of characters.
         "minLength" => min_length: optional u64;
-        /// How many characters it has at most.
+        /// The largest number of characters.
         "maxLength" => max_length: optional u64;
-        /// What it has to look like.
+        /// The format of the text.
         "format" => format: optional StringFormat, fits(|format, _| format.is_known());
-        /// What is filled in beforehand. Since 2025-11-25.
+        /// The default value. Since 2025-11-25.
         "default" => default: optional String, since(V2025_11_25);
     }
 }
 
 open_enum! {
-    /// What a text in a form has to look like.
+    /// The format of a text in a form.
     pub enum StringFormat {
-        /// An address for mail.
+        /// An email address.
         Email = "email",
         /// A URI.
         Uri = "uri",
-        /// A day.
+        /// A date.
         Date = "date",
-        /// A day and a time.
+        /// A date with a time.
         DateTime = "date-time",
     }
 }
@@ -95,25 +95,25 @@ open_enum! {
 object! {
     /// A number in a form.
     pub struct NumberSchema: data, since(V2025_06_18) {
-        /// Any number, or only integers.
+        /// The kind of number.
         "type" => kind: required NumberKind, has_to(|kind, _| kind.is_known());
         /// The name, for people.
         "title" => title: optional String;
-        /// What to fill in.
+        /// A description of the value.
         "description" => description: optional String;
         /// The smallest number that is allowed.
         "minimum" => minimum: optional Number;
         /// The largest number that is allowed.
         "maximum" => maximum: optional Number;
-        /// What is filled in beforehand. Since 2025-11-25.
+        /// The default value. Since 2025-11-25.
         "default" => default: optional Number, since(V2025_11_25);
     }
 }
 
 open_enum! {
-    /// Which numbers a form asks for.
+    /// The kind of a number in a form.
     pub enum NumberKind {
-        /// Any.
+        /// Any number.
         Number = "number",
         /// Only integers.
         Integer = "integer",
@@ -125,9 +125,9 @@ object! {
     pub struct BooleanSchema: data("type" = "boolean"), since(V2025_06_18) {
         /// The name, for people.
         "title" => title: optional String;
-        /// What it switches.
+        /// A description of the switch.
         "description" => description: optional String;
-        /// How it stands beforehand.
+        /// The default value.
         "default" => default: optional bool;
     }
 }
@@ -137,11 +137,11 @@ object! {
     pub struct UntitledSingleSelectEnumSchema: data("type" = "string"), since(V2025_06_18) {
         /// The name, for people.
         "title" => title: optional String;
-        /// What to choose.
+        /// A description of the choice.
         "description" => description: optional String;
-        /// What there is to choose from.
+        /// The options.
         "enum" => values: required Vec<String>;
-        /// What is chosen beforehand. Since 2025-11-25.
+        /// The default choice. Since 2025-11-25.
         "default" => default: optional String, since(V2025_11_25);
     }
 }
@@ -151,17 +151,17 @@ object! {
     pub struct TitledSingleSelectEnumSchema: data("type" = "string"), since(V2025_11_25) {
         /// The name, for people.
         "title" => title: optional String;
-        /// What to choose.
+        /// A description of the choice.
         "description" => description: optional String;
-        /// What there is to choose from.
+        /// The options.
         "oneOf" => options: required Vec<EnumOption>;
-        /// What is chosen beforehand.
+        /// The default choice.
         "default" => default: optional String;
     }
 }
 
 object! {
-    /// Something to choose. Since 2025-11-25.
+    /// One option of a choice. Since 2025-11-25.
     pub struct EnumOption: data, since(V2025_11_25) {
         /// The value.
         "const" => value: required String;
@@ -175,13 +175,13 @@ object! {
     pub struct LegacyTitledEnumSchema: data("type" = "string"), since(V2025_06_18) {
         /// The name, for people.
         "title" => title: optional String;
-        /// What to choose.
+        /// A description of the choice.
         "description" => description: optional String;
-        /// What there is to choose from.
+        /// The options.
         "enum" => values: required Vec<String>;
         /// The names of the values, for people.
         "enumNames" => names: required Vec<String>;
-        /// What is chosen beforehand. Since 2025-11-25.
+        /// The default choice. Since 2025-11-25.
         "default" => default: optional String, since(V2025_11_25);
     }
 }
@@ -191,21 +191,21 @@ object! {
     pub struct UntitledMultiSelectEnumSchema: data("type" = "array"), since(V2025_11_25) {
         /// The name, for people.
         "title" => title: optional String;
-        /// What to choose.
+        /// A description of the choice.
         "description" => description: optional String;
-        /// How many have to be chosen.
+        /// The smallest number of choices.
         "minItems" => min_items: optional u64;
-        /// How many can be chosen.
+        /// The largest number of choices.
         "maxItems" => max_items: optional u64;
-        /// What there is to choose from.
+        /// The options.
         "items" => items: required UntitledItems;
-        /// What is chosen beforehand.
+        /// The default choice.
         "default" => default: optional Vec<String>;
     }
 }
 
 object! {
-    /// What there is to choose from. Since 2025-11-25.
+    /// The options of a choice. Since 2025-11-25.
     pub struct UntitledItems: data("type" = "string"), since(V2025_11_25) {
         /// The values.
         "enum" => values: required Vec<String>;
@@ -217,21 +217,21 @@ object! {
     pub struct TitledMultiSelectEnumSchema: data("type" = "array"), since(V2025_11_25) {
         /// The name, for people.
         "title" => title: optional String;
-        /// What to choose.
+        /// A description of the choice.
         "description" => description: optional String;
-        /// How many have to be chosen.
+        /// The smallest number of choices.
         "minItems" => min_items: optional u64;
-        /// How many can be chosen.
+        /// The largest number of choices.
         "maxItems" => max_items: optional u64;
-        /// What there is to choose from.
+        /// The options.
         "items" => items: required TitledItems;
-        /// What is chosen beforehand.
+        /// The default choice.
         "default" => default: optional Vec<String>;
     }
 }
 
 object! {
-    /// What there is to choose from, with names for people. Since 2025-11-25.
+    /// The options of a choice, with names for people. Since 2025-11-25.
     pub struct TitledItems: data, since(V2025_11_25) {
         /// The values and their names.
         "anyOf" => options: required Vec<EnumOption>;
@@ -285,10 +285,9 @@ kinds! {
     LegacyTitledEnum(LegacyTitledEnumSchema),
 }
 
-/// Reads a field as what its `type` says. The four kinds of choices are told apart by the keyword that lists the
-/// values.
+/// Reads a field by its `type`. The keyword that lists the values tells the four kinds of choices apart.
 fn field(reader: &mut Reader<'_>) -> Result<PrimitiveSchema, Error> {
-    /// What the members say that tell the kinds apart; of several with one name, the first.
+    /// The members that tell the kinds apart; of several with one name, the first.
     #[derive(Default)]
     struct Signs<'a> {
         kind: Option<&'a str>,

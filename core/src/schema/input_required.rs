@@ -1,4 +1,4 @@
-//! Results that are questions: the request is sent again with the answers. Since 2026-07-28.
+//! `input_required` results, after which the client sends the request again with the responses. Since 2026-07-28.
 //!
 //! Spec: [multi round-trip requests](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr)
 
@@ -8,79 +8,79 @@ use super::{CreateMessageParams, ElicitParams, ListRootsParams, Map, Request, Re
 use crate::{schema::base::macros::*, wire::JsonObject};
 
 object! {
-    /// A result that asks instead of answering. It has at least one of its two members. Since 2026-07-28.
+    /// A result with input requests. It has at least one of its two members. Since 2026-07-28.
     pub struct InputRequiredResult: answer, since(V2026_07_28), has_to(|result, _| result.is_valid()) {
-        /// What kind of result this is; always written, as `input_required`.
+        /// The kind of the result; always written, as `input_required`.
         "resultType" => result_type: optional ResultType, has_to(|kind, _| *kind == ResultType::InputRequired),
             or(|| ResultType::InputRequired);
-        /// The questions, each under a key that is chosen by the server.
+        /// The input requests, each under a key that the server chooses.
         "inputRequests" => input_requests: optional InputRequests;
-        /// What the server wants to be reminded of; it comes back as it was.
+        /// The state of the server, which the client returns unchanged.
         "requestState" => request_state: optional String;
     }
 }
 
 impl InputRequiredResult {
-    /// These questions, and nothing to be reminded of.
+    /// Creates a result with these input requests and without state.
     #[must_use]
     pub fn ask(questions: impl Into<InputRequests>) -> Self {
         Self { result_type: Some(ResultType::InputRequired), input_requests: Some(questions.into()), ..Self::default() }
     }
 
-    /// Whether it asks for anything at all.
+    /// Returns whether the result has input requests or a state.
     #[must_use]
     pub const fn is_valid(&self) -> bool {
         self.input_requests.is_some() || self.request_state.is_some()
     }
 }
 
-/// Questions, by keys that are chosen by the server. Since 2026-07-28.
+/// Input requests, by keys that the server chooses. Since 2026-07-28.
 pub type InputRequests = Map<InputRequest>;
 
-/// Answers, by the keys of their questions. Which result an answer is depends on its question, see
-/// [`answer`]. Since 2026-07-28.
+/// The responses, by the keys of their input requests. The type of a response depends on its request, see [`answer`].
+/// Since 2026-07-28.
 pub type InputResponses = Map<JsonObject>;
 
-/// Reads the answer to a question of the kind `R`; `None` if there is none under this key.
+/// Decodes the response to the input request `key` of the kind `R`. Returns `None` if there is none.
 ///
 /// # Errors
-/// What the type of the result has against it.
+/// Returns an error if the response does not fit the type of the result.
 pub fn answer<R: Request>(responses: &InputResponses, key: &str) -> Option<Result<R::Result, serde_json::Error>> {
     responses.get(key).map(JsonObject::decode)
 }
 
 union! {
-    /// A question to the user, the model or the client. Since 2026-07-28.
+    /// An input request to the user, the model or the client. Since 2026-07-28.
     pub enum InputRequest by "method" {
-        /// To the model.
+        /// A request to the model.
         CreateMessage(CreateMessageRequest) = "sampling/createMessage",
-        /// To the user.
+        /// A request to the user.
         Elicit(ElicitRequest) = "elicitation/create",
-        /// To the client.
+        /// A request to the client.
         ListRoots(ListRootsRequest) = "roots/list",
     }
 }
 
 object! {
-    /// `sampling/createMessage` as a question inside of a result. Since 2026-07-28.
+    /// `sampling/createMessage` as an input request. Since 2026-07-28.
     pub struct CreateMessageRequest: data("method" = "sampling/createMessage"), since(V2026_07_28) {
-        /// What is asked.
+        /// The params of the request.
         "params" => params: required CreateMessageParams;
     }
 }
 
 object! {
-    /// `elicitation/create` as a question inside of a result. Since 2026-07-28.
+    /// `elicitation/create` as an input request. Since 2026-07-28.
     pub struct ElicitRequest: data("method" = "elicitation/create"), since(V2026_07_28) {
-        /// What is asked.
+        /// The params of the request.
         "params" => params: required ElicitParams;
     }
 }
 
 object! {
-    /// `roots/list` as a question inside of a result. Since 2026-07-28.
+    /// `roots/list` as an input request. Since 2026-07-28.
     pub struct ListRootsRequest: data("method" = "roots/list"), since(V2026_07_28) {
-        /// What is asked.
+        /// The params of the request.
         "params" => params: optional ListRootsParams;
     }
 }

@@ -8,7 +8,7 @@ use super::{ClientCapabilities, Icon, ServerCapabilities};
 use crate::schema::base::macros::*;
 
 object! {
-    /// The name and version of a program that speaks the protocol.
+    /// The name and version of a client or server.
     pub struct Implementation: data {
         /// The name, for programs.
         "name" => name: required String;
@@ -16,7 +16,7 @@ object! {
         "title" => title: optional String, since(V2025_06_18);
         /// The version.
         "version" => version: required String;
-        /// What the program does. Since 2025-11-25.
+        /// A description of the program. Since 2025-11-25.
         "description" => description: optional String, since(V2025_11_25);
         /// The home page of the program. Since 2025-11-25.
         "websiteUrl" => website_url: optional String, since(V2025_11_25), is(Uri);
@@ -26,7 +26,7 @@ object! {
 }
 
 impl Implementation {
-    /// The name to show: the title if there is one.
+    /// Returns the name to show: the title if there is one, otherwise the name.
     #[must_use]
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
@@ -34,25 +34,25 @@ impl Implementation {
 }
 
 object! {
-    /// Params of `initialize`: how a client opens a session. Up to 2025-11-25.
+    /// Params of `initialize`, with which a client opens a session. Up to 2025-11-25.
     pub struct InitializeParams: params(Initialize => InitializeResult) {
-        /// The revision that the client wants to use, the newest one it knows.
+        /// The revision that the client requests, the newest one that it supports.
         "protocolVersion" => protocol_version: required String;
-        /// What the client can do.
+        /// The capabilities of the client.
         "capabilities" => capabilities: required ClientCapabilities;
-        /// Who the client is.
+        /// The name and version of the client.
         "clientInfo" => client_info: required Implementation;
     }
 }
 
 object! {
-    /// The result of `initialize`: how a server accepts a session. Up to 2025-11-25.
+    /// The result of `initialize`, with which a server accepts a session. Up to 2025-11-25.
     pub struct InitializeResult: result, until(V2025_11_25) {
-        /// The revision that will be used. A client that does not know it has to leave.
+        /// The revision of the session. A client that does not support it disconnects.
         "protocolVersion" => protocol_version: required String;
-        /// What the server can do.
+        /// The capabilities of the server.
         "capabilities" => capabilities: required ServerCapabilities;
-        /// Who the server is.
+        /// The name and version of the server.
         "serverInfo" => server_info: required Implementation;
         /// How to use the server, for models.
         "instructions" => instructions: optional String;
@@ -65,11 +65,11 @@ object! {
 }
 
 object! {
-    /// Params of `ping`: are you there? Up to 2025-11-25.
+    /// Params of `ping`. Up to 2025-11-25.
     pub struct PingParams: params(Ping => EmptyResult) {}
 }
 
 object! {
-    /// A result that says nothing but that it is one.
+    /// A result without members of its own.
     pub struct EmptyResult: result {}
 }

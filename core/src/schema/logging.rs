@@ -8,10 +8,10 @@ use super::{EmptyResult, LoggingLevel};
 use crate::{schema::base::macros::*, wire::Json};
 
 object! {
-    /// Params of `logging/setLevel`: the client wants messages of this level and of more severe ones.
-    /// Up to 2025-11-25; later each request carries the level in its `_meta`.
+    /// Params of `logging/setLevel`: the least severe level of the messages that the server sends. Up to 2025-11-25;
+    /// later each request has the level in its `_meta`.
     pub struct SetLevelParams: params(SetLevel => EmptyResult) {
-        /// The least severe level that is wanted.
+        /// The least severe level.
         "level" => level: required LoggingLevel;
     }
 }
@@ -19,11 +19,11 @@ object! {
 object! {
     /// Params of `notifications/message`: one log message.
     pub struct LogMessageParams: params(LogMessage) {
-        /// How severe it is.
+        /// The severity of the message.
         "level" => level: required LoggingLevel;
-        /// The part of the server that it comes from.
+        /// The part of the server that sends the message.
         "logger" => logger: optional String;
-        /// The message: a text, or anything else that JSON can hold.
+        /// The message: a text or any other JSON value.
         "data" => data: required Json;
     }
     gates {

@@ -1,4 +1,4 @@
-//! Every message of every revision, by who sends it.
+//! Every message of every revision, by its sender.
 
 use serde_core::de::Error as _;
 
@@ -57,18 +57,18 @@ macro_rules! messages {
         }
         messages! {
             @results
-            /// What a server answers, by the method of the request.
+            /// A result of a server, by the method of the request.
             ServerResult { $($cr($cr_params),)* $($br($br_params),)* }
             {
-                /// A question instead of an answer. Since 2026-07-28.
+                /// Input requests instead of a result. Since 2026-07-28.
                 InputRequired(Method, InputRequiredResult) if InputRequired among ASKING;
-                /// A task instead of an answer. Part of the tasks extension of 2026-07-28.
+                /// A task instead of a result. Part of the tasks extension of 2026-07-28.
                 Task(Method, ExtCreateTaskResult) if Task among BECOMING_TASKS;
             }
         }
         messages! {
             @results
-            /// What a client answers, by the method of the request.
+            /// A result of a client, by the method of the request.
             ClientResult { $($sr($sr_params),)* $($br($br_params),)* }
             {}
         }
@@ -87,13 +87,14 @@ macro_rules! messages {
         })*
 
         impl $Name {
-            /// The methods that there are, in all revisions.
+            /// The methods of these messages, in all revisions.
             pub const METHODS: &[Method] = &[$(Method::$Variant,)*];
 
-            /// Reads params by their method. Without params, or with `null`, they are read like `{}`.
+            /// Decodes the params of `method`. Absent params and `null` are read like `{}`.
             ///
             /// # Errors
-            /// If the other side has no such method, and what the type of the params has against them.
+            /// Returns an error if `method` is not one of [`METHODS`](Self::METHODS), or if the params do not fit their
+            /// type.
             pub fn decode(method: Method, params: Option<&str>) -> Result<Self, serde_json::Error> {
                 let params = params.unwrap_or("{}");
                 match method {
@@ -102,13 +103,13 @@ macro_rules! messages {
                 }
             }
 
-            /// The method.
+            /// Returns the method.
             #[must_use]
             pub const fn method(&self) -> Method {
                 match self { $(Self::$Variant(_) => Method::$Variant,)* }
             }
 
-            /// Whether there is nothing to say, so that the message can do without params.
+            /// Returns whether the params have no members, so that the message can omit them.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 match self { $(Self::$Variant(params) => $Trait::is_empty(params),)* }
@@ -152,10 +153,11 @@ macro_rules! messages {
         }
 
         impl $Name {
-            /// Reads a result by the method of its request, and by nothing else but `resultType`.
+            /// Decodes the result of a request for `method`. Only the method and `resultType` decide on its type.
             ///
             /// # Errors
-            /// If the other side has no such method, and what the type of the result has against it.
+            /// Returns an error if the sender of these results does not answer `method`, or if the result does not fit
+            /// its type.
             pub fn decode(method: Method, result: &str) -> Result<Self, serde_json::Error> {
                 $(if $methods.contains(&method) && ResultType::of(result) == Some(ResultType::$kind) {
                     return read(result).map(|other| Self::$Other(method, other));
@@ -166,7 +168,7 @@ macro_rules! messages {
                 }
             }
 
-            /// The method of the request.
+            /// Returns the method of the request.
             #[must_use]
             pub const fn method(&self) -> Method {
                 match self {
@@ -272,7 +274,7 @@ messages! {
     }
 }
 
-/// The methods whose results can be questions.
+/// The methods whose results can be `input_required`.
 const ASKING: [Method; 3] = [Method::CallTool, Method::GetPrompt, Method::ReadResource];
 
 /// The methods whose results can be tasks of the extension.

@@ -1,4 +1,4 @@
-//! Progress and cancellation: what is said about a request while it runs.
+//! Progress and cancellation of requests.
 //!
 //! Spec: [progress](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress),
 //! [cancellation](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation)
@@ -15,28 +15,28 @@ object! {
     pub struct ProgressParams: params(Progress) {
         /// The token from `_meta` of the request.
         "progressToken" => progress_token: required ProgressToken;
-        /// How far the request has come. It grows with every notification.
+        /// The progress so far. It grows with every notification.
         "progress" => progress: required Number;
-        /// Where `progress` will end, if known.
+        /// The value of `progress` at the end, if known.
         "total" => total: optional Number;
-        /// What is being done, for people. Since 2025-03-26.
+        /// A description of the current step, for people. Since 2025-03-26.
         "message" => message: optional String, since(V2025_03_26);
     }
 }
 
 object! {
-    /// Params of `notifications/cancelled`: the sender does not wait for the answer any more.
+    /// Params of `notifications/cancelled`: the sender ignores the response from now on.
     pub struct CancelledParams: params(Cancelled) {
-        /// The id of the request. The schema of 2025-11-25 has it as optional, so it may be missing from the input;
-        /// such a notification is ignored. It is always sent.
+        /// The id of the request. Always sent, but optional in the schema of 2025-11-25: a received notification
+        /// without it is ignored.
         "requestId" => request_id: optional RequestId, needed;
-        /// Why, for logs and people.
+        /// The reason, for logs and people.
         "reason" => reason: optional String;
     }
 }
 
 impl CancelledParams {
-    /// The cancellation of the request with this id.
+    /// Creates the cancellation of the request with this id.
     #[must_use]
     pub fn of(request_id: impl Into<RequestId>) -> Self {
         Self { request_id: Some(request_id.into()), ..Self::default() }

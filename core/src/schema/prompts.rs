@@ -1,4 +1,4 @@
-//! Prompts: texts that users pick and fill in.
+//! Prompts: templates of messages that users choose and fill in.
 //!
 //! Spec: [prompts](https://modelcontextprotocol.io/specification/2025-11-25/server/prompts)
 
@@ -10,7 +10,7 @@ use crate::schema::base::macros::*;
 object! {
     /// Params of `prompts/list`.
     pub struct ListPromptsParams: params(ListPrompts => ListPromptsResult) {
-        /// Where to go on: `next_cursor` of the page before.
+        /// The `next_cursor` of the previous page; absent for the first page.
         "cursor" => cursor: optional String;
     }
 }
@@ -20,11 +20,11 @@ object! {
     pub struct ListPromptsResult: result {
         /// The prompts.
         "prompts" => prompts: required Vec<Prompt>;
-        /// Where the next page starts. Without it this is the last page.
+        /// The cursor of the next page; absent on the last page.
         "nextCursor" => next_cursor: optional String;
-        /// For how many milliseconds the result can be reused. Since 2026-07-28.
+        /// The time for which the result may be cached, in milliseconds. Since 2026-07-28.
         "ttlMs" => ttl_ms: optional u64, since(V2026_07_28), or(|| 0);
-        /// Who may reuse the result. Since 2026-07-28.
+        /// The users for whom the cached result may be used. Since 2026-07-28.
         "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), fits(|scope, _| scope.is_known()),
             or(|| CacheScope::Private);
     }
@@ -38,13 +38,13 @@ object! {
 object! {
     /// A prompt that a server offers.
     pub struct Prompt: data {
-        /// The name, for programs: what `prompts/get` asks for.
+        /// The name, for programs, as in `prompts/get`.
         "name" => name: required String;
         /// The name, for people. Since 2025-06-18.
         "title" => title: optional String, since(V2025_06_18);
-        /// What it is for.
+        /// The purpose of the prompt.
         "description" => description: optional String;
-        /// What can be filled in.
+        /// The arguments of the prompt.
         "arguments" => arguments: optional Vec<PromptArgument>;
         /// Pictures for user interfaces. Since 2025-11-25.
         "icons" => icons: optional Vec<Icon>, since(V2025_11_25), fits(|icons, _| Icon::all_valid(icons));
@@ -54,15 +54,15 @@ object! {
 }
 
 object! {
-    /// Something to be filled in.
+    /// An argument of a prompt.
     pub struct PromptArgument: data {
         /// The name, for programs.
         "name" => name: required String;
         /// The name, for people. Since 2025-06-18.
         "title" => title: optional String, since(V2025_06_18);
-        /// What it is.
+        /// A description of the argument.
         "description" => description: optional String;
-        /// Whether the prompt cannot do without it.
+        /// Whether the prompt needs the argument.
         "required" => required: optional bool;
     }
 }
@@ -72,20 +72,20 @@ object! {
     pub struct GetPromptParams: params(GetPrompt => GetPromptResult) {
         /// The name of the prompt.
         "name" => name: required String;
-        /// What is filled in; always texts.
+        /// The arguments; all values are texts.
         "arguments" => arguments: optional Map<String>;
-        /// The answers to the questions of the result before. Since 2026-07-28.
+        /// The responses to the input requests of the previous result. Since 2026-07-28.
         "inputResponses" => input_responses: optional InputResponses, since(V2026_07_28), or_refuse,
             is(Answer);
-        /// The state from the result before. Since 2026-07-28.
+        /// The `request_state` of the previous result. Since 2026-07-28.
         "requestState" => request_state: optional String, since(V2026_07_28), or_refuse;
     }
 }
 
 object! {
-    /// The result of `prompts/get`: the prompt with everything filled in.
+    /// The result of `prompts/get`: the prompt with its arguments filled in.
     pub struct GetPromptResult: result {
-        /// What it is for.
+        /// The purpose of the prompt.
         "description" => description: optional String;
         /// The messages for the model.
         "messages" => messages: required Vec<PromptMessage>;
@@ -95,21 +95,21 @@ object! {
 object! {
     /// One message of a prompt.
     pub struct PromptMessage: data {
-        /// Whose message it is.
+        /// The sender of the message.
         "role" => role: required Role, has_to(|role, _| role.is_known());
-        /// What it says. An embedded resource names its MIME type.
+        /// The content. An embedded resource has a media type.
         "content" => content: required ContentBlock;
     }
 }
 
 impl PromptMessage {
-    /// A message of the user.
+    /// Creates a message of the user.
     #[must_use]
     pub fn user(content: impl Into<ContentBlock>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// A message of the model.
+    /// Creates a message of the model.
     #[must_use]
     pub fn assistant(content: impl Into<ContentBlock>) -> Self {
         Self::new(Role::Assistant, content)

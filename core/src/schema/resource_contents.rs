@@ -1,4 +1,4 @@
-//! What is in a resource.
+//! Contents of resources.
 
 use alloc::string::String;
 
@@ -17,11 +17,11 @@ use crate::{
 };
 
 object! {
-    /// What is in a resource, as text.
+    /// The contents of a resource as text.
     pub struct TextResourceContents: data {
         /// The URI of the resource.
         "uri" => uri: required String, is(Uri);
-        /// The type of the content, if known.
+        /// The media type of the content, if known.
         "mimeType" => mime_type: optional String;
         /// The content.
         "text" => text: required String;
@@ -31,11 +31,11 @@ object! {
 }
 
 object! {
-    /// What is in a resource, as bytes.
+    /// The contents of a resource as bytes.
     pub struct BlobResourceContents: data {
         /// The URI of the resource.
         "uri" => uri: required String, is(Uri);
-        /// The type of the content, if known.
+        /// The media type of the content, if known.
         "mimeType" => mime_type: optional String;
         /// The content in base64, see [`decode_base64`](super::decode_base64).
         "blob" => blob: required String, has_to(|blob, _| is_base64(blob)), is(Base64);
@@ -45,14 +45,14 @@ object! {
 }
 
 impl BlobResourceContents {
-    /// Contents, from their bytes.
+    /// Creates contents from their bytes, which are encoded in base64.
     #[must_use]
     pub fn from_bytes(uri: impl Into<String>, bytes: &[u8]) -> Self {
         Self::new(uri, encode_base64(bytes))
     }
 }
 
-/// What is in a resource: text or bytes, known by the member `text` or `blob`.
+/// The contents of a resource: text or bytes, told apart by the member `text` or `blob`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourceContents {
     /// Text.
@@ -62,7 +62,7 @@ pub enum ResourceContents {
 }
 
 impl ResourceContents {
-    /// The URI of the resource.
+    /// Returns the URI of the resource.
     #[must_use]
     pub fn uri(&self) -> &str {
         match self {
@@ -71,7 +71,7 @@ impl ResourceContents {
         }
     }
 
-    /// The type of the content, if known.
+    /// Returns the media type of the content, if known.
     #[must_use]
     pub fn mime_type(&self) -> Option<&str> {
         match self {
@@ -104,7 +104,7 @@ impl ResourceContents {
 
 through_write! { ResourceContents }
 
-/// Reads contents as what the one member of the two, `text` or `blob`, makes of them. `null` is none.
+/// Reads contents by the one member, `text` or `blob`, that is present. `null` counts as absent.
 fn contents(reader: &mut Reader<'_>) -> Result<ResourceContents, Error> {
     const NAME: &str = "ResourceContents";
 

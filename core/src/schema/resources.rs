@@ -1,4 +1,4 @@
-//! Resources: what models can read through a server.
+//! Resources: data that models can read through a server.
 //!
 //! Spec: [resources](https://modelcontextprotocol.io/specification/2025-11-25/server/resources)
 
@@ -10,7 +10,7 @@ use crate::schema::base::macros::*;
 object! {
     /// Params of `resources/list`.
     pub struct ListResourcesParams: params(ListResources => ListResourcesResult) {
-        /// Where to go on: `next_cursor` of the page before.
+        /// The `next_cursor` of the previous page; absent for the first page.
         "cursor" => cursor: optional String;
     }
 }
@@ -20,11 +20,11 @@ object! {
     pub struct ListResourcesResult: result {
         /// The resources.
         "resources" => resources: required Vec<Resource>;
-        /// Where the next page starts. Without it this is the last page.
+        /// The cursor of the next page; absent on the last page.
         "nextCursor" => next_cursor: optional String;
-        /// For how many milliseconds the result can be reused. Since 2026-07-28.
+        /// The time for which the result may be cached, in milliseconds. Since 2026-07-28.
         "ttlMs" => ttl_ms: optional u64, since(V2026_07_28), or(|| 0);
-        /// Who may reuse the result. Since 2026-07-28.
+        /// The users for whom the cached result may be used. Since 2026-07-28.
         "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), fits(|scope, _| scope.is_known()),
             or(|| CacheScope::Private);
     }
@@ -33,7 +33,7 @@ object! {
 object! {
     /// Params of `resources/templates/list`.
     pub struct ListResourceTemplatesParams: params(ListResourceTemplates => ListResourceTemplatesResult) {
-        /// Where to go on: `next_cursor` of the page before.
+        /// The `next_cursor` of the previous page; absent for the first page.
         "cursor" => cursor: optional String;
     }
 }
@@ -43,11 +43,11 @@ object! {
     pub struct ListResourceTemplatesResult: result {
         /// The templates.
         "resourceTemplates" => resource_templates: required Vec<ResourceTemplate>;
-        /// Where the next page starts. Without it this is the last page.
+        /// The cursor of the next page; absent on the last page.
         "nextCursor" => next_cursor: optional String;
-        /// For how many milliseconds the result can be reused. Since 2026-07-28.
+        /// The time for which the result may be cached, in milliseconds. Since 2026-07-28.
         "ttlMs" => ttl_ms: optional u64, since(V2026_07_28), or(|| 0);
-        /// Who may reuse the result. Since 2026-07-28.
+        /// The users for whom the cached result may be used. Since 2026-07-28.
         "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), fits(|scope, _| scope.is_known()),
             or(|| CacheScope::Private);
     }
@@ -58,10 +58,10 @@ object! {
     pub struct ReadResourceParams: params(ReadResource => ReadResourceResult) {
         /// The URI of the resource.
         "uri" => uri: required String, is(Uri);
-        /// The answers to the questions of the result before. Since 2026-07-28.
+        /// The responses to the input requests of the previous result. Since 2026-07-28.
         "inputResponses" => input_responses: optional InputResponses, since(V2026_07_28), or_refuse,
             is(Answer);
-        /// The state from the result before. Since 2026-07-28.
+        /// The `request_state` of the previous result. Since 2026-07-28.
         "requestState" => request_state: optional String, since(V2026_07_28), or_refuse;
     }
 }
@@ -69,18 +69,18 @@ object! {
 object! {
     /// The result of `resources/read`.
     pub struct ReadResourceResult: result {
-        /// What is in the resource. A resource may consist of several, each with its own URI.
+        /// The contents of the resource. A resource may have several, each with its own URI.
         "contents" => contents: required Vec<ResourceContents>;
-        /// For how many milliseconds the result can be reused. Since 2026-07-28.
+        /// The time for which the result may be cached, in milliseconds. Since 2026-07-28.
         "ttlMs" => ttl_ms: optional u64, since(V2026_07_28), or(|| 0);
-        /// Who may reuse the result. Since 2026-07-28.
+        /// The users for whom the cached result may be used. Since 2026-07-28.
         "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), fits(|scope, _| scope.is_known()),
             or(|| CacheScope::Private);
     }
 }
 
 object! {
-    /// Params of `resources/subscribe`: the client wants to hear of changes. Up to 2025-11-25.
+    /// Params of `resources/subscribe`, which begins notifications of changes. Up to 2025-11-25.
     pub struct SubscribeParams: params(Subscribe => EmptyResult) {
         /// The URI of the resource.
         "uri" => uri: required String, is(Uri);
@@ -88,7 +88,7 @@ object! {
 }
 
 object! {
-    /// Params of `resources/unsubscribe`: the client does not want to hear of changes any more. Up to 2025-11-25.
+    /// Params of `resources/unsubscribe`, which ends notifications of changes. Up to 2025-11-25.
     pub struct UnsubscribeParams: params(Unsubscribe => EmptyResult) {
         /// The URI of the resource.
         "uri" => uri: required String, is(Uri);
@@ -103,7 +103,7 @@ object! {
 object! {
     /// Params of `notifications/resources/updated`.
     pub struct ResourceUpdatedParams: params(ResourceUpdated) {
-        /// The URI of the resource: the one that was subscribed to, or one below it.
+        /// The URI of the subscribed resource, or of one below it.
         "uri" => uri: required String, is(Uri);
     }
     gates {
@@ -122,15 +122,15 @@ object! {
         "name" => name: required String;
         /// The name of the resource, for people. Since 2025-06-18.
         "title" => title: optional String, since(V2025_06_18);
-        /// What the resource is, for models.
+        /// A description of the resource, for models.
         "description" => description: optional String;
-        /// The type of the content, if known.
+        /// The media type of the content, if known.
         "mimeType" => mime_type: optional String;
         /// The number of bytes of the content, before any encoding, if known.
         "size" => size: optional u64;
         /// Pictures for user interfaces. Since 2025-11-25.
         "icons" => icons: optional Vec<Icon>, since(V2025_11_25), fits(|icons, _| Icon::all_valid(icons));
-        /// Whom it is for and how important it is.
+        /// Hints about use and display.
         "annotations" => annotations: optional Annotations;
         /// Metadata. Since 2025-06-18.
         "_meta" => meta: optional Meta, since(V2025_06_18);
@@ -140,19 +140,19 @@ object! {
 object! {
     /// A family of resources that the server can read.
     pub struct ResourceTemplate: data {
-        /// The URI of the resources, with gaps to fill in: a template of RFC 6570.
+        /// The URI of the resources, with variables: a template of RFC 6570.
         "uriTemplate" => uri_template: required String, is(UriTemplate);
         /// The name of the family, for programs.
         "name" => name: required String;
         /// The name of the family, for people. Since 2025-06-18.
         "title" => title: optional String, since(V2025_06_18);
-        /// What the resources are, for models.
+        /// A description of the resources, for models.
         "description" => description: optional String;
-        /// The type of the content, if it is the same for all.
+        /// The media type of the content, if it is the same for all resources.
         "mimeType" => mime_type: optional String;
         /// Pictures for user interfaces. Since 2025-11-25.
         "icons" => icons: optional Vec<Icon>, since(V2025_11_25), fits(|icons, _| Icon::all_valid(icons));
-        /// Whom they are for and how important they are.
+        /// Hints about use and display.
         "annotations" => annotations: optional Annotations;
         /// Metadata. Since 2025-06-18.
         "_meta" => meta: optional Meta, since(V2025_06_18);

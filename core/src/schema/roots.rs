@@ -1,4 +1,4 @@
-//! Roots: the folders that a client lets its servers work in.
+//! Roots: the folders of a client that servers may work in.
 //!
 //! Spec: [roots](https://modelcontextprotocol.io/specification/2025-11-25/client/roots)
 
@@ -8,7 +8,7 @@ use super::Meta;
 use crate::schema::base::macros::*;
 
 object! {
-    /// Params of `roots/list`. In 2026-07-28 the question travels inside of a result.
+    /// Params of `roots/list`. In 2026-07-28 they are part of an `input_required` result.
     pub struct ListRootsParams: params(ListRoots => ListRootsResult) {}
 }
 
@@ -28,7 +28,7 @@ object! {
 object! {
     /// A folder or file that servers may work in.
     pub struct Root: data {
-        /// Where it is; it starts with `file://`.
+        /// The URI, which starts with `file://`.
         "uri" => uri: required String, has_to(|uri, _| uri.starts_with("file://")), is(FileUri);
         /// The name, for people.
         "name" => name: optional String;
@@ -38,14 +38,14 @@ object! {
 }
 
 impl Root {
-    /// Whether the URI starts with `file://` and does not climb out of a folder with `..`.
+    /// Returns whether the URI starts with `file://` and has no segment `..`.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.uri.strip_prefix("file://").is_some_and(|path| !path.split(['/', '\\']).any(is_dots))
     }
 }
 
-/// Whether a segment of a path is `..`, also if it is written with escapes.
+/// Returns whether a segment of a path is `..`, with or without percent encoding.
 fn is_dots(segment: &str) -> bool {
     let mut rest = segment;
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Sampling: servers that ask the model of the client.
+//! Sampling: requests of servers to the model of the client.
 //!
 //! Spec: [sampling](https://modelcontextprotocol.io/specification/2025-11-25/client/sampling)
 
@@ -15,29 +15,29 @@ use crate::{
 };
 
 object! {
-    /// Params of `sampling/createMessage`. In 2026-07-28 the question travels inside of a result.
+    /// Params of `sampling/createMessage`. In 2026-07-28 they are part of an `input_required` result.
     pub struct CreateMessageParams: params(CreateMessage => CreateMessageResult) {
-        /// The conversation so far. It is only sent if it passes [`check_tool_results`].
+        /// The conversation so far. Encoding fails unless it passes [`check_tool_results`].
         "messages" => messages: required Vec<SamplingMessage>, has_to(|messages, _| check_tool_results(messages).is_ok());
-        /// Which model would be good; the client decides.
+        /// Preferences for the model. The client decides.
         "modelPreferences" => model_preferences: optional ModelPreferences;
-        /// What the model should be told first; the client may change it.
+        /// The system prompt. The client may change it.
         "systemPrompt" => system_prompt: optional String;
-        /// What the client should add from its servers; the client may ignore it.
+        /// The context that the client adds from its servers. The client may ignore it.
         "includeContext" => include_context: optional IncludeContext, fits(|context, _| context.is_known());
-        /// How free the model is.
+        /// The temperature of the model.
         "temperature" => temperature: optional Number;
-        /// How many tokens the answer may have.
+        /// The most tokens of the response.
         "maxTokens" => max_tokens: required u64;
         /// Texts at which the model stops.
         "stopSequences" => stop_sequences: optional Vec<String>;
-        /// For the maker of the model, kept byte for byte.
+        /// Metadata for the provider of the model, kept byte for byte.
         "metadata" => metadata: optional JsonObject;
         /// Tools that the model may use. Since 2025-11-25.
         "tools" => tools: optional Vec<Tool>, since(V2025_11_25), or_refuse;
-        /// Whether the model has to use them. Since 2025-11-25.
+        /// How the model uses the tools. Since 2025-11-25.
         "toolChoice" => tool_choice: optional ToolChoice, since(V2025_11_25), or_refuse;
-        /// Run the request as a task. Only 2025-11-25.
+        /// Asks for a task instead of a result. Only 2025-11-25.
         "task" => task: optional TaskMetadata, only(V2025_11_25), or_refuse;
     }
     gates {
@@ -54,13 +54,13 @@ object! {
 }
 
 impl CreateMessageParams {
-    /// What the client should add from its servers; nothing, if the params do not say.
+    /// Returns the context that the client adds from its servers. Missing means none.
     #[must_use]
     pub fn context(&self) -> &IncludeContext {
         self.include_context.as_ref().unwrap_or(&IncludeContext::None)
     }
 
-    /// Whether the model has to use tools; as it likes, if the params do not say.
+    /// Returns how the model uses tools. Missing means [`Auto`](ToolChoiceMode::Auto).
     #[must_use]
     pub fn tool_mode(&self) -> &ToolChoiceMode {
         self.tool_choice.as_ref().and_then(|choice| choice.mode.as_ref()).unwrap_or(&ToolChoiceMode::Auto)
@@ -68,41 +68,42 @@ impl CreateMessageParams {
 }
 
 object! {
-    /// The result of `sampling/createMessage`: what the model said.
+    /// The result of `sampling/createMessage`: the message of the model.
     pub struct CreateMessageResult: answer {
-        /// Whose message it is.
+        /// The sender of the message.
         "role" => role: required Role, has_to(|role, _| role.is_known());
-        /// What it says. Several pieces and tools only since 2025-11-25.
+        /// The content. Several blocks, and tools, only since 2025-11-25.
         "content" => content: required OneOrMany<SamplingContent>;
-        /// The model that said it.
+        /// The name of the model.
         "model" => model: required String;
-        /// Why the model stopped, if known.
+        /// The reason why the model stopped, if known.
         "stopReason" => stop_reason: optional StopReason;
     }
 }
 
 open_enum! {
-    /// Why a model stopped.
+    /// The reason why a model stopped.
     pub enum StopReason {
-        /// It had said everything.
+        /// The message is complete.
         EndTurn = "endTurn",
-        /// It came to one of the texts at which it should stop.
+        /// The model reached one of the stop sequences.
         StopSequence = "stopSequence",
-        /// It had used all tokens.
+        /// The model reached the limit of tokens.
         MaxTokens = "maxTokens",
-        /// It wants to use a tool. Since 2025-11-25.
+        /// The model uses a tool. Since 2025-11-25.
         ToolUse = "toolUse",
     }
 }
 
 open_enum! {
-    /// What a client should add from its servers. Values other than `None` need `sampling.context` since 2025-11-25.
+    /// The context that a client adds from its servers. Values other than `None` need `sampling.context` since
+    /// 2025-11-25.
     pub enum IncludeContext {
-        /// Nothing.
+        /// No context.
         None = "none",
-        /// From the server that asks.
+        /// Context from the server that sends the request.
         ThisServer = "thisServer",
-        /// From all servers.
+        /// Context from all servers.
         AllServers = "allServers",
     }
 }
@@ -110,9 +111,9 @@ open_enum! {
 object! {
     /// One message of a conversation with a model.
     pub struct SamplingMessage: data {
-        /// Whose message it is.
+        /// The sender of the message.
         "role" => role: required Role, has_to(|role, _| role.is_known());
-        /// What it says. Several pieces and tools only since 2025-11-25.
+        /// The content. Several blocks, and tools, only since 2025-11-25.
         "content" => content: required OneOrMany<SamplingContent>;
         /// Metadata. Since 2025-11-25.
         "_meta" => meta: optional Meta, since(V2025_11_25);
@@ -120,13 +121,13 @@ object! {
 }
 
 impl SamplingMessage {
-    /// A message of the user.
+    /// Creates a message of the user.
     #[must_use]
     pub fn user(content: impl Into<OneOrMany<SamplingContent>>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// A message of the model.
+    /// Creates a message of the model.
     #[must_use]
     pub fn assistant(content: impl Into<OneOrMany<SamplingContent>>) -> Self {
         Self::new(Role::Assistant, content)
@@ -134,7 +135,7 @@ impl SamplingMessage {
 }
 
 union! {
-    /// One piece of content in a conversation with a model. Resources are not part of it.
+    /// One content block in a conversation with a model. Resources are not part of it.
     pub enum SamplingContent by "type" {
         /// Text.
         Text(TextContent) = "text",
@@ -144,13 +145,13 @@ union! {
         Audio(AudioContent) = "audio",
         /// The model uses a tool. Since 2025-11-25.
         ToolUse(ToolUseContent) = "tool_use",
-        /// What the tool had to say. Since 2025-11-25.
+        /// The result of a tool. Since 2025-11-25.
         ToolResult(ToolResultContent) = "tool_result",
     }
 }
 
 impl SamplingContent {
-    /// A piece of text.
+    /// Creates a block of text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         TextContent::new(text).into()
@@ -178,11 +179,11 @@ impl From<SamplingContent> for OneOrMany<SamplingContent> {
 object! {
     /// The model uses a tool. Since 2025-11-25.
     pub struct ToolUseContent: data("type" = "tool_use"), since(V2025_11_25) {
-        /// The name of this use, to which the result refers.
+        /// The id of this use, to which the result refers.
         "id" => id: required String;
         /// The name of the tool.
         "name" => name: required String;
-        /// What the tool gets, kept byte for byte.
+        /// The arguments of the tool, kept byte for byte.
         "input" => input: required JsonObject;
         /// Metadata.
         "_meta" => meta: optional Meta;
@@ -190,13 +191,13 @@ object! {
 }
 
 object! {
-    /// What a tool had to say to the model. Since 2025-11-25.
+    /// The result of a tool for the model. Since 2025-11-25.
     pub struct ToolResultContent: data("type" = "tool_result"), since(V2025_11_25) {
         /// The `id` of the use.
         "toolUseId" => tool_use_id: required String;
-        /// What the tool had to say.
+        /// The content of the result.
         "content" => content: required Vec<ContentBlock>;
-        /// The same as data, kept byte for byte; in 2025-11-25 an object.
+        /// The result as structured data, kept byte for byte; in 2025-11-25 an object.
         "structuredContent" => structured_content: optional Json,
             fits(|content, version| version >= V2026_07_28 || content.is_object());
         /// Whether the tool failed.
@@ -207,7 +208,7 @@ object! {
 }
 
 impl ToolResultContent {
-    /// Whether the tool failed; not, if the result does not say.
+    /// Returns whether the tool failed. Missing means no.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.is_error.unwrap_or(false)
@@ -215,41 +216,41 @@ impl ToolResultContent {
 }
 
 object! {
-    /// Whether the model has to use tools. Since 2025-11-25.
+    /// How the model uses tools. Since 2025-11-25.
     pub struct ToolChoice: data, since(V2025_11_25) {
-        /// As it likes, if missing.
+        /// The mode. Missing means [`Auto`](ToolChoiceMode::Auto).
         "mode" => mode: optional ToolChoiceMode, has_to(|mode, _| mode.is_known());
     }
 }
 
 open_enum! {
-    /// Whether the model has to use tools. Since 2025-11-25.
+    /// How the model uses tools. Since 2025-11-25.
     pub enum ToolChoiceMode {
-        /// As it likes.
+        /// The model decides.
         Auto = "auto",
-        /// It has to use at least one.
+        /// The model uses at least one tool.
         Required = "required",
-        /// It must not use any.
+        /// The model uses no tool.
         None = "none",
     }
 }
 
 object! {
-    /// Which model would be good. The numbers go from 0 (does not matter) to 1 (matters most).
+    /// Preferences for a model. The priorities are from 0 (not important) to 1 (most important).
     pub struct ModelPreferences: data {
         /// Names of models or parts of them, the best first.
         "hints" => hints: optional Vec<ModelHint>;
-        /// How much a low price matters.
+        /// The importance of a low price.
         "costPriority" => cost_priority: optional Number, fits(|priority, _| is_fraction(priority)), is(Fraction);
-        /// How much speed matters.
+        /// The importance of speed.
         "speedPriority" => speed_priority: optional Number, fits(|priority, _| is_fraction(priority)), is(Fraction);
-        /// How much cleverness matters.
+        /// The importance of intelligence.
         "intelligencePriority" => intelligence_priority: optional Number, fits(|priority, _| is_fraction(priority)), is(Fraction);
     }
 }
 
 object! {
-    /// What a good model is called.
+    /// A hint to a model by its name.
     pub struct ModelHint: data {
         /// The name of a model, or a part of it.
         "name" => name: optional String;
@@ -257,16 +258,16 @@ object! {
 }
 
 impl ModelPreferences {
-    /// Whether all numbers are from 0 to 1.
+    /// Returns whether all priorities are from 0 to 1.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let priorities = [&self.cost_priority, &self.speed_priority, &self.intelligence_priority];
         priorities.into_iter().flatten().all(is_fraction)
     }
 
-    /// The model that the first matching hint leads to, if any: one that has the hint in its name.
+    /// Returns the first of `models` whose name contains a hint. Earlier hints come first.
     ///
-    /// Hints come before priorities, so these only count where this is `None`.
+    /// Hints take precedence over priorities, which count only if the result is `None`.
     #[must_use]
     pub fn hinted<'a>(&self, models: &[&'a str]) -> Option<&'a str> {
         let mut hints = self.hints.iter().flatten().filter_map(|hint| hint.name.as_deref());
@@ -274,12 +275,12 @@ impl ModelPreferences {
     }
 }
 
-/// What is wrong with the tool results of a conversation. The number is the place of the message.
+/// The error in the tool results of a conversation. The number is the index of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolResultFault {
     /// A message of the user has tool results next to other content.
     Mixed(usize),
-    /// A message of the model uses a tool, and the message behind it has no result for it.
+    /// A message of the model uses a tool, and the next message has no result for it.
     Missing(usize),
 }
 
@@ -294,15 +295,16 @@ impl fmt::Display for ToolResultFault {
 
 impl core::error::Error for ToolResultFault {}
 
-/// The id of the tool use whose result this is.
+/// Returns the id of the tool use to which the result belongs, if this is a result.
 fn result_of(content: &SamplingContent) -> Option<&str> {
     if let SamplingContent::ToolResult(result) = content { Some(&result.tool_use_id) } else { None }
 }
 
-/// Checks that each use of a tool is followed by its result, and that results come alone.
+/// Checks that the message after each use of a tool has its result, and that messages of the user with results have no
+/// other content.
 ///
 /// # Errors
-/// The first fault.
+/// Returns the first error.
 pub fn check_tool_results(messages: &[SamplingMessage]) -> Result<(), ToolResultFault> {
     let is_result = |content: &SamplingContent| matches!(content, SamplingContent::ToolResult(_));
     for (at, message) in messages.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! The skills extension: folders of instructions for models, whose files are resources of a server.
+//! The skills extension: folders of instructions for models. Their files are resources of a server.
 //!
-//! A server that declares it lists its skills, each with all of its files and their digests, and serves the files like
-//! other resources. Clients need not declare anything. It is written for 2026-07-28; sessions of 2025-11-25 have it too,
-//! since both sides of some of them do.
+//! A server that declares the extension lists its skills, each with all of its files and their digests, and serves the
+//! files as resources. Clients declare nothing. The extension is written for 2026-07-28. Sessions of 2025-11-25 have it
+//! too, since both sides of some of them use it.
 //!
 //! Spec: [skills](https://modelcontextprotocol.io/extensions/skills)
 
@@ -25,27 +25,27 @@ use crate::{
     wire::reader::Reader,
 };
 
-/// What a skill says instead of a list of files if those change all the time.
+/// The value in place of a list of files for a skill whose files change all the time.
 const DYNAMIC: &str = "dynamic";
 
 object! {
     /// Params of `skills/list`.
     pub struct ListSkillsParams: params(ListSkills => ListSkillsResult) {
-        /// Where to go on: `next_cursor` of the page before.
+        /// The `next_cursor` of the previous page; absent for the first page.
         "cursor" => cursor: optional String;
     }
 }
 
 object! {
-    /// The result of `skills/list`: one page of skills. Servers need not list all that they have.
+    /// The result of `skills/list`: one page of skills. A server may omit skills.
     pub struct ListSkillsResult: result, since(V2025_11_25) {
         /// The skills.
         "skills" => skills: required Vec<Skill>;
-        /// Where the next page starts. Without it this is the last page.
+        /// The cursor of the next page; absent on the last page.
         "nextCursor" => next_cursor: optional String;
-        /// For how many milliseconds the result can be reused. Since 2026-07-28.
+        /// The time for which the result may be cached, in milliseconds. Since 2026-07-28.
         "ttlMs" => ttl_ms: optional u64, since(V2026_07_28), or(|| 0);
-        /// Who may reuse the result. Since 2026-07-28.
+        /// The users for whom the cached result may be used. Since 2026-07-28.
         "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), fits(|scope, _| scope.is_known()),
             or(|| CacheScope::Private);
     }
@@ -60,13 +60,13 @@ object! {
 }
 
 object! {
-    /// The result of `skills/get`: one skill, as it is now.
+    /// The result of `skills/get`: the current state of one skill.
     pub struct GetSkillResult: result, since(V2025_11_25) {
         /// The skill.
         "skill" => skill: required Skill;
-        /// For how many milliseconds the result can be reused. Since 2026-07-28.
+        /// The time for which the result may be cached, in milliseconds. Since 2026-07-28.
         "ttlMs" => ttl_ms: optional u64, since(V2026_07_28), or(|| 0);
-        /// Who may reuse the result. Since 2026-07-28.
+        /// The users for whom the cached result may be used. Since 2026-07-28.
         "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), fits(|scope, _| scope.is_known()),
             or(|| CacheScope::Private);
     }
@@ -75,19 +75,19 @@ object! {
 object! {
     /// Params of `resources/directory/read`.
     pub struct ReadDirectoryParams: params(ReadDirectory => ReadDirectoryResult) {
-        /// The URI of the directory, without a slash at its end.
+        /// The URI of the directory, without a final slash.
         "uri" => uri: required String, is(Uri);
-        /// Where to go on: `next_cursor` of the page before.
+        /// The `next_cursor` of the previous page; absent for the first page.
         "cursor" => cursor: optional String;
     }
 }
 
 object! {
-    /// The result of `resources/directory/read`: one page of what is directly in a directory.
+    /// The result of `resources/directory/read`: one page of the entries of a directory.
     pub struct ReadDirectoryResult: result, since(V2025_11_25) {
-        /// Files, and directories, which have the type [`DIRECTORY`].
+        /// The files and directories; the latter have the type [`DIRECTORY`].
         "resources" => resources: required Vec<Resource>;
-        /// Where the next page starts. Without it this is the last page.
+        /// The cursor of the next page; absent on the last page.
         "nextCursor" => next_cursor: optional String;
     }
 }
@@ -95,27 +95,27 @@ object! {
 /// The media type of a resource that is a directory.
 pub const DIRECTORY: &str = "inode/directory";
 
-/// How many files a skill can have, and how many bytes all of them together, so that every host loads it.
+/// The limits within which every host loads a skill: the number of files, and the bytes of all of them together.
 pub const SKILL_LIMITS: (usize, u64) = (512, 16 * 1024 * 1024);
 
 object! {
-    /// A skill: what it is, and all of its files.
+    /// A skill: its description and its files.
     pub struct Skill: data, since(V2025_11_25) {
-        /// The URI of its `SKILL.md`. The folder above it is called like the skill.
+        /// The URI of its `SKILL.md`. The folder above that has the name of the skill.
         "uri" => uri: required String, is(Uri);
-        /// What stands at the beginning of its `SKILL.md`.
+        /// The front matter of its `SKILL.md`.
         "frontmatter" => frontmatter: required SkillFrontmatter;
-        /// Its files.
+        /// The files of the skill.
         "resources" => resources: required SkillResources;
     }
 }
 
 object! {
-    /// What stands at the beginning of a `SKILL.md`. Whatever else its author wrote there is in `extra`, as it was.
+    /// The front matter of a `SKILL.md`. Further members are in `extra`, as received.
     pub struct SkillFrontmatter: data, since(V2025_11_25) {
-        /// What it is called.
+        /// The name of the skill.
         "name" => name: required String;
-        /// What it is for, and when to use it.
+        /// The purpose of the skill, and when to use it.
         "description" => description: required String;
     }
 }
@@ -125,9 +125,9 @@ object! {
     pub struct SkillResource: data, since(V2025_11_25) {
         /// The URI of the file.
         "uri" => uri: required String, is(Uri);
-        /// The SHA-256 of its bytes: `sha256:` and 64 digits in lower case.
+        /// The SHA-256 digest of its bytes: `sha256:` and 64 hexadecimal digits in lower case.
         "digest" => digest: required String, is(Digest);
-        /// How many bytes it has.
+        /// The number of bytes.
         "size" => size: required u64;
     }
 }
@@ -135,14 +135,14 @@ object! {
 /// The files of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkillResources {
-    /// All of them, each once, with the `SKILL.md` itself and the files of skills that lie within.
+    /// All files, each once, with the `SKILL.md` itself and the files of nested skills.
     Listed(Vec<SkillResource>),
-    /// They are made when they are read, so that there is nothing to compare them with: `"dynamic"`.
+    /// `"dynamic"`: the files are generated when they are read, so that they have no digests.
     Dynamic,
 }
 
 impl SkillResources {
-    /// The files, if they are known.
+    /// Returns the files, or `None` for dynamic ones.
     #[must_use]
     pub fn listed(&self) -> Option<&[SkillResource]> {
         match self {
@@ -170,7 +170,7 @@ impl SkillResources {
 through_write! { SkillResources }
 
 impl Member for SkillResources {
-    /// Nothing else is accepted: a skill of which one does not know what belongs to it is not to be loaded.
+    /// Reads an array of files or `"dynamic"`. Any other value is an error: a skill without known files is not loaded.
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
         const EXPECTED: &str = "an array of files or \"dynamic\"";
         match reader.peek() {

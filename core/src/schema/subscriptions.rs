@@ -1,4 +1,4 @@
-//! Notifications on request. Since 2026-07-28.
+//! Subscriptions to notifications of changes. Since 2026-07-28.
 //!
 //! Spec: [subscriptions](https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/subscriptions)
 
@@ -10,13 +10,13 @@ use crate::{protocol::Method, schema::base::macros::*, wire::RequestId};
 object! {
     /// Params of `subscriptions/listen`. Since 2026-07-28.
     pub struct SubscriptionsListenParams: params(Listen => SubscriptionsListenResult) {
-        /// What the client wants to hear of.
+        /// The changes that the client subscribes to.
         "notifications" => notifications: required SubscriptionFilter;
     }
 }
 
 object! {
-    /// What a client wants to hear of, or what a server will tell. Since 2026-07-28.
+    /// The changes that a client subscribes to, or that a server announces. Since 2026-07-28.
     pub struct SubscriptionFilter: data, since(V2026_07_28) {
         /// Changes of the list of tools.
         "toolsListChanged" => tools_list_changed: optional bool;
@@ -32,7 +32,8 @@ object! {
 }
 
 impl SubscriptionFilter {
-    /// What of this is in `asked`: a server that promises more has not been asked for it.
+    /// Returns the part of the filter that `asked` contains as well. A server that announces more than the client asked
+    /// for is ignored in that.
     pub(crate) fn within(self, asked: Self) -> Self {
         let flag = |promised: Option<bool>, asked: Option<bool>| promised.filter(|_| asked == Some(true));
         let names = |promised: Option<Vec<String>>, asked: Option<Vec<String>>| {
@@ -49,8 +50,10 @@ impl SubscriptionFilter {
         }
     }
 
-    /// Whether it has to do with a change of this kind. The subject is the resource or the task that has changed, if it is
-    /// one that has.
+    /// Returns whether the filter includes a change of this kind. `subject` is the URI of the resource or the id of the
+    /// task that has changed, if any.
+    ///
+    /// A subscription to a resource includes the resources below it.
     #[must_use]
     pub fn wants(&self, change: Method, subject: Option<&str>) -> bool {
         let names = |names: &Option<Vec<String>>, is_meant: fn(&str, &str) -> bool| {
@@ -67,21 +70,21 @@ impl SubscriptionFilter {
     }
 }
 
-/// Whether a resource is the one with this name, or a part of it.
+/// Returns whether the resource `uri` is `above` or below it.
 pub(crate) fn is_at_or_below(uri: &str, above: &str) -> bool {
     uri.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || above.ends_with('/'))
 }
 
 object! {
-    /// The result of `subscriptions/listen`, with which the subscription ends. Since 2026-07-28.
+    /// The result of `subscriptions/listen`, which ends the subscription. Since 2026-07-28.
     pub struct SubscriptionsListenResult: result, since(V2026_07_28) {}
 }
 
 impl SubscriptionsListenResult {
-    /// The end of the subscription that the request with this id opened.
+    /// Creates the result that ends the subscription opened by the request with this id.
     ///
     /// # Errors
-    /// None in practice: every id can be written as JSON.
+    /// Never in practice, since JSON can represent every id.
     pub fn of(subscription: &RequestId) -> Result<Self, serde_json::Error> {
         let mut meta = Meta::new();
         meta.set(keys::SUBSCRIPTION_ID, subscription)?;
@@ -93,7 +96,7 @@ object! {
     /// Params of `notifications/subscriptions/acknowledged`, the first notification of each subscription.
     /// Since 2026-07-28.
     pub struct SubscriptionsAcknowledgedParams: params(SubscriptionsAcknowledged) {
-        /// What the server will tell.
+        /// The changes that the server announces.
         "notifications" => notifications: required SubscriptionFilter;
     }
 }

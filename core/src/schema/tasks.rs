@@ -1,5 +1,5 @@
-//! Tasks: requests that are answered at once and done later. Only 2025-11-25; 2026-07-28 has
-//! [an extension](super::tasks_extension) instead.
+//! Tasks: requests that are accepted at once and completed later. Only 2025-11-25; 2026-07-28 has [an
+//! extension](super::tasks_extension) instead.
 //!
 //! Spec: [tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks)
 
@@ -15,16 +15,16 @@ use crate::{
 };
 
 impl Meta {
-    /// The id of the task that the message belongs to. Only 2025-11-25.
+    /// Returns the id of the task that the message belongs to. Only 2025-11-25.
     #[must_use]
     pub fn related_task(&self) -> Option<String> {
         self.decode::<RelatedTask>(keys::RELATED_TASK).map(|task| task.task_id)
     }
 
-    /// Says to which task the message belongs. Only 2025-11-25.
+    /// Sets the id of the task that the message belongs to. Only 2025-11-25.
     ///
     /// # Errors
-    /// None in practice: every text can be written as JSON.
+    /// Never in practice, since JSON can represent every text.
     pub fn set_related_task(&mut self, task_id: impl Into<String>) -> Result<(), serde_json::Error> {
         self.set(keys::RELATED_TASK, &RelatedTask::new(task_id))
     }
@@ -39,37 +39,37 @@ object! {
 }
 
 object! {
-    /// The member `task` of params: run this request as a task. Only 2025-11-25.
+    /// The member `task` of params, which asks for a task instead of a result. Only 2025-11-25.
     pub struct TaskMetadata: data, only(V2025_11_25) {
-        /// For how many milliseconds the task should be kept.
+        /// The time for which to keep the task after its creation, in milliseconds.
         "ttl" => ttl: optional u64;
     }
 }
 
 open_enum! {
-    /// How a task stands.
+    /// The status of a task.
     pub enum TaskStatus {
-        /// It is being worked on.
+        /// The request is in progress.
         Working = "working",
-        /// It waits for an answer of the side that asked for it.
+        /// The task waits for a response of the side that requested it.
         InputRequired = "input_required",
-        /// It is done, and there is a result.
+        /// The task is complete and has a result.
         Completed = "completed",
-        /// It came to an end without a result.
+        /// The task ended without a result.
         Failed = "failed",
-        /// It was cancelled.
+        /// The task was cancelled.
         Cancelled = "cancelled",
     }
 }
 
 impl TaskStatus {
-    /// Whether the status does not change any more.
+    /// Returns whether the status is final.
     #[must_use]
     pub const fn is_terminal(&self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
-    /// Whether a task with this status may go over to `next`.
+    /// Returns whether a task with this status may change to `next`.
     #[must_use]
     pub fn may_become(&self, next: &Self) -> bool {
         match self {
@@ -87,24 +87,24 @@ macro_rules! task {
             pub struct $Name: $($flavour)* {
                 /// The id, chosen by the side that runs the task.
                 "taskId" => task_id: required String;
-                /// How it stands.
+                /// The status of the task.
                 "status" => status: required TaskStatus, has_to(|status, _| status.is_known());
-                /// The same for people, perhaps with a reason.
+                /// A description of the status for people, perhaps with a reason.
                 "statusMessage" => status_message: optional String;
-                /// When it was created, in ISO 8601.
+                /// The time of the creation, in ISO 8601.
                 "createdAt" => created_at: required String, is(Timestamp);
-                /// When its status last changed, in ISO 8601.
+                /// The time of the last change of the status, in ISO 8601.
                 "lastUpdatedAt" => last_updated_at: required String, is(Timestamp);
-                /// For how many milliseconds from its creation it is kept; `None` for as long as there is room.
+                /// The time for which the task is kept after its creation, in milliseconds; `None` for no limit.
                 "ttl" => ttl: nullable u64;
-                /// How many milliseconds to wait between two questions about it.
+                /// The time to wait between two polls, in milliseconds.
                 "pollInterval" => poll_interval: optional u64;
             }
         }
     };
 }
 
-/// The task objects differ in what surrounds the members of the task.
+/// Converts between a task and the objects that contain its members.
 macro_rules! is_a_task {
     ($($Name:ident),*) => {
         $(
@@ -159,7 +159,7 @@ object! {
 }
 
 task! {
-    /// The result of `tasks/get`: the task as it stands. Only 2025-11-25.
+    /// The result of `tasks/get`: the current state of the task. Only 2025-11-25.
     pub struct GetTaskResult: result, only(V2025_11_25)
 }
 
@@ -172,26 +172,25 @@ object! {
 }
 
 object! {
-    /// The result of `tasks/result`: what the request would have got if it had not become a task, in `extra`.
-    /// Only 2025-11-25.
+    /// The result of `tasks/result`: the result of the request that became the task, in `extra`. Only 2025-11-25.
     pub struct GetTaskPayloadResult: result, only(V2025_11_25) {}
 }
 
 impl GetTaskPayloadResult {
-    /// The result of the task `task_id`.
+    /// Creates the result of the task `task_id` from that of its request.
     ///
     /// # Errors
-    /// If `result` is not an object or cannot be sent in 2025-11-25.
+    /// Returns an error if `result` is not an object or cannot be sent in 2025-11-25.
     pub fn of<T: Encode>(result: &T, task_id: impl Into<String>) -> Result<Self, serde_json::Error> {
         let mut payload: Self = At(result, Some(ProtocolVersion::V2025_11_25)).to_json()?.decode()?;
         payload.meta.get_or_insert_with(Meta::new).set_related_task(task_id)?;
         Ok(payload)
     }
 
-    /// The result, as what answers the request that became the task.
+    /// Decodes the result as that of the request that became the task.
     ///
     /// # Errors
-    /// What `T` has against it.
+    /// Returns an error if the result does not fit `T`.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         At(self, None).to_json()?.decode()
     }
@@ -200,7 +199,7 @@ impl GetTaskPayloadResult {
 object! {
     /// Params of `tasks/list`. Only 2025-11-25.
     pub struct ListTasksParams: params(ListTasks => ListTasksResult) {
-        /// Where to go on: `next_cursor` of the page before.
+        /// The `next_cursor` of the previous page; absent for the first page.
         "cursor" => cursor: optional String;
     }
 }
@@ -210,7 +209,7 @@ object! {
     pub struct ListTasksResult: result, only(V2025_11_25) {
         /// The tasks.
         "tasks" => tasks: required Vec<Task>;
-        /// Where the next page starts. Without it this is the last page.
+        /// The cursor of the next page; absent on the last page.
         "nextCursor" => next_cursor: optional String;
     }
 }
@@ -224,33 +223,33 @@ object! {
 }
 
 task! {
-    /// The result of `tasks/cancel`: the task, which is cancelled. Only 2025-11-25.
+    /// The result of `tasks/cancel`: the cancelled task. Only 2025-11-25.
     pub struct CancelTaskResult: result, only(V2025_11_25)
 }
 
 task! {
-    /// Params of `notifications/tasks/status`: the task as it stands. Only 2025-11-25.
+    /// Params of `notifications/tasks/status`: the current state of the task. Only 2025-11-25.
     pub struct TaskStatusParams: params(TaskStatus)
 }
 
 is_a_task!(GetTaskResult, CancelTaskResult, TaskStatusParams);
 
-/// What answers a request that carried `task`: its result, or the task that it became. Only 2025-11-25.
+/// The response to a request with `task`: its result, or the task that it became. Only 2025-11-25.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "results are large, too")]
 pub enum TaskOr<R> {
-    /// The request was done at once.
+    /// The result of the request.
     Result(R),
-    /// The request became a task.
+    /// The task that the request became.
     Task(CreateTaskResult),
 }
 
 impl<R: DeserializeOwned> TaskOr<R> {
-    /// Reads a result. Only a request that `carried_task` can have become a task: otherwise a member `task` is
-    /// nothing but a member that is not known.
+    /// Decodes a result. A member `task` means a task only if the request asked for one (`carried_task`); otherwise it
+    /// is an unknown member.
     ///
     /// # Errors
-    /// What the type of the result has against it.
+    /// Returns an error if the result does not fit its type.
     pub fn decode(result: &str, carried_task: bool) -> Result<Self, serde_json::Error> {
         let became_task = carried_task && peek(result, "task")?.is_some();
         if became_task { read(result).map(Self::Task) } else { read(result).map(Self::Result) }

@@ -1,8 +1,8 @@
 //! The tasks extension of 2026-07-28: a server may answer `tools/call` with a task.
 //!
-//! It has little in common with the [tasks](super::Task) of 2025-11-25 but the name: only servers run tasks, they decide
-//! by themselves to do so, and the members of a task stand directly in the result. Two of its methods share their names
-//! with those of 2025-11-25, see [`Method::in_era`](crate::protocol::Method::in_era).
+//! It differs from the [tasks](super::Task) of 2025-11-25: only servers run tasks, the server alone decides to do so,
+//! and the members of a task are directly in the result. Two of its methods have the names of methods of 2025-11-25,
+//! see [`Method::in_era`](crate::protocol::Method::in_era).
 //!
 //! Spec: [tasks](https://modelcontextprotocol.io/extensions/tasks)
 
@@ -26,17 +26,17 @@ macro_rules! task {
                 $($first)*
                 /// The id, chosen by the server.
                 "taskId" => task_id: required String;
-                /// How the task stands.
+                /// The status of the task.
                 "status" => status: required TaskStatus, has_to(|status, _| status.is_known());
-                /// The same for people, perhaps with a reason.
+                /// A description of the status for people, perhaps with a reason.
                 "statusMessage" => status_message: optional String;
-                /// When it was created, in ISO 8601.
+                /// The time of the creation, in ISO 8601.
                 "createdAt" => created_at: required String, is(Timestamp);
-                /// When it last changed, in ISO 8601.
+                /// The time of the last change, in ISO 8601.
                 "lastUpdatedAt" => last_updated_at: required String, is(Timestamp);
-                /// For how many milliseconds from its creation it is kept; `None` for as long as there is room.
+                /// The time for which the task is kept after its creation, in milliseconds; `None` for no limit.
                 "ttlMs" => ttl_ms: nullable u64;
-                /// How many milliseconds to wait between two questions about it.
+                /// The time to wait between two polls, in milliseconds.
                 "pollIntervalMs" => poll_interval_ms: optional u64;
                 $($last)*
             } $($gates)*
@@ -44,23 +44,23 @@ macro_rules! task {
     };
 }
 
-/// Declares an object that is a task with all that belongs to its status.
+/// Declares an object that is a task with the members of its status.
 macro_rules! whole_task {
     ($(#[$attr:meta])* pub struct $Name:ident: [$($flavour:tt)*] $($gates:tt)*) => {
         task! {
             $(#[$attr])*
             pub struct $Name: [$($flavour)*, has_to(|task, _| task.is_whole()), mended($Name::make_whole)] {} {
-                /// The questions that wait for an answer, if the status is `input_required`.
+                /// The input requests without a response, if the status is `input_required`.
                 "inputRequests" => input_requests: optional InputRequests;
-                /// What the call would have got without a task, if the status is `completed`.
+                /// The result of the call, if the status is `completed`.
                 "result" => result: optional JsonObject;
-                /// The error that the call would have got without a task, if the status is `failed`.
+                /// The error of the call, if the status is `failed`.
                 "error" => error: optional TaskError;
             } $($gates)*
         }
 
         impl $Name {
-            /// Whether there is exactly what belongs to the status.
+            /// Returns whether the task has exactly the members of its status.
             fn is_whole(&self) -> bool {
                 let there = (self.input_requests.is_some(), self.result.is_some(), self.error.is_some());
                 there
@@ -83,7 +83,7 @@ macro_rules! whole_task {
     };
 }
 
-/// The objects differ in what surrounds the members of the task.
+/// Converts between a task and the objects that contain its members.
 macro_rules! is_a_task {
     ($($Name:ident),*) => {
         $(
@@ -129,13 +129,13 @@ macro_rules! is_a_task {
 }
 
 object! {
-    /// The JSON-RPC error that a task came to.
+    /// The JSON-RPC error of a failed task.
     pub struct TaskError: data, since(V2026_07_28) {
-        /// What kind of failure.
+        /// The error code.
         "code" => code: required i64;
-        /// One short sentence.
+        /// A short description of the failure, one sentence.
         "message" => message: required String;
-        /// Any detail.
+        /// Further details, any JSON value.
         "data" => data: optional Json;
     }
 }
@@ -153,14 +153,15 @@ impl From<TaskError> for ErrorObject {
 }
 
 whole_task! {
-    /// A task, with all that belongs to its status.
+    /// A task with the members of its status.
     pub struct Task: [data, since(V2026_07_28)]
 }
 
 task! {
-    /// The result of a `tools/call` that became a task. What the task asks and comes to, only `tasks/get` tells.
+    /// The result of a `tools/call` that became a task. Input requests, result and error are only in the result of
+    /// `tasks/get`.
     pub struct CreateTaskResult: [answer, since(V2026_07_28)] {
-        /// What kind of result this is; always written, as `task`.
+        /// The kind of the result; always written, as `task`.
         "resultType" => result_type: optional ResultType, has_to(|kind, _| *kind == ResultType::Task),
             or(|| ResultType::Task);
     } {}
@@ -191,22 +192,22 @@ object! {
 }
 
 whole_task! {
-    /// The result of `tasks/get`: the task as it stands, which its status tells; a stray `resultType` means nothing.
+    /// The result of `tasks/get`: the current state of the task. A `resultType` in it is ignored.
     pub struct GetTaskResult: [result, since(V2026_07_28)]
 }
 
 object! {
-    /// Params of `tasks/update`: answers to questions of the task.
+    /// Params of `tasks/update`: responses to input requests of the task.
     pub struct UpdateTaskParams: params(ExtUpdateTask => EmptyResult) {
         /// The id of the task.
         "taskId" => task_id: required String;
-        /// The answers, by the keys of their questions.
+        /// The responses, by the keys of their input requests.
         "inputResponses" => input_responses: required InputResponses, is(Answer);
     }
 }
 
 object! {
-    /// Params of `tasks/cancel`. It asks for an end; how the task ends, and when, is up to the server.
+    /// Params of `tasks/cancel`. The server decides whether and when the task ends.
     pub struct CancelTaskParams: params(ExtCancelTask => EmptyResult) {
         /// The id of the task.
         "taskId" => task_id: required String;
@@ -214,7 +215,7 @@ object! {
 }
 
 whole_task! {
-    /// Params of `notifications/tasks`: the task as it stands.
+    /// Params of `notifications/tasks`: the current state of the task.
     pub struct TaskParams: [params(ExtTaskChanged)]
     gates {
         fn task(&self) -> Option<&str> {
@@ -226,7 +227,7 @@ whole_task! {
 is_a_task!(GetTaskResult, TaskParams);
 
 impl From<Task> for super::Task {
-    /// What tasks of both kinds say of themselves.
+    /// Keeps the members that both kinds of tasks have.
     fn from(task: Task) -> Self {
         let Task { task_id, status, status_message, created_at, last_updated_at, ttl_ms, poll_interval_ms, .. } = task;
         Self {

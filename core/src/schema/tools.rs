@@ -1,4 +1,4 @@
-//! Tools: what models can do through a server.
+//! Tools: functions of a server that models can call.
 //!
 //! Spec: [tools](https://modelcontextprotocol.io/specification/2025-11-25/server/tools)
 
@@ -16,7 +16,7 @@ use crate::{
 object! {
     /// Params of `tools/list`.
     pub struct ListToolsParams: params(ListTools => ListToolsResult) {
-        /// Where to go on: `next_cursor` of the page before.
+        /// The `next_cursor` of the previous page; absent for the first page.
         "cursor" => cursor: optional String;
     }
 }
@@ -26,11 +26,11 @@ object! {
     pub struct ListToolsResult: result {
         /// The tools.
         "tools" => tools: required Vec<Tool>;
-        /// Where the next page starts. Without it this is the last page.
+        /// The cursor of the next page; absent on the last page.
         "nextCursor" => next_cursor: optional String;
-        /// For how many milliseconds the result can be reused. Since 2026-07-28.
+        /// The time for which the result may be cached, in milliseconds. Since 2026-07-28.
         "ttlMs" => ttl_ms: optional u64, since(V2026_07_28), or(|| 0);
-        /// Who may reuse the result. Since 2026-07-28.
+        /// The users for whom the cached result may be used. Since 2026-07-28.
         "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), fits(|scope, _| scope.is_known()),
             or(|| CacheScope::Private);
     }
@@ -44,21 +44,21 @@ object! {
 object! {
     /// A tool that a server offers.
     pub struct Tool: data {
-        /// The name, for programs: what `tools/call` asks for. Compared byte for byte.
+        /// The name, for programs, as in `tools/call`. Compared byte for byte.
         "name" => name: required String;
         /// The name, for people. Since 2025-06-18.
         "title" => title: optional String, since(V2025_06_18);
-        /// What it does, for models.
+        /// A description of the tool, for models.
         "description" => description: optional String;
-        /// The JSON Schema of its arguments, an object at the root. Kept byte for byte.
+        /// The JSON Schema of the arguments, with an object at the root. Kept byte for byte.
         "inputSchema" => input_schema: required JsonObject, is(ObjectSchema);
-        /// The JSON Schema of its structured results. Kept byte for byte. Since 2025-06-18; up to 2025-11-25 with an
-        /// object at the root.
+        /// The JSON Schema of structured results. Kept byte for byte. Since 2025-06-18; up to 2025-11-25 with an object
+        /// at the root.
         "outputSchema" => output_schema: optional JsonObject, since(V2025_06_18), fits(output_schema_fits),
             is(ObjectSchema);
-        /// What it is like. Since 2025-03-26.
+        /// Hints about the behaviour of the tool. Since 2025-03-26.
         "annotations" => annotations: optional ToolAnnotations, since(V2025_03_26);
-        /// How it is run. Only 2025-11-25.
+        /// How the tool can be executed. Only 2025-11-25.
         "execution" => execution: optional ToolExecution, only(V2025_11_25);
         /// Pictures for user interfaces. Since 2025-11-25.
         "icons" => icons: optional Vec<Icon>, since(V2025_11_25), fits(|icons, _| Icon::all_valid(icons));
@@ -68,27 +68,28 @@ object! {
 }
 
 impl Tool {
-    /// A tool that takes no arguments.
+    /// Creates a tool without arguments.
     #[must_use]
     pub fn without_arguments(name: impl Into<String>) -> Self {
         let schema = JsonObject::parse(r#"{"type":"object","additionalProperties":false}"#);
         Self::new(name, schema.unwrap_or_else(|_| JsonObject::empty()))
     }
 
-    /// The name to show: the title, else the title among the annotations, else the name.
+    /// Returns the name to show: the title, otherwise the title among the annotations, otherwise the name.
     #[must_use]
     pub fn display_name(&self) -> &str {
         let annotated = self.annotations.as_ref().and_then(|annotations| annotations.title.as_deref());
         self.title.as_deref().or(annotated).unwrap_or(&self.name)
     }
 
-    /// Whether and how the tool can be run as a task.
+    /// Returns whether the tool can be called as a task. Missing means no.
     #[must_use]
     pub fn task_support(&self) -> &TaskSupport {
         self.execution.as_ref().and_then(|execution| execution.task_support.as_ref()).unwrap_or(&TaskSupport::Forbidden)
     }
 
-    /// Whether the name keeps to the advice of 2025-11-25: 1 to 128 letters, digits and `_-.`. Others work, too.
+    /// Returns whether the name follows the advice of 2025-11-25: 1 to 128 letters, digits and `_-.`. Other names are
+    /// accepted.
     #[must_use]
     pub fn has_advised_name(&self) -> bool {
         (1..=128).contains(&self.name.len())
@@ -96,53 +97,53 @@ impl Tool {
     }
 }
 
-/// Up to 2025-11-25 structured results are objects, and so is what their schema describes.
+/// Returns whether `version` can have the schema: up to 2025-11-25 structured results are objects.
 fn output_schema_fits(schema: &JsonObject, version: ProtocolVersion) -> bool {
     version >= ProtocolVersion::V2026_07_28 || is_object_schema(schema)
 }
 
-/// Whether a JSON Schema says `"type": "object"` at its root, as the schema of a tool's arguments has to.
+/// Returns whether a JSON Schema has `"type": "object"` at its root, as the schema of arguments needs.
 #[must_use]
 pub fn is_object_schema(schema: &JsonObject) -> bool {
     RawJson::from(schema).member("type").is_some_and(|kind| kind.into_text().is_some_and(|kind| kind == "object"))
 }
 
 object! {
-    /// What a tool is like. These are hints: a server that is not trusted may say anything. Since 2025-03-26.
+    /// Hints about the behaviour of a tool. A server that is not trusted may give wrong ones. Since 2025-03-26.
     pub struct ToolAnnotations: data, since(V2025_03_26) {
         /// The name, for people.
         "title" => title: optional String;
-        /// It changes nothing.
+        /// The tool changes nothing.
         "readOnlyHint" => read_only_hint: optional bool;
-        /// It may destroy something.
+        /// The tool may destroy data.
         "destructiveHint" => destructive_hint: optional bool;
-        /// Calling it twice has the same effect as calling it once.
+        /// Calling the tool twice has the same effect as calling it once.
         "idempotentHint" => idempotent_hint: optional bool;
-        /// It deals with a world that is not closed, such as the web.
+        /// The tool interacts with external systems, such as the web.
         "openWorldHint" => open_world_hint: optional bool;
     }
 }
 
 impl ToolAnnotations {
-    /// Whether the tool changes nothing; false if it does not say.
+    /// Returns whether the tool changes nothing. Missing means no.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.read_only_hint.unwrap_or(false)
     }
 
-    /// Whether the tool may destroy something; true if it does not say.
+    /// Returns whether the tool may destroy data. Missing means yes.
     #[must_use]
     pub fn is_destructive(&self) -> bool {
         self.destructive_hint.unwrap_or(true)
     }
 
-    /// Whether a second call changes nothing more; false if the tool does not say.
+    /// Returns whether a second call with the same arguments has no further effect. Missing means no.
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
         self.idempotent_hint.unwrap_or(false)
     }
 
-    /// Whether the tool deals with an open world; true if it does not say.
+    /// Returns whether the tool interacts with external systems. Missing means yes.
     #[must_use]
     pub fn is_open_world(&self) -> bool {
         self.open_world_hint.unwrap_or(true)
@@ -150,21 +151,21 @@ impl ToolAnnotations {
 }
 
 object! {
-    /// How a tool is run. Only 2025-11-25.
+    /// How a tool can be executed. Only 2025-11-25.
     pub struct ToolExecution: data, only(V2025_11_25) {
-        /// Whether it can be run as a task; not, if missing.
+        /// Whether the tool can be called as a task. Missing means no.
         "taskSupport" => task_support: optional TaskSupport, fits(|support, _| support.is_known());
     }
 }
 
 open_enum! {
-    /// Whether a tool can be run as a task. Only 2025-11-25.
+    /// Whether a tool can be called as a task. Only 2025-11-25.
     pub enum TaskSupport {
-        /// It cannot.
+        /// The tool cannot be called as a task.
         Forbidden = "forbidden",
-        /// It can be called with and without a task.
+        /// The tool can be called with and without a task.
         Optional = "optional",
-        /// It can only be run as a task.
+        /// The tool can only be called as a task.
         Required = "required",
     }
 }
@@ -174,14 +175,14 @@ object! {
     pub struct CallToolParams: params(CallTool => CallToolResult) {
         /// The name of the tool.
         "name" => name: required String;
-        /// What the tool gets, kept byte for byte.
+        /// The arguments of the tool, kept byte for byte.
         "arguments" => arguments: optional JsonObject;
-        /// Run the call as a task. Only 2025-11-25.
+        /// Asks for a task instead of a result. Only 2025-11-25.
         "task" => task: optional TaskMetadata, only(V2025_11_25), or_refuse;
-        /// The answers to the questions of the result before. Since 2026-07-28.
+        /// The responses to the input requests of the previous result. Since 2026-07-28.
         "inputResponses" => input_responses: optional InputResponses, since(V2026_07_28), or_refuse,
             is(Answer);
-        /// The state from the result before. Since 2026-07-28.
+        /// The `request_state` of the previous result. Since 2026-07-28.
         "requestState" => request_state: optional String, since(V2026_07_28), or_refuse;
     }
     gates {
@@ -198,38 +199,38 @@ object! {
 object! {
     /// The result of `tools/call`.
     pub struct CallToolResult: result {
-        /// What the tool has to say. A result without it is read as if this was empty.
+        /// The content of the result. Decoded as empty if it is missing.
         "content" => content: required Vec<ContentBlock>, or(Vec::new);
-        /// The same as data, kept byte for byte. Since 2025-06-18; up to 2025-11-25 an object.
+        /// The result as structured data, kept byte for byte. Since 2025-06-18; up to 2025-11-25 an object.
         "structuredContent" => structured_content: optional Json, since(V2025_06_18),
             fits(|content, version| version >= V2026_07_28 || content.is_object());
-        /// Whether the tool failed; `content` then says why, so that the model can do something about it.
+        /// Whether the tool failed. Then `content` has the reason, for the model.
         "isError" => is_error: optional bool;
     }
 }
 
 impl CallToolResult {
-    /// A result of one text.
+    /// Creates a result of one text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(vec![ContentBlock::text(text)])
     }
 
-    /// A failure, and what it was.
+    /// Creates a result with `is_error` and one text, the reason.
     #[must_use]
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: Some(true), ..Self::text(text) }
     }
 
-    /// Whether the tool failed; not, if the result does not say.
+    /// Returns whether the tool failed. Missing means no.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.is_error.unwrap_or(false)
     }
 }
 
-/// The result of `tools/call` that is one text, as most are: what [`CallToolResult::text`] makes, in less room and written in
-/// less time.
+/// The result of `tools/call` that is one text, as [`CallToolResult::text`] creates it, but smaller and faster to
+/// encode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextResult(pub String);
 
@@ -244,7 +245,7 @@ impl Encode for TextResult {
         CallToolResult::from(self.clone()).encode_at(version, serializer)
     }
 
-    /// A text is the same in every revision.
+    /// Appends the result, which is the same in every revision.
     fn append_at(&self, _version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
         out.part(r#"{"content":[{"type":"text","text":"#);
         out.string(&self.0);

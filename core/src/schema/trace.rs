@@ -1,4 +1,4 @@
-//! Distributed traces: which of them a request belongs to.
+//! Distributed traces of requests.
 //!
 //! Spec: [W3C Trace Context](https://www.w3.org/TR/trace-context/), [W3C Baggage](https://www.w3.org/TR/baggage/), and
 //! [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta), which has room for them.
@@ -9,16 +9,16 @@ use core::fmt;
 use super::{Meta, keys};
 use crate::wire::RawJson;
 
-/// Bytes of `baggage`, as many as everybody has to pass on.
+/// The most bytes of `baggage`, as many as every system has to forward.
 const MAX_BAGGAGE: usize = 8192;
 
-/// Bytes of `tracestate`: 32 entries of 256 characters for a name and for a value, and what is between them.
+/// The most bytes of `tracestate`: 32 entries of two times 256 characters with their separators.
 const MAX_STATE: usize = 32 * 514;
 
-/// Which distributed trace a request belongs to: `traceparent`, `tracestate` and `baggage` in its `_meta`.
+/// The position of a request in a distributed trace: `traceparent`, `tracestate` and `baggage` in its `_meta`.
 ///
-/// The values have the forms that the W3C gives them. What a peer sends in another form is taken for absent, and
-/// `tracestate` means nothing without a `traceparent`.
+/// The values have the formats of the W3C. A received value in another format counts as absent, and so does
+/// `tracestate` without a `traceparent`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceContext {
     parent: Option<String>,
@@ -26,14 +26,14 @@ pub struct TraceContext {
     baggage: Option<String>,
 }
 
-/// A value does not have the form that the W3C gives it.
+/// The error that a value does not have the format of the W3C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidTrace {
-    /// `traceparent` is not like `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`.
+    /// `traceparent` does not have the format of `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`.
     Parent,
-    /// `tracestate` is too long, has characters that it must not have, or comes without a `traceparent`.
+    /// `tracestate` is empty, is too long, has characters that it must not have, or comes without a `traceparent`.
     State,
-    /// `baggage` is too long, or has characters that it must not have.
+    /// `baggage` is empty, is too long, or has characters that it must not have.
     Baggage,
 }
 
@@ -50,16 +50,16 @@ impl fmt::Display for InvalidTrace {
 impl core::error::Error for InvalidTrace {}
 
 impl TraceContext {
-    /// A part of no trace.
+    /// Creates a context without a trace.
     #[must_use]
     pub const fn new() -> Self {
         Self { parent: None, state: None, baggage: None }
     }
 
-    /// A part of the trace and of the operation that `traceparent` names.
+    /// Creates the context within the trace and the operation that `traceparent` names.
     ///
     /// # Errors
-    /// If it does not have the form of one.
+    /// Returns an error if the text does not have this format.
     pub fn within(traceparent: impl Into<String>) -> Result<Self, InvalidTrace> {
         let parent = traceparent.into();
         if !is_parent(&parent) {
@@ -68,10 +68,11 @@ impl TraceContext {
         Ok(Self { parent: Some(parent), ..Self::new() })
     }
 
-    /// The same with a `tracestate`: what the systems that trace add for each other.
+    /// Sets `tracestate`: data that tracing systems add for each other.
     ///
     /// # Errors
-    /// If it does not have the form of one, or there is no `traceparent`.
+    /// Returns an error if the text is empty, has more than 16448 bytes or characters that it must not have, or if
+    /// there is no `traceparent`.
     pub fn with_state(mut self, tracestate: impl Into<String>) -> Result<Self, InvalidTrace> {
         let state = tracestate.into();
         if self.parent.is_none() || !is_text(&state, MAX_STATE) {
@@ -81,10 +82,10 @@ impl TraceContext {
         Ok(self)
     }
 
-    /// Adds a `baggage`: values of the application for the services that handle the request later.
+    /// Sets `baggage`: values of the application for services that handle the request later.
     ///
     /// # Errors
-    /// If it does not have the form of one.
+    /// Returns an error if the text is empty, or has more than 8192 bytes or characters that it must not have.
     pub fn with_baggage(mut self, baggage: impl Into<String>) -> Result<Self, InvalidTrace> {
         let baggage = baggage.into();
         if !is_text(&baggage, MAX_BAGGAGE) {
@@ -94,7 +95,7 @@ impl TraceContext {
         Ok(self)
     }
 
-    /// What `_meta` says; `None` if it says nothing of a trace.
+    /// Reads the trace of `_meta`, or `None` if there is none.
     pub(crate) fn of(meta: &RawJson<'_>) -> Option<Self> {
         let values = meta.pick([keys::TRACEPARENT, keys::TRACESTATE, keys::BAGGAGE]);
         if values.iter().all(Option::is_none) {
@@ -110,38 +111,38 @@ impl TraceContext {
         (this != Self::default()).then_some(this)
     }
 
-    /// The names and values of what there is.
+    /// Returns an iterator over the names and values that are present.
     pub(crate) fn members(&self) -> impl DoubleEndedIterator<Item = (&'static str, &str)> {
         let names = [keys::TRACEPARENT, keys::TRACESTATE, keys::BAGGAGE];
         let values = [&self.parent, &self.state, &self.baggage];
         names.into_iter().zip(values).filter_map(|(name, value)| Some((name, value.as_deref()?)))
     }
 
-    /// `traceparent`: the trace, and the operation in it that has caused the request.
+    /// Returns `traceparent`: the trace, and the operation in it that caused the request.
     #[must_use]
     pub fn parent(&self) -> Option<&str> {
         self.parent.as_deref()
     }
 
-    /// `tracestate`.
+    /// Returns `tracestate`.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
         self.state.as_deref()
     }
 
-    /// `baggage`.
+    /// Returns `baggage`.
     #[must_use]
     pub fn baggage(&self) -> Option<&str> {
         self.baggage.as_deref()
     }
 
-    /// The id of the trace: 32 hexadecimal digits.
+    /// Returns the id of the trace: 32 hexadecimal digits.
     #[must_use]
     pub fn trace_id(&self) -> Option<&str> {
         self.parent.as_deref()?.get(3..35)
     }
 
-    /// The id of the operation that has caused the request: 16 hexadecimal digits.
+    /// Returns the id of the operation that caused the request: 16 hexadecimal digits.
     #[must_use]
     pub fn parent_id(&self) -> Option<&str> {
         self.parent.as_deref()?.get(36..52)
@@ -156,16 +157,16 @@ impl TraceContext {
 }
 
 impl Meta {
-    /// Which distributed trace the message belongs to.
+    /// Returns the distributed trace that the message belongs to.
     #[must_use]
     pub fn trace(&self) -> Option<TraceContext> {
         TraceContext::read([keys::TRACEPARENT, keys::TRACESTATE, keys::BAGGAGE].map(|name| self.decode(name)))
     }
 
-    /// Says which distributed trace the message belongs to, and nothing else than that.
+    /// Sets the distributed trace that the message belongs to, in place of any former one.
     ///
     /// # Errors
-    /// None in practice: every text can be written as JSON.
+    /// Never in practice, since JSON can represent every text.
     pub fn set_trace(&mut self, trace: &TraceContext) -> Result<(), serde_json::Error> {
         for name in [keys::TRACEPARENT, keys::TRACESTATE, keys::BAGGAGE] {
             self.remove(name);
@@ -174,7 +175,7 @@ impl Meta {
     }
 }
 
-/// `version-trace-parent-flags`, in lower case. Later versions may have more behind that.
+/// Returns whether the text is `version-trace-parent-flags` in lower case. Versions after 00 may have more fields.
 fn is_parent(text: &str) -> bool {
     let mut fields = text.split('-');
     let mut field = |len: usize| {
@@ -190,7 +191,8 @@ fn is_parent(text: &str) -> bool {
     version != "ff" && !(version == "00" && has_more) && is_something(trace) && is_something(parent)
 }
 
-/// A list as a header holds it: something, not too much, and nothing but visible ASCII with blanks between.
+/// Returns whether the text can be the value of a header: not empty, at most `max` bytes, only visible ASCII, spaces
+/// and tabs.
 fn is_text(text: &str, max: usize) -> bool {
     !text.is_empty() && text.len() <= max && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
 }
