@@ -1,4 +1,4 @@
-//! Answers that the binding gives by itself: a head and a short body.
+//! HTTP responses that the binding creates itself: a head and a short body.
 
 use alloc::{borrow::Cow, vec::Vec};
 
@@ -10,10 +10,10 @@ use crate::wire::{
     encode::{self, MissingId},
 };
 
-/// A whole answer.
+/// A complete HTTP response.
 pub type Answer = Response<Vec<u8>>;
 
-/// The refusal of a request by the authorization: 401, or 403 for lack of scope.
+/// The refusal of an unauthorized request: 401, or 403 for lack of scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     status: StatusCode,
@@ -21,27 +21,27 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// Returns 401: the client has to authenticate. `how` is the value of `WWW-Authenticate`.
+    /// Creates a 401: the client must authenticate. `how` is the value of `WWW-Authenticate`.
     #[must_use]
     pub fn unauthorized(how: HeaderValue) -> Self {
         Self { status: StatusCode::UNAUTHORIZED, challenges: Vec::from([how]) }
     }
 
-    /// Returns 403: the principal may not do this. If another scope allows it, `how` is the value of
+    /// Creates a 403: the principal is not allowed to do this. If another scope allows it, `how` is the value of
     /// `WWW-Authenticate`.
     #[must_use]
     pub fn forbidden(how: Option<HeaderValue>) -> Self {
         Self { status: StatusCode::FORBIDDEN, challenges: how.into_iter().collect() }
     }
 
-    /// The same with another way to do it.
+    /// Adds another challenge, a further value of `WWW-Authenticate`.
     #[must_use]
     pub fn or(mut self, how: HeaderValue) -> Self {
         self.challenges.push(how);
         self
     }
 
-    /// What is said of it in JSON-RPC.
+    /// Returns the refusal as a JSON-RPC error.
     pub(super) fn error(&self) -> ErrorObject {
         let message = if self.status == StatusCode::UNAUTHORIZED { "Unauthorized" } else { "Forbidden" };
         ErrorObject::new(ErrorCode::INVALID_REQUEST, message)
@@ -57,7 +57,7 @@ impl Challenge {
         }
     }
 
-    /// The answer to a request with this id, if it is known.
+    /// Creates the response to a request with this id, if the id is known.
     #[must_use]
     pub fn answer(&self, id: Option<&RequestId>) -> Answer {
         let mut answer = error(self.status, id, &self.error());
@@ -66,7 +66,7 @@ impl Challenge {
     }
 }
 
-/// An answer without a body.
+/// Creates a response without a body.
 pub(super) fn empty(status: StatusCode) -> Answer {
     let mut answer = Response::new(Vec::new());
     *answer.status_mut() = status;
@@ -74,7 +74,7 @@ pub(super) fn empty(status: StatusCode) -> Answer {
     answer
 }
 
-/// An answer whose body is one JSON text.
+/// Creates a response whose body is one JSON text.
 pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Answer {
     let length = length(body.len());
     let mut answer = Response::new(body);
@@ -84,7 +84,7 @@ pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Answer {
     answer
 }
 
-/// The value of `Content-Length`. Most answers are short, and theirs take no memory.
+/// Returns the value of `Content-Length`. For short bodies, which are most, it allocates nothing.
 fn length(bytes: usize) -> HeaderValue {
     /// The numbers below 1000, with three digits each.
     static SHORT: [[u8; 3]; 1000] = {
@@ -107,36 +107,36 @@ fn length(bytes: usize) -> HeaderValue {
     digits.map_or_else(|| HeaderValue::from(bytes), HeaderValue::from_static)
 }
 
-/// An answer whose body is a JSON-RPC error. Without an id, it has none.
+/// Creates a response whose body is a JSON-RPC error, with or without an id.
 pub(super) fn error(status: StatusCode, id: Option<&RequestId>, error: &ErrorObject) -> Answer {
     let mut body = Vec::new();
     encode::error(&mut body, id.ok_or(MissingId::Absent), error);
     json(status, body)
 }
 
-/// Makes a refusal that has nothing to do with JSON-RPC. Its body still is a JSON-RPC error, without an id.
+/// Creates a refusal for a reason outside of JSON-RPC. Its body still is a JSON-RPC error, without an id.
 pub(super) fn refusal(status: StatusCode, why: impl Into<Cow<'static, str>>) -> Answer {
     error(status, None, &ErrorObject::new(ErrorCode::INVALID_REQUEST, why))
 }
 
-/// 404, which is what makes a client begin a new session.
+/// Creates a 404, after which a client begins a new session.
 pub(super) fn no_session() -> Answer {
     refusal(StatusCode::NOT_FOUND, "Session not found")
 }
 
-/// 405.
+/// Creates a 405.
 pub(super) fn not_allowed(allowed: &'static str) -> Answer {
     let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed");
     answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     answer
 }
 
-/// Makes a 503, after which the client may try again later.
+/// Creates a 503, after which the client may try again later.
 pub(super) fn busy(why: &'static str) -> Answer {
     busy_with(None, why)
 }
 
-/// 503, in answer to the request with this id.
+/// Creates a 503 as the response to the request with this id.
 pub(super) fn busy_with(id: Option<&RequestId>, why: &'static str) -> Answer {
     let mut answer = error(StatusCode::SERVICE_UNAVAILABLE, id, &ErrorObject::new(ErrorCode::INVALID_REQUEST, why));
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));

@@ -1,42 +1,42 @@
-//! When to wake up, and why.
+//! Timeouts of HTTP clients and sessions.
 
 use crate::{connection, rpc::Timestamp};
 
-/// When to wake up, and why.
+/// The time of the next timeout, and its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Why.
+    /// The reason.
     pub wake: Wake,
 }
 
-/// Why to wake up.
+/// The reason of a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wake {
-    /// The connection behind it has a reason.
+    /// The connection has a timeout.
     Connection(connection::Wake),
-    /// An answer takes so long that a stream is opened for it.
+    /// An answer takes so long that the session opens a stream for it.
     Patience,
-    /// A stream has been quiet for so long that a comment is due.
+    /// A stream was quiet for so long that the session sends a comment.
     Quiet,
-    /// What was kept for a client that comes back has been kept for long enough.
+    /// Messages that are kept for replay expire.
     ReplayBuffer,
     /// Clients of a session that refuses messages as busy have not read for too long.
     Stalled,
     /// A request has waited too long for room in its session.
     Admission,
-    /// A session is not used.
+    /// A session is idle for too long, or for long enough to free its buffers.
     Idle,
-    /// A stream that was lost is to be taken up again.
+    /// A lost stream is resumed.
     Reconnect,
-    /// The first requests in a session do not wait any longer for the server to be listened to.
+    /// The first requests in a session no longer wait for the stream that listens to the server.
     Silence,
-    /// The rest of a body is not waited for any longer.
+    /// The rest of a body is no longer read.
     Linger,
-    /// The server has not accepted a message in time that is no request.
+    /// The server has not accepted a message other than a request in time.
     Accept,
-    /// The server has not confirmed in time that the session is over.
+    /// The server has not confirmed the end of the session in time.
     Farewell,
 }

@@ -1,16 +1,16 @@
-//! How much an HTTP binding may hold, and for how long.
+//! The limits of an HTTP server.
 
 use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::{MemoryReplayBuffer, ReplayBuffer};
 
-/// Bounds of the server's side: those of one [`Endpoint`](super::server::Endpoint), and those of each of its sessions.
+/// Limits of a server: those of one [`Endpoint`](super::server::Endpoint), and those of each of its sessions.
 ///
-/// The size of a body is bounded by [`frame_bytes`](crate::connection::Limits::frame_bytes), as that of any message. A
-/// session holds at most what its connection may hold, the bodies of requests that wait
+/// The size of a body is limited by [`frame_bytes`](crate::connection::Limits::frame_bytes), as that of any message. A
+/// session holds at most the memory of its connection, the bodies of requests that wait
 /// ([`admission`](Self::admission)), [`waiting_bytes`](Self::waiting_bytes), and [`replay_bytes`](Self::replay_bytes)
-/// and one message. What waits to be written on its exchanges counts as part of the connection's
+/// and one message. Bytes that wait to be written on its exchanges count as part of the connection's
 /// [`outbox_bytes`](crate::connection::Limits::outbox_bytes). Over the transport of 2024-11-05, and for a request of
 /// 2026-07-28, [`queued_bytes`](Self::queued_bytes) and one message come on top of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,88 +18,88 @@ use super::{MemoryReplayBuffer, ReplayBuffer};
 pub struct Limits {
     /// Bytes of a request's target and headers. Default 64 KiB: arguments of tools can be repeated there.
     pub head_bytes: usize,
-    /// Bytes of bodies that are being read at once, of all requests together. Default 256 MiB. Beyond it, more bytes of
-    /// a body are refused with 503: without it, every connection could hold one large body that never ends.
+    /// Bytes of bodies that are being read, of all requests together. Default 256 MiB. Beyond it, more bytes of a body
+    /// are refused with 503: without it, every connection could hold one large body that never ends.
     ///
     /// One [`Caller`](super::server::Caller) may hold at most seven times of what is free, so at most seven eighths,
-    /// and others find a part of the rest. One sixteenth is free for bodies of at most 64 KiB of any caller.
+    /// and others find a part of the rest. One sixteenth is reserved for bodies of at most 64 KiB of any caller.
     pub body_bytes: usize,
-    /// Sessions at once. Default 16,384. Beyond it, a session that is not used gives way to a new one: first those
-    /// whose clients have not come back after they had opened them, then the one that is idle longest. If all are in
-    /// use, new ones are refused with 503. A client whose session has given way finds out by a 404, and begins a new
+    /// Sessions at once. Default 16,384. Beyond it, a session that is not in use is closed to make room for a new one:
+    /// first those whose clients have not come back after they had opened them, then the one that is idle longest. If
+    /// all are in use, new ones are refused with 503. A client whose session was closed gets a 404, and begins a new
     /// one.
     ///
     /// One [`Caller`](super::server::Caller) may have at most seven times of what is free, so at most seven eighths:
-    /// beyond it, one of its own sessions gives way. Where there are no more sessions, those of the caller with most of
-    /// them give way first, if it has more than one eighth.
+    /// beyond it, one of its own sessions is closed. At the limit, the sessions of the caller with most of them are
+    /// closed first, if it has more than one eighth.
     pub sessions: usize,
-    /// Sessions of one principal at once. Default 1,024. Beyond it, one of its own sessions gives way. Sessions of
-    /// callers that have no principal are not counted.
+    /// Sessions of one principal at once. Default 1,024. Beyond it, one of its own sessions is closed. Sessions of
+    /// callers without a principal are not counted.
     pub sessions_each: usize,
-    /// Requests of 2026-07-28 at once, subscriptions included: each stands alone, and is a connection of its own as
-    /// long as it lasts. Default 16,384. Beyond it, new ones are refused with 503.
+    /// Requests of 2026-07-28 at once, subscriptions included: each is a connection of its own as long as it lasts.
+    /// Default 16,384. Beyond it, new ones are refused with 503.
     pub requests: usize,
-    /// Bytes of requests that wait or are worked on, of all sessions and requests that stand alone together. Default
-    /// 256 MiB. Beyond it, new requests are refused with 503. Responses and notifications are not.
+    /// Bytes of requests that wait or are in flight, of all sessions and requests of 2026-07-28 together. Default 256
+    /// MiB. Beyond it, new requests are refused with 503. Responses and notifications are not.
     ///
     /// One [`Caller`](super::server::Caller) may hold at most seven times of what is free, as with
-    /// [`body_bytes`](Self::body_bytes), and a request counts for the caller that began its session. Where callers are
-    /// not told apart, this holds for each session. One sixteenth is free for requests that take at most 64 KiB. A
-    /// request takes its length, 1 KiB for the tables that it is in, and, in 2026-07-28, what is kept of what it says
-    /// of its client; a subscription takes what is kept of it.
+    /// [`body_bytes`](Self::body_bytes), and a request counts for the caller that began its session. If callers cannot
+    /// be distinguished, this holds for each session. One sixteenth is reserved for requests that take at most 64 KiB.
+    /// A request takes its length, 1 KiB for the tables that it is in, and, in 2026-07-28, the decoded parts that are
+    /// kept of its client's description; a subscription takes what is kept of it.
     pub request_bytes: usize,
     /// Exchanges of one session at once. Default 1,024. Beyond it, requests wait, and streams are refused with 503.
     /// Responses and notifications never wait, as requests in flight may wait for them; twice as many exchanges are the
     /// most. A batch (2025-03-26), which may have some of them, does not wait either: those of its requests for which
     /// there is no room in the connection are refused one by one.
     pub exchanges: usize,
-    /// How long a request waits until there is room for it in its session: among [`exchanges`](Self::exchanges), and
-    /// among the [`requests`](crate::connection::Limits::requests) and
+    /// How long a request waits for room in its session: among [`exchanges`](Self::exchanges), and among the
+    /// [`requests`](crate::connection::Limits::requests) and
     /// [`request_bytes`](crate::connection::Limits::request_bytes) of its connection. Default 30 seconds. After that it
     /// is refused with 503. At most 16 requests for each exchange wait, with at most half of
     /// [`request_bytes`](Self::request_bytes); more are refused with 503 at once.
     pub admission: Duration,
-    /// Streams that one session holds open with GET. Default 8: one is what a client needs, and the rest is for those
-    /// that it has lost without anybody noticing. Beyond it, new ones, and lost ones that are taken up, are refused
-    /// with 409.
+    /// Streams that one session holds open with GET. Default 8: a client needs one, and the rest is for streams whose
+    /// loss was not detected yet. Beyond it, new ones, and lost ones that are resumed, are refused with 409.
     pub streams: usize,
     /// Bytes of one session that wait to be written, beyond which new messages are refused as busy. Default 4 MiB.
     ///
-    /// Where a session has several exchanges, each of them counts with at most a quarter of this: one client connection
-    /// that is not read does not hold up the others. All bytes together are bounded by
+    /// If a session has several exchanges, each of them counts with at most a quarter of this: one client connection
+    /// that is not read does not hold up the others. All bytes together are limited by
     /// [`outbox_bytes`](crate::connection::Limits::outbox_bytes).
     pub queued_bytes: usize,
     /// How long a session waits for clients that do not read, once it refuses messages as busy. After that, each
-    /// exchange of which nothing was taken for so long is ended, and what waits on it is dropped. Its stream goes on as
-    /// after a disconnection: what is kept of it is sent to a client that comes back. Default 10 seconds.
+    /// exchange from which nothing was read for that time is ended, and its waiting bytes are dropped. Its stream goes
+    /// on as after a disconnection: the messages that are kept are sent to a client that resumes it. Default 10
+    /// seconds.
     pub stalled: Duration,
-    /// Messages of a session that wait for a stream to be opened. Default 256. Beyond it, the oldest is given up.
+    /// Messages of a session that wait for a stream to be opened. Default 256. Beyond it, the oldest is dropped.
     pub waiting: usize,
-    /// Their bytes. Default 1 MiB.
+    /// Bytes of the messages that wait for a stream. Default 1 MiB.
     pub waiting_bytes: usize,
-    /// Messages of a session that are kept in case a stream has to be sent again. Default 1,024. Beyond it, the oldest
-    /// is forgotten.
+    /// Messages of a session that are kept for replay. Default 1,024. Beyond it, the oldest is dropped.
     pub replay: usize,
-    /// Their bytes; one message is always kept, however large. Default 1 MiB.
+    /// Bytes of the messages that are kept for replay; one message is always kept, however large. Default 1 MiB.
     pub replay_bytes: usize,
-    /// How long they are kept. Default 5 minutes.
+    /// How long messages are kept for replay. Default 5 minutes.
     pub replay_time: Duration,
     /// How long a session may be without a running request and without an open stream. Default 30 minutes.
     pub idle: Duration,
-    /// How long a session lasts whose client has not come back after it was opened. Default 1 minute.
+    /// How long a session lasts if its client has not come back after it was opened. Default 1 minute.
     pub abandoned: Duration,
-    /// How long a stream may be quiet before a comment keeps it alive. Default 15 seconds: some proxies cut after 30.
+    /// How long a stream may be quiet before the session sends a comment to keep it alive. Default 15 seconds: some
+    /// proxies close a stream after 30.
     pub keepalive: Duration,
     /// How long an answer may take before a stream is opened for it, so that proxies see some bytes. Default 10
     /// seconds.
     pub patience: Duration,
-    /// When a client should reconnect to a stream that was closed early, if the application does not say otherwise.
-    /// Default 1 second.
+    /// The reconnection delay for a stream that was closed early, if the application does not set one. Default 1
+    /// second.
     pub retry: Duration,
 }
 
 impl Limits {
-    /// Makes the default replay buffer of a session.
+    /// Creates the default replay buffer of a session.
     pub(super) fn replay(&self) -> Box<dyn ReplayBuffer> {
         Box::new(MemoryReplayBuffer::new(self.replay, self.replay_bytes, self.replay_time))
     }

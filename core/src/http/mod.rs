@@ -1,4 +1,4 @@
-//! MCP over HTTP: exchanges in, heads and pieces of bodies out. A driver moves the bytes.
+//! MCP over HTTP, without I/O: a driver passes heads and parts of bodies in both directions.
 
 mod answer;
 pub mod client;

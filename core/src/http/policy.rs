@@ -1,5 +1,5 @@
-//! Which hosts and which web pages a server answers: this keeps a web page in a browser from talking to a server on
-//! the same machine.
+//! The policy on host names and origins. It prevents a web page in a browser from talking to a server on the same
+//! machine.
 
 use alloc::{
     borrow::Cow,
@@ -12,10 +12,10 @@ use http::{StatusCode, Uri};
 
 use super::fields::Fields;
 
-/// Under which names a server may be reached, and on behalf of which web pages.
+/// The host names under which a server may be reached, and the origins of web pages that may talk to it.
 ///
-/// There is no default in the constructor of an [`Endpoint`](super::server::Endpoint): everybody says what they want. A
-/// server that is reached over the loopback interface wants [`loopback`](Self::loopback).
+/// The constructor of an [`Endpoint`](super::server::Endpoint) has no default policy: the application chooses one. For
+/// a server that is reached over the loopback interface, use [`loopback`](Self::loopback).
 #[derive(Clone, Debug)]
 pub struct Policy {
     hosts: Hosts,
@@ -36,7 +36,7 @@ struct Authority<'a> {
     port: Option<u16>,
 }
 
-/// Where a web page comes from.
+/// The origin of a web page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Origin {
     scheme: String,
@@ -44,7 +44,7 @@ struct Origin {
     port: Option<u16>,
 }
 
-/// What was given is not the name of a host, or not an origin.
+/// The error of a text that is not a host name, or not an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidPolicy(String);
 
@@ -57,17 +57,17 @@ impl fmt::Display for InvalidPolicy {
 impl core::error::Error for InvalidPolicy {}
 
 impl Policy {
-    /// The server is reached as `localhost`, or under a loopback address, on any port. Pages from there may talk to it.
+    /// Creates a policy for `localhost` and loopback addresses, on any port. Pages from there may talk to the server.
     #[must_use]
     pub const fn loopback() -> Self {
         Self { hosts: Hosts::Loopback, origins: Vec::new() }
     }
 
-    /// The server is reached under these names: `mcp.example.com` on any port, or `mcp.example.com:8443`. No page may
-    /// talk to it, see [`allow_origin`](Self::allow_origin).
+    /// Creates a policy for these host names: `mcp.example.com` on any port, or `mcp.example.com:8443`. No page may
+    /// talk to the server, see [`allow_origin`](Self::allow_origin).
     ///
     /// # Errors
-    /// If one of them is no name of a host.
+    /// Returns [`InvalidPolicy`] if one of them is not a host name.
     pub fn hosts<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Result<Self, InvalidPolicy> {
         let names = names.into_iter().map(|name| {
             let name = name.as_ref();
@@ -76,26 +76,26 @@ impl Policy {
         Ok(Self { hosts: Hosts::Listed(names.collect::<Result<_, _>>()?), origins: Vec::new() })
     }
 
-    /// The server is reached under any name: a proxy in front of it checks the name, or the names are not known. No
-    /// page may talk to it, see [`allow_origin`](Self::allow_origin).
+    /// Creates a policy for any host name: a proxy in front of the server checks it, or the names are not known. No
+    /// page may talk to the server, see [`allow_origin`](Self::allow_origin).
     #[must_use]
     pub const fn any_host() -> Self {
         Self { hosts: Hosts::Any, origins: Vec::new() }
     }
 
-    /// Pages from this origin may talk to it, such as `https://app.example.com`.
+    /// Allows pages from this origin, such as `https://app.example.com`, to talk to the server.
     ///
     /// # Errors
-    /// If it is no origin.
+    /// Returns [`InvalidPolicy`] if it is not an origin.
     pub fn allow_origin(mut self, origin: &str) -> Result<Self, InvalidPolicy> {
         self.origins.push(Origin::parse(origin).ok_or_else(|| InvalidPolicy(origin.to_string()))?);
         Ok(self)
     }
 
-    /// Whether a request may be looked at any further.
+    /// Checks the host and the origin of a request.
     ///
     /// # Errors
-    /// The status to refuse it with, and why.
+    /// Returns the status to refuse the request with, and the reason.
     pub(super) fn check(&self, uri: &Uri, fields: &Fields<'_>) -> Result<(), (StatusCode, &'static str)> {
         let forbidden = |why| (StatusCode::FORBIDDEN, why);
         let named = fields.host.single().map_err(|_| (StatusCode::BAD_REQUEST, "more than one Host"))?;
@@ -174,7 +174,7 @@ impl<'a> Authority<'a> {
 }
 
 impl Origin {
-    /// `null`, and whatever else is not of the form `scheme://host:port`, is none.
+    /// Parses `scheme://host:port`. Any other text, `null` included, is not an origin.
     fn parse(text: &str) -> Option<Self> {
         let (scheme, authority) = text.split_once("://")?;
         let scheme = scheme.to_ascii_lowercase();

@@ -1,51 +1,50 @@
-//! What was sent on the streams of a session, for a client that has lost one and comes back.
+//! Messages that were sent on the streams of a session, kept for clients that resume a lost stream.
 
 use alloc::{boxed::Box, collections::VecDeque};
 use core::{fmt, time::Duration};
 
 use crate::{collections::SeqMap, rpc::Timestamp};
 
-/// Keeps what a session has sent.
+/// A buffer of the messages that a session has sent.
 ///
 /// The default of a session is [`MemoryReplayBuffer`]. A store that is shared by several processes has an
 /// implementation that writes behind: these methods store in memory and do not block, and the driver writes to the
 /// store afterwards. Messages that another process has stored are requested with
 /// [`poll_replay_request`](super::server::Session::poll_replay_request).
 pub trait ReplayBuffer: fmt::Debug + Send {
-    /// The message with this number is on its way on a stream. Numbers of a stream grow.
+    /// Stores the message with this number, which is about to be sent on a stream. Numbers of a stream grow.
     fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]);
 
-    /// Nothing follows on a stream.
+    /// Records that no message follows on a stream.
     fn done(&mut self, stream: u64) {
         let _ = stream;
     }
 
-    /// Nothing more is said of a stream that is not [done](Self::done): nothing carries it, and nothing of it is kept
-    /// here.
+    /// Forgets a stream that is not [done](Self::done): no exchange carries it, and none of its messages are kept here.
     fn forget(&mut self, stream: u64) {
         let _ = stream;
     }
 
-    /// Hands over every message of a stream behind `seq`, in order.
+    /// Calls `each` with every message of a stream after `seq`, in order.
     fn after(&self, stream: u64, seq: u64, each: &mut dyn FnMut(u64, &[u8]));
 
-    /// Whether there is anything left of a stream.
+    /// Returns whether messages of a stream are kept.
     fn has(&self, stream: u64) -> bool;
 
-    /// The client has got everything of a stream up to `seq`.
+    /// Records that the client has received every message of a stream up to `seq`.
     fn received(&mut self, stream: u64, seq: u64);
 
-    /// When [`expire`](Self::expire) has something to do.
+    /// Returns when [`expire`](Self::expire) must be called next.
     fn expiry(&self) -> Option<Timestamp>;
 
-    /// Forgets what has been kept for long enough.
+    /// Drops messages that have expired.
     fn expire(&mut self, now: Timestamp);
 
-    /// What all of it takes, in messages and in bytes.
+    /// Returns the number of messages, and their bytes.
     fn usage(&self) -> (usize, usize);
 }
 
-/// Keeps the latest messages in memory.
+/// A buffer that keeps the latest messages in memory.
 #[derive(Debug)]
 pub struct MemoryReplayBuffer {
     most: usize,
@@ -53,7 +52,7 @@ pub struct MemoryReplayBuffer {
     time: Duration,
     kept: VecDeque<Kept>,
     bytes: usize,
-    /// How many messages there are of each stream.
+    /// The number of messages of each stream.
     streams: SeqMap<usize>,
 }
 
@@ -71,7 +70,8 @@ impl fmt::Debug for Kept {
 }
 
 impl MemoryReplayBuffer {
-    /// A store for at most so many messages and bytes, each for at most so long. The latest message is always kept.
+    /// Creates a buffer for at most `most` messages and `most_bytes` bytes, each for at most `time`. It keeps one
+    /// message whatever its size.
     #[must_use]
     pub const fn new(most: usize, most_bytes: usize, time: Duration) -> Self {
         Self { most, most_bytes, time, kept: VecDeque::new(), bytes: 0, streams: SeqMap::new() }
@@ -84,7 +84,7 @@ impl MemoryReplayBuffer {
         }
     }
 
-    /// So many messages of a stream are gone.
+    /// Subtracts dropped messages from those of a stream.
     fn forgotten(&mut self, stream: u64, messages: usize) {
         if let Some(left) = self.streams.get_mut(stream) {
             *left -= messages;

@@ -1,4 +1,4 @@
-//! The name of a session, which is as good as a key to it.
+//! Ids of sessions. They must be kept secret, as keys are.
 
 use alloc::{string::String, vec::Vec};
 use core::fmt;
@@ -12,10 +12,10 @@ use http::HeaderValue;
 pub struct SessionId([u8; Self::LEN]);
 
 impl SessionId {
-    /// How many characters it has.
+    /// The length of an id in characters.
     pub const LEN: usize = 32;
 
-    /// Makes an id of these bits, which have to come from a source that cannot be predicted.
+    /// Creates an id from random bits, which must come from a source that cannot be predicted.
     #[must_use]
     pub fn new(random: [u8; 24]) -> Self {
         const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -29,7 +29,7 @@ impl SessionId {
         Self(text)
     }
 
-    /// The id with this text; `None` if it cannot be one of ours.
+    /// Parses an id; `None` if the text does not have the form of one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::from_bytes(text.as_bytes())
@@ -42,7 +42,7 @@ impl SessionId {
         bytes.iter().fold(true, |all, byte| all & is_ours(*byte)).then_some(Self(bytes))
     }
 
-    /// The text.
+    /// Returns the text of the id.
     #[must_use]
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.0).unwrap_or_default()
@@ -61,24 +61,24 @@ impl fmt::Debug for SessionId {
     }
 }
 
-/// Where a message stands among all that a session has sent: which stream, and the how-manieth message of it.
+/// The id of an event: the number of its stream, and the number of the message on that stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventId {
-    /// The stream belongs to no request.
+    /// Whether the stream belongs to no request.
     pub(super) listens: bool,
     pub(super) stream: u64,
     pub(super) seq: u64,
 }
 
 impl EventId {
-    /// The place that an id of ours means; `None` for any other text.
+    /// Parses an id; `None` for any other text.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (stream, seq) = text.split_once('-')?;
         let (listens, stream) = stream.strip_prefix('g').map_or((false, stream), |stream| (true, stream));
         Some(Self { listens, stream: number(stream)?, seq: number(seq)? })
     }
 
-    /// The same as text.
+    /// Returns the text of the id.
     pub(super) fn text(self) -> String {
         let mark = if self.listens { "g" } else { "" };
         let [mut stream, mut seq] = [itoa::Buffer::new(); 2];

@@ -12,37 +12,38 @@ use crate::{
     rpc::{CallId, Timestamp},
 };
 
-/// One HTTP request of a client. Never reused within a client.
+/// The id of one HTTP request of a client. It is never reused within a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExchangeId(pub(super) u64);
 
-/// What a client wants of its driver.
+/// An action that a client requests from its driver.
 ///
 /// `Debug` shows neither the queries of addresses nor bodies nor the values of headers that are marked sensitive.
 #[derive(Clone)]
 #[expect(clippy::large_enum_variant, reason = "nearly all of them are requests")]
 pub enum Action {
-    /// Make this request, beside all others, and say what comes of it.
+    /// Make this request, concurrently with all others, and report its response.
     ///
-    /// The driver may add headers of its own, such as what proves who the client is: the request goes to the origin
-    /// that the client was given, or nowhere.
+    /// The driver may add headers of its own, such as credentials: the request is only ever sent to the origin that the
+    /// client was given.
     Request {
-        /// What to call it.
+        /// The id of the exchange.
         exchange: ExchangeId,
         /// The request, with its whole body.
         request: http::Request<Arc<[u8]>>,
     },
-    /// Forget this exchange, and close what carries it if it is not over. Nothing more needs to be said of it.
+    /// Drop this exchange, and close its connection or stream if it is not over. The driver need not report anything
+    /// more about it.
     Abort(ExchangeId),
-    /// The server wants to know who asks, or that more is allowed (only with
-    /// [`Options::proves`](super::Options::proves)). Make the next requests prove it, and then
+    /// Authenticate: the server has refused a request with 401 or 403 (only with
+    /// [`Options::proves`](super::Options::proves)). Obtain credentials for the next requests, and then
     /// [`retry`](super::Client::retry) this one, or [`give_up`](super::Client::give_up).
     Prove {
         /// The request that was refused.
         exchange: ExchangeId,
-        /// 401 or 403.
+        /// The status, 401 or 403.
         status: u16,
-        /// What the server says of how to do it: the values of `WWW-Authenticate`.
+        /// The challenges of the server: the values of `WWW-Authenticate`.
         challenges: Vec<String>,
     },
 }
@@ -66,37 +67,37 @@ impl fmt::Debug for Action {
     }
 }
 
-/// What an exchange is for.
+/// The purpose of an exchange.
 #[derive(Clone, Debug)]
 pub(super) enum Purpose {
-    /// A message of ours.
+    /// To send a message of this side.
     Post(PostRequest),
-    /// The rest of the answer to a message of ours.
+    /// To read the rest of the answer to a message of this side.
     Resume(PostRequest),
-    /// What the server says without being asked.
+    /// To listen to messages that the server sends on its own initiative.
     Listen(BodyState),
-    /// The stream of the transport of 2024-11-05; and, until it is known that there is one, what made us look for it.
+    /// The stream of the transport of 2024-11-05; and, until it is known to exist, the message for which it is tried.
     Old(Option<Box<ResumeInfo>>),
-    /// The end of the session with this name.
+    /// To end the session with this id.
     Farewell(HeaderValue),
-    /// Nothing more: the result is known, or another exchange has taken the purpose over.
+    /// None: the result is known, or another exchange has taken over the purpose.
     Done,
 }
 
-/// A message of ours that was, or is to be, sent.
+/// A message of this side that was, or will be, sent.
 #[derive(Clone, Debug)]
 pub(super) struct PostRequest {
     pub(super) body: Arc<[u8]>,
     pub(super) kind: Kind,
-    /// What it says in headers, if it is one of the modern era.
+    /// The headers that repeat parts of the message, in the modern era.
     pub(super) mirrored: Option<Vec<(HeaderName, HeaderValue)>>,
     pub(super) asked: Option<Asked>,
-    /// It was refused for something that has been seen to since: it is not sent a third time.
+    /// Whether the message was sent again after the reason of a refusal was removed. It is not sent a third time.
     pub(super) again: bool,
     pub(super) flow: BodyState,
 }
 
-/// Which kind of message.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// `initialize`.
@@ -109,7 +110,7 @@ pub(super) enum Kind {
     Response,
 }
 
-/// A request of ours.
+/// A request of this side.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) call: CallId,
@@ -118,50 +119,50 @@ pub(super) struct Asked {
     pub(super) method: Option<Method>,
 }
 
-/// How far a stream was read, over all exchanges that carried it.
+/// The position up to which a stream was read, over all exchanges that carried it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BodyState {
-    /// The id to come back with.
+    /// The id to resume from.
     pub(super) last_id: String,
-    /// How long the server wants to be left alone before that.
+    /// The delay that the server has set for reconnecting.
     pub(super) retry: Option<Duration>,
-    /// How often it was taken up without anything new coming of it.
+    /// The number of attempts to resume the stream since its last new event.
     pub(super) attempts: u32,
 }
 
-/// Why the transport of 2024-11-05 is tried: what became of `initialize`, and that message.
+/// The reason to try the transport of 2024-11-05: the response to `initialize`, and that message.
 #[derive(Clone, Debug)]
 pub(super) struct ResumeInfo {
     pub(super) post: PostRequest,
     pub(super) refused: Rejection,
-    /// It has been looked for before.
+    /// Whether the transport was tried before.
     pub(super) again: bool,
 }
 
-/// A response that is no answer.
+/// A response that is not an answer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rejection {
     pub(super) status: u16,
     pub(super) challenges: Vec<String>,
-    /// What `Retry-After` says, in seconds.
+    /// The value of `Retry-After` in seconds.
     pub(super) retry_after: Option<Duration>,
     pub(super) body: Vec<u8>,
 }
 
-/// How far the response is.
+/// The state of the response.
 #[derive(Debug)]
 pub(super) enum ExchangeState {
-    /// Nothing of it is there.
+    /// Nothing has arrived.
     Sent,
-    /// One JSON text.
+    /// The body is one JSON text.
     Whole(Vec<u8>),
-    /// A stream of events.
+    /// The body is a stream of events.
     Events(SseDecoder),
-    /// Something else, and why.
+    /// The response is not an answer.
     Refused(Rejection),
-    /// Waits until the application has answered the challenge.
+    /// The client waits until the application has answered the challenge.
     Proving(Rejection),
-    /// What was waited for has come. So many more bytes may follow, until then.
+    /// The answer has arrived. Until this time, at most `left` further bytes are read.
     Over { until: Timestamp, left: usize },
 }
 
@@ -171,16 +172,16 @@ pub(super) struct Exchange {
     pub(super) stage: ExchangeState,
     pub(super) uri: Uri,
     pub(super) redirects: u32,
-    /// The session that the request names.
+    /// The id of the session in the request.
     pub(super) sent_in: Option<HeaderValue>,
-    /// The session that the response names.
+    /// The id of the session in the response.
     pub(super) session: Option<HeaderValue>,
-    /// When it has to be over.
+    /// When the exchange must be over.
     pub(super) until: Option<Timestamp>,
 }
 
 impl ExchangeState {
-    /// Bytes of the response that are kept.
+    /// Returns how many bytes of the response are kept.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Whole(body) => body.len(),
@@ -192,14 +193,14 @@ impl ExchangeState {
 }
 
 impl Exchange {
-    /// Whether it is not known yet what comes of it.
+    /// Returns whether the result of the exchange is still unknown.
     pub(super) const fn is_to_be_heard_of(&self) -> bool {
         matches!((&self.purpose, &self.stage), (Purpose::Listen(_), ExchangeState::Sent | ExchangeState::Proving(_)))
     }
 }
 
 impl Purpose {
-    /// The message that it is about.
+    /// Returns the message of the exchange.
     pub(super) const fn post(&self) -> Option<&PostRequest> {
         match self {
             Self::Post(post) | Self::Resume(post) => Some(post),
@@ -207,7 +208,7 @@ impl Purpose {
         }
     }
 
-    /// The request of ours that it is about.
+    /// Returns the request of this side that belongs to the exchange.
     pub(super) fn asked(&self) -> Option<&Asked> {
         self.post()?.asked.as_ref()
     }
@@ -220,7 +221,7 @@ impl Purpose {
         }
     }
 
-    /// Whether it belongs to a request of the modern era.
+    /// Returns whether the exchange belongs to a request of the modern era.
     pub(super) fn is_modern(&self) -> bool {
         self.post().is_some_and(|post| post.mirrored.is_some())
     }

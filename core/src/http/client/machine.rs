@@ -1,4 +1,4 @@
-//! A connection and the exchanges that its messages travel on.
+//! The client: a connection and the HTTP exchanges that carry its messages.
 
 use core::fmt;
 
@@ -24,23 +24,23 @@ use crate::{
     rpc::{CallId, Timestamp},
 };
 
-/// A [`Connection`] to a server over HTTP, with the exchanges that its messages travel on.
+/// A [`Connection`] to a server over HTTP, with the exchanges that carry its messages.
 ///
 /// There are four groups of methods, as on a [`Connection`]:
 ///
-/// - **what has happened**: [`handle_head`](Self::handle_head), [`handle_body`](Self::handle_body),
+/// - **input**: [`handle_head`](Self::handle_head), [`handle_body`](Self::handle_body),
 ///   [`handle_end`](Self::handle_end), [`handle_failure`](Self::handle_failure),
 ///   [`handle_timeout`](Self::handle_timeout);
-/// - **what you want**: everything that the [`connection`](Self::connection) does; [`retry`](Self::retry),
+/// - **actions of the application**: all methods of the [`connection`](Self::connection); [`retry`](Self::retry),
 ///   [`give_up`](Self::give_up), [`close`](Self::close);
-/// - **what it wants**: [`poll_event`](Self::poll_event), [`poll_action`](Self::poll_action),
+/// - **output**: [`poll_event`](Self::poll_event), [`poll_action`](Self::poll_action),
 ///   [`poll_timeout`](Self::poll_timeout);
-/// - **how it is**: [`is_over`](Self::is_over), [`is_listening`](Self::is_listening), [`call_on`](Self::call_on),
+/// - **state**: [`is_over`](Self::is_over), [`is_listening`](Self::is_listening), [`call_on`](Self::call_on),
 ///   [`exchange_of`](Self::exchange_of), [`usage`](Self::usage).
 pub struct Client {
     pub(super) conn: Connection<ClientEnd>,
     pub(super) options: Options,
-    /// The latest time that was handed in.
+    /// The latest time that was passed in.
     pub(super) clock: Timestamp,
     pub(super) events: VecDeque<Event<'static>>,
     actions: VecDeque<Action>,
@@ -48,12 +48,12 @@ pub struct Client {
     next: u64,
     pub(super) transport: Transport,
     pub(super) gate: SendGate,
-    /// What the server calls the session, if it has given it a name.
+    /// The id of the session, if the server has given one.
     pub(super) session: Option<HeaderValue>,
     /// Messages that wait for a session.
     pub(super) held: VecDeque<PostRequest>,
     pub(super) pauses: Vec<RetryTimer>,
-    /// The server has no stream for what it says without being asked, or none worth trying.
+    /// Whether the server has no stream for messages on its own initiative, or none worth another attempt.
     pub(super) deaf: bool,
     pub(super) tools: Tools,
     pub(super) refreshes: Refreshes,
@@ -68,65 +68,65 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Which transport.
+/// The transport in use.
 #[derive(Clone, Debug)]
 pub(super) enum Transport {
     Streamable,
-    /// That of 2024-11-05, and where messages go.
+    /// The transport of 2024-11-05, with the address for messages.
     Old(Uri),
 }
 
-/// Whether messages may go.
+/// Whether messages may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendGate {
     Open,
-    /// This is to go next, and everything else is held back.
+    /// This message must be sent next; all others are held back.
     Until(Kind),
-    /// `initialize` is under way, or where it should go is being found out.
+    /// `initialize` is in flight, or its address is being found out.
     Handshake,
-    /// `notifications/initialized` is under way: some servers serve nothing before they have it.
+    /// `notifications/initialized` is in flight: some servers serve nothing before they have received it.
     Initialized(ExchangeId),
-    /// The stream for what the server says without being asked has been asked for. What it asks for the sake of the
-    /// first request may come there, and be lost if there is no such stream yet. But not every server answers before it
-    /// has something to say.
+    /// The stream for messages on the server's initiative was requested. Requests that the server makes for the first
+    /// request may come there, and be lost if there is no such stream yet. But not every server answers before it has
+    /// something to send.
     Listening {
         stream: ExchangeId,
         until: Timestamp,
     },
 }
 
-/// Something that is taken up later.
+/// A stream that is resumed later.
 #[derive(Debug)]
 pub(super) struct RetryTimer {
     pub(super) at: Timestamp,
     pub(super) purpose: Purpose,
 }
 
-/// What a client holds right now.
+/// The sizes of a client's tables and buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Exchanges that are not over.
     pub exchanges: usize,
-    /// Bytes of responses that are not complete, and of those that wait for a list of tools.
+    /// Bytes of incomplete responses, and of refusals that wait for a list of tools.
     pub bytes: usize,
     /// Messages that wait for a session.
     pub held: usize,
-    /// Streams that are taken up later.
+    /// Streams that are resumed later.
     pub pauses: usize,
-    /// Actions that wait to be taken.
+    /// Actions that wait to be polled.
     pub actions: usize,
-    /// Events that wait to be taken.
+    /// Events that wait to be polled.
     pub events: usize,
 }
 
 impl Client {
-    /// A client whose first message waits to be sent.
+    /// Creates a client, whose first message waits to be sent.
     #[must_use]
     pub fn new(config: impl Into<Arc<ClientConfig>>, options: Options, now: Timestamp) -> Self {
         Self::knowing(config, options, Opening::unknown(), now)
     }
 
-    /// [`new`](Self::new) for a client that knows something of the server.
+    /// Creates a client as [`new`](Self::new) does, with knowledge about the server from an earlier connection.
     #[must_use]
     pub fn knowing(
         config: impl Into<Arc<ClientConfig>>,
@@ -159,35 +159,36 @@ impl Client {
 
     // ---- what has happened ----
 
-    /// The head of a response has come.
+    /// Handles the head of a response.
     pub fn handle_head(&mut self, now: Timestamp, exchange: ExchangeId, head: &Parts) {
         self.clock = self.clock.max(now);
         self.head(exchange, head);
         self.pump();
     }
 
-    /// A piece of the body of a response has come.
+    /// Handles a part of the body of a response.
     pub fn handle_body(&mut self, now: Timestamp, exchange: ExchangeId, chunk: &[u8]) {
         self.clock = self.clock.max(now);
         self.body(exchange, chunk);
         self.pump();
     }
 
-    /// A response is complete.
+    /// Handles the end of a response.
     pub fn handle_end(&mut self, now: Timestamp, exchange: ExchangeId) {
         self.clock = self.clock.max(now);
         self.body_ended(exchange, None);
         self.pump();
     }
 
-    /// A request could not be made, or what carried its response has broken: what is known of that.
+    /// Handles a request that could not be made, or a response that broke off. `why` describes the cause.
     pub fn handle_failure(&mut self, now: Timestamp, exchange: ExchangeId, why: impl Into<String>) {
         self.clock = self.clock.max(now);
         self.body_ended(exchange, Some(why.into()));
         self.pump();
     }
 
-    /// Time has passed: at least up to what [`poll_timeout`](Self::poll_timeout) said. Calling it early does nothing.
+    /// Handles the passing of time: at least up to the deadline of [`poll_timeout`](Self::poll_timeout). A call before
+    /// that deadline does nothing.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
         self.conn.handle_timeout(now);
@@ -219,19 +220,19 @@ impl Client {
 
     // ---- what you want ----
 
-    /// The connection, to be used at this time. Poll the client afterwards.
+    /// Returns the connection for use at the time `now`. Poll the client afterwards.
     pub fn connection(&mut self, now: Timestamp) -> &mut Connection<ClientEnd> {
         self.clock = self.clock.max(now);
         &mut self.conn
     }
 
-    /// The connection, to be looked at.
+    /// Returns the connection for inspection.
     #[must_use]
     pub const fn view(&self) -> &Connection<ClientEnd> {
         &self.conn
     }
 
-    /// What was asked for with [`Action::Prove`] is there: the request is made again.
+    /// Repeats a request after [`Action::Prove`], now that the driver has credentials.
     pub fn retry(&mut self, now: Timestamp, exchange: ExchangeId) {
         self.clock = self.clock.max(now);
         if let Some(Exchange { stage: ExchangeState::Proving(_), .. }) = self.exchanges.get(&exchange)
@@ -242,7 +243,7 @@ impl Client {
         self.pump();
     }
 
-    /// What was asked for with [`Action::Prove`] is not to be had: the request fails.
+    /// Fails a request after [`Action::Prove`], because the driver cannot obtain credentials.
     pub fn give_up(&mut self, now: Timestamp, exchange: ExchangeId) {
         self.clock = self.clock.max(now);
         if let Some(Exchange { stage: ExchangeState::Proving(_), .. }) = self.exchanges.get(&exchange)
@@ -253,7 +254,7 @@ impl Client {
         self.pump();
     }
 
-    /// Ends the connection, and the session on the server if there is one.
+    /// Closes the connection, and ends the session on the server if there is one.
     pub fn close(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
         self.conn.close(now);
@@ -262,27 +263,28 @@ impl Client {
 
     // ---- what it wants ----
 
-    /// The next thing that the application should know. Call it until it returns `None`.
+    /// Returns the next event for the application. Call it until it returns `None`.
     #[must_use = "an event that is dropped may be a request, which is owed an answer"]
     pub fn poll_event(&mut self) -> Option<Event<'static>> {
         self.pump();
         self.events.pop_front()
     }
 
-    /// The next thing to do. Call it until it returns `None`.
+    /// Returns the next action for the driver. Call it until it returns `None`.
     #[must_use = "an action that is dropped is a request that is never made"]
     pub fn poll_action(&mut self) -> Option<Action> {
         self.pump();
         self.actions.pop_front()
     }
 
-    /// Whether [`poll_action`](Self::poll_action) has something, once [`poll_event`](Self::poll_event) has nothing.
+    /// Returns whether [`poll_action`](Self::poll_action) has an action. Correct after [`poll_event`](Self::poll_event)
+    /// has returned `None`.
     #[must_use]
     pub fn has_action(&self) -> bool {
         !self.actions.is_empty()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) next, and why.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {
         let connection = self.conn.poll_timeout().map(|it| Deadline { at: it.at, wake: Wake::Connection(it.wake) });
@@ -305,16 +307,16 @@ impl Client {
 
     // ---- how it is ----
 
-    /// Whether it is over: the connection has ended, every event and action is taken, and no exchange is left. The only
-    /// way out of the loop.
+    /// Returns whether the driver is done: the connection has ended, every event and action was polled, and no exchange
+    /// is left. It is the only condition to leave the driver's loop.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let told = self.events.is_empty() && self.actions.is_empty();
         self.conn.is_drained() && self.exchanges.is_empty() && told
     }
 
-    /// Whether what the server says without being asked can reach this client now: on a stream of a session, or on that
-    /// of the old transport.
+    /// Returns whether messages on the server's own initiative can reach this client now: on a stream of a session, or
+    /// on that of the old transport.
     #[must_use]
     pub fn is_listening(&self) -> bool {
         let listens = |it: &Exchange| {
@@ -323,9 +325,9 @@ impl Client {
         self.exchanges.values().any(listens)
     }
 
-    /// The call whose request or answer an exchange carries, for drivers that add something to the requests of one
+    /// Returns the call whose request or answer an exchange carries, for drivers that add data to the requests of one
     /// call, such as credentials or a trace. `None` for streams that belong to no call, for notifications and
-    /// responses, and once the answer is there.
+    /// responses, and once the answer has arrived.
     ///
     /// Several exchanges may carry one call, one after the other: after a redirect, a refusal or the loss of a stream,
     /// the next one has another id.
@@ -334,16 +336,16 @@ impl Client {
         self.exchanges.get(&exchange)?.purpose.asked().map(|asked| asked.call)
     }
 
-    /// The exchange that carries a call now: the other direction of [`call_on`](Self::call_on). `None` while the
-    /// request waits to be sent, between two exchanges, and for calls that have ended. Looks at each exchange in the
-    /// worst case.
+    /// Returns the exchange that carries a call now, as the inverse of [`call_on`](Self::call_on). `None` while the
+    /// request waits to be sent, between two exchanges, and for calls that have ended. In the worst case it looks at
+    /// each exchange.
     #[must_use]
     pub fn exchange_of(&self, call: CallId) -> Option<ExchangeId> {
         let carries = |exchange: &Exchange| exchange.purpose.asked().is_some_and(|asked| asked.call == call);
         self.exchanges.iter().rfind(|(_, exchange)| carries(exchange)).map(|(id, _)| *id)
     }
 
-    /// What it holds right now, its connection aside.
+    /// Returns what the client holds now, without its connection.
     #[must_use]
     pub fn usage(&self) -> Usage {
         let bytes = self.exchanges.values().map(|exchange| exchange.stage.bytes());
@@ -359,7 +361,7 @@ impl Client {
 
     // ---- inside ----
 
-    /// Takes from the connection what it has, and sends what may go.
+    /// Takes the events and messages of the connection, and sends the messages that may be sent.
     pub(super) fn pump(&mut self) {
         if let SendGate::Listening { stream, .. } = self.gate
             && !self.exchanges.get(&stream).is_some_and(Exchange::is_to_be_heard_of)
@@ -395,7 +397,7 @@ impl Client {
         }
     }
 
-    /// Whether one more exchange may begin, once the exchanges of calls that have ended are gone.
+    /// Returns whether another exchange may begin, after it has dropped the exchanges of calls that have ended.
     fn makes_room(&mut self) -> bool {
         if !self.has_room() && self.conn.has_control() {
             // The cancellation that would end one of them may be what waits for room.
@@ -404,14 +406,14 @@ impl Client {
         self.has_room()
     }
 
-    /// Whether one more exchange may begin. What ends others, or keeps them alive, does not wait for them.
+    /// Returns whether another exchange may begin. Messages that end exchanges or keep them alive have reserved room.
     fn has_room(&self) -> bool {
         let most = self.options.limits.exchanges;
         let reserved = if self.conn.has_control() { RESERVED } else { 0 };
         self.exchanges.len() < most.saturating_add(reserved)
     }
 
-    /// The connection is closed: what is under way is not waited for, and the server is told that the session is over.
+    /// Ends all exchanges after the connection has closed, and tells the server that the session is over.
     fn wind_down(&mut self) {
         while self.conn.poll_transmit(&mut self.frame).is_some() {
             self.frame.clear();
@@ -450,7 +452,7 @@ impl Client {
         id
     }
 
-    /// Makes a request in the place of one that came to nothing: what waits for that one waits for this, and no longer.
+    /// Makes a request in place of one that has failed, with its deadline.
     pub(super) fn start_again(
         &mut self,
         old: ExchangeId,
@@ -469,7 +471,7 @@ impl Client {
         }
     }
 
-    /// Forgets an exchange, and closes what carries it.
+    /// Removes an exchange, and closes its connection or stream.
     pub(super) fn abort(&mut self, id: ExchangeId) -> Option<Exchange> {
         let exchange = self.exchanges.remove(&id)?;
         if !self.take_back(id) {
@@ -485,7 +487,7 @@ impl Client {
         unsent.is_some_and(|index| self.actions.remove(index).is_some())
     }
 
-    /// Takes the job of an exchange that is not over, but has nothing more to do with it.
+    /// Takes the purpose of an exchange that is not over but no longer needed.
     pub(super) fn relieve(&mut self, id: ExchangeId) -> Option<Purpose> {
         let purpose = core::mem::replace(&mut self.exchanges.get_mut(&id)?.purpose, Purpose::Done);
         self.dismiss(id);
@@ -496,7 +498,8 @@ impl Client {
         self.actions.push_back(action);
     }
 
-    /// What was waited for has come. The rest is read if it is short, so that what carries it can be used again.
+    /// Marks an exchange as answered. The rest of its body is read if it is short, so that the network connection can
+    /// be reused.
     pub(super) fn dismiss(&mut self, id: ExchangeId) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             let until = self.clock + self.options.limits.linger;
@@ -504,7 +507,7 @@ impl Client {
         }
     }
 
-    /// Closes exchanges, retries and held messages of requests that are over.
+    /// Closes exchanges, retries and held messages of requests that have ended.
     pub(super) fn sweep(&mut self) {
         let conn = &self.conn;
         let lost = |asked: Option<&Asked>| asked.is_some_and(|asked| !conn.awaits(asked.id));
@@ -522,7 +525,7 @@ impl Client {
         self.sweep_refreshes();
     }
 
-    /// Takes up a stream later, or hands the job back if it is not worth it.
+    /// Schedules a stream to be resumed later, or returns the purpose if it is not worthwhile.
     pub(super) fn pause(&mut self, mut purpose: Purpose) -> Option<Purpose> {
         let limits = &self.options.limits;
         let Some(flow) = purpose.flow().filter(|flow| flow.attempts < limits.attempts) else { return Some(purpose) };
@@ -542,26 +545,26 @@ impl Client {
         None
     }
 
-    /// Opens a stream for what the server says without being asked.
+    /// Opens a stream for messages on the server's own initiative.
     pub(super) fn listen(&mut self) -> Option<ExchangeId> {
         let may =
             self.options.listen && !self.deaf && self.is_session() && matches!(self.transport, Transport::Streamable);
         may.then(|| self.start(Purpose::Listen(BodyState::default()), self.options.url.clone(), 0))
     }
 
-    /// Whether the handshake has led to a session.
+    /// Returns whether the handshake has begun a session.
     pub(super) fn is_session(&self) -> bool {
         self.conn.version().is_some_and(|version| version.era() == Era::Legacy)
     }
 
-    /// The connection cannot go on.
+    /// Ends the connection with an error.
     pub(super) fn end(&mut self, reason: CloseReason) {
         self.conn.finish(reason);
     }
 }
 
-/// Exchanges beyond the limit, for what goes before new requests.
+/// Exchanges beyond the limit that are reserved for messages other than new requests.
 const RESERVED: usize = 16;
 
-/// What is kept of the buffer for messages on their way.
+/// How many bytes of the frame buffer are kept.
 const SPARE: usize = 4096;

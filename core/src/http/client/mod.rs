@@ -1,4 +1,4 @@
-//! The client's side: each message travels on an exchange of its own, and what comes of it is said to the connection.
+//! The client's side: each message is sent in an HTTP exchange of its own, whose result is reported to the connection.
 //!
 //! ```text
 //!  Connection ──▶ message ──▶ [Action::Request] ──▶ the driver makes it
@@ -6,15 +6,15 @@
 //!      └── message ◀── [Client] ◀── handle_head, handle_body…, handle_end or handle_failure
 //! ```
 //!
-//! A [`Client`] decides everything that is not moving bytes: which headers a request has, what a status means, whether a
-//! body is an answer or a stream of them, when a lost stream is taken up again and from where, what becomes of a session
-//! that the server has lost, which redirects are followed, and which of the transports the server knows. It begins with
-//! the newest: a question of 2026-07-28, a session, the transport of 2024-11-05. What a server did not understand leaves
-//! nothing behind.
+//! A [`Client`] makes all decisions except for the transfer of bytes: the headers of requests, the meaning of a status,
+//! whether a body is an answer or a stream of events, when and from where a lost stream is resumed, how a lost session
+//! is replaced, which redirects are followed, and which transports the server supports. It begins with the newest
+//! transport: a probe of 2026-07-28, then a session, then the transport of 2024-11-05. An attempt that the server did
+//! not understand leaves no state behind.
 //!
 //! # The contract of a driver
 //!
-//! This is all there is to one that makes requests; here the server is a function.
+//! This is a complete driver for making requests; here the server is a function.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -84,15 +84,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What it has to keep to:
+//! Its obligations:
 //!
-//! - Requests are made as they are, beside each other, in any order. What proves who the client is may be added to each of
-//!   them. Redirects are not followed, and nothing is tried again.
-//! - A body is handed over as it comes, and not collected: a stream can last for days. Decoded, if the driver has asked
-//!   for it to be encoded.
-//! - For each request, [`handle_end`](Client::handle_end) or [`handle_failure`](Client::handle_failure) is the last word,
-//!   unless it was [aborted](Action::Abort).
-//! - Leave when [`is_over`](Client::is_over) says so.
+//! - Requests are made as they are, concurrently, in any order. Credentials may be added to each of them. The driver
+//!   follows no redirects and retries nothing.
+//! - A body is passed on as it arrives, and not collected: a stream can last for days. It is passed on decoded, if the
+//!   driver has asked for an encoding.
+//! - For each request, [`handle_end`](Client::handle_end) or [`handle_failure`](Client::handle_failure) is the last
+//!   call, unless it was [aborted](Action::Abort).
+//! - The loop ends when [`is_over`](Client::is_over) returns true.
 
 mod exchange;
 mod incoming;

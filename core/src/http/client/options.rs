@@ -1,4 +1,4 @@
-//! Which server a client talks to, and how.
+//! The configuration of a client.
 
 use alloc::{
     format,
@@ -12,68 +12,68 @@ use http::{HeaderMap, Uri};
 use super::uri::is_http;
 use crate::connection::Backoff;
 
-/// Which server a client talks to, and how.
+/// The configuration of a client: the address of its server, headers, and limits.
 ///
 /// `Debug` shows neither the query of the address nor the values of headers: these may be secret.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Where the server is.
+    /// The address of the server.
     pub url: Uri,
-    /// What every request says beside what the protocol asks for. It goes nowhere but to the server's own origin.
+    /// Headers that are added to every request. They are only sent to the server's own origin.
     pub headers: HeaderMap,
-    /// Whether to hold a stream open in a session for what the server says without being asked. Default true.
+    /// Whether to hold a stream open in a session for messages on the server's own initiative. Default true.
     pub listen: bool,
     /// Whether to try the transport of 2024-11-05 with a server that does not know a newer one. Default true.
     pub old_transport: bool,
-    /// Whether the driver knows what to do about 401 and 403: it is asked then
-    /// ([`Action::Prove`](super::Action::Prove)). Default false: the request fails.
+    /// Whether the driver can handle 401 and 403: the client then requests credentials with
+    /// [`Action::Prove`](super::Action::Prove). Default false: the request fails.
     pub proves: bool,
-    /// Pauses before a stream is taken up that was lost, if the server does not say how long to wait. Default 1 second,
-    /// at most 30.
+    /// Pauses before a lost stream is resumed, if the server does not set a delay. Default 1 second, at most 30.
     pub backoff: Backoff,
-    /// How much the client may hold.
+    /// Limits of what the client holds.
     pub limits: Limits,
     /// See [`new`](Self::new).
     pub seed: u64,
 }
 
-/// Bounds of the client's side, beside those of its connection.
+/// Limits of a client, in addition to those of its connection.
 ///
 /// The size of a message is bounded by [`frame_bytes`](crate::connection::Limits::frame_bytes), however it comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Exchanges at once. Default 256. Beyond it, no new request is taken from the connection until one is over. Answers,
-    /// notifications and cancellations have 16 more for themselves.
+    /// Exchanges at once. Default 256. Beyond it, no new request is sent until one is over. Answers, notifications and
+    /// cancellations have 16 more for themselves.
     pub exchanges: usize,
-    /// Bytes of a body that is no answer, of which the beginning is shown. Default 64 KiB.
+    /// Bytes of a body that is not an answer; its beginning is part of the error. Default 64 KiB.
     pub error_bytes: usize,
-    /// Bytes of answers that are kept before they are complete, of all exchanges together, and of the refusals of calls that
-    /// wait for a new list of tools (2026-07-28). Default 256 MiB. Beyond it, the call whose answer needs more fails with
+    /// Bytes of incomplete answers, of all exchanges together, and of the refusals of calls that wait for a new list of
+    /// tools (2026-07-28). Default 256 MiB. Beyond it, the call whose answer needs more fails with
     /// [`TooLarge`](crate::connection::Failure::TooLarge), and a refused call is not sent again.
     pub body_bytes: usize,
-    /// Redirects that are followed, one behind the other. Default 5.
+    /// Redirects that are followed in a row. Default 5.
     pub redirects: u32,
-    /// How often in a row a stream is taken up without anything new coming of it. Default 5; 0 is never.
+    /// How often in a row a stream is resumed without a new event. Default 5; 0 is never.
     pub attempts: u32,
-    /// The longest pause before that, whatever the server says. Default 5 minutes.
+    /// The longest pause before a stream is resumed, whatever the server asks for. Default 5 minutes.
     pub longest_pause: Duration,
-    /// How long the first requests in a session wait for the server to answer that they [listen](Options::listen).
-    /// Default 500 milliseconds: some servers do not answer before they have something to say.
+    /// How long the first requests in a session wait for the response to the request that [listens](Options::listen).
+    /// Default 500 milliseconds: some servers do not respond before they have something to send.
     pub silence: Duration,
-    /// How long the rest of a body is read behind what was waited for, so that what carries it can be used again.
-    /// Default 1 second.
+    /// How long the rest of a body is read after the answer, so that the network connection can be reused. Default 1
+    /// second.
     pub linger: Duration,
-    /// How long the server may take to accept a message that is no request: a notification, or the answer to a request of its
-    /// own. Default 60 seconds, as the idle timeout of a request. Then it is given up, so that it makes room for others.
+    /// How long the server may take to accept a message that is not a request: a notification, or the answer to a
+    /// request of its own. Default 60 seconds, as the idle timeout of a request. After that the exchange is aborted to
+    /// make room for others.
     pub accept: Duration,
     /// How long the server may take to confirm that a session is over. Default 3 seconds.
     pub farewell: Duration,
-    /// Tools of which is kept which of their arguments belong into headers (2026-07-28). Default 4,096.
+    /// The number of tools whose header arguments are remembered (2026-07-28). Default 4,096.
     pub tools: usize,
-    /// Bytes of what is kept of these tools: names, paths of arguments, and 64 for each of them. Default 4 MiB. Beyond it,
-    /// nothing is kept of further tools, as beyond [`tools`](Self::tools).
+    /// The bytes of that memory: names, paths of arguments, and 64 for each of them. Default 4 MiB. Beyond it, further
+    /// tools are not remembered, as beyond [`tools`](Self::tools).
     pub tool_bytes: usize,
 }
 
@@ -96,11 +96,11 @@ impl Default for Limits {
     }
 }
 
-/// The address is not one of something that speaks HTTP.
+/// The error of an address that is not one of an HTTP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidUrl(String);
 
-/// An address without what may be secret: a name and a password, a query, a fragment.
+/// An address without its possibly secret parts: name and password, query, fragment.
 pub(super) struct Shown<'a>(pub(super) &'a Uri);
 
 impl fmt::Display for Shown<'_> {
@@ -115,7 +115,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// The same of a text that is no address.
+/// Returns the same for a text that is not an address.
 fn shown(url: &str) -> String {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let end = (0..=path.len().min(200)).rev().find(|at| path.is_char_boundary(*at)).unwrap_or(0);
@@ -152,14 +152,15 @@ impl fmt::Display for InvalidUrl {
 impl core::error::Error for InvalidUrl {}
 
 impl Options {
-    /// A client of the server at this address.
+    /// Creates the configuration of a client of the server at this address.
     ///
-    /// `seed` makes pauses differ between clients that have lost the same server, so that they do not come back all at once.
-    /// The core has no randomness of its own: hand in random bits, other ones for each client. They need not be secret.
+    /// `seed` varies the pauses of clients that have lost the same server, so that they do not reconnect at the same
+    /// time. The core has no randomness of its own: pass in random bits, different ones for each client. They need not
+    /// be secret.
     ///
     /// # Errors
-    /// If it is not the address of an HTTP server, with scheme and host and without a name and password. The error repeats
-    /// neither these nor a query.
+    /// Returns [`InvalidUrl`] if it is not the address of an HTTP server, with scheme and host and without a name and
+    /// password. The error repeats neither these nor a query.
     pub fn new(url: &str, seed: u64) -> Result<Self, InvalidUrl> {
         let invalid = || InvalidUrl(shown(url));
         let parsed: Uri = url.split('#').next().unwrap_or_default().parse().map_err(|_| invalid())?;

@@ -1,4 +1,4 @@
-//! Who sends a request.
+//! The sender of a request.
 
 use alloc::sync::Arc;
 use core::net::IpAddr;
@@ -8,9 +8,9 @@ use crate::{connection::Principal, http::Challenge};
 /// The sender of a request, as far as the driver knows it.
 #[derive(Clone, Debug)]
 pub enum Caller {
-    /// Not authenticated, and not told apart from other callers. If they begin sessions, these are told apart.
+    /// Not authenticated, and not distinguished from other callers. If they begin sessions, these are distinguished.
     Anybody,
-    /// Not authenticated, and told apart by its address: the share of one address leaves room for others. An address
+    /// Not authenticated, and identified by its address: the share of one address leaves room for others. An address
     /// proves nothing, and gives no right to use a session. All addresses of an IPv6 network of 64 bits are one caller;
     /// an IPv4 address that is written as an IPv6 address is that IPv4 address.
     Anonymous(IpAddr),

@@ -1,4 +1,4 @@
-//! The endpoint: the entry of all requests, which are refused here or routed to a session.
+//! The endpoint: it receives all requests, and refuses them or routes them to a session.
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::fmt;
@@ -21,37 +21,37 @@ use crate::{
     rpc::Timestamp,
 };
 
-/// Where requests come in, and which sessions there are.
+/// The entry point of an HTTP server. It receives requests and keeps the table of sessions.
 ///
-/// `T` is the driver's handle on a [`Session`], such as an `Arc` of a lock around it: sessions are independent of each
-/// other and of the endpoint, and whatever happens to one happens to no other. The endpoint itself is asked for moments
-/// only.
+/// `T` is the driver's handle of a [`Session`], such as an `Arc` of a lock around it: sessions are independent of each
+/// other and of the endpoint, and a failure of one does not affect the others. Each call of the endpoint returns at
+/// once.
 pub struct Endpoint<T> {
     options: Arc<Options>,
     config: Arc<ServerConfig>,
     sessions: BTreeMap<SessionId, Entry<T>>,
     tenants: Tenants,
-    /// Sessions that have given way, until the driver takes them.
+    /// Sessions that were closed for new ones, until the driver polls them.
     given_up: Vec<T>,
-    /// There may be sessions elsewhere.
+    /// Whether other processes may have sessions.
     shared: bool,
-    /// Each request that stands alone holds one of it.
+    /// A counter: each request of the modern era holds a clone.
     alone: Arc<()>,
     clients: Clients,
 }
 
 struct Entry<T> {
     handle: T,
-    /// Whose requests its requests count among. If that is a principal, it has begun the session, and no other may use
-    /// it; if it is none, no principal may.
+    /// The client to which requests of the session are charged. If that is a principal, it has begun the session, and
+    /// no other may use it; if it is not, no principal may.
     client: Arc<Client>,
-    /// It is one of the old transport, whose messages come in elsewhere.
+    /// Whether the session is one of the old transport, whose messages have an address of their own.
     old: bool,
     activity: Arc<Activity>,
 }
 
 impl<T: Clone> Endpoint<T> {
-    /// An endpoint of a server.
+    /// Creates the endpoint of a server.
     #[must_use]
     pub fn new(config: impl Into<Arc<ServerConfig>>, options: Options) -> Self {
         let mut config = config.into();
@@ -77,17 +77,18 @@ impl<T: Clone> Endpoint<T> {
         self.shared = true;
     }
 
-    /// The handle of a session that this principal may use.
+    /// Returns the handle of a session, if this principal may use it.
     pub fn find(&self, id: &SessionId, principal: Option<&Principal>) -> Option<T> {
         self.sessions.get(id).filter(|entry| !entry.old && entry.admits(principal)).map(|entry| entry.handle.clone())
     }
 
-    /// Goes on with a session that was begun elsewhere, by this principal: `part` is a number that no other process has
-    /// in this session, nor this one before, and not 0, which is where it was begun. The handle, and whether it is new:
-    /// it may have been adopted in between.
+    /// Resumes a session that this principal has begun in another process. `part` is a number other than 0 that no
+    /// other process has in this session, nor this one before; 0 is the process that began it. Returns the handle, and
+    /// whether it is new: the session may have been adopted in between.
     ///
     /// # Errors
-    /// The answer, if there are too many sessions, or the server does not serve the revision of this one.
+    /// Returns the response if there are too many sessions, if the server does not serve the revision of this one, or
+    /// if the session is here and another principal has begun it.
     pub fn adopt(
         &mut self,
         now: Timestamp,
@@ -110,13 +111,13 @@ impl<T: Clone> Endpoint<T> {
         Ok((handle, true))
     }
 
-    /// A session that has given way to a new one, and is not found any more. Call it until it returns `None` after
-    /// [`route`](Self::route) and [`adopt`](Self::adopt), and [give up](Session::give_up) each.
+    /// Returns a session that was closed for a new one, and is not found any more. After [`route`](Self::route) and
+    /// [`adopt`](Self::adopt), call it until it returns `None`, and [`give_up`](Session::give_up) each session.
     pub fn poll_given_up(&mut self) -> Option<T> {
         self.given_up.pop()
     }
 
-    /// Makes sure that there is room for another session of this client.
+    /// Makes room for another session of this client.
     fn make_room(&mut self, client: &Client) -> Result<(), Box<Answer>> {
         let room = self.tenants.room(client.holder(), self.sessions.len(), &self.options.limits);
         let Self { sessions, tenants, .. } = self;
@@ -151,11 +152,11 @@ impl<T: Clone> Endpoint<T> {
         self.sessions.insert(id.clone(), entry);
     }
 
-    /// A request has come in: its head, and who sends it. Nothing is kept of it here but who that is, for as long as it
-    /// holds something.
+    /// Checks the head of a request and its sender, before the body is read. The endpoint keeps only the sender, as
+    /// long as that holds something.
     ///
     /// # Errors
-    /// The answer, if it is refused. Its body need not be read.
+    /// Returns the response if the request is refused. Its body need not be read.
     pub fn begin(&mut self, head: &Parts, caller: Caller) -> Result<Intake, Box<Answer>> {
         let client = self.clients.of(&caller);
         let intake = Intake::begin(&self.options, &self.config, head, caller, client, |id, principal| {
@@ -167,14 +168,15 @@ impl<T: Clone> Endpoint<T> {
         Ok(intake)
     }
 
-    /// Routes a complete request to its session, or begins a session. `make` makes the handle of a new session, and
-    /// `random` has to be bits that cannot be predicted. Hand the request to [`Session::open`] next.
+    /// Routes a complete request to its session, or begins a session. `make` creates the handle of a new session, and
+    /// `random` must be bits that cannot be predicted. Pass the request to [`Session::open`] next.
     ///
     /// A session of the modern era belongs to one request, and only its handle refers to it. A session of the legacy
-    /// era is known here until it is [forgotten](Self::forget).
+    /// era is known here until it is [forgotten](Self::forget). A request that ends a session forgets it.
     ///
     /// # Errors
-    /// The answer, if there is no such session, or too many sessions or requests.
+    /// Returns the response if there is no such session, or if there are too many sessions, requests or bytes in
+    /// flight.
     pub fn route(
         &mut self,
         now: Timestamp,
@@ -215,7 +217,7 @@ impl<T: Clone> Endpoint<T> {
         Ok(handle)
     }
 
-    /// A session is over: it is not found any more.
+    /// Removes a session that is over, and returns its handle.
     pub fn forget(&mut self, id: &SessionId) -> Option<T> {
         let Entry { handle, client, .. } = self.sessions.remove(id)?;
         self.tenants.leave(client.holder(), id);
@@ -226,29 +228,30 @@ impl<T: Clone> Endpoint<T> {
         Some(handle)
     }
 
-    /// [`forget`](Self::forget), if this is its handle: another one may have taken its place.
+    /// Removes a session as [`forget`](Self::forget) does, if `is_it` is true for its handle: another one may have
+    /// taken its place.
     pub fn forget_if(&mut self, id: &SessionId, is_it: impl FnOnce(&T) -> bool) -> Option<T> {
         if self.sessions.get(id).is_some_and(|entry| is_it(&entry.handle)) { self.forget(id) } else { None }
     }
 
-    /// Every session that is found here, in the order of their ids.
+    /// Returns the handles of all sessions, in the order of their ids.
     pub fn sessions(&self) -> impl Iterator<Item = &T> {
         self.sessions.values().map(|entry| &entry.handle)
     }
 
-    /// How many sessions are found here.
+    /// Returns the number of sessions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no sessions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }
 
-    /// How many requests of the modern era there are: sessions of one that have not been dropped.
+    /// Returns the number of requests of the modern era: their sessions that have not been dropped.
     #[must_use]
     pub fn requests(&self) -> usize {
         Arc::strong_count(&self.alone) - 1
@@ -293,7 +296,7 @@ impl<T: Clone> Endpoint<T> {
 }
 
 impl<T> Entry<T> {
-    /// Whether this principal began it, or none did.
+    /// Returns whether this principal began the session, or none did and this is `None`.
     fn admits(&self, principal: Option<&Principal>) -> bool {
         let own = match self.client.holder() {
             Some(Holder::Principal(id)) => Some(&**id),

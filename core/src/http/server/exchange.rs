@@ -1,4 +1,4 @@
-//! One request and what is written in answer to it.
+//! One HTTP request and its response.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ use crate::{
     rpc::Timestamp,
 };
 
-/// One request to a session, and the answer to it. Never reused within a session.
+/// The id of one HTTP request to a session. It is never reused within a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExchangeId(pub(super) u64);
 
@@ -33,22 +33,22 @@ const FIRST: usize = 512;
 /// handed out yet are counted here.
 const PIECE: usize = 32 << 10;
 
-/// The next thing to write for an exchange.
+/// The next part of a response.
 #[derive(Debug)]
 pub enum Output {
     /// The status and the headers. Comes first.
     Head(Parts),
-    /// So many bytes of the body have been appended.
+    /// The number of bytes of the body that were appended.
     Data(usize),
     /// The body is complete. Comes last.
     End,
-    /// The body is not complete and never will be, since its client has not read it for too long. Comes last, behind
-    /// the head. A driver closes the connection (HTTP/1.1) or resets the stream (HTTP/2) and does not end the body, so
-    /// that the client does not take what it has for an answer.
+    /// The body breaks off, since its client has not read it for too long. Comes last, behind the head. A driver closes
+    /// the connection (HTTP/1.1) or resets the stream (HTTP/2) and does not end the body, so that the client does not
+    /// mistake its beginning for an answer.
     Abort,
 }
 
-/// What is known of an answer.
+/// The state of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Nothing. When this time comes, it will be a stream.

@@ -1,4 +1,4 @@
-//! A request while it comes in: looked at, and refused or read, before anything is kept of it elsewhere.
+//! A request while it is received: it is checked, and refused or read, before other parts of the server see it.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::fmt;
@@ -19,40 +19,40 @@ use crate::{
     wire::{self, Message, Outline, RequestId},
 };
 
-/// A request whose head is fine and whose body is being read.
+/// A request whose head was accepted and whose body is being read.
 ///
-/// Feed it the body, then [`end`](Self::end) it.
+/// [Feed](Self::feed) it the body, then [end](Self::end) it.
 pub struct Intake {
     purpose: RequestKind,
     config: Arc<ServerConfig>,
     principal: Option<Arc<Principal>>,
-    /// Its session was known when its head came.
+    /// Whether its session was known when its head arrived.
     is_known_here: bool,
     body: Vec<u8>,
-    /// How much of it has come.
+    /// The number of bytes of the body that have arrived.
     received: usize,
     share: Share,
 }
 
-/// A whole request, ready to be brought to whom it concerns.
+/// A complete request, ready to be routed.
 pub struct Request {
     pub(super) work: Target,
     pub(super) kind: Kind,
     pub(super) principal: Option<Arc<Principal>>,
     /// The client that sends it, with the resources that it holds.
     pub(super) client: Arc<Client>,
-    /// Its session was known here when its head came.
+    /// Whether its session was known here when its head arrived.
     pub(super) is_known_here: bool,
-    /// What it takes while it is worked on, in bytes.
+    /// The bytes that the request takes while it is in flight.
     pub(super) weight: usize,
     pub(super) body: Vec<u8>,
-    /// Of a request or a notification: what was found in the body.
+    /// The outline of the message in the body, if it is a request or a notification.
     pub(super) outline: Option<Outline>,
 }
 
 impl Intake {
-    /// Looks at the head of a request. `known` says whether a session may be used by this principal: `None` if it is
-    /// not here, and may be elsewhere.
+    /// Checks the head of a request. `known` returns whether this principal may use a session: `None` if it is not
+    /// here, and may be in another process.
     pub(super) fn begin(
         options: &Options,
         config: &Arc<ServerConfig>,
@@ -78,34 +78,35 @@ impl Intake {
         Ok(Self { purpose, config: config.clone(), principal, is_known_here, body: Vec::new(), received: 0, share })
     }
 
-    /// The session that it is for, as far as its head says: one of streams, and not of the transport of 2024-11-05.
+    /// Returns the session of the request, as far as its head names one. Sessions of the transport of 2024-11-05 are
+    /// left out.
     #[must_use]
     pub fn session(&self) -> Option<&SessionId> {
         if matches!(self.purpose, RequestKind::OldPost(_)) { None } else { self.purpose.session() }
     }
 
-    /// Who sends it.
+    /// Returns the authenticated sender.
     #[must_use]
     pub const fn principal(&self) -> Option<&Arc<Principal>> {
         self.principal.as_ref()
     }
 
-    /// The answer, if its session is nowhere.
+    /// Returns the response for a request whose session was not found anywhere.
     #[must_use]
     pub fn lost(&self) -> Box<Answer> {
         Box::new(answer::no_session())
     }
 
-    /// Whether its head says that it is of the modern era.
+    /// Returns whether its head says that it is of the modern era.
     pub(super) const fn stands_alone(&self) -> bool {
         self.purpose.is_modern()
     }
 
-    /// The next piece of the body.
+    /// Takes in the next part of the body.
     ///
     /// # Errors
-    /// The answer, if the body is larger than the limit, or all that are being read are. The rest of it need not be
-    /// read.
+    /// Returns the response if the body is larger than the limit, or all bodies that are being read are. The rest of
+    /// the body need not be read.
     pub fn feed(&mut self, chunk: &[u8]) -> Result<(), Box<Answer>> {
         self.received = self.received.saturating_add(chunk.len());
         if self.received > self.config.settings.limits.frame_bytes {
@@ -123,10 +124,10 @@ impl Intake {
         Ok(())
     }
 
-    /// The body is complete.
+    /// Ends the body and parses the message.
     ///
     /// # Errors
-    /// The answer, if it is no message, or none that can be sent this way.
+    /// Returns the response if the body is not a message, or not one that can be sent this way.
     pub fn end(self) -> Result<Request, Box<Answer>> {
         let Self { purpose, config, principal, is_known_here, body, share, .. } = self;
         let (work, parsed) = match purpose {
@@ -156,7 +157,7 @@ impl fmt::Debug for Intake {
 }
 
 impl Request {
-    /// The id of the JSON-RPC request in it, to be repeated in whatever it is answered with.
+    /// Returns the id of the JSON-RPC request in the body, for responses to it.
     #[must_use]
     pub fn id(&self) -> Option<&RequestId> {
         self.outline.as_ref().and_then(Outline::id)
@@ -169,24 +170,25 @@ impl Request {
         self.outline.as_ref().and_then(|outline| outline.method(&self.body))
     }
 
-    /// Whether it begins a session that has an id, which is made of what [`route`](super::Endpoint::route) is handed.
+    /// Returns whether the request begins a session with an id, made of the `random` bits of
+    /// [`route`](super::Endpoint::route).
     #[must_use]
     pub const fn begins(&self) -> bool {
         matches!(self.work, Target::Initialize | Target::OldStream)
     }
 
-    /// The session that is to end.
+    /// Returns the session that the request ends.
     #[must_use]
     pub const fn ends(&self) -> Option<&SessionId> {
         if let Target::End(id) = &self.work { Some(id) } else { None }
     }
 
-    /// What was found in the body when it was read, if that is a request or a notification.
+    /// Returns the message in the body, if that is a request or a notification.
     pub(super) fn message(&self) -> Option<Message<'_>> {
         self.outline.as_ref()?.message(wire::text(&self.body).ok()?)
     }
 
-    /// What a connection counts of what it says of itself, beside its length.
+    /// Returns the decoded bytes that a connection counts for a request of the modern era, besides its length.
     fn described(&self) -> usize {
         match (&self.work, self.message()) {
             (Target::Modern(_), Some(message)) => request_weight(&message),
@@ -194,18 +196,18 @@ impl Request {
         }
     }
 
-    /// The message.
+    /// Returns the body: the message.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// Gives back the room of the body once it was [opened](super::Session::open) and its event was handed on.
+    /// Frees the body after the request was [opened](super::Session::open) and its event was passed on.
     pub fn drop_body(&mut self) {
         (self.body, self.outline) = (Vec::new(), None);
     }
 
-    /// Who sent it.
+    /// Returns the authenticated sender.
     #[must_use]
     pub fn principal(&self) -> Option<&Arc<Principal>> {
         self.principal.as_ref()

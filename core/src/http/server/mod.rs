@@ -1,4 +1,4 @@
-//! The server's side: requests come in through an endpoint, which refuses them or routes them to sessions.
+//! The server's side: requests arrive at an endpoint, which refuses them or routes them to sessions.
 //!
 //! ```text
 //!             begin              feed, end             route                      open
@@ -7,17 +7,17 @@
 //!               └────────────────┴──── Answer ───────────┘                              └──▶ Head, Data…, End
 //! ```
 //!
-//! - An [`Endpoint`] knows which sessions there are. Its methods return at once, so a lock around it is held only
-//!   briefly. Sessions are independent of each other.
-//! - An [`Intake`] is one request while it comes in. It belongs to the task that reads the body, and is refused as soon
-//!   as something is wrong, before anything is kept of it elsewhere. It ends as a [`Request`].
-//! - A [`Session`] is a [`Connection`](crate::connection::Connection) and the exchanges that its messages travel on:
-//!   that of a legacy session, or of one request of 2026-07-28, which stands alone. It routes every message of its
-//!   connection to exactly one exchange.
+//! - An [`Endpoint`] keeps the table of sessions. Its methods return at once, so a lock around it is held only briefly.
+//!   Sessions are independent of each other.
+//! - An [`Intake`] is one request while it is received. It belongs to the task that reads the body. It is refused at
+//!   the first error, before other parts of the server see it. It ends as a [`Request`].
+//! - A [`Session`] is a [`Connection`](crate::connection::Connection) and the exchanges that carry its messages: that
+//!   of a legacy session, or of one request of 2026-07-28. It routes every message of its connection to exactly one
+//!   exchange.
 //!
 //! # The contract of a driver
 //!
-//! This is all there is to one that serves a request; the application is a function, the wire a string.
+//! This is a complete driver for serving a request; the application is a function, the network a string.
 //!
 //! ```
 //! use std::sync::{Arc, Mutex};
@@ -113,24 +113,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What it has to keep to:
+//! Its obligations:
 //!
 //! - An [`Answer`](super::Answer) is written as it is. The rest of the body need not be read.
-//! - Nothing is buffered on the way out: each [`Output::Data`] leaves at once. A stream can last for days.
-//! - [`handle_gone`](Session::handle_gone) is called as soon as it is known that the client has hung up. In 2026-07-28
-//!   that is how requests are cancelled.
+//! - The output is not buffered: each [`Output::Data`] is sent at once. A stream can last for days.
+//! - [`handle_gone`](Session::handle_gone) is called as soon as the driver detects that the client has disconnected. In
+//!   2026-07-28 that is how requests are cancelled.
 //! - The driver authenticates the sender of a request before [`begin`](Endpoint::begin), and passes it as a [`Caller`].
 //!   Without authentication, this is the sender's address: the share of one caller is limited, so that there is room
 //!   for others. A check that needs the method belongs between [`end`](Intake::end) and [`route`](Endpoint::route): see
 //!   [`Request::method`], and refuse with [`Challenge::answer`](super::Challenge::answer).
-//! - Where several processes share sessions, a session that is not known here is looked for between
-//!   [`begin`](Endpoint::begin) and the body ([`Intake::session`]), and goes on here if it is found
-//!   ([`Endpoint::adopt`]); [`poll_replay_request`](Session::poll_replay_request) says what is wanted of what others
-//!   have sent.
-//! - [`poll_given_up`](Endpoint::poll_given_up) names sessions that have given way to new ones. Each is to be
-//!   [given up](Session::give_up).
-//! - On shutdown, [`close`](Session::close) every one of the [`sessions`](Endpoint::sessions) and those that
-//!   stand alone, and go on until they are over.
+//! - If several processes share sessions, the driver looks up an unknown session between [`begin`](Endpoint::begin) and
+//!   the body ([`Intake::session`]), and resumes it here if it is found ([`Endpoint::adopt`]);
+//!   [`poll_replay_request`](Session::poll_replay_request) requests messages that other processes have sent.
+//! - [`poll_given_up`](Endpoint::poll_given_up) returns sessions that were closed for new ones. The driver [gives
+//!   up](Session::give_up) each of them.
+//! - On shutdown, the driver [closes](Session::close) every one of the [`sessions`](Endpoint::sessions) and those of
+//!   single requests, and goes on until they are over.
 
 mod admission;
 mod caller;

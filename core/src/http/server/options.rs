@@ -5,29 +5,29 @@ use alloc::string::String;
 use super::target::TransportKind;
 use crate::http::{Limits, Policy};
 
-/// What an endpoint answers, to whom, and how much it may hold.
+/// The configuration of an endpoint: policy, paths and limits.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Under which names it is reached, and by which web pages.
+    /// The host names and origins from which the endpoint may be reached.
     pub policy: Policy,
-    /// Where in the space of paths it is.
+    /// The paths of the endpoint.
     pub paths: Paths,
-    /// How much it may hold.
+    /// Limits of what the endpoint and its sessions hold.
     pub limits: Limits,
 }
 
 impl Options {
-    /// An endpoint on all paths, without the old transport.
+    /// Creates the configuration of an endpoint on all paths, without the old transport.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
         Self { policy, paths: Paths::any(), limits: Limits::default() }
     }
 }
 
-/// Where an endpoint is.
+/// The paths of an endpoint.
 #[derive(Clone, Debug)]
 pub struct Paths {
-    /// `None`: everywhere that is not taken otherwise.
+    /// The path of the endpoint; `None` for all paths that are not those of the old transport.
     mcp: Option<String>,
     old: Option<Old>,
 }
@@ -40,20 +40,20 @@ pub(super) struct Old {
 }
 
 impl Paths {
-    /// Any path: a server in front of this one checks it.
+    /// Accepts any path: a server in front of this one checks it.
     #[must_use]
     pub const fn any() -> Self {
         Self { mcp: None, old: None }
     }
 
-    /// On this path, such as `/mcp`.
+    /// Accepts requests on this path, such as `/mcp`.
     #[must_use]
     pub fn at(path: impl Into<String>) -> Self {
         Self { mcp: Some(path.into()), old: None }
     }
 
-    /// The transport of 2024-11-05 as well: its stream on one path, such as `/sse`, and what clients say on another,
-    /// such as `/message`. Clients are told of the latter, so it is the path as they see it.
+    /// Adds the transport of 2024-11-05: its stream on one path, such as `/sse`, and the messages of clients on
+    /// another, such as `/message`. The stream tells the latter to clients, so it is the path as they see it.
     #[must_use]
     pub fn with_old_transport(mut self, stream: impl Into<String>, messages: impl Into<String>) -> Self {
         self.old = Some(Old { stream: stream.into(), messages: messages.into() });

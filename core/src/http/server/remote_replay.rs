@@ -1,4 +1,4 @@
-//! Streams of a session that were sent elsewhere: by another process that takes part in it.
+//! Replay of streams that another process of the session has sent.
 
 use alloc::boxed::Box;
 
@@ -10,14 +10,14 @@ use super::{
 };
 use crate::{codec::SseText, collections::SeqMap, http::session_id::EventId, rpc::Timestamp};
 
-/// Whether what waits on an exchange is little enough to look for more.
+/// Returns whether an exchange has room for more messages.
 fn has_room(exchanges: &SeqMap<Box<Exchange>>, id: ExchangeId) -> bool {
     exchanges.get(id.0).is_some_and(|exchange| exchange.waiting() < FEED)
 }
 
 impl Session {
-    /// What is wanted of streams that were sent elsewhere. Call it until it returns `None`, and bring what is found to
-    /// [`handle_replay`](Self::handle_replay).
+    /// Returns the next request for messages of a stream that another process has sent. Call it until it returns
+    /// `None`, and pass the messages to [`handle_replay`](Self::handle_replay).
     pub fn poll_replay_request(&mut self) -> Option<ReplayRequest> {
         let Self { remote_streams, exchanges, .. } = self;
         let wants = |id: &ExchangeId, it: &RemoteStream| !it.asked && has_room(exchanges, *id);
@@ -27,20 +27,21 @@ impl Session {
         Some(ReplayRequest { exchange: *exchange, stream, after: seq, waits: !listens })
     }
 
-    /// Whether [`poll_replay_request`](Self::poll_replay_request) has something.
+    /// Returns whether [`poll_replay_request`](Self::poll_replay_request) has a request.
     #[must_use]
     pub fn has_replay_request(&self) -> bool {
         self.remote_streams.0.iter().any(|(id, following)| !following.asked && has_room(&self.exchanges, *id))
     }
 
-    /// Whether an exchange still carries a stream that is sent elsewhere.
+    /// Returns whether an exchange still replays a stream of another process.
     #[must_use]
     pub fn follows(&self, id: ExchangeId) -> bool {
         self.remote_streams.0.contains_key(&id)
     }
 
-    /// What was found for an exchange; `None` if it cannot be found out. What follows is asked for again, until nothing
-    /// does. A stream of which something is missing ends here, and its client may come back.
+    /// Writes the messages that were found for an exchange; `None` if the lookup failed. Further messages are requested
+    /// again until the stream is done. If a message is missing, the exchange ends here, and its client may resume the
+    /// stream.
     pub fn handle_replay(&mut self, now: Timestamp, id: ExchangeId, found: Option<&ReplayChunk>) {
         self.clock = self.clock.max(now);
         let (Some(following), Some(exchange)) = (self.remote_streams.0.get_mut(&id), self.exchanges.get_mut(id.0))
@@ -75,7 +76,7 @@ impl Session {
         self.pump();
     }
 
-    /// Takes up a stream that was sent elsewhere.
+    /// Resumes a stream of another process.
     pub(super) fn follow(&mut self, id: ExchangeId, at: EventId) {
         // A client that comes back twice for a stream has lost it twice.
         let before = self.remote_streams.0.iter().find(|(_, it)| it.at.stream == at.stream).map(|(before, _)| *before);
@@ -90,7 +91,7 @@ impl Session {
         self.remote_streams.0.insert(id, RemoteStream { at, asked: false });
     }
 
-    /// What belonged to no request was sent elsewhere, and goes on here, on a stream of this process.
+    /// Continues a stream that belongs to no request, and that another process has sent, on a stream of this process.
     fn listen_from_here(&mut self, id: ExchangeId) {
         let primes = self.primes();
         let (SessionKind::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(id.0))

@@ -1,4 +1,4 @@
-//! Which streams of a session were sent by another process that takes part in it.
+//! Streams of a session that another process has sent.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -8,39 +8,39 @@ use crate::http::session_id::EventId;
 /// A request for the messages of a stream that was sent by another process: its client has reconnected here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayRequest {
-    /// For whom, to be repeated with what is found.
+    /// The exchange of the client. Repeat it in [`handle_replay`](super::Session::handle_replay).
     pub exchange: ExchangeId,
-    /// Which stream.
+    /// The number of the stream.
     pub stream: u64,
-    /// Behind which message of it.
+    /// The number of the message after which the requested messages follow.
     pub after: u64,
-    /// Whether to wait, if there is nothing yet, for what comes.
+    /// Whether to wait for further messages if there are none yet.
     pub waits: bool,
 }
 
-/// What was kept of a stream behind a message.
+/// Stored messages of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayChunk {
     /// Messages with their numbers, which grow by one.
     pub messages: Vec<(u64, Vec<u8>)>,
-    /// Nothing follows.
+    /// Whether no message follows.
     pub done: bool,
 }
 
-/// Exchanges that carry streams which are sent elsewhere.
+/// The exchanges that replay streams of other processes.
 #[derive(Debug, Default)]
 pub(super) struct RemoteStreams(pub(super) BTreeMap<ExchangeId, RemoteStream>);
 
 #[derive(Debug)]
 pub(super) struct RemoteStream {
-    /// The last that was written.
+    /// The last message that was written.
     pub(super) at: EventId,
-    /// The driver is looking for the messages that follow.
+    /// Whether the driver is looking for the messages that follow.
     pub(super) asked: bool,
 }
 
 impl RemoteStreams {
-    /// How many of them belong to no request.
+    /// Returns how many of them belong to no request.
     pub(super) fn listening(&self) -> usize {
         self.0.values().filter(|following| following.at.listens).count()
     }

@@ -1,4 +1,4 @@
-//! A connection and the exchanges that its messages travel on.
+//! The session: a connection and the HTTP exchanges that carry its messages.
 
 mod gauges;
 mod idle;
@@ -25,27 +25,26 @@ use crate::{
     rpc::{ReplyKey, Timestamp},
 };
 
-/// What is kept of the buffer for messages on their way.
+/// How many bytes of the frame buffer are kept.
 pub(super) const SPARE: usize = 4096;
 
-/// A [`Connection`] over HTTP, with the exchanges that its messages travel on: a session of the legacy era, or one
-/// request of the modern era, which stands alone.
+/// A [`Connection`] over HTTP, with the exchanges that carry its messages: a session of the legacy era, or one request
+/// of the modern era.
 ///
 /// There are four groups of methods, as on a [`Connection`]:
 ///
-/// - **what has happened**: [`open`](Self::open), [`handle_gone`](Self::handle_gone),
-///   [`handle_timeout`](Self::handle_timeout);
-/// - **what you want**: everything that the [`connection`](Self::connection) does; [`challenge`](Self::challenge),
-///   [`close`](Self::close);
-/// - **what it wants**: [`poll_event`](Self::poll_event), [`poll_ready`](Self::poll_ready),
+/// - **input**: [`open`](Self::open), [`handle_gone`](Self::handle_gone), [`handle_timeout`](Self::handle_timeout);
+/// - **actions of the application**: all methods of the [`connection`](Self::connection);
+///   [`challenge`](Self::challenge), [`close`](Self::close);
+/// - **output**: [`poll_event`](Self::poll_event), [`poll_ready`](Self::poll_ready),
 ///   [`poll_output`](Self::poll_output), [`poll_timeout`](Self::poll_timeout);
-/// - **how it is**: [`id`](Self::id), [`is_over`](Self::is_over), [`usage`](Self::usage).
+/// - **state**: [`id`](Self::id), [`is_over`](Self::is_over), [`usage`](Self::usage).
 #[derive(Debug)]
 pub struct Session {
     pub(super) conn: Server,
     pub(super) options: Arc<Options>,
     pub(super) kind: SessionKind,
-    /// The latest time that was handed in.
+    /// The latest time that was passed in.
     pub(super) clock: Timestamp,
     pub(super) events: VecDeque<Event<'static>>,
     /// By their [ids](ExchangeId).
@@ -193,16 +192,16 @@ impl Session {
         Self { activity: Some(activity.clone()), ..Self::new(now, config, options, kind, client) }
     }
 
-    /// Keeps what was sent somewhere else than in memory of its own. To be called before anything is
-    /// [opened](Self::open).
+    /// Sets the buffer that keeps sent messages for replay, instead of the default one in memory. Call it before any
+    /// exchange is [opened](Self::open).
     pub fn set_replay(&mut self, replay: Box<dyn ReplayBuffer>) {
         if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.replay = replay;
         }
     }
 
-    /// Declares that other processes take part in the session, or may: streams that are not of this process are
-    /// requested with [`poll_replay_request`](Self::poll_replay_request). Call it before any exchange is opened.
+    /// Declares that other processes take part in the session, or may: streams of other processes are requested with
+    /// [`poll_replay_request`](Self::poll_replay_request). Call it before any exchange is opened.
     pub fn share(&mut self) {
         if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.shared = true;
@@ -211,7 +210,7 @@ impl Session {
 
     // ---- what has happened ----
 
-    /// The client has said something elsewhere that belongs to the session.
+    /// Applies changes of the session's state that the client made through another process.
     pub fn apply_snapshot(&mut self, now: Timestamp, snapshot: &SessionSnapshot) {
         self.clock = self.clock.max(now);
         self.conn.apply_snapshot(snapshot);
@@ -221,16 +220,16 @@ impl Session {
         self.pump();
     }
 
-    /// A request has been [routed](super::Endpoint::route) here. What is written in answer to it goes by the name of
-    /// the exchange; what it says to the application is the event, which borrows from it. When events wait for
-    /// [`poll_event`](Self::poll_event), this one queues up behind them.
+    /// Opens an exchange for a request that was [routed](super::Endpoint::route) here. Returns the id of the exchange,
+    /// whose response comes from [`poll_output`](Self::poll_output), and the event for the application, which borrows
+    /// from `request`. If events wait for [`poll_event`](Self::poll_event), this one queues up behind them.
     ///
-    /// A request for which there is no room waits, with its body, which is taken from `request`. What it says comes
-    /// from [`poll_event`](Self::poll_event) once it is let in. After
-    /// [`Limits::admission`](crate::http::Limits::admission) it is answered with 503.
+    /// If there is no room for the request, it waits, and its body is moved out of `request`. Its event comes from
+    /// [`poll_event`](Self::poll_event) once there is room. After [`Limits::admission`](crate::http::Limits::admission)
+    /// it is answered with 503.
     ///
     /// # Errors
-    /// The answer, if the session is over or holds too much already. Nothing is kept of the request then.
+    /// Returns the response if the session is over or holds too much already. Nothing is kept of the request then.
     pub fn open<'a>(
         &mut self,
         now: Timestamp,
@@ -292,7 +291,8 @@ impl Session {
         self.pump();
     }
 
-    /// Time has passed: at least up to what [`poll_timeout`](Self::poll_timeout) said. Calling it early does nothing.
+    /// Handles the passing of time: at least up to the deadline of [`poll_timeout`](Self::poll_timeout). A call before
+    /// that deadline does nothing.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
         self.conn.handle_timeout(now);
@@ -321,24 +321,24 @@ impl Session {
 
     // ---- what you want ----
 
-    /// The connection, to be used at this time. Poll the session afterwards.
+    /// Returns the connection for use at the time `now`. Poll the session afterwards.
     pub fn connection(&mut self, now: Timestamp) -> &mut Connection<ServerEnd> {
         self.clock = self.clock.max(now);
         self.touched = true;
         &mut self.conn
     }
 
-    /// The connection, to be looked at.
+    /// Returns the connection for inspection.
     #[must_use]
     pub const fn view(&self) -> &Connection<ServerEnd> {
         &self.conn
     }
 
-    /// Answers a request with an error, and the exchange that it came in with 401 or 403: the client has to
-    /// authenticate, or needs more scopes. If a stream was opened for the exchange already, only the error is sent.
+    /// Answers a request with an error, and its exchange with 401 or 403: the client must authenticate, or needs more
+    /// scopes. If a stream was opened for the exchange already, only the error is sent.
     ///
     /// # Errors
-    /// As [`respond_error`](Connection::respond_error).
+    /// Returns the errors of [`respond_error`](Connection::respond_error).
     pub fn challenge(&mut self, now: Timestamp, key: ReplyKey, how: Challenge) -> Result<(), SendError> {
         self.clock = self.clock.max(now);
         self.pump();
@@ -353,8 +353,8 @@ impl Session {
         answered
     }
 
-    /// Ends the session: what waits for its client without being asked for ends now, and what it has asked for may
-    /// still be answered for a while ([`drain`](crate::connection::Limits::drain)).
+    /// Closes the session: streams that belong to no request end now, and requests of the client may still be answered
+    /// for a while ([`drain`](crate::connection::Limits::drain)).
     pub fn close(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
         self.pump();
@@ -369,15 +369,15 @@ impl Session {
         self.pump();
     }
 
-    /// Ends the session at once: it has given way to a new one ([`poll_given_up`](super::Endpoint::poll_given_up)).
+    /// Ends the session at once, to make room for a new one ([`poll_given_up`](super::Endpoint::poll_given_up)).
     pub fn give_up(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
         self.conn.finish(CloseReason::Expired);
         self.pump();
     }
 
-    /// Ends the session at once because it holds too much, and drops what waits to be written and what is kept to be
-    /// sent again: answers break off.
+    /// Ends the session at once because it holds too much. It drops the bytes that wait to be written and the messages
+    /// that are kept for replay: answers break off.
     pub fn abort(&mut self, now: Timestamp, reason: &str) {
         self.clock = self.clock.max(now);
         self.conn.handle_lost(reason);
@@ -393,8 +393,8 @@ impl Session {
         self.pump();
     }
 
-    /// Drops the messages that are kept in case a stream has to be sent again. A client that comes back for them finds
-    /// out that they are missing.
+    /// Drops the messages that are kept for replay. A client that resumes a stream gets a comment with the number of
+    /// missing messages, or 400 if the answer is missing.
     pub fn forget_replay(&mut self) {
         if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.replay.expire(Timestamp::from_nanos(u64::MAX));
@@ -404,15 +404,15 @@ impl Session {
 
     // ---- what it wants ----
 
-    /// The next thing that the application should know. Call it until it returns `None`.
+    /// Returns the next event for the application. Call it until it returns `None`.
     #[must_use = "an event that is dropped may be a request, which is owed an answer"]
     pub fn poll_event(&mut self) -> Option<Event<'static>> {
         self.pump_if_touched();
         self.events.pop_front()
     }
 
-    /// An exchange that has something to write, which it had not when it was named here last. Call it until it returns
-    /// `None`, and [`poll_output`](Self::poll_output) for each.
+    /// Returns an exchange that has new output since it was last returned here. Call it until it returns `None`, and
+    /// [`poll_output`](Self::poll_output) for each.
     #[must_use = "an exchange that is dropped waits for ever"]
     pub fn poll_ready(&mut self) -> Option<ExchangeId> {
         self.pump_if_touched();
@@ -425,8 +425,8 @@ impl Session {
         }
     }
 
-    /// The next thing to write for an exchange. Appends to `out` what it says that it has. `None` if there is nothing
-    /// now; after [`Output::End`] or [`Output::Abort`] there never is.
+    /// Returns the next part of the response of an exchange, and appends the bytes of [`Output::Data`] to `out`. `None`
+    /// if there is nothing now; after [`Output::End`] or [`Output::Abort`] there never is.
     pub fn poll_output(&mut self, id: ExchangeId, out: &mut Vec<u8>) -> Option<Output> {
         self.pump_if_touched();
         if self.exchanges.get(id.0)?.is_hungry() {
@@ -448,13 +448,13 @@ impl Session {
         Some(output)
     }
 
-    /// Whether nothing of an exchange is left to take but its [`Output::End`].
+    /// Returns whether only the [`Output::End`] or [`Output::Abort`] of an exchange is left to poll.
     #[must_use]
     pub fn is_at_end(&self, id: ExchangeId) -> bool {
         self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_at_end())
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why. Never, once the session [is
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) next, and why. `None` once the session [is
     /// over](Self::is_over).
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {
@@ -484,7 +484,7 @@ impl Session {
         }
     }
 
-    /// Takes from the connection what it has, and brings it to where it belongs.
+    /// Takes the events and messages of the connection, and routes them.
     pub(super) fn pump(&mut self) {
         self.touched = true;
         loop {
@@ -519,7 +519,7 @@ impl Session {
         self.settle();
     }
 
-    /// Forgets an exchange. The stream that it carried, if any, is carried by nothing.
+    /// Removes an exchange. The stream that it carried, if any, has no exchange then.
     fn remove(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
         let exchange = self.exchanges.remove(id.0)?;
         self.weigh(exchange.waiting(), 0);
@@ -533,14 +533,14 @@ impl Session {
         Some(exchange)
     }
 
-    /// One of the exchanges has something to do then.
+    /// Schedules a deadline of an exchange.
     pub(super) fn look_at(&mut self, deadline: Deadline) {
         if self.next.is_none_or(|next| deadline.at < next.at) {
             self.next = Some(deadline);
         }
     }
 
-    /// Does what is due on exchanges.
+    /// Handles deadlines of exchanges that have passed.
     fn look(&mut self, now: Timestamp) {
         self.next = None;
         let ids: Vec<_> = self.exchanges.iter().map(|(id, _)| ExchangeId(id)).collect();
@@ -563,7 +563,7 @@ impl Session {
         }
     }
 
-    /// An exchange has something to write.
+    /// Records that an exchange has something to write.
     pub(super) fn announce(&mut self, id: ExchangeId) {
         if let Some(exchange) = self.exchanges.get_mut(id.0)
             && !exchange.announced

@@ -1,22 +1,22 @@
-//! What a session holds.
+//! The sizes of a session's tables and buffers.
 
-/// What a session holds right now.
+/// The sizes of a session's tables and buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Exchanges that are not over.
     pub exchanges: usize,
-    /// Those of them whose requests wait for room.
+    /// Exchanges whose requests wait for room.
     pub waiting_requests: usize,
     /// Bytes that wait to be written.
     pub queued_bytes: usize,
-    /// Streams that a client can come back to, or has open.
+    /// Streams that are open, or that a client can resume.
     pub streams: usize,
     /// Messages that wait for a stream.
     pub waiting: usize,
-    /// Messages that are kept in case a stream has to be sent again.
+    /// Messages that are kept for replay.
     pub replay: usize,
-    /// Their bytes.
+    /// Bytes of the messages that are kept for replay.
     pub replay_bytes: usize,
-    /// Events that wait to be taken.
+    /// Events that wait to be polled.
     pub events: usize,
 }

@@ -1,4 +1,4 @@
-//! How a session is, and what it holds.
+//! The state and the sizes of a session.
 
 use super::{Session, SessionKind};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Session {
-    /// What the client calls it, if it is a session of the legacy era.
+    /// Returns the id of the session, if it is one of the legacy era.
     #[must_use]
     pub const fn id(&self) -> Option<&SessionId> {
         match &self.kind {
@@ -18,22 +18,22 @@ impl Session {
         }
     }
 
-    /// Whether its connection has ended, so that nothing can be brought to it any more.
+    /// Returns whether the connection of the session has ended, so that no request can be opened any more.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.conn.phase() == Phase::Closed
     }
 
-    /// Whether it is over: its connection has ended, every event is taken and everything written. Then the endpoint is to
-    /// [forget](crate::http::server::Endpoint::forget) it, and it can be dropped.
+    /// Returns whether the session is over: its connection has ended, every event was polled and every exchange is
+    /// complete. The driver then has the endpoint [forget](crate::http::server::Endpoint::forget) it, and drops it.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.conn.is_drained() && self.events.is_empty() && self.exchanges.is_empty()
     }
 
     /// Returns how many bytes the session holds for its client: those that wait to be written, on exchanges and in its
-    /// connection, and messages that wait for a stream. Requests in flight are not among them, and neither are messages that are
-    /// kept in case a stream has to be sent again.
+    /// connection, and messages that wait for a stream. It includes neither requests in flight nor messages that are
+    /// kept for replay.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let waiting = match &self.kind {
@@ -44,26 +44,28 @@ impl Session {
         self.queued + self.conn.pending_bytes() + waiting
     }
 
-    /// Returns about how many bytes the session keeps of the params of `initialize`, as long as it is there.
+    /// Returns about how many bytes of the params of `initialize` the session stores.
     #[must_use]
     pub const fn described_bytes(&self) -> usize {
         self.conn.described_bytes()
     }
 
-    /// How it stands, as far as another process has to know to go on with it. `None` before the handshake.
+    /// Returns the state that another process needs to resume the session. `None` before the handshake, and for a
+    /// session that cannot be resumed: one of the modern era, or over the old transport.
     #[must_use]
     pub fn snapshot(&self) -> Option<SessionSnapshot> {
         if matches!(self.kind, SessionKind::Streams { .. }) { self.conn.snapshot() } else { None }
     }
 
-    /// What of [`snapshot`](Self::snapshot) can change.
+    /// Returns the part of the [`snapshot`](Self::snapshot) that can change: whether the client is ready, and its log
+    /// level.
     #[must_use]
     pub fn mutable_state(&self) -> Option<(bool, Option<LoggingLevel>)> {
         let has_begun = matches!(self.kind, SessionKind::Streams { .. }) && self.conn.version().is_some();
         has_begun.then(|| self.conn.mutable_state())
     }
 
-    /// What it holds right now, its connection aside.
+    /// Returns what the session holds now, without its connection.
     #[must_use]
     pub fn usage(&self) -> Usage {
         let (streams, waiting, (replay, replay_bytes)) = match &self.kind {
