@@ -161,7 +161,7 @@ fn the_end_comes_soon_whatever_handlers_do() {
         let server = Server::start(&service_with(settings), right, &Options::default()).expect("a runtime");
         let client = Client::over(left, &host()).await.expect("it serves");
         let calls = ["stubborn", "wait", "block"].map(|tool| client.call_tool(tool, ()).expect("it is sent"));
-        while server.link().run(|conn, _| conn.usage().requests) < 3 {
+        while server.connection().update(|conn, _| conn.usage().requests) < 3 {
             yield_now().await;
         }
         let start = Instant::now();
@@ -231,11 +231,11 @@ fn a_thousand_dropped_futures_lose_nothing() {
             }
         }
         assert_eq!(echo(&client, "echo", "last").await, "last");
-        let usage = client.link().run(|conn, _| conn.usage());
+        let usage = client.connection().update(|conn, _| conn.usage());
         assert_eq!((usage.calls, usage.outbox_frames, usage.events), (0, 0, 0));
         client.close().await;
         server.wait().await;
-        let usage = server.link().run(|conn, _| conn.usage());
+        let usage = server.connection().update(|conn, _| conn.usage());
         assert_eq!((usage.requests, usage.outbox_frames, usage.events), (0, 0, 0));
     });
 }

@@ -138,12 +138,12 @@ impl Client {
         calls: Arc<Calls<ClientEnd>>,
         child: Option<Child>,
     ) -> Result<Self, Error> {
-        let peer = Peer::new(handle.link(), calls);
+        let peer = Peer::new(handle.connection(), calls);
         let client = Self(Arc::new(Inner { peer, handle, child, server: OnceLock::new() }));
         #[cfg(feature = "signals")]
         signals::register(&client.0);
         let ready = client.ready().wait();
-        let server = client.link().run(|connection, _| connection.server().cloned());
+        let server = client.connection().update(|connection, _| connection.server().cloned());
         match (ready, server) {
             (Ok(()), Some(server)) => {
                 client.0.server.get_or_init(|| server);
@@ -178,7 +178,7 @@ impl Client {
         #[cfg(feature = "signals")]
         signals::hold();
         let exit = self.0.child.as_ref().and_then(Child::exit);
-        let next_opening = self.link().run(|connection, _| connection.next_opening());
+        let next_opening = self.connection().update(|connection, _| connection.next_opening());
         Disconnected::new(reason.unwrap_or(CloseReason::Local), exit, next_opening)
     }
 }

@@ -10,7 +10,7 @@ use mcp_proto::{
     connection::{CloseReason, Connection},
     rpc::Timestamp,
 };
-use mcp_service::{Application, Link, block_on};
+use mcp_service::{Application, ConnectionHandle, block_on};
 
 use crate::{thread_driver::driver::Driver, transport::Transport};
 use mcp_driver::Options;
@@ -21,7 +21,7 @@ use mcp_driver::unix::thread::{lock, spawn};
 ///
 /// Dropping it calls [`close`](Self::close).
 pub struct Handle<E: Send + 'static> {
-    link: Arc<dyn Link<E>>,
+    connection: Arc<dyn ConnectionHandle<E>>,
     end: Arc<dyn End>,
 }
 
@@ -53,20 +53,20 @@ impl<E: Send + 'static> Handle<E> {
         Ok(Self::new(driver.clone(), Piped { driver, timer_thread: Mutex::new(Some(timer_thread)) }))
     }
 
-    pub(crate) fn new(link: Arc<dyn Link<E>>, end: impl End + 'static) -> Self {
-        Self { link, end: Arc::new(end) }
+    pub(crate) fn new(connection: Arc<dyn ConnectionHandle<E>>, end: impl End + 'static) -> Self {
+        Self { connection, end: Arc::new(end) }
     }
 
     /// Returns the connection.
     #[must_use]
-    pub fn link(&self) -> Arc<dyn Link<E>> {
-        self.link.clone()
+    pub fn connection(&self) -> Arc<dyn ConnectionHandle<E>> {
+        self.connection.clone()
     }
 
     /// Begins to close the connection, without waiting. Pending calls of this side end at once, and no new requests
     /// begin. Requests of the peer may still get their responses for a while.
     pub fn begin_close(&self) {
-        self.link.with(&mut |connection, now| connection.close(now));
+        self.connection.with_mut(&mut |connection, now| connection.close(now));
     }
 
     /// Waits until the connection has ended and all that belongs to it is gone; why it ended.
@@ -118,7 +118,7 @@ impl<E: Send + 'static> Drop for Handle<E> {
 
 impl<E: Send + 'static> fmt::Debug for Handle<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let phase = self.link.run(|connection, _| connection.phase());
+        let phase = self.connection.update(|connection, _| connection.phase());
         f.debug_struct("Handle").field("phase", &phase).finish_non_exhaustive()
     }
 }

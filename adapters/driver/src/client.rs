@@ -84,12 +84,12 @@ impl Client {
         calls: Arc<Calls<ClientEnd>>,
         child: Option<Child>,
     ) -> Result<Self, Error> {
-        let peer = Peer::new(handle.link(), calls);
+        let peer = Peer::new(handle.connection(), calls);
         let client = Self(Arc::new(Inner { peer, handle, child, server: OnceLock::new() }));
         #[cfg(feature = "signals")]
         signals::register(&client.0);
         let ready = client.ready().await;
-        let server = client.link().run(|connection, _| connection.server().cloned());
+        let server = client.connection().update(|connection, _| connection.server().cloned());
         match (ready, server) {
             (Ok(()), Some(server)) => {
                 client.0.server.get_or_init(|| server);
@@ -120,12 +120,12 @@ impl Client {
 
     /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
     pub fn wait(&self) -> Later<Disconnected> {
-        let (ended, child, link) = (self.0.handle.wait(), self.0.child.clone(), self.link().clone());
+        let (ended, child, connection) = (self.0.handle.wait(), self.0.child.clone(), self.connection().clone());
         Later::new(async move {
             let reason = ended.await.unwrap_or(CloseReason::Local);
             #[cfg(feature = "signals")]
             signals::held().await;
-            let next_opening = link.run(|connection, _| connection.next_opening());
+            let next_opening = connection.update(|connection, _| connection.next_opening());
             Disconnected::new(reason, child.and_then(|child| child.exit()), next_opening)
         })
     }

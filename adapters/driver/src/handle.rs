@@ -29,7 +29,7 @@ use crate::{
     },
     watch::Watch,
 };
-use mcp_service::{Application, Later, Link};
+use mcp_service::{Application, ConnectionHandle, Later};
 
 /// A connection that runs as a task of its own, with any [`Application`]. `Client` and [`Server`](super::Server)
 /// contain one.
@@ -40,13 +40,13 @@ pub struct Handle<E: Send + 'static> {
 }
 
 /// A connection that runs, whatever its messages travel on.
-trait DynConnection<E>: Link<E> {
+trait DynConnection<E>: ConnectionHandle<E> {
     fn stage(&self) -> &Watch<Lifecycle>;
 
     /// Returns whether a handler of the connection runs on this thread.
     fn is_in_handler(&self) -> bool;
 
-    fn link(self: Arc<Self>) -> Arc<dyn Link<E>>;
+    fn connection(self: Arc<Self>) -> Arc<dyn ConnectionHandle<E>>;
 }
 
 impl<E: Send + 'static, C: Binding<E>> DynConnection<E> for SharedConnection<E, C> {
@@ -58,7 +58,7 @@ impl<E: Send + 'static, C: Binding<E>> DynConnection<E> for SharedConnection<E, 
         self.duty.is_current()
     }
 
-    fn link(self: Arc<Self>) -> Arc<dyn Link<E>> {
+    fn connection(self: Arc<Self>) -> Arc<dyn ConnectionHandle<E>> {
         self
     }
 }
@@ -123,14 +123,14 @@ impl<E: Send + 'static> Handle<E> {
 
     /// Returns the connection.
     #[must_use]
-    pub fn link(&self) -> Arc<dyn Link<E>> {
-        self.shared.clone().link()
+    pub fn connection(&self) -> Arc<dyn ConnectionHandle<E>> {
+        self.shared.clone().connection()
     }
 
     /// Begins to close the connection, without waiting. Pending calls of this side end at once, and no new requests
     /// begin. Requests of the peer may still get their responses for a while.
     pub fn begin_close(&self) {
-        self.shared.with(&mut |connection, now| connection.close(now));
+        self.shared.with_mut(&mut |connection, now| connection.close(now));
     }
 
     /// Waits until the connection has ended and all that belongs to it is gone; why it ended.
@@ -172,8 +172,8 @@ impl<E: Send + 'static> Drop for Handle<E> {
 
 impl<E: Send + 'static> fmt::Debug for Handle<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let link = self.link();
-        let phase = link.run(|connection, _| connection.phase());
+        let connection = self.connection();
+        let phase = connection.update(|connection, _| connection.phase());
         f.debug_struct("Handle").field("phase", &phase).finish_non_exhaustive()
     }
 }

@@ -49,7 +49,7 @@ impl Server {
         let session = Arc::new(service.session());
         let calls = session.calls().clone();
         let handle = Handle::start(|now| Connection::new(service.config(), now), session, transport, options)?;
-        Ok(Self { peer: Peer::new(handle.link(), calls), handle })
+        Ok(Self { peer: Peer::new(handle.connection(), calls), handle })
     }
 
     /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the

@@ -130,7 +130,7 @@
 //!
 //! # Drivers
 //!
-//! A driver owns a [`Connection`](mcp_proto::connection::Connection) and its I/O. It lends the connection out as a [`Link`],
+//! A driver owns a [`Connection`](mcp_proto::connection::Connection) and its I/O. It lends the connection out as a [`ConnectionHandle`],
 //! and hands every event to the [`Application`] that runs on it: a session of a [`Service`] or a [`Host`], one for
 //! each connection. What takes time comes back as a [`Job`], a function or a future; where that runs is up to the driver.
 //! Responses, cancellations and progress are dealt with at once, so they arrive however busy the handlers are. Who waits
@@ -174,7 +174,7 @@ pub use client::{
 };
 pub use driver_api::{
     block_on::block_on,
-    connection_handle::{Application, Link},
+    connection_handle::{Application, ConnectionHandle},
     deferred::Later,
     job::{Function, Job, Order, Run, Running},
     waiters::{Lobby, Vacancies},

@@ -9,7 +9,7 @@ use mcp_proto::{
     rpc::Timestamp,
     wire::JsonObject,
 };
-use mcp_service::{Application, Link, Lobby, ServerSession, Service, Tool};
+use mcp_service::{Application, ConnectionHandle, Lobby, ServerSession, Service, Tool};
 
 /// A connection on one thread.
 struct Wire {
@@ -17,12 +17,12 @@ struct Wire {
     lobby: Lobby,
 }
 
-impl Link<ServerEnd> for Wire {
-    fn with(&self, f: &mut dyn FnMut(&mut Connection<ServerEnd>, Timestamp)) {
+impl ConnectionHandle<ServerEnd> for Wire {
+    fn with_mut(&self, f: &mut dyn FnMut(&mut Connection<ServerEnd>, Timestamp)) {
         f(&mut self.connection.lock().expect("no panic"), Timestamp::ZERO);
     }
 
-    fn view(&self, f: &mut dyn FnMut(&Connection<ServerEnd>)) {
+    fn with_ref(&self, f: &mut dyn FnMut(&Connection<ServerEnd>)) {
         f(&self.connection.lock().expect("no panic"));
     }
 
@@ -32,9 +32,15 @@ impl Link<ServerEnd> for Wire {
 }
 
 /// Takes in a frame, runs what comes of it, and hands back what leaves.
-fn exchange(wire: &Wire, link: &Arc<dyn Link<ServerEnd>>, session: &ServerSession, frame: &str, out: &mut Vec<u8>) {
+fn exchange(
+    wire: &Wire,
+    connection: &Arc<dyn ConnectionHandle<ServerEnd>>,
+    session: &ServerSession,
+    frame: &str,
+    out: &mut Vec<u8>,
+) {
     let event = wire.connection.lock().expect("no panic").handle_frame(Timestamp::ZERO, Frame::new(frame.as_bytes()));
-    if let Some(job) = event.and_then(|event: Event<'_>| session.handle(link, event)) {
+    if let Some(job) = event.and_then(|event: Event<'_>| session.handle(connection, event)) {
         job.run();
     }
     out.clear();
@@ -59,10 +65,10 @@ fn a_small_call_costs_one_allocation() {
     let session = service.session();
     let server = Server::new(service.config(), Timestamp::ZERO);
     let wire = Arc::new(Wire { connection: Mutex::new(server), lobby: Lobby::new() });
-    let link: Arc<dyn Link<ServerEnd>> = wire.clone();
+    let connection: Arc<dyn ConnectionHandle<ServerEnd>> = wire.clone();
     let mut out = Vec::new();
     let mut exchange = |frame: &str, expected: &str| {
-        exchange(&wire, &link, &session, frame, &mut out);
+        exchange(&wire, &connection, &session, frame, &mut out);
         assert!(std::str::from_utf8(&out).expect("text").contains(expected), "{:?}", String::from_utf8_lossy(&out));
     };
     exchange(

@@ -22,7 +22,7 @@ use mcp_proto::{
     rpc::Timestamp,
     schema::InitializeResult,
 };
-use mcp_service::{Application, Host, Link, Peer, Service};
+use mcp_service::{Application, ConnectionHandle, Host, Peer, Service};
 
 use crate::dialects::{blocking, smol, tokio};
 
@@ -90,7 +90,7 @@ pub(crate) trait Adapter: Sized + Send + Sync + 'static {
 }
 
 pub(crate) trait Handle<E>: Send + Sync + 'static {
-    fn link(&self) -> Arc<dyn Link<E>>;
+    fn connection(&self) -> Arc<dyn ConnectionHandle<E>>;
     fn wait(&self) -> Option<CloseReason>;
     fn close(&self) -> Option<CloseReason>;
 }
@@ -307,8 +307,8 @@ macro_rules! adapter {
 macro_rules! held {
     ($handle:ty, $server:ty, $home:ident) => {
         impl<E: Send + 'static> Handle<E> for $handle {
-            fn link(&self) -> Arc<dyn Link<E>> {
-                Self::link(self)
+            fn connection(&self) -> Arc<dyn ConnectionHandle<E>> {
+                Self::connection(self)
             }
 
             fn wait(&self) -> Option<CloseReason> {

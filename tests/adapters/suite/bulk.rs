@@ -211,7 +211,7 @@ pub(crate) fn dropped<A: Adapter>() {
         let server = A::serve_with(&service, right, &Options { handlers: 64, ..Options::default() });
         let client = A::connect(left, &host).expect("it serves");
         let stats = |client: &A::Client, server: &A::Server| -> (Stats, Stats) {
-            (client.link().run(|conn, _| conn.stats()), server.link().run(|conn, _| conn.stats()))
+            (client.connection().update(|conn, _| conn.stats()), server.connection().update(|conn, _| conn.stats()))
         };
         client.call_tool("answer", ()).expect("it is sent").wait().expect("it is answered");
         let (client_first, server_first) = stats(&client, &server);
@@ -226,8 +226,10 @@ pub(crate) fn dropped<A: Adapter>() {
         });
         // What is asked last is answered last of what has no handler that waits; then all that was sent has arrived.
         client.call_tool("answer", ()).expect("it is sent").wait().expect("it is answered");
-        until(|| present.load(Ordering::SeqCst) == 0 && server.link().run(|conn, _| conn.usage()).requests == 0);
-        until(|| client.link().run(|conn, _| conn.usage()).outbox_frames == 0);
+        until(|| {
+            present.load(Ordering::SeqCst) == 0 && server.connection().update(|conn, _| conn.usage()).requests == 0
+        });
+        until(|| client.connection().update(|conn, _| conn.usage()).outbox_frames == 0);
         let (client_last, server_last) = stats(&client, &server);
         // Each that was sent was answered or called off, and called off once, however late that was. The rest was taken back.
         let sent = client_last.frames_sent - client_first.frames_sent - 1;
@@ -244,7 +246,7 @@ pub(crate) fn dropped<A: Adapter>() {
         assert_eq!(server_last.frames_received - server_first.frames_received - 1, sent);
         assert_eq!((client_last.violations, server_last.violations), (0, 0));
         let usage = |client: &A::Client, server: &A::Server| {
-            [client.link().run(|conn, _| conn.usage()), server.link().run(|conn, _| conn.usage())]
+            [client.connection().update(|conn, _| conn.usage()), server.connection().update(|conn, _| conn.usage())]
         };
         assert_eq!(client.close().reason, CloseReason::Local);
         assert_eq!(server.wait(), CloseReason::Eof);
@@ -262,7 +264,7 @@ pub(crate) fn dropped<A: Adapter>() {
         drop_calls(&client, None, 1000, 7);
         let ending = client.close();
         assert!(ending.exit.as_ref().expect("it was a child").success(), "{ending}");
-        assert_eq!(client.link().run(|conn, _| conn.usage()), Usage::default());
+        assert_eq!(client.connection().update(|conn, _| conn.usage()), Usage::default());
         drop(client);
         match before {
             None => before = Some(Belongings::of::<A>()),
@@ -312,7 +314,7 @@ pub(crate) fn crowd<A: Adapter>() {
         }
     }
     assert_eq!(peer.call_tool("hold", ()).expect_err("that is one too many"), SendError::Busy);
-    until(|| server.link().run(|conn, _| conn.usage()).requests == CROWD);
+    until(|| server.connection().update(|conn, _| conn.usage()).requests == CROWD);
     gate.change(|open| *open = true);
     for call in calls.drain(..) {
         let answer: Result<_, CallError> = call.wait();

@@ -14,7 +14,7 @@ use mcp_proto::{
     schema::Implementation,
     wire::{Json, RawJson},
 };
-use mcp_service::{Application, Calls, Job, Link, Order, Peer, Pending, block_on};
+use mcp_service::{Application, Calls, ConnectionHandle, Job, Order, Peer, Pending, block_on};
 
 use crate::{
     LONG,
@@ -23,7 +23,7 @@ use crate::{
 
 /// A request that an end was asked.
 pub(crate) struct Asked<E> {
-    pub(crate) link: Arc<dyn Link<E>>,
+    pub(crate) connection: Arc<dyn ConnectionHandle<E>>,
     pub(crate) key: ReplyKey,
     pub(crate) method: String,
     pub(crate) params: Option<RawJson<'static>>,
@@ -38,7 +38,10 @@ impl<E: 'static> Asked<E> {
 
     pub(crate) fn answer(&self, result: &str) -> Result<(), SendError> {
         let json = Json::parse(result.to_owned()).expect("a result is JSON");
-        block_on(self.link.say(|| self.link.run(|conn, _| conn.respond_raw(self.key, &RawJson::from(&json)))))
+        block_on(
+            self.connection
+                .when_writable(|| self.connection.update(|conn, _| conn.respond_raw(self.key, &RawJson::from(&json)))),
+        )
     }
 }
 
@@ -52,11 +55,16 @@ pub(crate) struct App<E> {
 }
 
 impl<E: Send + Sync + 'static> Application<E> for App<E> {
-    fn handle(&self, link: &Arc<dyn Link<E>>, event: Event<'_>) -> Option<Job> {
+    fn handle(&self, connection: &Arc<dyn ConnectionHandle<E>>, event: Event<'_>) -> Option<Job> {
         let event = self.calls.handle(event)?;
         if let Event::Request { key, method, params } = event {
             let params = params.map(RawJson::into_owned);
-            return (self.act)(Asked { link: link.clone(), key, method: method.as_str().to_owned(), params });
+            return (self.act)(Asked {
+                connection: connection.clone(),
+                key,
+                method: method.as_str().to_owned(),
+                params,
+            });
         }
         let _ = self.heard.lock().expect("no test panics here").send(event.into_owned());
         None
@@ -81,7 +89,7 @@ impl<A: Adapter, E: Send + Sync + 'static> End<A, E> {
         let calls = Arc::new(Calls::default());
         let app = Arc::new(App { calls: calls.clone(), act: Box::new(act), heard: Mutex::new(heard) });
         let handle = A::start(connection, app, transport, options);
-        let peer = Peer::new(handle.link(), calls);
+        let peer = Peer::new(handle.connection(), calls);
         Self { handle, peer, events }
     }
 
@@ -110,7 +118,7 @@ impl<A: Adapter, E: Send + Sync + 'static> End<A, E> {
 
     /// What the connection holds.
     pub(crate) fn usage(&self) -> Usage {
-        self.handle.link().run(|conn, _| conn.usage())
+        self.handle.connection().update(|conn, _| conn.usage())
     }
 }
 

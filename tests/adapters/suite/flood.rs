@@ -49,7 +49,7 @@ fn send_calls<A: Adapter>(
     (calls, padding): (u64, usize),
     blocked: impl FnOnce(),
 ) {
-    let (padding, link) = ("x".repeat(padding), server.handle.link());
+    let (padding, connection) = ("x".repeat(padding), server.handle.connection());
     let mut blocked = Some(blocked);
     peer.stream.set_write_timeout(Some(Duration::from_millis(2))).expect("a time that is not zero");
     for id in 1..=calls {
@@ -63,7 +63,7 @@ fn send_calls<A: Adapter>(
                     assert!(since.elapsed() < LONG, "call {id} cannot be written");
                     // Looking at it wakes its driver, which has to resume by itself once the answers are read.
                     if blocked.is_some()
-                        && link.run(|conn, now| !conn.wants_input(now))
+                        && connection.update(|conn, now| !conn.wants_input(now))
                         && let Some(blocked) = blocked.take()
                     {
                         blocked();

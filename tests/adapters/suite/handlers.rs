@@ -17,7 +17,7 @@ use mcp_proto::{
     rpc::ReplyKey,
     wire::RawJson,
 };
-use mcp_service::{Application, Calls, Job, Link, Order, Peer};
+use mcp_service::{Application, Calls, ConnectionHandle, Job, Order, Peer};
 use serde_json::json;
 
 use crate::{
@@ -146,7 +146,7 @@ struct Log {
 }
 
 impl Application<ServerEnd> for Log {
-    fn handle(&self, link: &Arc<dyn Link<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+    fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>, event: Event<'_>) -> Option<Job> {
         match self.calls.handle(event)? {
             Event::Notification { method: MethodName::Custom(_), params } => {
                 let (begun, running) = (self.begun.clone(), self.running.clone());
@@ -163,12 +163,12 @@ impl Application<ServerEnd> for Log {
                 }))
             }
             Event::Request { key, params, .. } => {
-                let (begun, link) = (self.begun.clone(), link.clone());
+                let (begun, connection) = (self.begun.clone(), connection.clone());
                 let number = params.as_ref().and_then(|params| params.member("n")).map(|n| n.get().to_owned());
                 Some(Job::new(Order::Concurrent, move || {
                     begun.lock().expect("no panics").push(format!("r{}", number.unwrap_or_default()));
                     let json = mcp_proto::wire::Json::parse("{}".to_owned()).expect("JSON");
-                    link.run(|conn, _| conn.respond_raw(key, &RawJson::from(&json))).expect("there is room");
+                    connection.update(|conn, _| conn.respond_raw(key, &RawJson::from(&json))).expect("there is room");
                 }))
             }
             _ => None,
@@ -274,10 +274,10 @@ fn a_notification_handler_asks_the_peer<A: Adapter>() {
     let done = Gate::default();
     struct Curious(Arc<Calls<ServerEnd>>, Gate);
     impl Application<ServerEnd> for Curious {
-        fn handle(&self, link: &Arc<dyn Link<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+        fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>, event: Event<'_>) -> Option<Job> {
             match self.0.handle(event)? {
                 Event::Notification { .. } => {
-                    let (peer, done) = (Peer::new(link.clone(), self.0.clone()), self.1.clone());
+                    let (peer, done) = (Peer::new(connection.clone(), self.0.clone()), self.1.clone());
                     Some(Job::new(Order::InSequence, move || {
                         ask(&peer, "test/back", "{}").wait().expect("the client answers");
                         ask(&peer, "ping", "{}").wait().expect("the client answers");
@@ -303,7 +303,7 @@ fn notifications_that_pile_up_are_dropped_and_nothing_else_suffers<A: Adapter>()
     let heard = Arc::new(AtomicUsize::new(0));
     struct Slow(Arc<Calls<ServerEnd>>, Gate, Gate, Arc<AtomicUsize>);
     impl Application<ServerEnd> for Slow {
-        fn handle(&self, _: &Arc<dyn Link<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+        fn handle(&self, _: &Arc<dyn ConnectionHandle<ServerEnd>>, event: Event<'_>) -> Option<Job> {
             if !matches!(self.0.handle(event)?, Event::Notification { .. }) {
                 return None;
             }

@@ -121,7 +121,7 @@ fn a_request_that_was_cancelled_is_not_answered<A: Adapter>() {
     assert_eq!(peer.receive(), None);
     assert_eq!(server.wait(), CloseReason::Eof);
     assert_eq!(done.load(Ordering::SeqCst), 3);
-    assert_eq!(server.link().run(|conn, _| conn.usage()).requests, 0);
+    assert_eq!(server.connection().update(|conn, _| conn.usage()).requests, 0);
 }
 
 fn what_one_connection_has_cancelled_is_nothing_to_the_next<A: Adapter>() {

@@ -108,7 +108,7 @@ fn a_hundred_threads_call_over_http<A: Adapter>() {
                 });
             }
         });
-        assert_eq!(client.link().run(|connection, _| connection.usage()).calls, 0);
+        assert_eq!(client.connection().update(|connection, _| connection.usage()).calls, 0);
         assert!(client.close().reason.is_clean());
     }
     server.stop();
@@ -172,7 +172,7 @@ pub(crate) fn leftovers<A: Adapter>() {
                 drop(calls);
                 for client in &clients {
                     client.close();
-                    assert_eq!(client.link().run(|connection, _| connection.usage()), Usage::default());
+                    assert_eq!(client.connection().update(|connection, _| connection.usage()), Usage::default());
                 }
                 server.stop();
             }

@@ -37,9 +37,9 @@ impl Client {
         let client = |now| http::client::Client::knowing(config, address, opening, now);
         let (requests, credentials) = (connector.requests_on(&threads), connector.credentials.clone());
         let handle = mcp_driver::Handle::over_http(client, session, requests, credentials, options, &threads);
-        let link = handle.link();
+        let connection = handle.connection();
         let end = Exchanges { handle, threads: Mutex::new(Some(threads)) };
-        Self::begin(Handle::new(link, end), calls, None)
+        Self::begin(Handle::new(connection, end), calls, None)
     }
 }
 

@@ -11,7 +11,7 @@ use mcp_proto::{
     connection::{Connection, Event},
     rpc::Timestamp,
 };
-use mcp_service::{Application, Link, Lobby};
+use mcp_service::{Application, ConnectionHandle, Lobby};
 
 use crate::{
     thread_driver::{
@@ -143,22 +143,22 @@ impl<E: 'static> Driver<E> {
     /// Dispatches the events that wait. The caller holds `turn`.
     pub(crate) fn hand_out_waiting<'a>(
         &'a self,
-        link: &Arc<dyn Link<E>>,
+        connection: &Arc<dyn ConnectionHandle<E>>,
         mut state: MutexGuard<'a, State<E>>,
         turn: &mut JobBatch,
     ) {
         while let Some(event) = state.events.pop_front() {
             drop(state);
-            self.hand_out(link, event, turn);
+            self.hand_out(connection, event, turn);
             state = self.lock();
         }
     }
 
     /// Passes an event to the application. The caller holds `turn`, and queues the resulting jobs.
-    pub(crate) fn hand_out(&self, link: &Arc<dyn Link<E>>, event: Event<'_>, turn: &mut JobBatch) {
+    pub(crate) fn hand_out(&self, connection: &Arc<dyn ConnectionHandle<E>>, event: Event<'_>, turn: &mut JobBatch) {
         let weight = job_cost(&event);
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
-        if let Some(job) = self.application.handle(link, event) {
+        if let Some(job) = self.application.handle(connection, event) {
             turn.push((job, weight));
         }
         if turn.len() == tuning::MAX_BATCHED_JOBS || end.is_some() {
@@ -202,24 +202,24 @@ impl<E: Send + 'static> Driver<E> {
             epoch: Instant::now(),
         });
         driver.settle(driver.lock());
-        driver.application.begin(&(driver.clone() as Arc<dyn Link<E>>));
+        driver.application.begin(&(driver.clone() as Arc<dyn ConnectionHandle<E>>));
         let timer_thread = driver.clone();
         (driver, Box::new(move || timer_thread.run((input, sniffer), stop_sink, linger, end)))
     }
 }
 
-impl<E: Send + 'static> Link<E> for Driver<E> {
-    fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
-        self.touch(&mut |connection| f(connection, self.now()));
+impl<E: Send + 'static> ConnectionHandle<E> for Driver<E> {
+    fn with_mut(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
+        self.with_mut_untimed(&mut |connection| f(connection, self.now()));
     }
 
-    fn touch(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
+    fn with_mut_untimed(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
         let mut state = self.lock();
         f(&mut state.connection);
         self.settle(state);
     }
 
-    fn view(&self, f: &mut dyn FnMut(&Connection<E>)) {
+    fn with_ref(&self, f: &mut dyn FnMut(&Connection<E>)) {
         f(&self.lock().connection);
     }
 

@@ -4,7 +4,7 @@ use std::{io, mem, sync::Arc};
 
 use mcp_driver::{LineReader, Sniffer, tuning::CHUNK};
 use mcp_proto::codec::Frame;
-use mcp_service::Link;
+use mcp_service::ConnectionHandle;
 
 use crate::{thread_driver::driver::Driver, transport::Input};
 use mcp_driver::unix::thread::lock;
@@ -12,7 +12,7 @@ use mcp_driver::unix::thread::lock;
 /// Reads the input of a connection, and keeps what was not handled yet.
 pub(crate) struct Reader<E: Send + 'static> {
     driver: Arc<Driver<E>>,
-    link: Arc<dyn Link<E>>,
+    connection: Arc<dyn ConnectionHandle<E>>,
     input: Input,
     lines: LineReader,
     sniffer: Sniffer,
@@ -31,9 +31,9 @@ pub(crate) struct Reader<E: Send + 'static> {
 impl<E: Send + 'static> Reader<E> {
     pub(crate) fn new(driver: Arc<Driver<E>>, input: Input, sniffer: Sniffer) -> Self {
         let limit = driver.lock().connection.settings().limits.frame_bytes;
-        let (link, lines, message) = (driver.clone(), LineReader::new(limit), Vec::new());
+        let (connection, lines, message) = (driver.clone(), LineReader::new(limit), Vec::new());
         Self {
-            link,
+            connection,
             driver,
             input,
             lines,
@@ -58,7 +58,7 @@ impl<E: Send + 'static> Reader<E> {
     }
 
     fn read(&mut self, may_wait: bool) -> io::Result<bool> {
-        let Self { driver, link, input, lines, sniffer, message, has_message, has_heard, holds, filled } = self;
+        let Self { driver, connection, input, lines, sniffer, message, has_message, has_heard, holds, filled } = self;
         if mem::take(holds) {
             let mut state = driver.lock();
             state.held = false;
@@ -107,12 +107,12 @@ impl<E: Send + 'static> Reader<E> {
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
                 Some(event) => {
                     drop(state);
-                    driver.hand_out(link, event, turn);
+                    driver.hand_out(connection, event, turn);
                     continue;
                 }
                 None => state.collect(),
             }
-            driver.hand_out_waiting(link, state, turn);
+            driver.hand_out_waiting(connection, state, turn);
         }
         *has_heard |= frames > 0;
         if frames == 0 && *has_heard && !lines.has_begun() {
@@ -123,7 +123,7 @@ impl<E: Send + 'static> Reader<E> {
             let mut state = driver.lock();
             state.connection.handle_eof(now);
             state.collect();
-            driver.hand_out_waiting(link, state, turn);
+            driver.hand_out_waiting(connection, state, turn);
         }
         driver.workers.push(turn, true);
         *holds = more && frames > 1 && filled.is_none();

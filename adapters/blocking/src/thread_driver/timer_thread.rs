@@ -4,7 +4,7 @@
 use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 
 use mcp_driver::{Sniffer, tuning};
-use mcp_service::Link;
+use mcp_service::ConnectionHandle;
 
 use crate::{
     thread_driver::{driver::Driver, reader::Reader},
@@ -22,13 +22,13 @@ impl<E: Send + 'static> Driver<E> {
         linger: Duration,
         end: impl FnOnce(),
     ) {
-        let (stop_source, link): (_, Arc<dyn Link<E>>) = (input.stopper(), self.clone());
+        let (stop_source, connection): (_, Arc<dyn ConnectionHandle<E>>) = (input.stopper(), self.clone());
         let mut reader = Reader::new(self.clone(), input, sniffer);
         // Messages that are already there are processed before there is a thread to read.
         let more = reader.turn(false);
         let began = self.workers.start(Box::new(move || more && reader.turn(true)));
         let _ = began.map_err(|error| self.fail(&error));
-        let writer = self.run_timers(&link).or_else(|| self.spawn_writer());
+        let writer = self.run_timers(&connection).or_else(|| self.spawn_writer());
         self.flush_or_stop(stop_sink.as_deref());
         end();
         self.stage.wait_until(linger, |stage| stage.reader_left);
@@ -52,7 +52,7 @@ impl<E: Send + 'static> Driver<E> {
     }
 
     /// Keeps the time until the connection has ended. The writer, if there was anything for it to do.
-    fn run_timers(self: &Arc<Self>, link: &Arc<dyn Link<E>>) -> Option<JoinHandle<()>> {
+    fn run_timers(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<E>>) -> Option<JoinHandle<()>> {
         let (mut writer, mut state) = (None, self.lock());
         loop {
             let now = self.now();
@@ -71,7 +71,7 @@ impl<E: Send + 'static> Driver<E> {
                     state.connection.handle_lost("a message did not come in time");
                 }
                 state.collect();
-                self.hand_out_waiting(link, state, &mut turn);
+                self.hand_out_waiting(connection, state, &mut turn);
                 self.workers.push(&mut turn, false);
                 drop(turn);
                 self.settle(self.lock());

@@ -27,7 +27,7 @@ use crate::{
     tuning::{FAR_FUTURE, JOB_SHUTDOWN_TIMEOUT},
 };
 use mcp_service::driver_api::{JobQueue, JobSlot, job_cost};
-use mcp_service::{Application, Job, Link, Run};
+use mcp_service::{Application, ConnectionHandle, Job, Run};
 
 /// How many iterations run before the task yields to others on the same thread.
 const TURNS: usize = 32;
@@ -66,7 +66,7 @@ pub(crate) trait TransportIo<E, C>: Send {
 /// Dispatches the events of a connection to its application, and queues the jobs.
 pub(crate) struct Dispatcher<E, C> {
     pub(crate) shared: Arc<SharedConnection<E, C>>,
-    link: Arc<dyn Link<E>>,
+    connection: Arc<dyn ConnectionHandle<E>>,
     application: Arc<dyn Application<E>>,
 }
 
@@ -108,7 +108,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     pub(crate) fn new(shared: Arc<SharedConnection<E, C>>, application: Arc<dyn Application<E>>, runtime: R) -> Self {
         let over = FinishGuard(shared.clone());
         let dispatcher = Dispatcher::new(shared, application);
-        dispatcher.application.begin(&dispatcher.link);
+        dispatcher.application.begin(&dispatcher.connection);
         Self {
             _over: over,
             dispatcher,
@@ -274,7 +274,7 @@ enum Begun {
 
 impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     pub(crate) fn new(shared: Arc<SharedConnection<E, C>>, application: Arc<dyn Application<E>>) -> Self {
-        Self { link: shared.clone(), shared, application }
+        Self { connection: shared.clone(), shared, application }
     }
 
     /// Begins a job. A future that is done at once costs nothing more.
@@ -386,7 +386,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     pub(crate) fn call_application(&self, event: Event<'_>) -> Option<(Job, usize)> {
         let weight = job_cost(&event);
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
-        let job = self.application.handle(&self.link, event).map(|job| (job, weight));
+        let job = self.application.handle(&self.connection, event).map(|job| (job, weight));
         if end.is_none() {
             return job;
         }
@@ -421,7 +421,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> Drop for EventLoop<E, C, R> {
         let left = lock(&self.dispatcher.shared.jobs).close();
         drop(left);
         // If that is before the end, the runtime has ended first.
-        self.dispatcher.shared.run(|binding, now| binding.connection(now).handle_lost("the runtime has ended"));
+        self.dispatcher.shared.update(|binding, now| binding.connection(now).handle_lost("the runtime has ended"));
         self.dispatcher.process_timeouts(self.dispatcher.shared.now());
     }
 }

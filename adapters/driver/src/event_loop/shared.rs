@@ -22,7 +22,7 @@ use crate::{
     watch::Watch,
 };
 use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot};
-use mcp_service::{Link, Lobby, Running};
+use mcp_service::{ConnectionHandle, Lobby, Running};
 
 /// One connection and its lock. The event loop is parked while there is nothing to do. A change that concerns it wakes
 /// it.
@@ -179,7 +179,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
 
 impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     /// Runs `f` on the binding of the connection, and wakes the tasks that the change concerns.
-    pub(crate) fn run<T>(&self, f: impl FnOnce(&mut C, Timestamp) -> T) -> T {
+    pub(crate) fn update<T>(&self, f: impl FnOnce(&mut C, Timestamp) -> T) -> T {
         let mut state = lock(&self.state);
         let now = self.now();
         let result = f(&mut state.binding, now);
@@ -219,18 +219,18 @@ impl<C> State<C> {
     }
 }
 
-impl<E: Send + 'static, C: Binding<E>> Link<E> for SharedConnection<E, C> {
-    fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
-        self.run(|binding, now| f(binding.connection(now), now));
+impl<E: Send + 'static, C: Binding<E>> ConnectionHandle<E> for SharedConnection<E, C> {
+    fn with_mut(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
+        self.update(|binding, now| f(binding.connection(now), now));
     }
 
-    fn touch(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
+    fn with_mut_untimed(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
         let mut state = lock(&self.state);
         f(state.binding.connection_untimed(|| self.now()));
         self.wake_interested(state);
     }
 
-    fn view(&self, f: &mut dyn FnMut(&Connection<E>)) {
+    fn with_ref(&self, f: &mut dyn FnMut(&Connection<E>)) {
         f(lock(&self.state).binding.view());
     }
 

@@ -30,7 +30,7 @@ use crate::{
     watch::Watch,
 };
 use mcp_service::driver_api::Holder;
-use mcp_service::{Later, Link, driver_api::Queue};
+use mcp_service::{ConnectionHandle, Later, driver_api::Queue};
 
 /// Bytes that wait to be written down, of which one client has at most seven eighths. Messages beyond that are not written
 /// down: a client that comes back for them to another process finds that they are missing.
@@ -88,7 +88,7 @@ impl SessionReplication {
         let Some((settled, change)) = lock(&room.state).binding.change(principal) else { return Ok(()) };
         match change {
             Change::Begun(fields) => {
-                let holder = Link::holder(room);
+                let holder = ConnectionHandle::holder(room);
                 self.store.sessions.begin(id.as_str(), &holder, fields, self.abandoned).await?;
             }
             Change::Settings(fields) => self.store.sessions.change(id.as_str(), fields).await?,
@@ -334,7 +334,7 @@ impl SessionReplicator {
                 return lock(&shared.state).binding.session.follows(*exchange);
             };
             moved = true;
-            shared.run(|visit, now| visit.session.handle_replay(now, *exchange, found.as_ref().ok()));
+            shared.update(|visit, now| visit.session.handle_replay(now, *exchange, found.as_ref().ok()));
             false
         });
         moved
@@ -355,7 +355,7 @@ impl SessionReplicator {
         self.touching = None;
         if matches!(found, Ok(None)) {
             // It was ended elsewhere.
-            shared.run(|visit, now| visit.session.close(now));
+            shared.update(|visit, now| visit.session.close(now));
         }
         true
     }

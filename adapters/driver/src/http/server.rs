@@ -231,7 +231,7 @@ impl<R: Runtime> Inner<R> {
         let Some(id) = state.binding.session.id().filter(|_| begun).cloned() else { return };
         drop(state);
         let forgotten = lock(&self.sessions.door).forget_if(&id, |it| Arc::ptr_eq(it, room));
-        forgotten.inspect(|room| room.run(|visit, now| visit.session.close(now)));
+        forgotten.inspect(|room| room.update(|visit, now| visit.session.close(now)));
     }
 
     /// Finds a session that may have been begun elsewhere.
@@ -246,14 +246,14 @@ impl<R: Runtime> Inner<R> {
         let Some(fields) = found else {
             // If it was here, it was ended elsewhere.
             let ended = lock(&sessions.door).forget(id);
-            ended.inspect(|room| room.run(|visit, now| visit.session.close(now)));
+            ended.inspect(|room| room.update(|visit, now| visit.session.close(now)));
             return Err(intake.lost());
         };
         let known = store::read(&fields).filter(|(whose, _)| *whose == principal.map(|it| &*it.id));
         let Some((_, snapshot)) = known else { return Err(intake.lost()) };
         let here = lock(&sessions.door).find(id, principal.map(|it| &**it));
         if let Some(room) = here {
-            let goes_on = room.run(|visit, now| {
+            let goes_on = room.update(|visit, now| {
                 visit.apply_snapshot(now, &snapshot);
                 !visit.session.is_closed()
             });
@@ -274,7 +274,7 @@ impl<R: Runtime> Inner<R> {
         give_up(given_up);
         let (room, is_new) = adopted?;
         if is_new {
-            room.run(|visit, _| visit.settled = visit.session.mutable_state());
+            room.update(|visit, _| visit.settled = visit.session.mutable_state());
             self.run(self.event_loop(&room), &room);
         }
         Ok(())
@@ -367,7 +367,7 @@ fn given_up(door: &mut Endpoint<Arc<SharedSession>>) -> Vec<Arc<SharedSession>> 
 
 fn give_up(rooms: Vec<Arc<SharedSession>>) {
     for room in rooms {
-        room.run(|visit, now| visit.session.give_up(now));
+        room.update(|visit, now| visit.session.give_up(now));
     }
 }
 
@@ -403,7 +403,7 @@ impl Sessions {
             rooms.all.values().filter_map(Weak::upgrade).collect()
         });
         for room in all {
-            room.run(|visit, now| visit.session.close(now));
+            room.update(|visit, now| visit.session.close(now));
         }
     }
 }
@@ -426,7 +426,7 @@ impl SessionGuard {
         });
         if closing {
             // It has come in while all others were closed.
-            room.run(|visit, now| visit.session.close(now));
+            room.update(|visit, now| visit.session.close(now));
         }
         self
     }

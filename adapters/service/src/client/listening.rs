@@ -10,7 +10,7 @@ use mcp_proto::{
 };
 
 use crate::{
-    driver_api::connection_handle::Link,
+    driver_api::connection_handle::ConnectionHandle,
     outbound::{
         calls::Calls,
         cancel::Desk,
@@ -107,10 +107,10 @@ impl fmt::Debug for Listening {
 /// Requests of subscriptions.
 impl Subscriptions {
     /// There is a connection again: asks for everything that rests.
-    fn resume(&self, link: &Arc<dyn Link<ClientEnd>>, calls: &Arc<Calls<ClientEnd>>) {
+    fn resume(&self, connection: &Arc<dyn ConnectionHandle<ClientEnd>>, calls: &Arc<Calls<ClientEnd>>) {
         for id in self.resting() {
             // What cannot be sent now waits for the next connection.
-            let _ = self.ask(id, link, calls, |_| {});
+            let _ = self.ask(id, connection, calls, |_| {});
         }
     }
 
@@ -118,11 +118,11 @@ impl Subscriptions {
     fn ask<R>(
         &self,
         id: u64,
-        link: &Arc<dyn Link<ClientEnd>>,
+        connection: &Arc<dyn ConnectionHandle<ClientEnd>>,
         calls: &Arc<Calls<ClientEnd>>,
         enter: impl FnOnce(CallId) -> R,
     ) -> Result<Option<(CallId, R)>, SendError> {
-        link.run(|conn, now| {
+        connection.update(|conn, now| {
             let Some((params, options)) =
                 self.with(id, |wanted| (SubscriptionsListenParams::new(wanted.filter.clone()), wanted.options.clone()))
             else {
@@ -150,12 +150,13 @@ impl Peer<ClientEnd> {
     /// # Errors
     /// If it is not allowed now; nothing has been sent then.
     pub fn listen(&self, filter: SubscriptionFilter) -> Result<Pending<Listening>, SendError> {
-        let mut options = self.options().unwrap_or_else(|| self.link().look(|conn| conn.settings().request.clone()));
+        let mut options =
+            self.options().unwrap_or_else(|| self.connection().read(|conn| conn.settings().request.clone()));
         options.relisten = true;
         let book = self.subscriptions().clone();
         let listening = Listening { id: book.add(filter.clone(), options), book, filter };
-        let (link, calls) = (self.link(), self.calls());
-        let asked = listening.book.ask(listening.id, link, calls, |call| calls.enter(call, false))?;
+        let (connection, calls) = (self.connection(), self.calls());
+        let asked = listening.book.ask(listening.id, connection, calls, |call| calls.enter(call, false))?;
         // It is wanted for as long as it is held here.
         let (call, waiter) = asked.ok_or(SendError::Closed)?;
         Ok(Pending::new(call, waiter, calls.clone(), move |_, _| Ok(listening)))
@@ -169,9 +170,9 @@ impl Peer<ClientEnd> {
 }
 
 /// The connection is ready: what was listened to on an earlier one is listened to again.
-pub(super) fn ready(link: &Arc<dyn Link<ClientEnd>>, calls: &Arc<Calls<ClientEnd>>) {
-    let is_modern = link.look(|conn| conn.version().is_some_and(|version| version.era() == Era::Modern));
+pub(super) fn ready(connection: &Arc<dyn ConnectionHandle<ClientEnd>>, calls: &Arc<Calls<ClientEnd>>) {
+    let is_modern = connection.read(|conn| conn.version().is_some_and(|version| version.era() == Era::Modern));
     if is_modern {
-        calls.subscriptions().resume(link, calls);
+        calls.subscriptions().resume(connection, calls);
     }
 }

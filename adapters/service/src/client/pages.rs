@@ -8,7 +8,7 @@ use mcp_proto::{
 };
 
 use crate::{
-    driver_api::{block_on::block_on, connection_handle::Link},
+    driver_api::{block_on::block_on, connection_handle::ConnectionHandle},
     outbound::{error::CallError, peer::Peer, pending::Pending},
 };
 
@@ -42,7 +42,7 @@ type Fetch<T> = Box<dyn FnMut(Option<&str>) -> Result<Pending<Page<T>>, SendErro
 /// A list ends without a cursor, up to 2025-11-25 also with an empty one. One that comes back to a cursor it has had, or that is longer than
 /// the [limits](Self::limits), ends with [`CallError::Invalid`]. After an error there is nothing more.
 pub struct Pages<T> {
-    link: Arc<dyn Link<ClientEnd>>,
+    connection: Arc<dyn ConnectionHandle<ClientEnd>>,
     fetch: Fetch<T>,
     limits: PageLimits,
     items: vec::IntoIter<T>,
@@ -66,7 +66,7 @@ impl<T> Pages<T> {
         fetch: impl FnMut(Option<&str>) -> Result<Pending<Page<T>>, SendError> + Send + 'static,
     ) -> Self {
         let this = Self {
-            link: peer.link().clone(),
+            connection: peer.connection().clone(),
             fetch: Box::new(fetch),
             limits: PageLimits::default(),
             items: Vec::new().into_iter(),
@@ -82,7 +82,7 @@ impl<T> Pages<T> {
     /// Other limits than the default ones. The time counts from now on.
     #[must_use]
     pub fn limits(mut self, limits: PageLimits) -> Self {
-        self.until = self.link.run(|_, now| now) + limits.time;
+        self.until = self.connection.update(|_, now| now) + limits.time;
         self.limits = limits;
         self
     }
@@ -123,7 +123,7 @@ impl<T> Pages<T> {
         if self.pages >= self.limits.pages {
             return invalid("the list has too many pages");
         }
-        if self.link.run(|_, now| now) >= self.until {
+        if self.connection.update(|_, now| now) >= self.until {
             return invalid("the list takes too long");
         }
         let cursor = match &self.next {
@@ -136,7 +136,7 @@ impl<T> Pages<T> {
         if self.count > self.limits.items {
             return invalid("the list has too many items");
         }
-        let version = self.link.look(|conn| conn.version());
+        let version = self.connection.read(|conn| conn.version());
         let leads_on =
             |cursor: &str| !cursor.is_empty() || version.is_some_and(|version| !version.takes_empty_cursor_for_none());
         self.next = match next.filter(|cursor| leads_on(cursor)) {

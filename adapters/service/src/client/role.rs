@@ -21,7 +21,7 @@ use mcp_proto::{
 use super::{Host, in_flight::ClientWork, listening, roots::Roots};
 use crate::{
     driver_api::{
-        connection_handle::Link,
+        connection_handle::ConnectionHandle,
         deferred::Later,
         job::{Job, Kind},
     },
@@ -100,14 +100,14 @@ impl Role for ClientEnd {
         Ok(answer.unwrap_or_else(|error| shared.refuse(&asked, error)))
     }
 
-    fn ready(shared: &Arc<Shared<Self>>, link: &Arc<dyn Link<Self>>) {
-        listening::ready(link, &shared.calls);
+    fn ready(shared: &Arc<Shared<Self>>, connection: &Arc<dyn ConnectionHandle<Self>>) {
+        listening::ready(connection, &shared.calls);
     }
 
     fn is_news(shared: &Shared<Self>, method: &MethodName<'_>, params: Option<&RawJson<'_>>) -> bool {
         if method.known() == Some(Method::SubscriptionsAcknowledged)
-            && let (Some(link), Some(params)) = (shared.calls.link(), params)
-            && let Some(call) = link.run(|conn, _| conn.subscription(params))
+            && let (Some(connection), Some(params)) = (shared.calls.connection(), params)
+            && let Some(call) = connection.update(|conn, _| conn.subscription(params))
         {
             shared.calls.acknowledged(call, params);
         }
@@ -200,11 +200,11 @@ impl Shared<ClientEnd> {
         R: Encode + Send + Sync + 'static,
         F: Future<Output = Answer<R>> + Send + 'static,
     {
-        let Asked { link, key, .. } = *asked;
+        let Asked { connection, key, .. } = *asked;
         let Question { params, meta, task } = question;
         // Without a handler there is nothing that could block.
         let kind = kind.unwrap_or(Kind::Async);
-        Some(match task.filter(|_| self.has_tasks(link, key, capability)) {
+        Some(match task.filter(|_| self.has_tasks(connection, key, capability)) {
             Some(task) => self.work_as_task(
                 asked,
                 meta,

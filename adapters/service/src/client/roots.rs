@@ -70,9 +70,9 @@ impl Roots {
             }
             *list = roots;
         }
-        self.0.servers.each(|_, link| {
+        self.0.servers.each(|_, connection| {
             // It is not declared to servers that cannot hear of it.
-            let _ = link.run(|conn, _| conn.notify(&RootsListChangedParams::default()));
+            let _ = connection.update(|conn, _| conn.notify(&RootsListChangedParams::default()));
         });
         Ok(())
     }

@@ -19,7 +19,7 @@ pub enum Order {
     Concurrent,
 }
 
-/// User code that is ready to run. It says what it has to say through the link.
+/// User code that is ready to run. It says what it has to say through the connection handle.
 ///
 /// A job that is a function has run when it returns, and may block. One that is a future has begun when it was polled once,
 /// has run when it is done, and does not block. Dropping a job gives it up: a request is answered all the same.

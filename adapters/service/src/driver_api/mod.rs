@@ -1,7 +1,7 @@
 //! The interface between this crate and drivers: what a driver needs to run the jobs of a connection.
 //!
-//! A driver lends its connection out as a [`Link`](crate::Link), keeps jobs in [`JobQueue`], runs their handlers in a [`HandlerScope`],
-//! and names its peer with a [`Holder`].
+//! A driver lends its connection out as a [`ConnectionHandle`](crate::ConnectionHandle), keeps jobs in [`JobQueue`],
+//! runs their handlers in a [`HandlerScope`], and names its peer with a [`Holder`].
 
 pub(crate) mod block_on;
 pub(crate) mod connection_handle;

@@ -17,7 +17,7 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use super::connection_handle::Link;
+use super::connection_handle::ConnectionHandle;
 use crate::util::{lock::lock, wait_queue::Queue};
 
 /// Who waits for a connection. Each driver has one for each connection, and looks after it:
@@ -140,24 +140,27 @@ impl fmt::Debug for Lobby {
     }
 }
 
-impl<E: 'static> dyn Link<E> {
-    /// Says something as soon as there is room for it, and its turn: `f` tries under `run`, and is called again
+impl<E: 'static> dyn ConnectionHandle<E> {
+    /// Says something as soon as there is room for it, and its turn: `f` tries under `update`, and is called again
     /// until it is not refused as [`SendError::Busy`].
     ///
     /// # Errors
     /// Those of `f`.
-    pub async fn say<T>(&self, mut f: impl FnMut() -> Result<T, SendError>) -> Result<T, SendError> {
+    pub async fn when_writable<T>(&self, mut f: impl FnMut() -> Result<T, SendError>) -> Result<T, SendError> {
         self.lobby().messages.in_turn(|| unless_busy(f())).await
     }
 
-    /// As `say`, for a request.
-    pub(crate) async fn ask<T>(&self, mut f: impl FnMut() -> Result<T, SendError>) -> Result<T, SendError> {
+    /// As `when_writable`, for a request.
+    pub(crate) async fn when_request_slot<T>(
+        &self,
+        mut f: impl FnMut() -> Result<T, SendError>,
+    ) -> Result<T, SendError> {
         self.lobby().requests.in_turn(|| unless_busy(f())).await
     }
 
     /// Waits until a request would not be refused as [`SendError::Busy`], or the connection has ended.
-    pub(crate) async fn room(&self) {
-        self.lobby().requests.in_turn(|| self.look(|conn| conn.has_room_for_request()).then_some(())).await;
+    pub(crate) async fn wait_for_request_slot(&self) {
+        self.lobby().requests.in_turn(|| self.read(|conn| conn.has_room_for_request()).then_some(())).await;
     }
 
     /// Waits until then.
@@ -166,7 +169,7 @@ impl<E: 'static> dyn Link<E> {
         poll_fn(|cx| {
             alarm.set(at, cx.waker());
             // This also makes the driver look when it has to wake up.
-            if self.run(|_, now| now) >= at { Poll::Ready(()) } else { Poll::Pending }
+            if self.update(|_, now| now) >= at { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }

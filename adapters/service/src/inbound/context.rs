@@ -17,7 +17,7 @@ use super::{
     state::{Role, Shared},
 };
 use crate::{
-    driver_api::{connection_handle::Link, deferred::Later},
+    driver_api::{connection_handle::ConnectionHandle, deferred::Later},
     outbound::{error::CallError, peer::Peer, pending::Pending},
 };
 
@@ -31,21 +31,25 @@ pub(crate) const NO_LONGER_NEEDED: &str = "no longer needed";
 /// with [`wait`](Later::wait), an asynchronous one awaits it. It ends when the request is cancelled or the connection ends.
 pub struct Context<E: Role = ServerEnd> {
     pub(crate) shared: Arc<Shared<E>>,
-    pub(crate) link: Arc<dyn Link<E>>,
+    pub(crate) connection: Arc<dyn ConnectionHandle<E>>,
     pub(crate) work: Arc<Work<E::Work>>,
     /// Boxed, since few have any, and every handler has several of these.
     options: Option<Box<RequestOptions>>,
 }
 
 impl<E: Role> Context<E> {
-    pub(crate) const fn new(shared: Arc<Shared<E>>, link: Arc<dyn Link<E>>, work: Arc<Work<E::Work>>) -> Self {
-        Self { shared, link, work, options: None }
+    pub(crate) const fn new(
+        shared: Arc<Shared<E>>,
+        connection: Arc<dyn ConnectionHandle<E>>,
+        work: Arc<Work<E::Work>>,
+    ) -> Self {
+        Self { shared, connection, work, options: None }
     }
 
     /// The other end of the connection. What is asked through it outlives this request.
     #[must_use]
     pub fn peer(&self) -> Peer<E> {
-        Peer::new(self.link.clone(), self.shared.calls.clone())
+        Peer::new(self.connection.clone(), self.shared.calls.clone())
     }
 
     /// The same context, with other times for the questions that are asked through it.
@@ -71,7 +75,7 @@ impl<E: Role> Context<E> {
                 Origin::Request(key) => Some(key),
                 Origin::Task(_) => None,
             };
-            Box::new(self.link.look(|conn| E::info(conn, key)))
+            Box::new(self.connection.read(|conn| E::info(conn, key)))
         })
     }
 
@@ -121,12 +125,14 @@ impl<E: Role> Context<E> {
 
     fn say_progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Result<(), SendError> {
         if self.work.role.task_id().is_some() {
-            message.inspect(|message| E::said_of_task(&self.shared, &self.link, &self.work, message));
+            message.inspect(|message| E::said_of_task(&self.shared, &self.connection, &self.work, message));
             return Ok(());
         }
         match &self.work.origin {
-            Origin::Request(key) => self.link.run(|conn, _| conn.progress(*key, progress, total, message)),
-            Origin::Task(id) => self.link.run(|conn, _| self.shared.tasks.progress(conn, id, progress, total, message)),
+            Origin::Request(key) => self.connection.update(|conn, _| conn.progress(*key, progress, total, message)),
+            Origin::Task(id) => {
+                self.connection.update(|conn, _| self.shared.tasks.progress(conn, id, progress, total, message))
+            }
         }
     }
 
@@ -161,13 +167,13 @@ impl<E: Role> Context<E> {
         if let Err(error) = self.check() {
             return Later::ready(Err(error));
         }
-        let (link, work, calls) = (self.link.clone(), self.work.clone(), self.shared.calls.clone());
-        let until = link.run(|_, now| now) + time;
+        let (connection, work, calls) = (self.connection.clone(), self.work.clone(), self.shared.calls.clone());
+        let until = connection.update(|_, now| now) + time;
         Later::new(async move {
             let slept = async {
                 match work.role.task_id() {
-                    Some(_) => E::sleep_as_task(link, calls, until).await,
-                    None => link.sleep_until(until).await,
+                    Some(_) => E::sleep_as_task(connection, calls, until).await,
+                    None => connection.sleep_until(until).await,
                 }
             };
             work.unless_cancelled(slept).await.ok_or(CallError::Cancelled)
@@ -208,7 +214,10 @@ impl<E: Role> Context<E> {
             Err(SendError::Busy) => {
                 let context = self.clone();
                 Later::new(async move {
-                    let asked = context.work.unless_cancelled(context.link.ask(|| peer.request(&question))).await;
+                    let asked = context
+                        .work
+                        .unless_cancelled(context.connection.when_request_slot(|| peer.request(&question)))
+                        .await;
                     let pending = asked.ok_or(CallError::Cancelled)??;
                     Asking::begin(&context, &pending)?.end(pending).await
                 })
@@ -224,7 +233,7 @@ impl<E: Role> Context<E> {
     ) -> Later<Result<(), SendError>> {
         let context = self.clone();
         Later::new(async move {
-            let said = context.work.unless_cancelled(context.link.say(|| f(&context))).await;
+            let said = context.work.unless_cancelled(context.connection.when_writable(|| f(&context))).await;
             said.unwrap_or(Ok(()))
         })
     }
@@ -246,7 +255,10 @@ impl<E: Role> Context<E> {
 
 impl<E: Role> Clone for Context<E> {
     fn clone(&self) -> Self {
-        Self { options: self.options.clone(), ..Self::new(self.shared.clone(), self.link.clone(), self.work.clone()) }
+        Self {
+            options: self.options.clone(),
+            ..Self::new(self.shared.clone(), self.connection.clone(), self.work.clone())
+        }
     }
 }
 
@@ -279,9 +291,9 @@ impl<E: Role> Asking<E> {
     }
 
     fn count(&self, difference: isize) {
-        let Context { shared, link, .. } = &self.context;
+        let Context { shared, connection, .. } = &self.context;
         if let Origin::Task(id) = &self.context.work.origin {
-            shared.tasks.ask(link, id, difference);
+            shared.tasks.ask(connection, id, difference);
         }
     }
 }

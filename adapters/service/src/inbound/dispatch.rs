@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     driver_api::{
-        connection_handle::Link,
+        connection_handle::ConnectionHandle,
         deferred::Later,
         job::{Job, Kind, Order},
     },
@@ -61,7 +61,7 @@ impl<E: Dispatch> Shared<E> {
         asked: &Asked<'_, E>,
         f: impl FnOnce(&Self) -> Answer<T> + Send + 'static,
     ) -> Option<Job> {
-        let Asked { link, key, .. } = *asked;
+        let Asked { connection, key, .. } = *asked;
         if E::custom(&self.home).has_layers() {
             let shared = self.clone();
             let run = of_any_result(move |_: &Context<E>| Later::ready(f(&shared)));
@@ -74,16 +74,16 @@ impl<E: Dispatch> Shared<E> {
             answer
         };
         if self.sequenced.load(Ordering::Acquire) > 0 {
-            let (shared, reply) = (self.clone(), Reply::new(self, link, key));
+            let (shared, reply) = (self.clone(), Reply::new(self, connection, key));
             return Some(Job::of(Kind::Async, Order::Concurrent, move || {
                 reply.send(answer(&shared).map(AnyResult::new))
             }));
         }
         let answer = answer(self);
-        if link.run(|conn, _| respond(conn, key, &answer)) {
+        if connection.update(|conn, _| respond(conn, key, &answer)) {
             return None;
         }
-        let (reply, answer) = (Reply::new(self, link, key), answer.map(AnyResult::new));
+        let (reply, answer) = (Reply::new(self, connection, key), answer.map(AnyResult::new));
         Some(Job::of(Kind::Async, Order::Concurrent, move || reply.send(answer)))
     }
 
@@ -102,9 +102,9 @@ impl<E: Dispatch> Shared<E> {
         kind: Kind,
         f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
     ) -> Job {
-        let Asked { link, key, .. } = *asked;
+        let Asked { connection, key, .. } = *asked;
         let around = self.around(asked);
-        let reply = Reply::of(self.context(link, self.works.begin(key, meta)), key);
+        let reply = Reply::of(self.context(connection, self.works.begin(key, meta)), key);
         Job::of(kind, Order::Concurrent, move || reply.earn(around, f))
     }
 
@@ -115,7 +115,7 @@ impl<E: Dispatch> Shared<E> {
 
     pub(super) fn told(
         self: &Arc<Self>,
-        link: &Arc<dyn Link<E>>,
+        connection: &Arc<dyn ConnectionHandle<E>>,
         method: &MethodName<'_>,
         params: Option<RawJson<'_>>,
     ) -> Option<Job> {
@@ -123,7 +123,7 @@ impl<E: Dispatch> Shared<E> {
             return None;
         }
         let listener = E::custom(&self.home).listener(method.as_str())?.clone();
-        let peer = Peer::new(link.clone(), self.calls.clone());
+        let peer = Peer::new(connection.clone(), self.calls.clone());
         let params = params.map(RawJson::into_owned);
         let (shared, known) = (self.clone(), method.known());
         Some(self.in_sequence(listener.kind, move || {
@@ -163,16 +163,20 @@ impl<E: Dispatch> Shared<E> {
 }
 
 impl<E: Role> Shared<E> {
-    pub(crate) fn context(self: &Arc<Self>, link: &Arc<dyn Link<E>>, work: Arc<Work<E::Work>>) -> Context<E> {
-        Context::new(self.clone(), link.clone(), work)
+    pub(crate) fn context(
+        self: &Arc<Self>,
+        connection: &Arc<dyn ConnectionHandle<E>>,
+        work: Arc<Work<E::Work>>,
+    ) -> Context<E> {
+        Context::new(self.clone(), connection.clone(), work)
     }
 
-    pub(super) fn cancelled(&self, link: &Arc<dyn Link<E>>, key: ReplyKey, cause: CancelCause<'_>) {
+    pub(super) fn cancelled(&self, connection: &Arc<dyn ConnectionHandle<E>>, key: ReplyKey, cause: CancelCause<'_>) {
         if let Some(work) = self.works.get(key) {
-            self.stop(link, &work, own(cause));
+            self.stop(connection, &work, own(cause));
         } else if self.tasks.no_longer_awaited(key) {
             // No handler will respond. This response is not sent, but frees the slot of the request.
-            link.run(|conn, _| respond(conn, key, &Refusal::Err(ErrorObject::internal("Cancelled"))));
+            connection.update(|conn, _| respond(conn, key, &Refusal::Err(ErrorObject::internal("Cancelled"))));
         }
     }
 
@@ -183,10 +187,15 @@ impl<E: Role> Shared<E> {
     }
 
     /// Cancels a handler and the requests that it waits for.
-    pub(crate) fn stop(&self, link: &Arc<dyn Link<E>>, work: &Work<E::Work>, cause: CancelCause<'static>) {
+    pub(crate) fn stop(
+        &self,
+        connection: &Arc<dyn ConnectionHandle<E>>,
+        work: &Work<E::Work>,
+        cause: CancelCause<'static>,
+    ) {
         let questions = work.cancel(cause);
         if !questions.is_empty() {
-            link.run(|conn, _| {
+            connection.update(|conn, _| {
                 for call in questions {
                     // It may have ended meanwhile.
                     let _ = conn.cancel(call, Some(NO_LONGER_NEEDED));

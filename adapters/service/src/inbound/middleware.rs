@@ -225,7 +225,7 @@ async fn through<E: Role, T: Send + 'static>(
 }
 
 fn now<E: Role>(context: &Context<E>) -> mcp_proto::rpc::Timestamp {
-    context.link.run(|_, now| now)
+    context.connection.update(|_, now| now)
 }
 
 fn elapsed<E: Role>(context: &Context<E>, since: mcp_proto::rpc::Timestamp) -> Duration {

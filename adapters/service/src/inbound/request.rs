@@ -15,7 +15,7 @@ use mcp_proto::{
 use serde_core::de::DeserializeOwned;
 
 use super::answer::Answer;
-use crate::{driver_api::connection_handle::Link, util::text_arguments::excerpt};
+use crate::{driver_api::connection_handle::ConnectionHandle, util::text_arguments::excerpt};
 
 /// Reads params, or says what is wrong with them.
 pub(crate) fn params<T: DeserializeOwned>(params: Option<&RawJson<'_>>) -> Answer<T> {
@@ -53,8 +53,8 @@ pub(crate) struct Subject {
 
 /// What a request says of itself.
 pub(crate) fn subject<E: 'static>(asked: &Asked<'_, E>) -> Subject {
-    let Asked { link, key, method, params } = asked;
-    let id = link.look(|conn| conn.request_id(*key).cloned());
+    let Asked { connection, key, method, params } = asked;
+    let id = connection.read(|conn| conn.request_id(*key).cloned());
     let name = params.as_ref().and_then(|params| match method.known()? {
         Method::Complete => Some(match params.member("ref")?.decode().ok()? {
             CompletionReference::Prompt(PromptReference { name, .. }) => name,
@@ -68,7 +68,7 @@ pub(crate) fn subject<E: 'static>(asked: &Asked<'_, E>) -> Subject {
 
 /// A request of the peer before it is handled.
 pub struct Asked<'a, E> {
-    pub(crate) link: &'a Arc<dyn Link<E>>,
+    pub(crate) connection: &'a Arc<dyn ConnectionHandle<E>>,
     pub(crate) key: ReplyKey,
     pub(crate) method: MethodName<'a>,
     pub(crate) params: Option<RawJson<'a>>,

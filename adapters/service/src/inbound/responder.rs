@@ -11,7 +11,7 @@ use super::{
     middleware::Around,
     state::{Role, Shared},
 };
-use crate::driver_api::{connection_handle::Link, deferred::Later};
+use crate::driver_api::{connection_handle::ConnectionHandle, deferred::Later};
 
 /// The code that responds to a request, whatever the type of its result.
 pub(crate) type Run<E> = Box<dyn FnOnce(&Context<E>) -> Later<Answer<AnyResult>> + Send>;
@@ -33,8 +33,8 @@ pub(crate) struct Reply<E: Role> {
 
 impl<E: Role> Reply<E> {
     /// Where no handler works on it.
-    pub(crate) fn new(shared: &Arc<Shared<E>>, link: &Arc<dyn Link<E>>, key: ReplyKey) -> Self {
-        Self::of(shared.context(link, Work::of_request(key, None)), key)
+    pub(crate) fn new(shared: &Arc<Shared<E>>, connection: &Arc<dyn ConnectionHandle<E>>, key: ReplyKey) -> Self {
+        Self::of(shared.context(connection, Work::of_request(key, None)), key)
     }
 
     /// What comes of this work.
@@ -83,15 +83,16 @@ impl<E: Role> Reply<E> {
             return Later::ready(());
         }
         Later::new(async move {
-            let Some(link) = self.context.as_ref().map(|context| context.link.clone()) else { return };
+            let Some(connection) = self.context.as_ref().map(|context| context.connection.clone()) else { return };
             let attempt = || if self.try_send(&answer) { Ok(()) } else { Err(SendError::Busy) };
             // The response is sent, or the request has ended.
-            let _ = link.say(attempt).await;
+            let _ = connection.when_writable(attempt).await;
         })
     }
 
     fn try_send<T: Encode>(&mut self, answer: &Answer<T>) -> bool {
-        let context = self.context.take_if(|context| context.link.change(|conn| respond(conn, self.key, answer)));
+        let context =
+            self.context.take_if(|context| context.connection.update_untimed(|conn| respond(conn, self.key, answer)));
         if let Some(Context { shared, work, .. }) = context {
             shared.works.end(self.key);
             work.over();
@@ -100,8 +101,8 @@ impl<E: Role> Reply<E> {
     }
 
     /// Returns the reason that a request gets if it is dropped.
-    fn excuse(&self, link: &Arc<dyn Link<E>>) -> &'static str {
-        let ends = link.look(|conn| conn.phase() >= Phase::Draining);
+    fn excuse(&self, connection: &Arc<dyn ConnectionHandle<E>>) -> &'static str {
+        let ends = connection.read(|conn| conn.phase() >= Phase::Draining);
         match (ends, self.begun) {
             (true, _) => "The connection ends before this request was served",
             (false, true) => "The work on this request was given up",
@@ -114,7 +115,7 @@ impl<E: Role> Drop for Reply<E> {
     fn drop(&mut self) {
         if let Some(context) = &self.context {
             // A driver drops the jobs that it does not run, or not to their ends.
-            let (shared, excuse) = (context.shared.clone(), self.excuse(&context.link));
+            let (shared, excuse) = (context.shared.clone(), self.excuse(&context.connection));
             self.try_send(&Refusal::Err(ErrorObject::internal(excuse)));
             shared.works.end(self.key);
         }

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     driver_api::{
-        connection_handle::{Application, Link},
+        connection_handle::{Application, ConnectionHandle},
         job::Job,
     },
     outbound::{calls::Calls, peer::Peer, subscriptions::Subscriptions},
@@ -42,8 +42,8 @@ pub type ServerSession = Session<ServerEnd>;
 impl<E: Role> Session<E> {
     /// The other end of the connection that this session runs on.
     #[must_use]
-    pub fn peer(&self, link: &Arc<dyn Link<E>>) -> Peer<E> {
-        Peer::new(link.clone(), self.shared.calls.clone())
+    pub fn peer(&self, connection: &Arc<dyn ConnectionHandle<E>>) -> Peer<E> {
+        Peer::new(connection.clone(), self.shared.calls.clone())
     }
 
     /// The requests of ours that are in flight.
@@ -80,28 +80,28 @@ impl<E: Dispatch> Session<E> {
         Self { shared }
     }
 
-    fn take(&self, link: &Arc<dyn Link<E>>, event: Event<'_>) -> Option<Job> {
+    fn take(&self, connection: &Arc<dyn ConnectionHandle<E>>, event: Event<'_>) -> Option<Job> {
         let shared = &self.shared;
-        shared.calls.attach(link);
+        shared.calls.attach(connection);
         // Most events of a server are this, and none of those that concern calls.
         let event = match event {
-            Event::Request { key, method, params } => return shared.asked(Asked { link, key, method, params }),
+            Event::Request { key, method, params } => return shared.asked(Asked { connection, key, method, params }),
             event => event,
         };
         if let Event::Response { outcome: Outcome::Error(error), .. } = &event {
             E::refused(shared, error);
         }
         match shared.calls.handle(event)? {
-            Event::Notification { method, params } => shared.told(link, &method, params),
+            Event::Notification { method, params } => shared.told(connection, &method, params),
             Event::Cancelled { key, cause } => {
-                shared.cancelled(link, key, cause);
+                shared.cancelled(connection, key, cause);
                 None
             }
             Event::PeerError(error) => shared.fault(Fault::Complaint(error)),
             Event::Violation(violation) => shared.fault(Fault::Violation(violation.into_owned())),
             Event::Ready => {
                 log::ready();
-                E::ready(shared, link);
+                E::ready(shared, connection);
                 None
             }
             Event::Closed(reason) => {
@@ -115,22 +115,22 @@ impl<E: Dispatch> Session<E> {
 }
 
 impl Application<ClientEnd> for ClientSession {
-    fn begin(&self, link: &Arc<dyn Link<ClientEnd>>) {
-        self.shared.calls.attach(link);
+    fn begin(&self, connection: &Arc<dyn ConnectionHandle<ClientEnd>>) {
+        self.shared.calls.attach(connection);
     }
 
-    fn handle(&self, link: &Arc<dyn Link<ClientEnd>>, event: Event<'_>) -> Option<Job> {
-        self.take(link, event)
+    fn handle(&self, connection: &Arc<dyn ConnectionHandle<ClientEnd>>, event: Event<'_>) -> Option<Job> {
+        self.take(connection, event)
     }
 }
 
 impl Application<ServerEnd> for ServerSession {
-    fn begin(&self, link: &Arc<dyn Link<ServerEnd>>) {
-        self.shared.calls.attach(link);
+    fn begin(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>) {
+        self.shared.calls.attach(connection);
     }
 
-    fn handle(&self, link: &Arc<dyn Link<ServerEnd>>, event: Event<'_>) -> Option<Job> {
-        self.take(link, event)
+    fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+        self.take(connection, event)
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::state::{Role, Shared};
-use crate::{driver_api::connection_handle::Link, util::lock::lock};
+use crate::{driver_api::connection_handle::ConnectionHandle, util::lock::lock};
 
 /// The live sessions of one application, in the order in which they came. It does not keep them alive.
 pub(crate) struct Audience<E: Role>(Mutex<Seats<E>>);
@@ -38,11 +38,11 @@ impl<E: Role> Audience<E> {
     }
 
     /// Does something with every session whose connection is there.
-    pub(crate) fn each(&self, mut f: impl FnMut(&Shared<E>, &Arc<dyn Link<E>>)) {
+    pub(crate) fn each(&self, mut f: impl FnMut(&Shared<E>, &Arc<dyn ConnectionHandle<E>>)) {
         let sessions: Vec<_> = lock(&self.0).taken.values().filter_map(Weak::upgrade).collect();
         for session in sessions {
-            if let Some(link) = session.calls.link() {
-                f(&session, &link);
+            if let Some(connection) = session.calls.connection() {
+                f(&session, &connection);
             }
         }
     }

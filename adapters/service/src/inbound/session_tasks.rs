@@ -18,7 +18,7 @@ use super::{
     task_policy::TaskPolicy,
 };
 use crate::{
-    driver_api::connection_handle::Link,
+    driver_api::connection_handle::ConnectionHandle,
     util::{lock::lock, paged_list::Registry, random::Random, wall_clock::Clock},
 };
 
@@ -243,9 +243,9 @@ impl<X: RoleWork> TaskStore<X> {
     }
 
     /// A task waits for so many more answers of its peer.
-    pub(crate) fn ask<E: 'static>(&self, link: &Arc<dyn Link<E>>, id: &str, difference: isize) {
+    pub(crate) fn ask<E: 'static>(&self, connection: &Arc<dyn ConnectionHandle<E>>, id: &str, difference: isize) {
         let Some(entry) = self.entry(id) else { return };
-        link.run(|conn, now| {
+        connection.update(|conn, now| {
             let mut entry = lock(&entry);
             entry.questions = entry.questions.saturating_add_signed(difference);
             let status = if entry.questions > 0 { TaskStatus::InputRequired } else { TaskStatus::Working };

@@ -24,7 +24,7 @@ mod there {
             if !tracing::span_enabled!(target: "mcp_service", Level::INFO) {
                 return Self(tracing::Span::none());
             }
-            let info = asked.link.look(|conn| E::info(conn, Some(asked.key)));
+            let info = asked.connection.read(|conn| E::info(conn, Some(asked.key)));
             let Subject { id, method, name } = subject(asked);
             let trace = info.trace.or_else(|| asked.meta()?.trace());
             let trace = trace.as_ref();

@@ -23,7 +23,7 @@ use super::{
     session_tasks::TaskStore,
 };
 use crate::{
-    driver_api::{connection_handle::Link, job::Job},
+    driver_api::{connection_handle::ConnectionHandle, job::Job},
     outbound::calls::Calls,
 };
 
@@ -49,7 +49,7 @@ pub trait Role: Sized + Send + Sync + 'static {
 
     /// The connection is ready for use.
     #[doc(hidden)]
-    fn ready(_shared: &Arc<Shared<Self>>, _link: &Arc<dyn Link<Self>>) {}
+    fn ready(_shared: &Arc<Shared<Self>>, _connection: &Arc<dyn ConnectionHandle<Self>>) {}
 
     /// Answers a request, or makes a job of it. What this crate does not know is handed back.
     #[doc(hidden)]
@@ -67,7 +67,7 @@ pub trait Role: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn said_of_task(
         _shared: &Arc<Shared<Self>>,
-        _link: &Arc<dyn Link<Self>>,
+        _connection: &Arc<dyn ConnectionHandle<Self>>,
         _work: &Work<Self::Work>,
         _message: &str,
     ) {
@@ -82,13 +82,13 @@ pub trait Role: Sized + Send + Sync + 'static {
     /// Sleeps in a handler whose request has become a task of the extension: until `until`, even if the connection ends.
     #[doc(hidden)]
     fn sleep_as_task(
-        link: Arc<dyn Link<Self>>,
+        connection: Arc<dyn ConnectionHandle<Self>>,
         calls: Arc<Calls<Self>>,
         until: Timestamp,
     ) -> impl Future<Output = ()> + Send {
         async move {
             drop(calls);
-            link.sleep_until(until).await;
+            connection.sleep_until(until).await;
         }
     }
 

@@ -19,7 +19,7 @@ use mcp_proto::{
 
 use super::{cancel::Desk, error::CallError, response_slot::Waiter, subscriptions::Subscriptions};
 use crate::{
-    driver_api::{connection_handle::Link, deferred::Later},
+    driver_api::{connection_handle::ConnectionHandle, deferred::Later},
     util::{lock::lock, wait_queue::Queue},
 };
 
@@ -31,7 +31,7 @@ pub(crate) type Tracer = Arc<dyn Fn() -> Option<TraceContext> + Send + Sync>;
 /// Every session has one. It takes the events of these requests and passes them to the threads and tasks that wait. So
 /// a request blocks no thread, except one that waits for it.
 pub struct Calls<E> {
-    link: OnceLock<Weak<dyn Link<E>>>,
+    connection: OnceLock<Weak<dyn ConnectionHandle<E>>>,
     /// Tells it from those of other connections.
     number: u64,
     /// Which trace the requests belong to that do not say so themselves.
@@ -67,7 +67,7 @@ impl<E> Default for Calls<E> {
     fn default() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
-            link: OnceLock::new(),
+            connection: OnceLock::new(),
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             tracer: None,
             subscriptions: Subscriptions::new(),
@@ -228,12 +228,12 @@ impl<E: 'static> Calls<E> {
     }
 
     /// The connection, as long as its driver is there. A session must not keep its own connection alive.
-    pub(crate) fn link(&self) -> Option<Arc<dyn Link<E>>> {
-        self.link.get()?.upgrade()
+    pub(crate) fn connection(&self) -> Option<Arc<dyn ConnectionHandle<E>>> {
+        self.connection.get()?.upgrade()
     }
 
-    pub(crate) fn attach(&self, link: &Arc<dyn Link<E>>) {
-        self.link.get_or_init(|| Arc::downgrade(link));
+    pub(crate) fn attach(&self, connection: &Arc<dyn ConnectionHandle<E>>) {
+        self.connection.get_or_init(|| Arc::downgrade(connection));
     }
 }
 
@@ -252,9 +252,9 @@ impl Table {
 
 impl<E: 'static> Desk for Calls<E> {
     fn hang_up(&self, call: CallId, reason: Option<&str>) {
-        if let Some(link) = self.link() {
+        if let Some(connection) = self.connection() {
             // If it has ended meanwhile, there is nothing to give up.
-            let _ = link.run(|conn, _| conn.cancel(call, reason));
+            let _ = connection.update(|conn, _| conn.cancel(call, reason));
         }
     }
 

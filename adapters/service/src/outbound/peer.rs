@@ -16,7 +16,7 @@ use super::{
     pending::{Pending, decode},
 };
 use crate::driver_api::{
-    connection_handle::Link,
+    connection_handle::ConnectionHandle,
     deferred::{Later, unless},
 };
 
@@ -26,7 +26,7 @@ use crate::driver_api::{
 /// It is cheap to clone and works from any thread. It does not wait: requests come back as [`Pending`], and what
 /// cannot be sent now is a [`SendError`].
 pub struct Peer<E> {
-    link: Arc<dyn Link<E>>,
+    connection: Arc<dyn ConnectionHandle<E>>,
     calls: Arc<Calls<E>>,
     options: Option<RequestOptions>,
     /// The times in the options were asked for.
@@ -34,11 +34,11 @@ pub struct Peer<E> {
 }
 
 impl<E: 'static> Peer<E> {
-    /// The other end of `link`, whose events about requests go to `calls`.
+    /// The other end of `connection`, whose events about requests go to `calls`.
     #[must_use]
-    pub fn new(link: Arc<dyn Link<E>>, calls: Arc<Calls<E>>) -> Self {
-        calls.attach(&link);
-        Self { link, calls, options: None, has_times: false }
+    pub fn new(connection: Arc<dyn ConnectionHandle<E>>, calls: Arc<Calls<E>>) -> Self {
+        calls.attach(&connection);
+        Self { connection, calls, options: None, has_times: false }
     }
 
     /// The same peer, with other options for the requests that are made through this handle. Without it they are those
@@ -51,7 +51,7 @@ impl<E: 'static> Peer<E> {
     /// The same peer, with options that differ in something.
     fn but(&self, change: impl FnOnce(&mut RequestOptions)) -> Self {
         let own = self.options.clone();
-        let mut options = own.unwrap_or_else(|| self.link.look(|conn| conn.settings().request.clone()));
+        let mut options = own.unwrap_or_else(|| self.connection.read(|conn| conn.settings().request.clone()));
         change(&mut options);
         Self { options: Some(options), ..self.clone() }
     }
@@ -120,7 +120,7 @@ impl<E: 'static> Peer<E> {
     /// # Errors
     /// If it is not allowed now; nothing has been sent then.
     pub fn notify<N: Notification>(&self, params: &N) -> Result<(), SendError> {
-        self.link.run(|conn, _| conn.notify(params))
+        self.connection.update(|conn, _| conn.notify(params))
     }
 
     /// Tells something by name.
@@ -128,7 +128,7 @@ impl<E: 'static> Peer<E> {
     /// # Errors
     /// If it is not allowed now; nothing has been sent then.
     pub fn notify_raw(&self, method: &str, params: Option<&RawJson<'_>>) -> Result<(), SendError> {
-        self.link.run(|conn, _| conn.notify_raw(method, params))
+        self.connection.update(|conn, _| conn.notify_raw(method, params))
     }
 
     /// Asks whether it is there.
@@ -147,7 +147,7 @@ impl<E: 'static> Peer<E> {
         read: impl FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send + 'static,
     ) -> Result<Pending<T>, SendError> {
         let trace = self.calls.trace().map(Arc::new);
-        let (call, waiter) = self.link.run(|conn, now| {
+        let (call, waiter) = self.connection.update(|conn, now| {
             let mut options = self.options.as_ref().unwrap_or(&conn.settings().request).clone();
             options.trace = options.trace.or(trace);
             let call = request(conn, now, options)?;
@@ -159,8 +159,8 @@ impl<E: 'static> Peer<E> {
     /// Waits until less is in flight and queued than [`SendError::Busy`] takes, or the connection has ended. However many
     /// wait, one at a time is told.
     pub fn room(&self) -> Later<()> {
-        let link = self.link.clone();
-        Later::new(async move { link.room().await })
+        let connection = self.connection.clone();
+        Later::new(async move { connection.wait_for_request_slot().await })
     }
 
     /// Waits until the handshake is over, or says why the connection has ended before that. A client of 2026-07-28 shakes no
@@ -171,9 +171,9 @@ impl<E: 'static> Peer<E> {
 
     /// Waits for `time`, which is that of the connection, or says why the connection has ended before that.
     pub fn sleep(&self, time: Duration) -> Later<Result<(), CloseReason>> {
-        let (link, closed) = (self.link.clone(), self.closed());
-        let until = link.run(|_, now| now) + time;
-        Later::new(async move { unless(link.sleep_until(until), closed).await })
+        let (connection, closed) = (self.connection.clone(), self.closed());
+        let until = connection.update(|_, now| now) + time;
+        Later::new(async move { unless(connection.sleep_until(until), closed).await })
     }
 
     /// Waits until the connection has ended; why it has.
@@ -184,7 +184,7 @@ impl<E: 'static> Peer<E> {
     /// Whether the handshake is over and the connection neither closed nor about to be.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.link.look(|conn| conn.is_ready())
+        self.connection.read(|conn| conn.is_ready())
     }
 
     /// Why the connection has ended, if it has.
@@ -196,13 +196,13 @@ impl<E: 'static> Peer<E> {
     /// Ends the connection. Requests of ours end at once; what the peer was promised may still be answered for a
     /// while.
     pub fn close(&self) {
-        self.link.run(|conn, now| conn.close(now));
+        self.connection.update(|conn, now| conn.close(now));
     }
 
     /// The negotiated revision, once the handshake has begun.
     #[must_use]
     pub fn version(&self) -> Option<ProtocolVersion> {
-        self.link.look(|conn| conn.version())
+        self.connection.read(|conn| conn.version())
     }
 
     /// Whether requests stand alone (2026-07-28), as far as that is known.
@@ -213,13 +213,13 @@ impl<E: 'static> Peer<E> {
     /// What the peer has declared.
     #[must_use]
     pub fn capabilities(&self) -> CapabilitySet {
-        self.link.look(|conn| conn.peer_capabilities())
+        self.connection.read(|conn| conn.peer_capabilities())
     }
 
     /// The connection.
     #[must_use]
-    pub const fn link(&self) -> &Arc<dyn Link<E>> {
-        &self.link
+    pub const fn connection(&self) -> &Arc<dyn ConnectionHandle<E>> {
+        &self.connection
     }
 
     pub(crate) const fn calls(&self) -> &Arc<Calls<E>> {
@@ -250,7 +250,7 @@ impl Peer<ClientEnd> {
 impl<E> Clone for Peer<E> {
     fn clone(&self) -> Self {
         Self {
-            link: self.link.clone(),
+            connection: self.connection.clone(),
             calls: self.calls.clone(),
             options: self.options.clone(),
             has_times: self.has_times,

@@ -48,7 +48,7 @@ fn read(asked: &Asked<'_, ServerEnd>) -> Answer<CallToolParams> {
     let read: Answer<CallToolParams> = params(raw);
     let asks =
         read.as_ref().map_or_else(|_| raw.is_some_and(|raw| raw.member("task").is_some()), |it| it.task.is_some());
-    let is_modern = || asked.link.look(|conn| conn.context(asked.key).is_some_and(|it| it.era() == Era::Modern));
+    let is_modern = || asked.connection.read(|conn| conn.context(asked.key).is_some_and(|it| it.era() == Era::Modern));
     if !asks || !is_modern() {
         return read;
     }

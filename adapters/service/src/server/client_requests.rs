@@ -48,7 +48,7 @@ impl Context<ServerEnd> {
     /// other clients nothing happens.
     pub fn release_stream(&self, retry: Option<Duration>) {
         if let Origin::Request(key) = self.work.origin {
-            self.link.run(|conn, _| conn.release_stream(key, retry));
+            self.connection.update(|conn, _| conn.release_stream(key, retry));
         }
     }
 
@@ -73,7 +73,7 @@ impl Context<ServerEnd> {
             // The tasks of 2026-07-28 have no log.
             return Ok(());
         }
-        self.link.run(|conn, _| match self.work.origin {
+        self.connection.update(|conn, _| match self.work.origin {
             Origin::Request(key) => conn.log(key, message),
             Origin::Task(_) => conn.notify(message),
         })

@@ -45,10 +45,10 @@ impl Errand {
         arguments: &RawJson<'_>,
         meta: Option<Meta>,
     ) -> Self {
-        let Asked { link, key, .. } = *asked;
+        let Asked { connection, key, .. } = *asked;
         let mut errand = places::take();
         let arguments = places::keep(arguments, &mut errand.0.room);
-        let reply = Reply::of(shared.context(link, shared.works.begin(key, meta)), key);
+        let reply = Reply::of(shared.context(connection, shared.works.begin(key, meta)), key);
         errand.0.calling = Some(Calling { tool, arguments, around: shared.around(asked), reply });
         errand
     }

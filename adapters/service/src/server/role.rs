@@ -19,7 +19,7 @@ use super::{
     tool_result::ToolAnswer,
 };
 use crate::{
-    driver_api::{connection_handle::Link, job::Job},
+    driver_api::{connection_handle::ConnectionHandle, job::Job},
     inbound::{
         custom_methods::{Custom, Dispatch},
         in_flight::Work,
@@ -67,9 +67,14 @@ impl Role for ServerEnd {
         true
     }
 
-    fn said_of_task(shared: &Arc<Shared<Self>>, link: &Arc<dyn Link<Self>>, work: &Work<ServerWork>, message: &str) {
+    fn said_of_task(
+        shared: &Arc<Shared<Self>>,
+        connection: &Arc<dyn ConnectionHandle<Self>>,
+        work: &Work<ServerWork>,
+        message: &str,
+    ) {
         let (tasks, Some(task)) = (shared.home.tasks(), work.role.task.get()) else { return };
-        tasks.say(shared.task_time(link), task, message);
+        tasks.say(shared.task_time(connection), task, message);
         tasks.tell(task);
     }
 
@@ -79,8 +84,8 @@ impl Role for ServerEnd {
         answer.is_some_and(ToolAnswer::is_error) || result.is_some_and(CallToolResult::is_error)
     }
 
-    async fn sleep_as_task(link: Arc<dyn Link<Self>>, calls: Arc<Calls<Self>>, until: Timestamp) {
-        outlast(&link, &calls, until).await;
+    async fn sleep_as_task(connection: Arc<dyn ConnectionHandle<Self>>, calls: Arc<Calls<Self>>, until: Timestamp) {
+        outlast(&connection, &calls, until).await;
     }
 
     fn follow_task(conn: &mut Connection<Self>, _: Timestamp, _: &str, _: RequestOptions) -> Result<CallId, SendError> {

@@ -151,8 +151,8 @@ impl Service {
 
     /// Notifies every client of the lists that have changed. The core merges pending notifications of one list.
     fn tell(&self, changed: &[Kind]) {
-        self.0.clients.each(|_, link| {
-            link.run(|conn, _| {
+        self.0.clients.each(|_, connection| {
+            connection.update(|conn, _| {
                 for kind in changed {
                     // It fails for clients to which these notifications were not declared.
                     let _ = match kind {
@@ -174,13 +174,14 @@ impl Service {
     pub fn resource_updated(&self, uri: &str) -> usize {
         let mut told = 0;
         let params = ResourceUpdatedParams::new(uri);
-        self.0.clients.each(|session, link| {
+        self.0.clients.each(|session, connection| {
             let is_subscribed = session.state.subscriptions.contains(uri);
             // A subscriber that cannot see the resource is not notified. The check for a session is made when it
             // subscribes.
-            let listeners = link.look(|conn| conn.listeners(uri));
-            let listeners: Vec<_> = listeners.into_iter().filter(|key| self.0.may_hear(link, *key, uri)).collect();
-            let sent = link.run(|conn, _| {
+            let listeners = connection.read(|conn| conn.listeners(uri));
+            let listeners: Vec<_> =
+                listeners.into_iter().filter(|key| self.0.may_hear(connection, *key, uri)).collect();
+            let sent = connection.update(|conn, _| {
                 // A session that has not subscribed must not hear what others on its connection listen to.
                 if is_subscribed {
                     conn.notify(&params)
@@ -198,8 +199,8 @@ impl Service {
     /// Sends a notification to every client. Returns for how many clients it was queued.
     pub fn broadcast<N: Notification>(&self, params: &N) -> usize {
         let mut told = 0;
-        self.0.clients.each(|_, link| {
-            let sent: Result<(), SendError> = link.run(|conn, _| conn.notify(params));
+        self.0.clients.each(|_, connection| {
+            let sent: Result<(), SendError> = connection.update(|conn, _| conn.notify(params));
             told += usize::from(sent.is_ok());
         });
         told

@@ -19,7 +19,7 @@ use super::{
     visibility::{Predicate, Registered},
 };
 use crate::{
-    driver_api::connection_handle::Link,
+    driver_api::connection_handle::ConnectionHandle,
     inbound::{
         answer::Answer,
         request::{Asked, RequestInfo},
@@ -89,19 +89,19 @@ impl View {
 impl Inner {
     /// Returns the items that the sender of this request may see.
     pub(super) fn view(&self, asked: &Asked<'_, ServerEnd>) -> View {
-        self.view_of(asked.link, asked.key)
+        self.view_of(asked.connection, asked.key)
     }
 
-    fn view_of(&self, link: &Arc<dyn Link<ServerEnd>>, key: ReplyKey) -> View {
+    fn view_of(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>, key: ReplyKey) -> View {
         let predicate = self.visible.clone();
-        View(predicate.map(|predicate| Box::new((predicate, link.look(|conn| ServerEnd::info(conn, Some(key)))))))
+        View(predicate.map(|predicate| Box::new((predicate, connection.read(|conn| ServerEnd::info(conn, Some(key)))))))
     }
 
     /// Returns whether a subscriber may be notified of a resource: it is visible to the sender of the request, or is
     /// not registered.
-    pub(super) fn may_hear(&self, link: &Arc<dyn Link<ServerEnd>>, key: ReplyKey, uri: &str) -> bool {
+    pub(super) fn may_hear(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>, key: ReplyKey, uri: &str) -> bool {
         self.visible.is_none()
-            || self.view_of(link, key).find(self, uri).is_some()
+            || self.view_of(connection, key).find(self, uri).is_some()
             || read(&self.catalog).find(uri).is_none()
     }
 

@@ -15,7 +15,7 @@ use mcp_proto::{
 
 use crate::{
     driver_api::{
-        connection_handle::Link,
+        connection_handle::ConnectionHandle,
         deferred::Later,
         job::{Job, Kind, Order},
     },
@@ -52,20 +52,20 @@ impl<E: Dispatch> Shared<E> {
     }
 
     fn deal_with_tasks(self: &Arc<Self>, method: Method, asked: &Asked<'_, E>) -> Option<Job> {
-        let Asked { link, key, params, .. } = asked;
+        let Asked { connection, key, params, .. } = asked;
         let (key, params) = (*key, params.as_ref());
-        let mut effects = link.run(|_, now| self.tasks.expire(now));
-        match self.about_tasks(link, method, key, params, &mut effects) {
+        let mut effects = connection.update(|_, now| self.tasks.expire(now));
+        match self.about_tasks(connection, method, key, params, &mut effects) {
             Ok(None) => {}
             Ok(Some(result)) => effects.answers.push((key, Ok(result))),
             Err(error) => effects.answers.push((key, Err(error))),
         }
-        self.carry_out(link, effects)
+        self.carry_out(connection, effects)
     }
 
     fn about_tasks(
         &self,
-        link: &Arc<dyn Link<E>>,
+        connection: &Arc<dyn ConnectionHandle<E>>,
         method: Method,
         key: ReplyKey,
         raw: Option<&RawJson<'_>>,
@@ -87,7 +87,7 @@ impl<E: Dispatch> Shared<E> {
             }
             Method::CancelTask => {
                 let CancelTaskParams { task_id, .. } = params(raw)?;
-                let (task, more) = link.run(|_, now| self.tasks.cancel(now, &task_id))?;
+                let (task, more) = connection.update(|_, now| self.tasks.cancel(now, &task_id))?;
                 effects.answers.extend(more.answers);
                 effects.changed.extend(more.changed);
                 effects.stop.extend(more.stop);
@@ -98,20 +98,24 @@ impl<E: Dispatch> Shared<E> {
     }
 
     /// Applies the effects of a change. Returns a job if the outbox had no room for all responses.
-    fn carry_out(self: &Arc<Self>, link: &Arc<dyn Link<E>>, effects: Effects<E::Work>) -> Option<Job> {
-        let left = self.carry_out_now(link, effects);
-        let (shared, link) = (self.clone(), link.clone());
+    fn carry_out(
+        self: &Arc<Self>,
+        connection: &Arc<dyn ConnectionHandle<E>>,
+        effects: Effects<E::Work>,
+    ) -> Option<Job> {
+        let left = self.carry_out_now(connection, effects);
+        let (shared, connection) = (self.clone(), connection.clone());
         (!left.is_empty())
-            .then(|| Job::future(Order::Concurrent, async move { shared.send_answers(&link, left).await }))
+            .then(|| Job::future(Order::Concurrent, async move { shared.send_answers(&connection, left).await }))
     }
 
     /// Applies the effects of a change. Returns the responses for which the outbox had no room.
-    fn carry_out_now(&self, link: &Arc<dyn Link<E>>, effects: Effects<E::Work>) -> Answers {
+    fn carry_out_now(&self, connection: &Arc<dyn ConnectionHandle<E>>, effects: Effects<E::Work>) -> Answers {
         let Effects { answers, changed, stop } = effects;
         for work in stop {
-            self.stop(link, &work, CancelCause::Peer(None));
+            self.stop(connection, &work, CancelCause::Peer(None));
         }
-        link.run(|conn, _| {
+        connection.update(|conn, _| {
             for task in changed {
                 tell(conn, task);
             }
@@ -119,15 +123,20 @@ impl<E: Dispatch> Shared<E> {
         })
     }
 
-    async fn send_answers(self: &Arc<Self>, link: &Arc<dyn Link<E>>, answers: Answers) {
+    async fn send_answers(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<E>>, answers: Answers) {
         for (key, answer) in answers {
-            Reply::new(self, link, key).send(answer).await;
+            Reply::new(self, connection, key).send(answer).await;
         }
     }
 
     /// Returns whether a request of this capability can become a task. If not, its `task` member is ignored.
-    pub(crate) fn has_tasks(&self, link: &Arc<dyn Link<E>>, key: ReplyKey, capability: Capability) -> bool {
-        link.look(|conn| E::info(conn, Some(key)).version == VERSION && conn.capabilities().contains(capability))
+    pub(crate) fn has_tasks(
+        &self,
+        connection: &Arc<dyn ConnectionHandle<E>>,
+        key: ReplyKey,
+        capability: Capability,
+    ) -> bool {
+        connection.read(|conn| E::info(conn, Some(key)).version == VERSION && conn.capabilities().contains(capability))
     }
 
     /// Responds to a request with a task, and returns the job of this kind that runs it.
@@ -142,26 +151,27 @@ impl<E: Dispatch> Shared<E> {
         fault: fn(&T) -> Option<String>,
         f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
     ) -> Job {
-        let Asked { link, key, .. } = *asked;
+        let Asked { connection, key, .. } = *asked;
         let around = self.around(asked);
         // It begins at once, so that the peer is told before anything else is said of it.
         let weight = asked.params.as_ref().map_or(0, |params| params.get().len());
-        let mut begun = self.begin_task(link, Reply::new(self, link, key), meta.clone(), (&task, weight));
-        let (shared, link) = (self.clone(), link.clone());
+        let mut begun = self.begin_task(connection, Reply::new(self, connection, key), meta.clone(), (&task, weight));
+        let (shared, connection) = (self.clone(), connection.clone());
         let work = async move {
             let duty = loop {
                 match begun {
                     Begun::Task(duty) => break duty,
                     Begun::Refused(reply, error) => return reply.send(Answer::<Json>::Err(error)).await,
                     Begun::Busy(reply) => {
-                        let has_room = || link.look(|conn| if conn.has_room() { Ok(()) } else { Err(SendError::Busy) });
+                        let has_room =
+                            || connection.read(|conn| if conn.has_room() { Ok(()) } else { Err(SendError::Busy) });
                         // It is only ever refused as busy.
-                        let _ = link.say(has_room).await;
-                        begun = shared.begin_task(&link, reply, meta.clone(), (&task, weight));
+                        let _ = connection.when_writable(has_room).await;
+                        begun = shared.begin_task(&connection, reply, meta.clone(), (&task, weight));
                     }
                 }
             };
-            let context = shared.context(&link, duty.work.clone());
+            let context = shared.context(&connection, duty.work.clone());
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
@@ -175,16 +185,16 @@ impl<E: Dispatch> Shared<E> {
     /// Creates a task and responds with it, unless the outbox has no room.
     fn begin_task(
         self: &Arc<Self>,
-        link: &Arc<dyn Link<E>>,
+        connection: &Arc<dyn ConnectionHandle<E>>,
         reply: Reply<E>,
         meta: Option<Meta>,
         (task, weight): (&TaskMetadata, usize),
     ) -> Begun<E> {
         let key = reply.key();
-        let effects = link.run(|_, now| self.tasks.expire(now));
+        let effects = connection.update(|_, now| self.tasks.expire(now));
         // A client that waits for an expired task and does not read gets no more than one attempt.
-        self.give_up(link, self.carry_out_now(link, effects));
-        let begun = link.run(|conn, now| {
+        self.give_up(connection, self.carry_out_now(connection, effects));
+        let begun = connection.update(|conn, now| {
             let mut work = None;
             let task = self.tasks.create(now, task.ttl, weight, |id| {
                 let begun = Work::of_task(id, meta);
@@ -207,7 +217,7 @@ impl<E: Dispatch> Shared<E> {
         match begun {
             Ok(Some(work)) => {
                 reply.given();
-                Begun::Task(Duty { shared: self.clone(), link: link.clone(), work, owed: true })
+                Begun::Task(Duty { shared: self.clone(), connection: connection.clone(), work, owed: true })
             }
             Ok(None) => Begun::Busy(reply),
             Err(error) => Begun::Refused(reply, error),
@@ -215,8 +225,8 @@ impl<E: Dispatch> Shared<E> {
     }
 
     /// Tries to respond to the requests that wait for these results with an error.
-    fn give_up(self: &Arc<Self>, link: &Arc<dyn Link<E>>, answers: Answers) {
-        answers.into_iter().for_each(|(key, _)| drop(Reply::new(self, link, key)));
+    fn give_up(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<E>>, answers: Answers) {
+        answers.into_iter().for_each(|(key, _)| drop(Reply::new(self, connection, key)));
     }
 }
 
@@ -231,7 +241,7 @@ enum Begun<E: Dispatch> {
 /// The execution of a task. Dropping it early ends the task, with an error.
 struct Duty<E: Dispatch> {
     shared: Arc<Shared<E>>,
-    link: Arc<dyn Link<E>>,
+    connection: Arc<dyn ConnectionHandle<E>>,
     work: Arc<Work<E::Work>>,
     owed: bool,
 }
@@ -240,7 +250,7 @@ impl<E: Dispatch> Duty<E> {
     async fn end<T: Encode>(mut self, answer: Answer<T>, fault: fn(&T) -> Option<String>) {
         self.owed = false;
         let left = self.finish(answer, fault);
-        self.shared.send_answers(&self.link, left).await;
+        self.shared.send_answers(&self.connection, left).await;
     }
 
     /// Finishes the task. Returns the responses for which the outbox had no room.
@@ -254,8 +264,8 @@ impl<E: Dispatch> Duty<E> {
                 .map_err(|error| ErrorObject::internal(format!("The result cannot be sent: {error}")))
                 .and_then(|payload| json(&payload))
         });
-        let effects = self.link.run(|_, now| self.shared.tasks.finish(now, id, outcome, fault));
-        self.shared.carry_out_now(&self.link, effects)
+        let effects = self.connection.update(|_, now| self.shared.tasks.finish(now, id, outcome, fault));
+        self.shared.carry_out_now(&self.connection, effects)
     }
 }
 
@@ -264,7 +274,7 @@ impl<E: Dispatch> Drop for Duty<E> {
         if self.owed {
             let error = ErrorObject::internal("The work on this task was given up");
             let left = self.finish(Answer::<Json>::Err(error), |_| None);
-            self.shared.give_up(&self.link, left);
+            self.shared.give_up(&self.connection, left);
         }
     }
 }

@@ -130,7 +130,7 @@ impl TestClient {
     /// calls [`wait`](Self::wait), [`advance`](Self::advance) or [`settle`](Self::settle).
     #[must_use]
     pub fn server(&self) -> Peer<ClientEnd> {
-        self.session.peer(&self.client.link())
+        self.session.peer(&self.client.connection())
     }
 
     /// Calls a tool and waits for its result. The arguments are serialized as a JSON object; `()` stands for none.

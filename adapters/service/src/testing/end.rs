@@ -22,7 +22,7 @@ use mcp_proto::{
 use super::workers::Workers;
 use crate::{
     driver_api::{
-        connection_handle::{Application, Link},
+        connection_handle::{Application, ConnectionHandle},
         job::{Run, Running},
         job_queue::{JobLimits, JobQueue, JobSlot, job_cost},
         waiters::Lobby,
@@ -113,11 +113,11 @@ impl<E: Send + 'static> End<E> {
             this: OnceLock::new(),
         });
         let _ = end.this.set(Arc::downgrade(&end));
-        end.app.begin(&end.link());
+        end.app.begin(&end.connection());
         end
     }
 
-    pub(super) fn link(&self) -> Arc<dyn Link<E>> {
+    pub(super) fn connection(&self) -> Arc<dyn ConnectionHandle<E>> {
         self.this.get().and_then(Weak::upgrade).expect("it is set when it is made")
     }
 
@@ -148,7 +148,7 @@ impl<E: Send + 'static> End<E> {
 
     fn event(&self, event: Event<'_>) {
         let weight = job_cost(&event);
-        if let Some(job) = self.app.handle(&self.link(), event) {
+        if let Some(job) = self.app.handle(&self.connection(), event) {
             let pushed = lock(&self.jobs).push(job, weight);
             // It answers when it is dropped, which takes the lock of the connection.
             drop(pushed);
@@ -264,13 +264,13 @@ impl<E: Send + 'static> End<E> {
     }
 }
 
-impl<E: Send + 'static> Link<E> for End<E> {
-    fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
+impl<E: Send + 'static> ConnectionHandle<E> for End<E> {
+    fn with_mut(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
         let now = self.clock.now();
         End::with(self, |conn| f(conn, now));
     }
 
-    fn view(&self, f: &mut dyn FnMut(&Connection<E>)) {
+    fn with_ref(&self, f: &mut dyn FnMut(&Connection<E>)) {
         End::with(self, |conn| f(conn));
     }
 

@@ -377,7 +377,7 @@ fn job(pair: &Pair, line: &Value) -> Job {
         let frame = mcp_proto::codec::Frame::new(line.as_bytes());
         conn.handle_frame(Default::default(), frame).map(Event::into_owned)
     });
-    pair.server_session.handle(&pair.server.link(), event.expect("a request")).expect("a job")
+    pair.server_session.handle(&pair.server.connection(), event.expect("a request")).expect("a job")
 }
 
 fn call(id: u8, tool: &str) -> Value {

@@ -91,7 +91,7 @@ fn a_job_that_is_cancelled_before_it_runs_never_runs() {
         conn.handle_frame(Default::default(), frame).map(Event::into_owned)
     });
     assert!(!params.get().is_empty());
-    let job: Job = pair.server_session.handle(&pair.server.link(), event.expect("a request")).expect("a job");
+    let job: Job = pair.server_session.handle(&pair.server.connection(), event.expect("a request")).expect("a job");
     pair.input_to_server(
         &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "x"}}).to_string(),
     );
@@ -114,7 +114,7 @@ fn a_job_that_is_never_run_is_answered_all_the_same() {
         let frame = mcp_proto::codec::Frame::new(line.as_bytes());
         conn.handle_frame(Default::default(), frame).map(Event::into_owned)
     });
-    drop(pair.server_session.handle(&pair.server.link(), event.expect("a request")).expect("a job"));
+    drop(pair.server_session.handle(&pair.server.connection(), event.expect("a request")).expect("a job"));
     let mut out = Vec::new();
     pair.server.with_conn(|conn| conn.poll_transmit(&mut out));
     let answer: serde_json::Value = serde_json::from_slice(&out).expect("an answer");

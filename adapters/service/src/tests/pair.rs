@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::{
     client::Host,
     driver_api::{
-        connection_handle::{Application, Link},
+        connection_handle::{Application, ConnectionHandle},
         holder::Holder,
         job::{Job, Order},
         waiters::Lobby,
@@ -79,7 +79,7 @@ impl<E: Send + 'static> End<E> {
         end
     }
 
-    pub(crate) fn link(&self) -> Arc<dyn Link<E>> {
+    pub(crate) fn connection(&self) -> Arc<dyn ConnectionHandle<E>> {
         self.this.get().and_then(Weak::upgrade).expect("it is set")
     }
 
@@ -104,7 +104,7 @@ impl<E: Send + 'static> End<E> {
         loop {
             let Some(event) = next.take().or_else(|| self.with_conn(Connection::poll_event)) else { return any };
             any = true;
-            if let Some(job) = self.app.handle(&self.link(), event) {
+            if let Some(job) = self.app.handle(&self.connection(), event) {
                 self.start(job);
             }
         }
@@ -173,12 +173,12 @@ impl<E: Send + 'static> End<E> {
     }
 }
 
-impl<E: Send + 'static> Link<E> for End<E> {
-    fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
+impl<E: Send + 'static> ConnectionHandle<E> for End<E> {
+    fn with_mut(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
         self.with_conn(|conn| f(conn, self.now()));
     }
 
-    fn view(&self, f: &mut dyn FnMut(&Connection<E>)) {
+    fn with_ref(&self, f: &mut dyn FnMut(&Connection<E>)) {
         self.with_conn(|conn| f(conn));
     }
 
@@ -251,8 +251,8 @@ impl Pair {
             server_session,
             clock,
         };
-        pair.client_session.begin(&pair.client.link());
-        pair.server_session.begin(&pair.server.link());
+        pair.client_session.begin(&pair.client.connection());
+        pair.server_session.begin(&pair.server.connection());
         pair.settle();
         assert!(pair.client.with_conn(|conn| conn.is_ready()), "{:?}", pair.server.take_lines());
         pair.server.take_lines();
@@ -267,12 +267,12 @@ impl Pair {
 
     /// The server, for the client.
     pub(crate) fn to_server(&self) -> Peer<ClientEnd> {
-        self.client_session.peer(&self.client.link())
+        self.client_session.peer(&self.client.connection())
     }
 
     /// The client, for the server.
     pub(crate) fn to_client(&self) -> Peer<ServerEnd> {
-        self.server_session.peer(&self.server.link())
+        self.server_session.peer(&self.server.connection())
     }
 
     /// Moves every line that wants to move, once.
@@ -488,15 +488,16 @@ type Answers = Box<dyn FnMut(&str, Value) -> Result<Value, ErrorObject> + Send>;
 struct Script(Mutex<Answers>);
 
 impl Application<ServerEnd> for Script {
-    fn handle(&self, link: &Arc<dyn Link<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+    fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>, event: Event<'_>) -> Option<Job> {
         if let Event::Request { key, method, params } = event {
             let params = params.map_or(Value::Null, |params| serde_json::from_str(params.get()).expect("JSON"));
             let answer = (lock(&self.0))(method.as_str(), params);
-            link.run(|conn, _| match answer {
-                Ok(result) => conn.respond_raw(key, &RawJson::from(&Json::new(&result).expect("JSON"))),
-                Err(error) => conn.respond_error(key, &error),
-            })
-            .expect("it can be answered");
+            connection
+                .update(|conn, _| match answer {
+                    Ok(result) => conn.respond_raw(key, &RawJson::from(&Json::new(&result).expect("JSON"))),
+                    Err(error) => conn.respond_error(key, &error),
+                })
+                .expect("it can be answered");
         }
         None
     }

@@ -76,7 +76,7 @@ impl Shared<ServerEnd> {
 
 /// Who has sent a request of the modern era.
 pub(super) fn asker(asked: &Request<'_>) -> Option<Asker> {
-    asked.link.look(|conn| Asker::of(conn, asked.key))
+    asked.connection.read(|conn| Asker::of(conn, asked.key))
 }
 
 /// A URI that a client has sent.

@@ -35,9 +35,9 @@ pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, _: Method, asked: &Request
 
 impl Shared<ServerEnd> {
     fn complete(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let Asked { link, .. } = *asked;
+        let Asked { connection, .. } = *asked;
         // In 2024-11-05 anybody may ask.
-        if !link.look(|conn| conn.capabilities().contains(Capability::Completions)) {
+        if !connection.read(|conn| conn.capabilities().contains(Capability::Completions)) {
             return Err(ErrorObject::method_not_found(Method::Complete.as_str()));
         }
         let CompleteParams { reference, argument, context, meta, .. } = params(asked.params.as_ref())?;

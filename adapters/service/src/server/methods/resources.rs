@@ -99,6 +99,6 @@ impl Shared<ServerEnd> {
 }
 
 fn not_found(asked: &Request<'_>, uri: &str) -> ErrorObject {
-    let info = asked.link.look(|conn| ServerEnd::info(conn, Some(asked.key)));
+    let info = asked.connection.read(|conn| ServerEnd::info(conn, Some(asked.key)));
     resource_not_found(uri, info.version)
 }

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Tools that can run as tasks. A program with no such tool does not link the code of tasks: only these methods name it.
+/// Tools that can run as tasks. A program with no such tool does not connection the code of tasks: only these methods name it.
 impl Tool {
     /// Sets whether calls of the tool can or must run as tasks. Default: they cannot.
     ///
@@ -71,7 +71,7 @@ fn call(shared: &Arc<Shared<ServerEnd>>, asked: &Request<'_>, mut tool_call: Too
         }
         _ => {}
     }
-    let has_tasks = || shared.has_tasks(asked.link, asked.key, Capability::TasksToolsCall);
+    let has_tasks = || shared.has_tasks(asked.connection, asked.key, Capability::TasksToolsCall);
     match (tool_call.called.task.take(), support) {
         (Some(task), TaskSupport::Optional | TaskSupport::Required) if has_tasks() => {
             let ToolCall { called: Called { arguments, meta, .. }, tool, .. } = tool_call;

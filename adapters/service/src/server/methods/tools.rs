@@ -50,16 +50,16 @@ impl Shared<ServerEnd> {
         let called = Called::of(asked)?;
         // A request of the modern era says so in its metadata. Of a session there is nothing to be known here.
         let modern = called.meta.as_ref().and_then(|_| {
-            asked.link.look(|conn| Some((Asker::of(conn, asked.key)?, Self::may_become_task(conn, asked.key))))
+            asked.connection.read(|conn| Some((Asker::of(conn, asked.key)?, Self::may_become_task(conn, asked.key))))
         });
         let (extension, asker) = modern.map_or((None, None), |(asker, extension)| (extension, Some(asker)));
         let service = &*self.home.0;
         let tool = service.view(asked).get(service, |catalog| &catalog.tools, &called.name);
         let tool =
             tool.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown tool: {}", called.name))))?;
-        let Asked { link, key, .. } = *asked;
+        let Asked { connection, key, .. } = *asked;
         if !tool.headers.is_empty() {
-            link.look(|conn| conn.verify_headers(key, &tool.headers, Some(&called.arguments)))?;
+            connection.read(|conn| conn.verify_headers(key, &tool.headers, Some(&called.arguments)))?;
         }
         if let Some(lacking) = self.lacks(asked, tool.requires) {
             return lacking.map(|result| self.answer(asked, |_| Ok(result)));
@@ -78,7 +78,7 @@ impl Shared<ServerEnd> {
         tool: Arc<Tool>,
         asker: Option<Asker>,
     ) -> Answer<Option<Job>> {
-        if task.is_some() && self.has_tasks(asked.link, asked.key, Capability::TasksToolsCall) {
+        if task.is_some() && self.has_tasks(asked.connection, asked.key, Capability::TasksToolsCall) {
             let why = format!("{name} cannot be run as a task");
             return Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why));
         }
@@ -98,7 +98,7 @@ impl Shared<ServerEnd> {
         if required == CapabilitySet::EMPTY {
             return None;
         }
-        let info = asked.link.look(|conn| ServerEnd::info(conn, Some(asked.key)));
+        let info = asked.connection.read(|conn| ServerEnd::info(conn, Some(asked.key)));
         let declared = info.client_capabilities.set();
         let missing: CapabilitySet = required.iter().filter(|required| !declared.contains(*required)).collect();
         if missing == CapabilitySet::EMPTY {

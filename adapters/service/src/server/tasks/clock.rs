@@ -9,7 +9,7 @@ use mcp_proto::{connection::ServerEnd, rpc::Timestamp};
 
 use super::detached_sleep::Naps;
 use crate::{
-    driver_api::{connection_handle::Link, deferred::unless},
+    driver_api::{connection_handle::ConnectionHandle, deferred::unless},
     inbound::state::Shared,
     outbound::calls::Calls,
     util::lock::lock,
@@ -26,8 +26,8 @@ pub(in crate::server) struct TaskTime {
 
 impl Shared<ServerEnd> {
     /// What time it is for tasks.
-    pub(crate) fn task_time(&self, link: &Arc<dyn Link<ServerEnd>>) -> Timestamp {
-        self.task_time_at(link.run(|_, now| now))
+    pub(crate) fn task_time(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>) -> Timestamp {
+        self.task_time_at(connection.update(|_, now| now))
     }
 
     /// What time it is for tasks when it is `now` on this connection.
@@ -42,29 +42,29 @@ impl Shared<ServerEnd> {
 
     /// Ends the tasks that have expired, and sets an alarm for the next one, so that tasks expire even if no client
     /// asks about them. Every connection over which a client has asked about tasks does this.
-    pub(super) fn tend_tasks(self: &Arc<Self>, link: &Arc<dyn Link<ServerEnd>>) {
+    pub(super) fn tend_tasks(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<ServerEnd>>) {
         let tasks = self.home.tasks();
-        for task in tasks.expire(self.task_time(link)) {
+        for task in tasks.expire(self.task_time(connection)) {
             tasks.tell(&task);
         }
-        self.watch_tasks(link);
+        self.watch_tasks(connection);
     }
 
-    pub(super) fn watch_tasks(self: &Arc<Self>, link: &Arc<dyn Link<ServerEnd>>) {
+    pub(super) fn watch_tasks(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<ServerEnd>>) {
         let Some(next) = self.home.tasks().next_expiry() else { return };
-        let now = link.run(|_, now| now);
+        let now = connection.update(|_, now| now);
         let at = now + next.saturating_since(self.task_time_at(now));
         let mut alarm = lock(&self.state.task_time.alarm);
         if alarm.is_some_and(|(before, _)| before <= at) {
             return;
         }
         if let Some(before) = alarm.take() {
-            link.lobby().disarm(before);
+            connection.lobby().disarm(before);
         }
-        *alarm = Some(link.lobby().arm(at, Waker::from(Arc::new(Watch(Arc::downgrade(self))))));
+        *alarm = Some(connection.lobby().arm(at, Waker::from(Arc::new(Watch(Arc::downgrade(self))))));
         drop(alarm);
         // The driver looks when it has to wake up.
-        link.run(|_, _| ());
+        connection.update(|_, _| ());
     }
 
     #[cfg(test)]
@@ -80,17 +80,21 @@ impl Wake for Watch {
     fn wake(self: Arc<Self>) {
         let Some(shared) = self.0.upgrade() else { return };
         lock(&shared.state.task_time.alarm).take();
-        if let Some(link) = shared.calls.link() {
-            shared.tend_tasks(&link);
+        if let Some(connection) = shared.calls.connection() {
+            shared.tend_tasks(&connection);
         }
     }
 }
 
 /// Waits until a point of time on the clock of the connection, even if the connection closes before.
-pub(crate) async fn outlast<E: 'static>(link: &Arc<dyn Link<E>>, calls: &Arc<Calls<E>>, until: Timestamp) {
-    if unless(link.sleep_until(until), calls.closed()).await.is_err() {
+pub(crate) async fn outlast<E: 'static>(
+    connection: &Arc<dyn ConnectionHandle<E>>,
+    calls: &Arc<Calls<E>>,
+    until: Timestamp,
+) {
+    if unless(connection.sleep_until(until), calls.closed()).await.is_err() {
         // The timers of a closed connection do not fire any more.
-        let left = until.saturating_since(link.run(|_, now| now));
+        let left = until.saturating_since(connection.update(|_, now| now));
         Naps::of_process().sleep(left).await;
     }
 }

@@ -13,7 +13,7 @@ use mcp_proto::{
 use super::shares::Holder;
 use crate::{
     driver_api::{
-        connection_handle::Link,
+        connection_handle::ConnectionHandle,
         deferred::Later,
         job::{Job, Kind, Order},
     },
@@ -76,8 +76,8 @@ impl Shared<ServerEnd> {
         (kind, beginning): (Kind, Beginning),
         run: impl FnOnce(&Context) -> Later<Answer<CallToolResult>> + Send + 'static,
     ) -> Answer<Option<Job>> {
-        let Asked { link, key, params, .. } = asked;
-        let (asker, info) = link.look(|conn| (Asker::of(conn, *key), ServerEnd::info(conn, Some(*key))));
+        let Asked { connection, key, params, .. } = asked;
+        let (asker, info) = connection.read(|conn| (Asker::of(conn, *key), ServerEnd::info(conn, Some(*key))));
         let Some(asker) = asker else { return Ok(None) };
         let owner = asker.principal.clone();
         let rounds = || Rounds::begin(&self.home.0.seal, Method::CallTool, params.as_ref(), asker);
@@ -89,8 +89,8 @@ impl Shared<ServerEnd> {
         if let Some(rounds) = rounds {
             let _ = work.role.rounds.set(Box::new(rounds));
         }
-        let reply = Reply::of(self.context(link, work.clone()), *key);
-        let mut duty = Duty { shared: self.clone(), link: (*link).clone(), work, reply: Some(reply) };
+        let reply = Reply::of(self.context(connection, work.clone()), *key);
+        let mut duty = Duty { shared: self.clone(), connection: (*connection).clone(), work, reply: Some(reply) };
         // A task that starts at once starts before any other event, and even if no thread is free to run it.
         let mut begun = if beginning == Beginning::AtOnce { duty.begin_task() } else { Ok(()) };
         let work = async move {
@@ -102,7 +102,7 @@ impl Shared<ServerEnd> {
                 return duty.end(Err(error)).await;
             }
             duty.reply.iter_mut().for_each(Reply::begin);
-            let context = duty.shared.context(&duty.link, duty.work.clone());
+            let context = duty.shared.context(&duty.connection, duty.work.clone());
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
@@ -116,14 +116,14 @@ impl Shared<ServerEnd> {
     /// Makes a task of a request, and tells the client.
     fn begin_shared_task(
         self: &Arc<Self>,
-        link: &Arc<dyn Link<ServerEnd>>,
+        connection: &Arc<dyn ConnectionHandle<ServerEnd>>,
         work: &Arc<Work<ServerWork>>,
     ) -> Result<(), NotBegun> {
         let (Origin::Request(key), Some(permit)) = (&work.origin, work.role.permit.get()) else { return Ok(()) };
-        self.tend_tasks(link);
+        self.tend_tasks(connection);
         let tasks = self.home.tasks();
-        let holder = Holder::of(permit.owner.as_deref(), &**link, self.calls.number());
-        link.run(|conn, now| {
+        let holder = Holder::of(permit.owner.as_deref(), &**connection, self.calls.number());
+        connection.update(|conn, now| {
             if !conn.is_open(*key) {
                 return Err(NotBegun::Cancelled);
             }
@@ -146,7 +146,7 @@ impl Shared<ServerEnd> {
         })?;
         // What happens to the request or its connection from now on does not concern the work any more.
         self.works.end(*key);
-        self.watch_tasks(link);
+        self.watch_tasks(connection);
         Ok(())
     }
 }
@@ -166,7 +166,7 @@ impl Context<ServerEnd> {
                 let context = self.clone();
                 Later::new(async move {
                     loop {
-                        let room = context.link.say(|| context.link.look(has_room));
+                        let room = context.connection.when_writable(|| context.connection.read(has_room));
                         let waited = context.work.unless_cancelled(room).await;
                         waited.ok_or(CallError::Cancelled)??;
                         match context.try_to_become_task() {
@@ -192,7 +192,7 @@ impl Context<ServerEnd> {
             // It comes back with the answers, and would be a second task then.
             return Err(CallError::InputRequired);
         }
-        match self.shared.begin_shared_task(&self.link, &self.work) {
+        match self.shared.begin_shared_task(&self.connection, &self.work) {
             Ok(()) => Ok(true),
             // It can be done without, as for clients that have no tasks.
             Err(NotBegun::Refused(_)) => Ok(false),
@@ -209,7 +209,7 @@ fn has_room(conn: &Connection<ServerEnd>) -> Result<(), SendError> {
 /// The execution of a request that may become a task. Dropping it early ends the request or the task, too.
 struct Duty {
     shared: Arc<Shared<ServerEnd>>,
-    link: Arc<dyn Link<ServerEnd>>,
+    connection: Arc<dyn ConnectionHandle<ServerEnd>>,
     work: Arc<Work<ServerWork>>,
     /// What the request is owed, until it was given.
     reply: Option<Reply<ServerEnd>>,
@@ -217,12 +217,12 @@ struct Duty {
 
 impl Duty {
     fn begin_task(&mut self) -> Result<(), NotBegun> {
-        self.shared.begin_shared_task(&self.link, &self.work)
+        self.shared.begin_shared_task(&self.connection, &self.work)
     }
 
     async fn room(&self) {
         // It is only ever refused as busy.
-        let _ = self.link.say(|| self.link.look(has_room)).await;
+        let _ = self.connection.when_writable(|| self.connection.read(has_room)).await;
     }
 
     async fn end(mut self, answer: Answer<CallToolResult>) {
@@ -244,7 +244,7 @@ impl Duty {
     fn finish(&self, answer: Answer<CallToolResult>) {
         let Some(task) = self.work.role.task.get() else { return };
         let tasks = self.shared.home.tasks();
-        tasks.finish(self.shared.task_time(&self.link), task, answer);
+        tasks.finish(self.shared.task_time(&self.connection), task, answer);
         tasks.tell(task);
     }
 }

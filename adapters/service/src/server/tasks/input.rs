@@ -42,13 +42,13 @@ impl Context<ServerEnd> {
         };
         let patience = self.options().and_then(|options| options.total_timeout);
         Later::new(async move {
-            let Context { link, work, shared, .. } = &asking.context;
+            let Context { connection, work, shared, .. } = &asking.context;
             let answered = async { work.unless_cancelled(answer(&waiter)).await.unwrap_or(Err(CallError::Cancelled)) };
             let answer = match patience {
                 None => answered.await,
                 Some(patience) => {
-                    let until = link.run(|_, now| now) + patience;
-                    let answered = unless(answered, outlast(link, &shared.calls, until)).await;
+                    let until = connection.update(|_, now| now) + patience;
+                    let answered = unless(answered, outlast(connection, &shared.calls, until)).await;
                     answered.unwrap_or(Err(CallError::TimedOut { total: true }))
                 }
             };
@@ -69,7 +69,7 @@ impl Context<ServerEnd> {
         }
         drop(needed);
         let tasks = self.service().tasks();
-        let asked = tasks.ask(self.shared.task_time(&self.link), task, name, question.into());
+        let asked = tasks.ask(self.shared.task_time(&self.connection), task, name, question.into());
         let Some((key, waiter)) = asked else {
             // It was cancelled or has expired meanwhile, or asks more than there is room for.
             self.check()?;
@@ -89,9 +89,9 @@ struct Asking {
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        let Context { shared, link, .. } = &self.context;
+        let Context { shared, connection, .. } = &self.context;
         let tasks = self.context.service().tasks();
-        if tasks.asks_no_more(shared.task_time(link), &self.task, &self.key) {
+        if tasks.asks_no_more(shared.task_time(connection), &self.task, &self.key) {
             tasks.tell(&self.task);
         }
     }

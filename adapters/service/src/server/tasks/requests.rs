@@ -15,7 +15,7 @@ use mcp_proto::{
 
 use crate::{
     driver_api::{
-        connection_handle::Link,
+        connection_handle::ConnectionHandle,
         job::{Job, Order},
     },
     inbound::{
@@ -36,9 +36,9 @@ impl Shared<ServerEnd> {
         asked: &Request<'_>,
     ) -> Answer<Option<Job>> {
         let raw = asked.params.as_ref();
-        let (link, key) = (asked.link.clone(), asked.key);
-        let owner = link.look(|conn| owner(conn, key));
-        self.tend_tasks(&link);
+        let (connection, key) = (asked.connection.clone(), asked.key);
+        let owner = connection.read(|conn| owner(conn, key));
+        self.tend_tasks(&connection);
         Ok(match method {
             Method::ExtGetTask => {
                 let GetTaskParams { task_id, .. } = params(raw)?;
@@ -52,7 +52,7 @@ impl Shared<ServerEnd> {
                 self.answer(asked, move |shared| {
                     let tasks = shared.home.tasks();
                     let task = tasks.find(&task_id, owner.as_deref())?;
-                    tasks.answer(shared.task_time(&link), &task, &input_responses)?;
+                    tasks.answer(shared.task_time(&connection), &task, &input_responses)?;
                     tasks.tell(&task);
                     Ok(EmptyResult::default())
                 })
@@ -62,7 +62,7 @@ impl Shared<ServerEnd> {
                 self.answer(asked, move |shared| {
                     let tasks = shared.home.tasks();
                     let task = tasks.find(&task_id, owner.as_deref())?;
-                    tasks.cancel(shared.task_time(&link), &task);
+                    tasks.cancel(shared.task_time(&connection), &task);
                     tasks.tell(&task);
                     Ok(EmptyResult::default())
                 })
@@ -74,29 +74,29 @@ impl Shared<ServerEnd> {
     /// Opens a subscription that names tasks.
     pub(in crate::server) fn listen_to_tasks(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let SubscriptionsListenParams { notifications, .. } = params(asked.params.as_ref())?;
-        let (shared, link, key) = (self.clone(), asked.link.clone(), asked.key);
+        let (shared, connection, key) = (self.clone(), asked.connection.clone(), asked.key);
         let mut wanted = notifications.task_ids.unwrap_or_default();
         // Each is told of once, however often it is named.
         wanted.sort_unstable();
         wanted.dedup();
-        self.tend_tasks(&link);
-        if self.try_to_listen(&link, key, &wanted) != Err(SendError::Busy) {
+        self.tend_tasks(&connection);
+        if self.try_to_listen(&connection, key, &wanted) != Err(SendError::Busy) {
             return Ok(None);
         }
         Ok(Some(Job::future(Order::Concurrent, async move {
             // It is only ever refused as busy.
-            let _ = link.say(|| shared.try_to_listen(&link, key, &wanted)).await;
+            let _ = connection.when_writable(|| shared.try_to_listen(&connection, key, &wanted)).await;
         })))
     }
 
     fn try_to_listen(
         self: &Arc<Self>,
-        link: &Arc<dyn Link<ServerEnd>>,
+        connection: &Arc<dyn ConnectionHandle<ServerEnd>>,
         key: ReplyKey,
         wanted: &[String],
     ) -> Result<(), SendError> {
         let tasks = self.home.tasks();
-        link.run(|conn, _| {
+        connection.update(|conn, _| {
             let owner = owner(conn, key);
             let find = |task: &str| tasks.find(task, owner.as_deref()).ok();
             conn.accept_subscription(key, |task| find(task).is_some())?;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    driver_api::{self, connection_handle::Link},
+    driver_api::{self, connection_handle::ConnectionHandle},
     inbound::task_policy::TaskPolicy,
 };
 
@@ -27,11 +27,11 @@ pub(super) enum Holder {
 
 impl Holder {
     /// Returns the holder for a task of this principal, if there is one, that comes over this connection.
-    pub(super) fn of<E: 'static>(owner: Option<&str>, link: &dyn Link<E>, connection: u64) -> Self {
-        match (owner, link.holder()) {
+    pub(super) fn of<E: 'static>(owner: Option<&str>, connection: &dyn ConnectionHandle<E>, number: u64) -> Self {
+        match (owner, connection.holder()) {
             (Some(owner), _) => Self::Principal(owner.to_owned()),
             (None, driver_api::Holder::Address(address)) => Self::Address(address),
-            (None, driver_api::Holder::Principal(_) | driver_api::Holder::Unknown) => Self::Connection(connection),
+            (None, driver_api::Holder::Principal(_) | driver_api::Holder::Unknown) => Self::Connection(number),
         }
     }
 }

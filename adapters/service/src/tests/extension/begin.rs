@@ -313,15 +313,15 @@ fn work_that_is_given_up_has_failed() {
     });
     let line = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "works", "_meta": meta}});
     // Its job does not run, but it is a task all the same.
-    let link = pair.server.link();
-    let event = link.run(|conn, now| {
+    let connection = pair.server.connection();
+    let event = connection.update(|conn, now| {
         let line = line.to_string();
         conn.handle_frame(now, mcp_proto::codec::Frame::new(line.as_bytes()))
             .map(mcp_proto::connection::Event::into_owned)
     });
     let job = crate::driver_api::connection_handle::Application::handle(
         &*pair.server_session,
-        &link,
+        &connection,
         event.expect("a request"),
     )
     .expect("a job");

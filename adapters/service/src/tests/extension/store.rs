@@ -387,11 +387,11 @@ fn ask_for(pair: &Pair, who: Option<&str>, method: &str, mut params: Value) -> R
     });
     let line = json!({"jsonrpc": "2.0", "id": "own", "method": method, "params": params}).to_string();
     let arrival = Arrival { principal: who.map(|who| Arc::new(Principal::new(who))), ..Arrival::default() };
-    let link = pair.server.link();
+    let connection = pair.server.connection();
     pair.server.take_lines();
-    let event =
-        link.run(|conn, now| conn.handle_frame_from(now, Frame::new(line.as_bytes()), arrival).map(Event::into_owned));
-    if let Some(job) = pair.server_session.handle(&link, event.expect("a request")) {
+    let event = connection
+        .update(|conn, now| conn.handle_frame_from(now, Frame::new(line.as_bytes()), arrival).map(Event::into_owned));
+    if let Some(job) = pair.server_session.handle(&connection, event.expect("a request")) {
         std::thread::spawn(|| job.run());
     }
     pair.until(|| {
@@ -517,7 +517,7 @@ fn a_task_begins_when_there_is_room_to_say_so() {
     let service = kept(TaskPolicy::default(), &gate).build().expect("a good service");
     let pair = narrow(&service);
     let id = begin(&pair, "works");
-    let link = pair.server.link();
+    let connection = pair.server.connection();
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": everything(),
@@ -528,12 +528,12 @@ fn a_task_begins_when_there_is_room_to_say_so() {
     };
     // Responses that the client does not read, until there is no room for more.
     for _ in 0..100 {
-        if !link.look(|conn| conn.has_room()) {
+        if !connection.read(|conn| conn.has_room()) {
             break;
         }
         tell("stuff", "tools/list", json!({}));
     }
-    assert!(!link.look(|conn| conn.has_room()));
+    assert!(!connection.read(|conn| conn.has_room()));
     tell("call", "tools/call", json!({"name": "works"}));
     tell("listen", "subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
     assert_eq!(service.tasks().held().0, 1);

@@ -73,8 +73,8 @@ impl Tasks {
             state.listeners.iter().filter_map(|listener| listener.session.upgrade()).collect()
         };
         for session in sessions {
-            if let Some(link) = session.calls.link() {
-                link.run(|conn, _| self.tell_one(task, &mut lock(&task.state), Arc::as_ptr(&session), conn));
+            if let Some(connection) = session.calls.connection() {
+                connection.update(|conn, _| self.tell_one(task, &mut lock(&task.state), Arc::as_ptr(&session), conn));
             }
         }
     }
