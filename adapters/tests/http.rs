@@ -19,7 +19,7 @@ use std::{
 
 use http::{Request, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};
-use mcp_driver::Watch;
+use mcp_driver::Watched;
 use mcp_proto::wire::JsonObject;
 use mcp_proto::{
     connection::{Principal, Settings},
@@ -53,8 +53,8 @@ struct Heard {
     cancelled: usize,
 }
 
-fn service() -> (Service, Arc<Watch<Heard>>) {
-    let heard = Arc::new(Watch::<Heard>::default());
+fn service() -> (Service, Arc<Watched<Heard>>) {
+    let heard = Arc::new(Watched::<Heard>::default());
     let waiting = heard.clone();
     let mut settings = Settings::default();
     settings.limits.drain = Duration::from_millis(100);

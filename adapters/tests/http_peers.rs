@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::Watch;
+use mcp_driver::Watched;
 use mcp_proto::{connection::Settings, protocol::VersionSet};
 use mcp_service::{Context, Failure, Host, Service, Tool};
 use serde_json::json;
@@ -45,16 +45,16 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     stop: StopHandle,
     served: Pin<Box<dyn Future<Output = Result<(), Error>>>>,
-    heard: Arc<Watch<Heard>>,
+    heard: Arc<Watched<Heard>>,
 }
 
 impl Running {
     pub(crate) async fn new(set: impl FnOnce(Listener) -> Listener) -> Self {
-        let heard = Arc::new(Watch::<Heard>::default());
+        let heard = Arc::new(Watched::<Heard>::default());
         let (waiting, telling, blocking) = (heard.clone(), heard.clone(), heard.clone());
         let mut settings = Settings::default();
         settings.limits.drain = Duration::from_millis(100);
-        let wait = |heard: Arc<Watch<Heard>>, context: Context| async move {
+        let wait = |heard: Arc<Watched<Heard>>, context: Context| async move {
             heard.change(|heard| heard.begun += 1);
             context.cancelled().await;
             heard.change(|heard| heard.cancelled += 1);

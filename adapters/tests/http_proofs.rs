@@ -8,7 +8,7 @@ use std::{
 };
 
 use http::{Request, StatusCode, header, request::Parts};
-use mcp_driver::Watch;
+use mcp_driver::Watched;
 use mcp_proto::protocol::{Era, ProtocolVersion, VersionSet};
 use mcp_service::{Failure, Service, Tool};
 use serde_json::json;
@@ -135,7 +135,7 @@ struct Asking {
 /// Goes on with its refusal until a proof is looked for.
 struct Slow {
     guarded: Guarded,
-    asking: Arc<Watch<Asking>>,
+    asking: Arc<Watched<Asking>>,
 }
 
 impl HttpClient for Slow {
@@ -161,7 +161,7 @@ impl HttpClient for Slow {
 }
 
 /// Looks for a proof until the refusal is over.
-struct Looking(Arc<Watch<Asking>>);
+struct Looking(Arc<Watched<Asking>>);
 
 impl AuthProvider for Looking {
     fn authorize<'a>(
@@ -189,7 +189,7 @@ fn a_refusal_that_ends_late_takes_no_proof_with_it() {
         let endpoint = endpoint(&service);
         let tokens = vec![("good", "alice")];
         let guarded = Guarded { tokens, ..Guarded::open(endpoint.clone(), |_| ()) };
-        let asking = Arc::<Watch<Asking>>::default();
+        let asking = Arc::<Watched<Asking>>::default();
         let address = Address::new("http://server.example/mcp", 1).expect("an address");
         let looking = Looking(asking.clone());
         let connector = Connector::to(address).requests(Slow { guarded, asking }).credentials(looking);

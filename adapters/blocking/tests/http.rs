@@ -126,12 +126,12 @@ pub(crate) fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 
 
 /// What blocks cannot be given up; what waits can.
 pub(crate) async fn timeout<T>(time: Duration, future: impl Future<Output = T>) -> Option<T> {
-    use mcp_driver::Watch;
+    use mcp_driver::Watched;
     use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
-    let late = Arc::new(Watch::new(false));
+    let late = Arc::new(Watched::new(false));
     let (watch, mut future) = (late.clone(), pin!(future));
-    let done = Arc::new(Watch::new(false));
+    let done = Arc::new(Watched::new(false));
     let heard = done.clone();
     let alarm = thread::spawn(move || {
         if !heard.wait_until(time, |done| *done) {

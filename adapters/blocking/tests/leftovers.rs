@@ -14,7 +14,7 @@ use mcp_blocking::{
     Client,
     http::{Endpoint, Listener, Options, Policy, answer},
 };
-use mcp_driver::Watch;
+use mcp_driver::Watched;
 use mcp_proto::{connection::Settings, protocol::VersionSet};
 use mcp_service::{Context, Host, Service, Tool};
 
@@ -49,8 +49,8 @@ fn nothing_is_left(before: (usize, usize), what: &str) {
 }
 
 /// A tool that waits, as a future and as a function, and how many wait.
-fn service() -> (Service, Arc<Watch<usize>>) {
-    let begun = Arc::new(Watch::new(0));
+fn service() -> (Service, Arc<Watched<usize>>) {
+    let begun = Arc::new(Watched::new(0));
     let (one, other) = (begun.clone(), begun.clone());
     let mut settings = Settings::default();
     settings.limits.drain = Duration::from_millis(50);

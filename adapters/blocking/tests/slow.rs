@@ -16,7 +16,7 @@ use mcp_blocking::{
     Client, StopHandle,
     http::{Listener, Options, Paths, Policy},
 };
-use mcp_driver::Watch;
+use mcp_driver::Watched;
 use mcp_proto::{connection::SendError, protocol::VersionSet, schema::Root};
 use mcp_service::{Context, Host, Roots, Service, Tool};
 use serde_json::{Value, json};
@@ -30,15 +30,15 @@ struct Site {
     stop: StopHandle,
     served: JoinHandle<()>,
     /// How many handlers have begun, how many were cancelled, and whether they may go on.
-    begun: Arc<Watch<usize>>,
-    cancelled: Arc<Watch<usize>>,
-    gate: Arc<Watch<bool>>,
+    begun: Arc<Watched<usize>>,
+    cancelled: Arc<Watched<usize>>,
+    gate: Arc<Watched<bool>>,
 }
 
 impl Site {
     fn new() -> Self {
-        let (begun, cancelled, gate) = <(Arc<Watch<usize>>, Arc<Watch<usize>>, Arc<Watch<bool>>)>::default();
-        let enter = |begun: &Arc<Watch<usize>>| {
+        let (begun, cancelled, gate) = <(Arc<Watched<usize>>, Arc<Watched<usize>>, Arc<Watched<bool>>)>::default();
+        let enter = |begun: &Arc<Watched<usize>>| {
             let begun = begun.clone();
             move || begun.change(|begun| *begun += 1)
         };
@@ -54,7 +54,7 @@ impl Site {
                 "waited"
             }))
             .tool(Tool::new("naps", {
-                let (naps, never) = (AtomicU64::new(0), Watch::new(()));
+                let (naps, never) = (AtomicU64::new(0), Watched::new(()));
                 move || {
                     // About as long as others wait before they go on with its connection.
                     let nap = Duration::from_micros(600 + naps.fetch_add(97, Ordering::Relaxed) % 2000);

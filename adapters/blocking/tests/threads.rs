@@ -12,7 +12,7 @@ use std::{
 };
 
 use mcp_blocking::http::Threads;
-use mcp_driver::{Runtime, Timer, Watch};
+use mcp_driver::{Runtime, Timer, Watched};
 
 /// More than anything takes; a test that needs it has failed.
 const LONG: Duration = Duration::from_secs(20);
@@ -32,7 +32,7 @@ impl Drop for Dropped {
 
 #[test]
 fn tasks_that_block_hold_up_nobody() {
-    let (threads, gate, done) = (threads(), Arc::new(Watch::new(false)), Arc::new(Watch::new(0)));
+    let (threads, gate, done) = (threads(), Arc::new(Watched::new(false)), Arc::new(Watched::new(0)));
     let run = |blocks: bool| {
         let (gate, done) = (gate.clone(), done.clone());
         Threads::detach(threads.spawn(async move {
@@ -55,7 +55,7 @@ fn tasks_that_block_hold_up_nobody() {
 
 #[test]
 fn functions_run_beside_each_other_and_panics_are_their_own() {
-    let (threads, begun) = (threads(), Arc::new(Watch::new(0)));
+    let (threads, begun) = (threads(), Arc::new(Watched::new(0)));
     for number in 0..50 {
         let begun = begun.clone();
         threads.spawn_blocking(move || {
@@ -128,7 +128,7 @@ fn timers_run_out_and_not_too_early() {
 #[test]
 fn what_is_under_way_goes_on_when_the_last_handle_is_gone() {
     let (sender, heard) = channel();
-    let gate = Arc::new(Watch::new(false));
+    let gate = Arc::new(Watched::new(false));
     {
         let threads = threads();
         let (waits, ends) = (gate.clone(), until(&threads, Instant::now() + Duration::from_millis(20)));

@@ -13,7 +13,7 @@ use std::{
 };
 
 use mcp_blocking::{Options, Server, Transport};
-use mcp_driver::Watch;
+use mcp_driver::Watched;
 use mcp_service::{Context, Service, Tool};
 use serde_json::{Value, json};
 
@@ -23,8 +23,8 @@ const LONG: Duration = Duration::from_secs(60);
 /// How many handlers have begun, and whether they may go on.
 #[derive(Default)]
 struct Gate {
-    begun: Watch<usize>,
-    open: Watch<bool>,
+    begun: Watched<usize>,
+    open: Watched<bool>,
 }
 
 impl Gate {

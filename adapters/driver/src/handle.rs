@@ -27,7 +27,7 @@ use crate::{
         framed::{ByteTransport, FramedTransport, WholeMessages},
         transport::{IntoTransport, Io, Transport},
     },
-    watch::Watch,
+    watch::Watched,
 };
 use mcp_service::{Application, ConnectionHandle, Later};
 
@@ -41,7 +41,7 @@ pub struct Handle<E: Send + 'static> {
 
 /// A connection that runs, whatever its messages travel on.
 trait DynConnection<E>: ConnectionHandle<E> {
-    fn stage(&self) -> &Watch<Lifecycle>;
+    fn stage(&self) -> &Watched<Lifecycle>;
 
     /// Returns whether a handler of the connection runs on this thread.
     fn is_in_handler(&self) -> bool;
@@ -50,7 +50,7 @@ trait DynConnection<E>: ConnectionHandle<E> {
 }
 
 impl<E: Send + 'static, C: Binding<E>> DynConnection<E> for SharedConnection<E, C> {
-    fn stage(&self) -> &Watch<Lifecycle> {
+    fn stage(&self) -> &Watched<Lifecycle> {
         &self.stage
     }
 

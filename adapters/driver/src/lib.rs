@@ -44,7 +44,7 @@ pub use handle::Handle;
 pub use limits::quota::{Permit, Quota};
 #[cfg(all(unix, feature = "os"))]
 pub use listener::{Listener, Socket, SocketFile};
-pub use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot, Queue, job_cost, on_block};
+pub use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot, WaitQueue, job_cost, on_block};
 pub use options::Options;
 #[cfg(all(unix, feature = "os"))]
 pub use process::child::Child;
@@ -64,4 +64,4 @@ pub use stream::write_buffer::WriteBuffer;
 pub use supervisor::Supervisor;
 #[cfg(all(unix, feature = "os"))]
 pub use unix::blocking_fd::{FdReader, FdWriter};
-pub use watch::Watch;
+pub use watch::Watched;

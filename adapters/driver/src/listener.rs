@@ -25,7 +25,7 @@ use crate::{
     stream::transport::{IntoTransport, Transport},
     tuning::{MESSAGE, WRITE},
     unix::fd::{ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
-    watch::Watch,
+    watch::Watched,
 };
 use mcp_service::Service;
 use mcp_service::driver_api::Holder;
@@ -51,7 +51,7 @@ pub trait Socket {
 pub struct Listener<S> {
     socket: S,
     file: Option<SocketFile>,
-    stopped: Arc<Watch<bool>>,
+    stopped: Arc<Watched<bool>>,
     connections: usize,
     message: Duration,
     write: Duration,

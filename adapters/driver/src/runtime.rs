@@ -11,7 +11,7 @@ use std::{
 };
 
 #[cfg(all(unix, feature = "net"))]
-use crate::{sync::lock, watch::Watch};
+use crate::{sync::lock, watch::Watched};
 
 /// A runtime: tasks, threads that may block, and time.
 pub trait Runtime: Clone + Send + Sync + 'static {
@@ -89,7 +89,7 @@ pub(super) async fn unblock<R: Runtime, T: Send + 'static>(
     runtime: &R,
     f: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    let errand = Arc::new(Aside { result: Mutex::new(None), over: Watch::default() });
+    let errand = Arc::new(Aside { result: Mutex::new(None), over: Watched::default() });
     let done = Done(errand.clone());
     runtime.spawn_blocking(move || {
         let result = f();
@@ -104,7 +104,7 @@ pub(super) async fn unblock<R: Runtime, T: Send + 'static>(
 #[cfg(all(unix, feature = "net"))]
 struct Aside<T> {
     result: Mutex<Option<io::Result<T>>>,
-    over: Watch<bool>,
+    over: Watched<bool>,
 }
 
 /// Says when it is dropped that a function is over, whether it ran or not.

@@ -15,7 +15,7 @@ use crate::{
     error::{Disconnected, Error},
     process::restart::{RestartPolicy, RestartState},
 };
-use mcp_service::{Peer, driver_api::Queue};
+use mcp_service::{Peer, driver_api::WaitQueue};
 
 /// Starts a server again when a client is requested and the server no longer runs, as often as the policy allows. `C`
 /// is the type of the client.
@@ -24,7 +24,7 @@ use mcp_service::{Peer, driver_api::Queue};
 pub struct Supervisor<C> {
     state: Mutex<State<C>>,
     /// Tasks that request a client while another task starts the server.
-    queue: Queue,
+    queue: WaitQueue,
 }
 
 struct State<C> {
@@ -39,7 +39,7 @@ impl<C: Clone + Deref<Target = Peer<ClientEnd>>> Supervisor<C> {
     #[must_use]
     pub fn new(policy: RestartPolicy) -> Self {
         let state = State { restarts: RestartState::new(policy), client: None, busy: false };
-        Self { state: Mutex::new(state), queue: Queue::default() }
+        Self { state: Mutex::new(state), queue: WaitQueue::default() }
     }
 
     /// Returns a client of a running server: the last one if its connection is still open, otherwise a new one.
@@ -51,7 +51,7 @@ impl<C: Clone + Deref<Target = Peer<ClientEnd>>> Supervisor<C> {
         start: impl Fn() -> F,
         sleep: impl Fn(Duration) -> S,
     ) -> Result<C, Error> {
-        let (last, turn) = self.queue.in_turn(|| self.take_turn()).await;
+        let (last, turn) = self.queue.acquire(|| self.take_turn()).await;
         let mut why = match last {
             None => {
                 let client = start().await?;
@@ -99,7 +99,7 @@ impl<C: Clone> Turn<'_, C> {
 impl<C> Drop for Turn<'_, C> {
     fn drop(&mut self) {
         lock(&self.0.state).busy = false;
-        self.0.queue.wake_first();
+        self.0.queue.notify_one();
     }
 }
 

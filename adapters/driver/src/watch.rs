@@ -7,20 +7,20 @@ use std::{
 };
 
 use crate::sync::lock;
-use mcp_service::driver_api::Queue;
+use mcp_service::driver_api::WaitQueue;
 
 /// A value that threads and tasks can wait for changes of: threads with a timeout, tasks without.
 #[derive(Default)]
-pub struct Watch<T> {
+pub struct Watched<T> {
     value: Mutex<T>,
     threads: Condvar,
-    tasks: Queue,
+    tasks: WaitQueue,
 }
 
-impl<T> Watch<T> {
+impl<T> Watched<T> {
     /// Creates a watched value.
     pub fn new(value: T) -> Self {
-        Self { value: Mutex::new(value), threads: Condvar::new(), tasks: Queue::default() }
+        Self { value: Mutex::new(value), threads: Condvar::new(), tasks: WaitQueue::default() }
     }
 
     /// Looks at the value.
@@ -32,7 +32,7 @@ impl<T> Watch<T> {
     pub fn change<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let result = f(&mut lock(&self.value));
         self.threads.notify_all();
-        self.tasks.wake_all();
+        self.tasks.notify_all();
         result
     }
 
@@ -52,12 +52,12 @@ impl<T> Watch<T> {
 
     /// Waits until `find` finds something.
     pub async fn until<R>(&self, mut find: impl FnMut(&T) -> Option<R>) -> R {
-        self.tasks.until(|| find(&lock(&self.value))).await
+        self.tasks.wait_for(|| find(&lock(&self.value))).await
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Watch<T> {
+impl<T: fmt::Debug> fmt::Debug for Watched<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Watch").field(&*lock(&self.value)).finish()
+        f.debug_tuple("Watched").field(&*lock(&self.value)).finish()
     }
 }

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use mcp_driver::Watch;
+use mcp_driver::Watched;
 use mcp_proto::{
     connection::ClientEnd,
     protocol::VersionSet,
@@ -30,7 +30,7 @@ use super::arguments;
 
 /// What came from the server beside answers.
 #[derive(Clone, Default)]
-pub(crate) struct Heard(Arc<Watch<Counts>>);
+pub(crate) struct Heard(Arc<Watched<Counts>>);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {

@@ -134,7 +134,7 @@
 //! and hands every event to the [`Application`] that runs on it: a session of a [`Service`] or a [`Host`], one for
 //! each connection. What takes time comes back as a [`Job`], a function or a future; where that runs is up to the driver.
 //! Responses, cancellations and progress are dealt with at once, so they arrive however busy the handlers are. Who waits
-//! for a connection does so in its [`Lobby`].
+//! for a connection does so in its [`Waiters`].
 //!
 //! # Features
 //!
@@ -177,7 +177,7 @@ pub use driver_api::{
     connection_handle::{Application, ConnectionHandle},
     deferred::Later,
     job::{Function, Job, Order, Run, Running},
-    waiters::{Lobby, Vacancies},
+    waiters::{Capacity, Waiters},
 };
 pub use inbound::{
     answer::Answered,

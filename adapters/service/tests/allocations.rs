@@ -9,12 +9,12 @@ use mcp_proto::{
     rpc::Timestamp,
     wire::JsonObject,
 };
-use mcp_service::{Application, ConnectionHandle, Lobby, ServerSession, Service, Tool};
+use mcp_service::{Application, ConnectionHandle, ServerSession, Service, Tool, Waiters};
 
 /// A connection on one thread.
 struct Wire {
     connection: Mutex<Server>,
-    lobby: Lobby,
+    waiters: Waiters,
 }
 
 impl ConnectionHandle<ServerEnd> for Wire {
@@ -26,8 +26,8 @@ impl ConnectionHandle<ServerEnd> for Wire {
         f(&self.connection.lock().expect("no panic"));
     }
 
-    fn lobby(&self) -> &Lobby {
-        &self.lobby
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
     }
 }
 
@@ -64,7 +64,7 @@ fn a_small_call_costs_one_allocation() {
         .expect("two tools");
     let session = service.session();
     let server = Server::new(service.config(), Timestamp::ZERO);
-    let wire = Arc::new(Wire { connection: Mutex::new(server), lobby: Lobby::new() });
+    let wire = Arc::new(Wire { connection: Mutex::new(server), waiters: Waiters::new() });
     let connection: Arc<dyn ConnectionHandle<ServerEnd>> = wire.clone();
     let mut out = Vec::new();
     let mut exchange = |frame: &str, expected: &str| {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use mcp_driver::Watch;
+use mcp_driver::Watched;
 use mcp_proto::{
     connection::Settings,
     http::{
@@ -58,7 +58,7 @@ struct Heard {
     released: bool,
 }
 
-fn service(heard: &Arc<Watch<Heard>>) -> Service {
+fn service(heard: &Arc<Watched<Heard>>) -> Service {
     let mut settings = Settings::default();
     settings.limits.drain = Duration::from_millis(50);
     settings.limits.frame_bytes = MIB / 2;
@@ -178,7 +178,7 @@ fn in_session(id: &str, message: &Value) -> Vec<u8> {
 /// A server that is attacked.
 struct Attacked {
     server: Served,
-    heard: Arc<Watch<Heard>>,
+    heard: Arc<Watched<Heard>>,
     name: &'static str,
     /// What is documented, and what there was before.
     limit: usize,
@@ -187,7 +187,7 @@ struct Attacked {
 
 impl Attacked {
     fn new<S: Site>() -> Self {
-        let heard = Arc::new(Watch::<Heard>::default());
+        let heard = Arc::new(Watched::<Heard>::default());
         let before = PEAK.current_usage();
         PEAK.reset_peak_usage();
         let mut endpoint = Options::new(Policy::loopback());

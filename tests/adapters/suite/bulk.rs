@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use mcp_driver::{Options, Watch};
+use mcp_driver::{Options, Watched};
 use mcp_proto::connection::{CloseReason, RequestOptions, SendError, Settings, Stats, Usage};
 use mcp_service::{CallError, Context, Host, Service, Tool};
 
@@ -131,13 +131,13 @@ pub(crate) fn until(condition: impl Fn() -> bool) {
 /// Handlers that wait until they are cancelled, and some that answer at once.
 struct Waiting {
     service: Service,
-    begun: Arc<Watch<u64>>,
+    begun: Arc<Watched<u64>>,
     present: Arc<AtomicUsize>,
 }
 
 impl Waiting {
     fn new() -> Self {
-        let (begun, present) = (Arc::new(Watch::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (begun, present) = (Arc::new(Watched::new(0)), Arc::new(AtomicUsize::new(0)));
         let (tell, count) = (begun.clone(), present.clone());
         let wait = move |context: Context| {
             let (tell, present) = (tell.clone(), Present::new(&count));
@@ -157,7 +157,7 @@ impl Waiting {
 }
 
 /// Makes calls and drops them; how many were answered before that.
-fn drop_calls(client: &impl Client, begun: Option<&Watch<u64>>, calls: u64, seed: u64) -> u64 {
+fn drop_calls(client: &impl Client, begun: Option<&Watched<u64>>, calls: u64, seed: u64) -> u64 {
     let (chance, mut answered) = (&mut Chance(seed), 0);
     for _ in 0..calls {
         let tool = if chance.below(3) == 0 { "answer" } else { "wait" };
@@ -285,7 +285,7 @@ pub(crate) fn crowd<A: Adapter>() {
     (limits.frame_bytes, limits.control_bytes, limits.cache_bytes) = (64 << 10, 64 << 10, 0);
     // Both ends are here, and what handlers and callers keep is in it as well.
     let promised = 2 * limits.memory();
-    let gate = Arc::new(Watch::new(false));
+    let gate = Arc::new(Watched::new(false));
     let closed = gate.clone();
     let number = Arc::new(AtomicU64::new(0));
     let hold = move || {

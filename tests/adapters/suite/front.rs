@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::{Error, Options, Watch};
+use mcp_driver::{Error, Options, Watched};
 use mcp_proto::{
     connection::{CloseReason, Settings},
     protocol::VersionSet,
@@ -356,7 +356,7 @@ fn futures_run_where_there_is_no_runtime<A: Adapter>() {
 }
 
 fn work_on_a_task_outlives_its_connection<A: Adapter>() {
-    let gate = Arc::new(Watch::new(false));
+    let gate = Arc::new(Watched::new(false));
     let (task, thread) = (gate.clone(), gate.clone());
     let awaits = move |_: Context| {
         let gate = task.clone();

@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use mcp_driver::Watch;
+use mcp_driver::Watched;
 use mcp_proto::{
     connection::{CloseReason, Settings},
     protocol::VersionSet,
@@ -85,7 +85,7 @@ fn served<A: Adapter>(service: &Service) -> (A::Server, Raw) {
 
 fn a_request_that_was_cancelled_is_not_answered<A: Adapter>() {
     let (tell, told) = channel();
-    let (finish, done) = (Arc::new(Watch::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (finish, done) = (Arc::new(Watched::new(0)), Arc::new(AtomicUsize::new(0)));
     let (begun, ended, wait) = (tell.clone(), done.clone(), finish.clone());
     let awaits = move |context: Context| {
         let (begun, ended, wait) = (begun.clone(), ended.clone(), wait.clone());

@@ -8,7 +8,7 @@ use std::{
 };
 
 use mcp_driver::{
-    Holder, Quota, Runtime, Watch,
+    Holder, Quota, Runtime, Watched,
     http::{self, WriteTimeout},
     tuning::{JOB_SHUTDOWN_TIMEOUT, WRITE},
     unix::fd::{self, ACCEPT_BACKOFF, Interrupt, keep_alive, most_connections},
@@ -39,7 +39,7 @@ pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     latch: Arc<Interrupt>,
-    stopped: Arc<Watch<bool>>,
+    stopped: Arc<Watched<bool>>,
     connections: usize,
     patience: Duration,
     write: Duration,

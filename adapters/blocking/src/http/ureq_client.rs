@@ -11,7 +11,7 @@ use std::{
 
 use http::Request;
 use mcp_driver::{
-    Runtime, Watch,
+    Runtime, Watched,
     http::{HttpClient, ResponseHandler},
 };
 use ureq::{Agent, Body, config::Config};
@@ -56,7 +56,7 @@ impl UreqClient {
 impl HttpClient for UreqClient {
     fn make(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let agent = lock(&self.idle).pop().unwrap_or_else(|| self.config.new_agent());
-        let task = Arc::new(RequestTask { agent, state: Watch::default(), idle: self.idle.clone() });
+        let task = Arc::new(RequestTask { agent, state: Watched::default(), idle: self.idle.clone() });
         let guard = RequestGuard(task.clone());
         self.threads.spawn_blocking(move || task.run(request, response));
         Box::pin(async move {
@@ -69,7 +69,7 @@ impl HttpClient for UreqClient {
 /// One request.
 struct RequestTask {
     agent: Agent,
-    state: Watch<State>,
+    state: Watched<State>,
     idle: Arc<Mutex<Vec<Agent>>>,
 }
 

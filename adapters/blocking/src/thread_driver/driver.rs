@@ -6,12 +6,12 @@ use std::{
     time::Instant,
 };
 
-use mcp_driver::{Watch, job_cost, tuning};
+use mcp_driver::{Watched, job_cost, tuning};
 use mcp_proto::{
     connection::{Connection, Event},
     rpc::Timestamp,
 };
-use mcp_service::{Application, ConnectionHandle, Lobby};
+use mcp_service::{Application, ConnectionHandle, Waiters};
 
 use crate::{
     thread_driver::{
@@ -42,8 +42,8 @@ pub(crate) struct Driver<E> {
     input: Condvar,
     /// Wakes the timer thread.
     pub(crate) clock: Condvar,
-    pub(crate) stage: Watch<Stage>,
-    pub(crate) lobby: Lobby,
+    pub(crate) stage: Watched<Stage>,
+    pub(crate) waiters: Waiters,
     state: Mutex<State<E>>,
     epoch: Instant,
 }
@@ -61,7 +61,7 @@ impl<E: 'static> Driver<E> {
     pub(crate) fn due(&self, state: &State<E>) -> Timestamp {
         let due = state.connection.poll_timeout().map_or(tuning::FAR_FUTURE, |deadline| deadline.at);
         let due = state.message_until.map_or(due, |message| message.min(due));
-        self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
+        self.waiters.next_deadline().map_or(due, |deadline| deadline.min(due))
     }
 
     /// Looks after what came of touching the connection: events, a nearer deadline, output, room.
@@ -73,9 +73,9 @@ impl<E: 'static> Driver<E> {
             state.is_paused = false;
             self.input.notify_one();
         }
-        let vacancies = self.lobby.vacancies(&state.connection);
+        let capacity = self.waiters.capacity(&state.connection);
         drop(state);
-        self.lobby.announce(vacancies);
+        self.waiters.notify(capacity);
     }
 
     /// Wakes the timer thread if there is something for it to do earlier than it knows.
@@ -196,8 +196,8 @@ impl<E: Send + 'static> Driver<E> {
             output: Condvar::new(),
             input: Condvar::new(),
             clock: Condvar::new(),
-            stage: Watch::default(),
-            lobby: Lobby::new(),
+            stage: Watched::default(),
+            waiters: Waiters::new(),
             state: Mutex::new(State::new(connection(Timestamp::ZERO), sink, message)),
             epoch: Instant::now(),
         });
@@ -223,7 +223,7 @@ impl<E: Send + 'static> ConnectionHandle<E> for Driver<E> {
         f(&self.lock().connection);
     }
 
-    fn lobby(&self) -> &Lobby {
-        &self.lobby
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
     }
 }

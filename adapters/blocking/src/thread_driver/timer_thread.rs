@@ -63,7 +63,7 @@ impl<E: Send + 'static> Driver<E> {
                 state = self.lock();
             } else if due <= now || !state.events.is_empty() {
                 drop(state);
-                self.lobby.ring(now);
+                self.waiters.fire_timers(now);
                 let mut turn = lock(&self.turn);
                 state = self.lock();
                 state.connection.handle_timeout(self.now());

@@ -345,7 +345,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     /// Tells the connection what time it is, and the application what others have caused.
     fn process_timeouts(&self, now: Timestamp) -> bool {
         let shared = &self.shared;
-        shared.lobby.ring(now);
+        shared.waiters.fire_timers(now);
         let mut state = lock(&shared.state);
         if shared.due(&state.binding) <= now {
             state.binding.handle_timeout(now);

@@ -19,19 +19,19 @@ use crate::{
     event_loop::binding::{Binding, PipeBinding},
     options::Options,
     tuning::FAR_FUTURE,
-    watch::Watch,
+    watch::Watched,
 };
 use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot};
-use mcp_service::{ConnectionHandle, Lobby, Running};
+use mcp_service::{ConnectionHandle, Running, Waiters};
 
 /// One connection and its lock. The event loop is parked while there is nothing to do. A change that concerns it wakes
 /// it.
 pub(crate) struct SharedConnection<E, C = PipeBinding<E>> {
     pub(crate) state: Mutex<State<C>>,
     pub(crate) jobs: Mutex<JobState>,
-    pub(crate) lobby: Lobby,
+    pub(crate) waiters: Waiters,
     pub(crate) duty: HandlerScope,
-    pub(crate) stage: Watch<Lifecycle>,
+    pub(crate) stage: Watched<Lifecycle>,
     epoch: Instant,
     end: PhantomData<fn() -> E>,
 }
@@ -132,9 +132,9 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
                 inline_dispatchers: 0,
             }),
             jobs: Mutex::new(JobState { jobs: JobQueue::new(options.job_limits()), ..JobState::default() }),
-            lobby: Lobby::new(),
+            waiters: Waiters::new(),
             duty: HandlerScope::default(),
-            stage: Watch::default(),
+            stage: Watched::default(),
             epoch,
             end: PhantomData,
         })
@@ -152,7 +152,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     /// Returns the next deadline.
     pub(crate) fn due(&self, binding: &C) -> Timestamp {
         let due = binding.due().unwrap_or(FAR_FUTURE);
-        self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
+        self.waiters.next_deadline().map_or(due, |deadline| deadline.min(due))
     }
 
     /// Notes that a job has ended, or was given up.
@@ -197,9 +197,9 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
             let wakes = !events.is_empty() || it.can_write && binding.has_output() || is_early();
             wakes || it.is_paused && binding.wants_input(self.now())
         });
-        let vacancies = self.lobby.vacancies(state.binding.view());
+        let capacity = self.waiters.capacity(state.binding.view());
         drop(state);
-        self.lobby.announce(vacancies);
+        self.waiters.notify(capacity);
         woken.into_iter().for_each(Waker::wake);
         if let Some(asleep) = asleep {
             asleep.waker.wake();
@@ -234,8 +234,8 @@ impl<E: Send + 'static, C: Binding<E>> ConnectionHandle<E> for SharedConnection<
         f(lock(&self.state).binding.view());
     }
 
-    fn lobby(&self) -> &Lobby {
-        &self.lobby
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
     }
 
     fn holder(&self) -> Holder {

@@ -10,7 +10,7 @@ use std::{
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Sleep, Timer, Write};
 
-use crate::watch::Watch;
+use crate::watch::Watched;
 
 /// How long what a client still sends is read and thrown away.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ const SMALL: usize = 2 << 10;
 pub(super) struct LingeringClose<'a, T, M> {
     stream: T,
     timer: M,
-    stopped: &'a Watch<bool>,
+    stopped: &'a Watched<bool>,
     /// The body of the last request was not read to its end.
     unread: &'a AtomicBool,
     over: Option<Pin<Box<dyn Sleep>>>,
@@ -41,7 +41,7 @@ pub(super) struct LingeringClose<'a, T, M> {
 }
 
 impl<'a, T, M> LingeringClose<'a, T, M> {
-    pub(super) const fn new(stream: T, timer: M, stopped: &'a Watch<bool>, unread: &'a AtomicBool) -> Self {
+    pub(super) const fn new(stream: T, timer: M, stopped: &'a Watched<bool>, unread: &'a AtomicBool) -> Self {
         Self { stream, timer, stopped, unread, over: None, left: MOST }
     }
 }
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_server_that_stops_does_not_wait_for_clients() {
         for stops in [false, true] {
-            let (stopped, unread) = (Watch::new(stops), AtomicBool::new(false));
+            let (stopped, unread) = (Watched::new(stops), AtomicBool::new(false));
             let mut linger = LingeringClose::new(Quiet::default(), Never, &stopped, &unread);
             let shut = Pin::new(&mut linger).poll_shutdown(&mut Context::from_waker(Waker::noop()));
             assert_eq!((shut.is_ready(), linger.stream.is_shut), (stops, true));

@@ -27,10 +27,10 @@ use crate::{
     event_loop::run_loop::{Dispatcher, TransportIo},
     limits::quota::{Permit, Quota},
     sync::lock,
-    watch::Watch,
+    watch::Watched,
 };
 use mcp_service::driver_api::Holder;
-use mcp_service::{ConnectionHandle, Later, driver_api::Queue};
+use mcp_service::{ConnectionHandle, Later, driver_api::WaitQueue};
 
 /// Bytes that wait to be written down, of which one client has at most seven eighths. Messages beyond that are not written
 /// down: a client that comes back for them to another process finds that they are missing.
@@ -57,7 +57,7 @@ pub(super) struct SessionReplication {
 impl SessionReplication {
     /// Creates the replication, and the future that writes for it.
     pub(super) fn new(store: Store, limits: &Limits) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let scribe = Arc::new(EventWriter { lines: Watch::default(), quota: Quota::new(UNWRITTEN) });
+        let scribe = Arc::new(EventWriter { lines: Watched::default(), quota: Quota::new(UNWRITTEN) });
         let bounds = Retention { most: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
         let writing = write(scribe.clone(), store.clone(), bounds);
         let (life, abandoned) = (limits.idle, limits.abandoned);
@@ -107,7 +107,7 @@ impl SessionReplication {
         };
         let mut turn = WriteGuard { noting: &self.noting, id, queue, is_taken: false };
         let take = || lock(&self.noting).get_mut(id).is_some_and(|noted| !mem::replace(&mut noted.is_taken, true));
-        turn.queue.in_turn(|| take().then_some(())).await;
+        turn.queue.acquire(|| take().then_some(())).await;
         turn.is_taken = true;
         turn
     }
@@ -119,14 +119,14 @@ struct Noted {
     /// How many write down something, or wait until they may.
     users: usize,
     is_taken: bool,
-    queue: Arc<Queue>,
+    queue: Arc<WaitQueue>,
 }
 
 /// A place among those that write down something of a session. Once it is taken, nothing else of it is written down.
 struct WriteGuard<'a> {
     noting: &'a Mutex<BTreeMap<SessionId, Noted>>,
     id: &'a SessionId,
-    queue: Arc<Queue>,
+    queue: Arc<WaitQueue>,
     is_taken: bool,
 }
 
@@ -140,7 +140,7 @@ impl Drop for WriteGuard<'_> {
             }
         }
         if self.is_taken {
-            self.queue.wake_first();
+            self.queue.notify_one();
         }
     }
 }
@@ -181,7 +181,7 @@ impl HttpSession {
 /// A queue of messages that are to be written to the event store.
 #[derive(Debug)]
 struct EventWriter {
-    lines: Watch<Lines>,
+    lines: Watched<Lines>,
     quota: Arc<Quota>,
 }
 
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn streams_that_are_over_or_forgotten_leave_nothing() {
-        let scribe = Arc::new(EventWriter { lines: Watch::default(), quota: Quota::new(UNWRITTEN) });
+        let scribe = Arc::new(EventWriter { lines: Watched::default(), quota: Quota::new(UNWRITTEN) });
         let here = MemoryReplayBuffer::new(1, 1, Duration::ZERO);
         let (id, holder) = ("a".into(), Holder::Unknown);
         let mut kept = ReplayRecord { id, here, scribe, holder, latest: BTreeMap::new() };

@@ -25,7 +25,7 @@ use crate::http::{endpoint::Endpoint, lingering_close::LingeringClose, peer_addr
 use crate::{
     runtime::{Runtime, Timer},
     sync::lock,
-    watch::Watch,
+    watch::Watched,
 };
 
 /// How much is read ahead of one connection, or written behind it: the largest head, and room for what comes with it. Heads
@@ -41,7 +41,7 @@ pub async fn serve<R: Runtime>(
     io: impl Read + Write + Unpin,
     peer: Option<IpAddr>,
     endpoint: &Endpoint<R>,
-    stopped: &Watch<bool>,
+    stopped: &Watched<bool>,
 ) {
     let clock = Clock::new(endpoint.runtime());
     let unread = AtomicBool::new(false);

@@ -37,7 +37,7 @@ use crate::{
     options::Options,
     runtime::Runtime,
     sync::lock,
-    watch::Watch,
+    watch::Watched,
 };
 use mcp_service::driver_api::Holder;
 use mcp_service::{Application, Later, Service, driver_api::Random};
@@ -65,7 +65,7 @@ struct Inner<R: Runtime> {
 /// The endpoint and the sessions that run.
 struct Sessions {
     door: Mutex<Endpoint<Arc<SharedSession>>>,
-    rooms: Watch<SessionTable>,
+    rooms: Watched<SessionTable>,
     epoch: Instant,
 }
 
@@ -93,7 +93,7 @@ impl<R: Runtime> HttpServer<R> {
         if share.is_some() {
             door.share();
         }
-        let sessions = Sessions { door: Mutex::new(door), rooms: Watch::default(), epoch: Instant::now() };
+        let sessions = Sessions { door: Mutex::new(door), rooms: Watched::default(), epoch: Instant::now() };
         Self(Arc::new(Inner {
             sessions: Arc::new(sessions),
             service: service.clone(),

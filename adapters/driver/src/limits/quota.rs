@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use crate::watch::Watch;
+use crate::watch::Watched;
 use mcp_service::driver_api::Holder;
 
 /// How many times as much as is still free one holder may hold. A single holder gets seven eighths of a quota, two get seven
@@ -17,7 +17,7 @@ const SHARE: usize = 7;
 #[derive(Debug)]
 pub struct Quota {
     capacity: usize,
-    taken: Watch<Taken>,
+    taken: Watched<Taken>,
 }
 
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Quota {
     /// Creates a quota with this capacity.
     #[must_use]
     pub fn new(capacity: usize) -> Arc<Self> {
-        Arc::new(Self { capacity, taken: Watch::default() })
+        Arc::new(Self { capacity, taken: Watched::default() })
     }
 
     /// Returns the capacity.

@@ -13,7 +13,7 @@ use mcp_proto::codec::LineDecoder;
 
 use crate::{
     process::command::{Command, OnLine, Patience},
-    watch::Watch,
+    watch::Watched,
 };
 
 /// How long what was killed may take to be gone. Only the kernel can delay it.
@@ -61,7 +61,7 @@ impl fmt::Display for Exit {
 /// The state of a child process that runs a server. The driver updates it; other tasks and threads wait for changes.
 #[derive(Debug)]
 pub struct ChildState {
-    life: Watch<Status>,
+    life: Watched<Status>,
     patience: Patience,
 }
 
@@ -81,7 +81,7 @@ impl ChildState {
     #[must_use]
     pub fn of(command: &Command) -> Arc<Self> {
         let life = Status { silent: !command.keeps_stderr(), ..Status::default() };
-        Arc::new(Self { life: Watch::new(life), patience: command.patience_of() })
+        Arc::new(Self { life: Watched::new(life), patience: command.patience_of() })
     }
 
     /// Notes that the process has ended.

@@ -235,12 +235,12 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             return false;
         }
         let shared = &dispatcher.shared;
-        let vacancies = {
+        let capacity = {
             let mut state = lock(&shared.state);
             self.out.fill(&mut state.binding);
-            shared.lobby.vacancies(&state.binding)
+            shared.waiters.capacity(&state.binding)
         };
-        shared.lobby.announce(vacancies);
+        shared.waiters.notify(capacity);
         let mut moved = false;
         let mut done = Poll::Pending;
         if !self.out.is_empty() {

@@ -7,7 +7,7 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use super::{holder::Holder, job::Job, waiters::Lobby};
+use super::{holder::Holder, job::Job, waiters::Waiters};
 
 /// A driver, as its handlers and handles see it: one connection that can be reached from any thread.
 pub trait ConnectionHandle<E>: Send + Sync + 'static {
@@ -26,7 +26,7 @@ pub trait ConnectionHandle<E>: Send + Sync + 'static {
     fn with_ref(&self, f: &mut dyn FnMut(&Connection<E>));
 
     /// Returns the wait queues of this connection.
-    fn lobby(&self) -> &Lobby;
+    fn waiters(&self) -> &Waiters;
 
     /// Returns which client is at the other end, as far as the driver can tell clients apart.
     fn holder(&self) -> Holder {

@@ -19,4 +19,4 @@ pub use job_queue::{JobLimits, JobQueue, JobSlot, job_cost};
 
 #[doc(hidden)]
 pub use crate::util::random::Random;
-pub use crate::util::wait_queue::Queue;
+pub use crate::util::wait_queue::WaitQueue;

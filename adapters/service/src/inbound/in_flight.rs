@@ -18,7 +18,7 @@ use mcp_proto::{
 use super::request::RequestInfo;
 use crate::{
     driver_api::deferred::unless,
-    util::{lock::lock, wait_queue::Queue},
+    util::{lock::lock, wait_queue::WaitQueue},
 };
 
 /// Where work comes from, and so where what it says belongs to.
@@ -43,7 +43,7 @@ pub struct Work<X> {
     is_cancelled: AtomicBool,
     state: Mutex<State>,
     /// The tasks that wait for it to be cancelled.
-    waiting: Queue,
+    waiting: WaitQueue,
 }
 
 #[derive(Default)]
@@ -85,7 +85,7 @@ impl<X: RoleWork> Work<X> {
             role: X::default(),
             is_cancelled: AtomicBool::new(false),
             state: Mutex::default(),
-            waiting: Queue::default(),
+            waiting: WaitQueue::default(),
         }
     }
 
@@ -136,7 +136,7 @@ impl<X: RoleWork> Work<X> {
             mem::take(&mut state.questions)
         };
         self.is_cancelled.store(true, Ordering::Release);
-        self.waiting.wake_all();
+        self.waiting.notify_all();
         questions
     }
 
@@ -164,7 +164,7 @@ impl<X: RoleWork> Work<X> {
 
     /// Waits until it is cancelled; why it is.
     pub(crate) async fn cancelled(&self) -> CancelCause<'static> {
-        self.waiting.until(|| self.cause()).await
+        self.waiting.wait_for(|| self.cause()).await
     }
 
     /// What a future comes to, unless this is cancelled first.

@@ -20,7 +20,7 @@ use mcp_proto::{
 use super::{cancel::Desk, error::CallError, response_slot::Waiter, subscriptions::Subscriptions};
 use crate::{
     driver_api::{connection_handle::ConnectionHandle, deferred::Later},
-    util::{lock::lock, wait_queue::Queue},
+    util::{lock::lock, wait_queue::WaitQueue},
 };
 
 /// Says which trace the code that runs is part of.
@@ -40,7 +40,7 @@ pub struct Calls<E> {
     subscriptions: Subscriptions,
     table: Mutex<Table>,
     /// The waiters for another state of the connection.
-    turned: Queue,
+    turned: WaitQueue,
 }
 
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl<E> Default for Calls<E> {
             tracer: None,
             subscriptions: Subscriptions::new(),
             table: Mutex::default(),
-            turned: Queue::default(),
+            turned: WaitQueue::default(),
         }
     }
 }
@@ -143,7 +143,7 @@ impl<E: 'static> Calls<E> {
             table.state = state;
         }
         drop(table);
-        self.turned.wake_all();
+        self.turned.notify_all();
     }
 
     /// Waits until the handshake is over, or says why the connection has ended before that.
@@ -165,7 +165,7 @@ impl<E: 'static> Calls<E> {
 
     fn until<R: Send + 'static>(self: &Arc<Self>, f: fn(&State) -> Option<R>) -> Later<R> {
         let calls = self.clone();
-        Later::new(async move { calls.turned.until(|| f(&lock(&calls.table).state)).await })
+        Later::new(async move { calls.turned.wait_for(|| f(&lock(&calls.table).state)).await })
     }
 
     /// Why the connection has ended, if it has.

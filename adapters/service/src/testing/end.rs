@@ -25,7 +25,7 @@ use crate::{
         connection_handle::{Application, ConnectionHandle},
         job::{Run, Running},
         job_queue::{JobLimits, JobQueue, JobSlot, job_cost},
-        waiters::Lobby,
+        waiters::Waiters,
     },
     util::lock::lock,
 };
@@ -60,7 +60,7 @@ pub(super) struct End<E: 'static> {
     conn: Mutex<Connection<E>>,
     app: Arc<dyn Application<E>>,
     clock: Arc<Clock>,
-    lobby: Lobby,
+    waiters: Waiters,
     jobs: Mutex<JobQueue>,
     tasks: Tasks,
     workers: Arc<Workers>,
@@ -106,7 +106,7 @@ impl<E: Send + 'static> End<E> {
             conn: Mutex::new(conn),
             app,
             clock: clock.clone(),
-            lobby: Lobby::new(),
+            waiters: Waiters::new(),
             jobs: Mutex::new(JobQueue::new(JobLimits::default())),
             tasks: Tasks::default(),
             workers: workers.clone(),
@@ -122,11 +122,11 @@ impl<E: Send + 'static> End<E> {
     }
 
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut Connection<E>) -> R) -> R {
-        let (result, vacancies) = {
+        let (result, capacity) = {
             let mut conn = lock(&self.conn);
-            (f(&mut conn), self.lobby.vacancies(&conn))
+            (f(&mut conn), self.waiters.capacity(&conn))
         };
-        self.lobby.announce(vacancies);
+        self.waiters.notify(capacity);
         result
     }
 
@@ -184,7 +184,7 @@ impl<E: Send + 'static> End<E> {
     /// Processes the events of the connection and lets handlers run. Returns whether there was anything to do.
     pub(super) fn turn(&self) -> bool {
         let mut any = false;
-        self.lobby.ring(self.clock.now());
+        self.waiters.fire_timers(self.clock.now());
         while let Some(event) = self.with(Connection::poll_event) {
             any = true;
             self.event(event);
@@ -231,7 +231,7 @@ impl<E: Send + 'static> End<E> {
     /// Returns the next time at which a deadline or timer is due.
     pub(super) fn due(&self) -> Option<Timestamp> {
         let deadline = self.with(|conn| conn.poll_timeout().map(|deadline| deadline.at));
-        deadline.into_iter().chain(self.lobby.next_alarm()).min()
+        deadline.into_iter().chain(self.waiters.next_deadline()).min()
     }
 
     /// Informs the connection that time has passed.
@@ -274,7 +274,7 @@ impl<E: Send + 'static> ConnectionHandle<E> for End<E> {
         End::with(self, |conn| f(conn));
     }
 
-    fn lobby(&self) -> &Lobby {
-        &self.lobby
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
     }
 }

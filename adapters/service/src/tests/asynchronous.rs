@@ -514,7 +514,7 @@ fn ten_thousand_wait_for_room_and_one_is_woken() {
     for waiting in &mut waiting {
         assert!(Pin::new(waiting).poll(&mut cx).is_pending());
     }
-    assert_eq!((pair.client.lobby.len(), woken.0.load(Ordering::SeqCst)), (10_000, 0));
+    assert_eq!((pair.client.waiters.len(), woken.0.load(Ordering::SeqCst)), (10_000, 0));
     // Each time that there is room, one of them hears of it, and takes all of it.
     for number in 0..10_000 {
         pair.client.flush();
@@ -526,7 +526,7 @@ fn ten_thousand_wait_for_room_and_one_is_woken() {
         assert!(next.is_none_or(|next| Pin::new(next).poll(&mut cx).is_pending()));
         assert!(woken.0.swap(0, Ordering::SeqCst) <= 1);
     }
-    assert_eq!(pair.client.lobby.len(), 0);
+    assert_eq!(pair.client.waiters.len(), 0);
 }
 
 #[test]
@@ -542,10 +542,10 @@ fn whoever_waits_for_room_hears_of_the_end() {
             std::thread::spawn(move || server.room().wait())
         })
         .collect();
-    pair.until(|| pair.client.lobby.len() == 110);
+    pair.until(|| pair.client.waiters.len() == 110);
     pair.cut();
     assert!(waiting.iter_mut().all(|waiting| Pin::new(waiting).poll(&mut cx).is_ready()));
     drop(waiting);
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
-    assert_eq!(pair.client.lobby.len(), 0);
+    assert_eq!(pair.client.waiters.len(), 0);
 }

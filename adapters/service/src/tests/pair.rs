@@ -27,7 +27,7 @@ use crate::{
         connection_handle::{Application, ConnectionHandle},
         holder::Holder,
         job::{Job, Order},
-        waiters::Lobby,
+        waiters::Waiters,
     },
     inbound::session::{ClientSession, ServerSession},
     outbound::{error::CallError, peer::Peer, subscriptions::Subscriptions},
@@ -47,7 +47,7 @@ pub(crate) struct End<E: 'static> {
     /// Jobs that have not ended.
     jobs: Arc<AtomicUsize>,
     sequence: mpsc::Sender<Job>,
-    pub(crate) lobby: Lobby,
+    pub(crate) waiters: Waiters,
     /// Which client it is, if a driver could tell.
     pub(crate) holder: OnceLock<Holder>,
     this: OnceLock<Weak<Self>>,
@@ -71,7 +71,7 @@ impl<E: Send + 'static> End<E> {
             lines: Mutex::default(),
             jobs,
             sequence,
-            lobby: Lobby::new(),
+            waiters: Waiters::new(),
             holder: OnceLock::new(),
             this: OnceLock::new(),
         });
@@ -88,12 +88,12 @@ impl<E: Send + 'static> End<E> {
     }
 
     pub(crate) fn with_conn<R>(&self, f: impl FnOnce(&mut Connection<E>) -> R) -> R {
-        let (result, vacancies) = {
+        let (result, capacity) = {
             let mut conn = lock(&self.conn);
-            (f(&mut conn), self.lobby.vacancies(&conn))
+            (f(&mut conn), self.waiters.capacity(&conn))
         };
-        self.lobby.announce(vacancies);
-        self.lobby.ring(self.now());
+        self.waiters.notify(capacity);
+        self.waiters.fire_timers(self.now());
         result
     }
 
@@ -182,8 +182,8 @@ impl<E: Send + 'static> ConnectionHandle<E> for End<E> {
         self.with_conn(|conn| f(conn));
     }
 
-    fn lobby(&self) -> &Lobby {
-        &self.lobby
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
     }
 
     fn holder(&self) -> Holder {
@@ -350,7 +350,7 @@ impl Pair {
     /// threads, and a call may not run out of time because those are slow.
     pub(crate) fn tick(&self) {
         let deadline = self.client.with_conn(|conn| conn.poll_timeout());
-        if deadline.is_some_and(|next| next.wake == Wake::Retry) || self.client.lobby.next_alarm().is_some() {
+        if deadline.is_some_and(|next| next.wake == Wake::Retry) || self.client.waiters.next_deadline().is_some() {
             self.advance(Duration::from_millis(100));
         }
     }
@@ -364,7 +364,7 @@ impl Pair {
     ) -> Result<T, CallError> {
         let waiting = thread::spawn(move || pending.wait());
         self.until(|| {
-            if self.server.lobby.next_alarm().is_some_and(|at| at > self.server.now()) {
+            if self.server.waiters.next_deadline().is_some_and(|at| at > self.server.now()) {
                 self.advance(time);
             }
             waiting.is_finished()
@@ -471,9 +471,9 @@ impl Pair {
     pub(crate) fn assert_clean(&self) {
         self.settle();
         let (client, server) = (self.client_session.shared(), self.server_session.shared());
-        assert_eq!((client.works.len(), client.calls.len(), self.client.lobby.len()), (0, 0, 0));
+        assert_eq!((client.works.len(), client.calls.len(), self.client.waiters.len()), (0, 0, 0));
         let watching = usize::from(server.watches_tasks());
-        assert_eq!((server.works.len(), server.calls.len(), self.server.lobby.len()), (0, 0, watching));
+        assert_eq!((server.works.len(), server.calls.len(), self.server.waiters.len()), (0, 0, watching));
         let usage = self.server.with_conn(|conn| conn.usage());
         assert_eq!((usage.requests, usage.calls, usage.outbox_frames), (0, 0, 0), "{usage:?}");
         let usage = self.client.with_conn(|conn| conn.usage());

@@ -18,51 +18,55 @@ use super::lock::lock;
 /// A waiter registers before it checks its condition. A notifier changes the condition before it notifies. If both do
 /// so under the same lock, no notification is lost. Dropping a waiting future removes it from the queue.
 #[derive(Default)]
-pub struct Queue {
-    places: Mutex<Places>,
+pub struct WaitQueue {
+    registrations: Mutex<Registrations>,
     /// The number of waiters. A notifier reads it without the lock, since there is hardly ever a waiter.
     length: AtomicUsize,
     /// How often all were woken. Most polls of a waiter have another cause.
-    calls: AtomicUsize,
+    notifications: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Places {
+struct Registrations {
     next: u64,
     wakers: BTreeMap<u64, Waker>,
     /// Set when the first waiter was woken and has not finished its check.
-    called: bool,
+    first_notified: bool,
 }
 
-impl Queue {
+impl WaitQueue {
     /// Creates a queue without waiters.
     #[must_use]
     pub const fn new() -> Self {
-        let places = Places { next: 0, wakers: BTreeMap::new(), called: false };
-        Self { places: Mutex::new(places), length: AtomicUsize::new(0), calls: AtomicUsize::new(0) }
+        let registrations = Registrations { next: 0, wakers: BTreeMap::new(), first_notified: false };
+        Self {
+            registrations: Mutex::new(registrations),
+            length: AtomicUsize::new(0),
+            notifications: AtomicUsize::new(0),
+        }
     }
 
-    /// Waits until `check` finds something. Waiters check again only when [all are woken](Self::wake_all).
-    pub async fn until<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
-        let mut place = Place { queue: self, number: None };
+    /// Waits until `check` finds something. Waiters check again only when [all are woken](Self::notify_all).
+    pub async fn wait_for<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
+        let mut registration = Registration { queue: self, number: None };
         let mut known: Option<(Waker, usize)> = None;
         poll_fn(|cx| {
-            let calls = self.calls.load(Ordering::Acquire);
+            let notifications = self.notifications.load(Ordering::Acquire);
             match &mut known {
                 // A registered waiter is woken for every later change. Most polls have another cause.
-                Some((waker, heard)) if waker.will_wake(cx.waker()) => {
-                    if *heard == calls {
+                Some((waker, seen)) if waker.will_wake(cx.waker()) => {
+                    if *seen == notifications {
                         return Poll::Pending;
                     }
-                    *heard = calls;
+                    *seen = notifications;
                 }
                 known => {
                     // Most look once, and wait for nothing.
                     if let Some(found) = check() {
                         return Poll::Ready(found);
                     }
-                    place.take(cx.waker());
-                    *known = Some((cx.waker().clone(), calls));
+                    registration.take(cx.waker());
+                    *known = Some((cx.waker().clone(), notifications));
                 }
             }
             check().map_or(Poll::Pending, Poll::Ready)
@@ -72,15 +76,15 @@ impl Queue {
 
     /// Waits until `attempt` succeeds. Only the first waiter tries; the next one tries when it has succeeded or was
     /// dropped. So room for one waiter wakes one, however many there are.
-    pub async fn in_turn<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
-        let mut place = Place { queue: self, number: None };
+    pub async fn acquire<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
+        let mut registration = Registration { queue: self, number: None };
         poll_fn(|cx| {
-            if !place.take(cx.waker()) {
+            if !registration.take(cx.waker()) {
                 return Poll::Pending;
             }
             // No wake-up arrives during the first attempt, so a change during it needs a second one.
             let found = attempt().or_else(|| {
-                lock(&self.places).called = false;
+                lock(&self.registrations).first_notified = false;
                 attempt()
             });
             found.map_or(Poll::Pending, Poll::Ready)
@@ -89,23 +93,23 @@ impl Queue {
     }
 
     /// Wakes the first waiter, unless it was woken already and has not finished its check.
-    pub fn wake_first(&self) {
+    pub fn notify_one(&self) {
         if self.is_empty() {
             return;
         }
-        let waker = lock(&self.places).call();
+        let waker = lock(&self.registrations).take_first();
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
     /// Wakes all waiters.
-    pub fn wake_all(&self) {
+    pub fn notify_all(&self) {
         if self.is_empty() {
             return;
         }
-        self.calls.fetch_add(1, Ordering::Release);
-        let wakers: Vec<_> = lock(&self.places).wakers.values().cloned().collect();
+        self.notifications.fetch_add(1, Ordering::Release);
+        let wakers: Vec<_> = lock(&self.registrations).wakers.values().cloned().collect();
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -117,63 +121,63 @@ impl Queue {
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        lock(&self.places).wakers.len()
+        lock(&self.registrations).wakers.len()
     }
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for WaitQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").field("length", &self.length).finish_non_exhaustive()
+        f.debug_struct("WaitQueue").field("length", &self.length).finish_non_exhaustive()
     }
 }
 
-impl Places {
-    fn call(&mut self) -> Option<Waker> {
-        let first = self.wakers.values().next().filter(|_| !self.called)?;
-        self.called = true;
+impl Registrations {
+    fn take_first(&mut self) -> Option<Waker> {
+        let first = self.wakers.values().next().filter(|_| !self.first_notified)?;
+        self.first_notified = true;
         Some(first.clone())
     }
 }
 
 /// The place of a waiter in the queue.
-struct Place<'a> {
-    queue: &'a Queue,
+struct Registration<'a> {
+    queue: &'a WaitQueue,
     number: Option<u64>,
 }
 
-impl Place<'_> {
+impl Registration<'_> {
     /// Takes a place, or keeps it. Returns whether it is the first one.
     fn take(&mut self, waker: &Waker) -> bool {
-        let mut places = lock(&self.queue.places);
+        let mut registrations = lock(&self.queue.registrations);
         let number = *self.number.get_or_insert_with(|| {
             self.queue.length.fetch_add(1, Ordering::Relaxed);
-            places.next += 1;
-            places.next
+            registrations.next += 1;
+            registrations.next
         });
-        let is_known = places.wakers.get(&number).is_some_and(|known| known.will_wake(waker));
-        let before = if is_known { None } else { places.wakers.insert(number, waker.clone()) };
-        let is_first = places.wakers.keys().next() == Some(&number);
-        places.called |= is_first;
+        let is_known = registrations.wakers.get(&number).is_some_and(|known| known.will_wake(waker));
+        let before = if is_known { None } else { registrations.wakers.insert(number, waker.clone()) };
+        let is_first = registrations.wakers.keys().next() == Some(&number);
+        registrations.first_notified |= is_first;
         // A waker can be the last of a task, which may have a place of its own to give back.
-        drop(places);
+        drop(registrations);
         drop(before);
         is_first
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Registration<'_> {
     fn drop(&mut self) {
         let Some(number) = self.number else { return };
-        let mut places = lock(&self.queue.places);
-        let was_first = places.wakers.keys().next() == Some(&number);
-        let gone = places.wakers.remove(&number);
+        let mut registrations = lock(&self.queue.registrations);
+        let was_first = registrations.wakers.keys().next() == Some(&number);
+        let gone = registrations.wakers.remove(&number);
         self.queue.length.fetch_sub(1, Ordering::Relaxed);
         // What it was called for, the next one can have.
         let next = was_first.then(|| {
-            places.called = false;
-            places.call()
+            registrations.first_notified = false;
+            registrations.take_first()
         });
-        drop(places);
+        drop(registrations);
         drop(gone);
         if let Some(waker) = next.flatten() {
             waker.wake();
@@ -211,7 +215,7 @@ mod tests {
 
     #[test]
     fn what_one_can_have_wakes_one() {
-        let (queue, room) = (Queue::default(), Cell::new(0));
+        let (queue, room) = (WaitQueue::default(), Cell::new(0));
         let attempt = || {
             let left = room.get();
             room.set(left.max(1) - 1);
@@ -219,7 +223,7 @@ mod tests {
         };
         let counts: Vec<Arc<Count>> = (0..100).map(|_| Arc::default()).collect();
         let wakers: Vec<_> = counts.iter().map(|count| Waker::from(count.clone())).collect();
-        let mut waiting: Vec<_> = (0..100).map(|_| Some(Box::pin(queue.in_turn(attempt)))).collect();
+        let mut waiting: Vec<_> = (0..100).map(|_| Some(Box::pin(queue.acquire(attempt)))).collect();
         let mut poll = |number: usize| {
             let future = waiting[number].as_mut().expect("it waits");
             let is_done = future.as_mut().poll(&mut Context::from_waker(&wakers[number])).is_ready();
@@ -233,8 +237,8 @@ mod tests {
         assert_eq!(woken().count(), 0);
         // One has come about, and it is said more than once.
         room.set(1);
-        queue.wake_first();
-        queue.wake_first();
+        queue.notify_one();
+        queue.notify_one();
         assert_eq!(woken().collect::<Vec<_>>(), [0]);
         assert!(!poll(7), "it is not its turn");
         assert!(poll(0));
@@ -243,7 +247,7 @@ mod tests {
         assert!(!poll(1));
         // Two have come about, and one who was called for them gives up.
         room.set(2);
-        queue.wake_first();
+        queue.notify_one();
         waiting[1] = None;
         assert_eq!(woken().collect::<Vec<_>>(), [1, 2]);
         let mut poll = |number: usize| {
@@ -262,14 +266,14 @@ mod tests {
 
     #[test]
     fn nobody_looks_without_being_woken() {
-        let (queue, looks, open) = (Queue::default(), Cell::new(0), Cell::new(false));
+        let (queue, looks, open) = (WaitQueue::default(), Cell::new(0), Cell::new(false));
         let check = || {
             looks.set(looks.get() + 1);
             open.get().then_some(())
         };
         let counts: Vec<Arc<Count>> = (0..2).map(|_| Arc::default()).collect();
         let wakers: Vec<_> = counts.iter().map(|count| Waker::from(count.clone())).collect();
-        let mut waiting = pin!(queue.until(check));
+        let mut waiting = pin!(queue.wait_for(check));
         let mut poll = |number: usize| {
             let is_done = waiting.as_mut().poll(&mut Context::from_waker(&wakers[number])).is_ready();
             (is_done, looks.take())
@@ -277,23 +281,25 @@ mod tests {
         // Before and after it has taken its place.
         assert_eq!(poll(0), (false, 2));
         assert_eq!((poll(0), poll(0)), ((false, 0), (false, 0)));
-        queue.wake_all();
+        queue.notify_all();
         assert_eq!((counts[0].take(), poll(0), poll(0)), (1, (false, 1), (false, 0)));
         // Another task polls it now.
         assert_eq!((poll(1), poll(1)), ((false, 2), (false, 0)));
         open.set(true);
-        queue.wake_all();
+        queue.notify_all();
         assert_eq!((counts[0].take(), counts[1].take(), poll(1)), (0, 1, (true, 1)));
     }
 
     #[test]
     fn all_look_when_all_are_woken() {
-        let (queue, open) = (Queue::default(), AtomicBool::new(false));
+        let (queue, open) = (WaitQueue::default(), AtomicBool::new(false));
         thread::scope(|scope| {
             let threads: Vec<_> = (0..20)
                 .map(|_| {
                     scope.spawn(|| {
-                        crate::driver_api::block_on::block_on(queue.until(|| open.load(Ordering::SeqCst).then_some(())))
+                        crate::driver_api::block_on::block_on(
+                            queue.wait_for(|| open.load(Ordering::SeqCst).then_some(())),
+                        )
                     })
                 })
                 .collect();
@@ -301,7 +307,7 @@ mod tests {
                 thread::yield_now();
             }
             open.store(true, Ordering::SeqCst);
-            queue.wake_all();
+            queue.notify_all();
             threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
         });
         assert_eq!(queue.len(), 0);
@@ -309,8 +315,8 @@ mod tests {
 
     #[test]
     fn a_change_between_a_look_and_the_place_is_seen() {
-        let (queue, looks) = (Queue::default(), Cell::new(0));
-        let mut waiting = pin!(queue.until(|| {
+        let (queue, looks) = (WaitQueue::default(), Cell::new(0));
+        let mut waiting = pin!(queue.wait_for(|| {
             looks.set(looks.get() + 1);
             (looks.get() == 2).then_some(())
         }));

@@ -4,7 +4,7 @@ use std::{io, net::IpAddr, sync::Arc};
 
 use http::{Request, header};
 use http_body_util::{BodyExt, Full};
-use mcp_driver::Watch;
+use mcp_driver::Watched;
 use mcp_proto::{connection::Principal, http::server::Caller};
 use mcp_service::{Service, Tool};
 use mcp_tokio::{
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{Both, LONG};
 
 /// Functions that have begun, and whether they go on.
-type Functions = Arc<Watch<(usize, bool)>>;
+type Functions = Arc<Watched<(usize, bool)>>;
 
 fn caller(name: &str) -> Caller {
     let address = name.parse::<IpAddr>().map(Caller::Anonymous);

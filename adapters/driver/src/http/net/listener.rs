@@ -27,7 +27,7 @@ use crate::{
     stop::StopHandle,
     tuning::WRITE,
     unix::fd::{self, ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
-    watch::Watch,
+    watch::Watched,
 };
 use mcp_service::Service;
 use mcp_service::driver_api::Holder;
@@ -39,7 +39,7 @@ const STDERR_GRACE: Duration = Duration::from_secs(1);
 pub struct Listener<N: NetRuntime> {
     socket: N::Socket,
     address: SocketAddr,
-    stopped: Arc<Watch<bool>>,
+    stopped: Arc<Watched<bool>>,
     connections: usize,
     patience: Duration,
     write: Duration,
@@ -212,7 +212,7 @@ impl<N: NetRuntime> Listener<N> {
         &self,
         runtime: &N,
         (stream, peer): (N::Stream, IpAddr),
-        (endpoint, seat, away): (Endpoint<N>, Permit, Arc<Watch<bool>>),
+        (endpoint, seat, away): (Endpoint<N>, Permit, Arc<Watched<bool>>),
     ) -> N::Task {
         let stopped = self.stopped.clone();
         let stream = WriteTimeout::new(stream, runtime, self.write);
@@ -245,7 +245,7 @@ impl<N: NetRuntime> fmt::Debug for Listener<N> {
 }
 
 /// Ends all connections when it is dropped.
-struct HangUp(Arc<Watch<bool>>);
+struct HangUp(Arc<Watched<bool>>);
 
 impl Drop for HangUp {
     fn drop(&mut self) {

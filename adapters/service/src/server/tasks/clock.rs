@@ -20,7 +20,7 @@ use crate::{
 pub(in crate::server) struct TaskTime {
     /// A moment in the time of the service, and in that of the connection.
     same: OnceLock<(Timestamp, Timestamp)>,
-    /// When this connection looks for tasks that have had their time, and the place of that in its lobby.
+    /// When this connection looks for tasks that have had their time, and the place of that in its waiters.
     alarm: Mutex<Option<(Timestamp, u64)>>,
 }
 
@@ -59,9 +59,9 @@ impl Shared<ServerEnd> {
             return;
         }
         if let Some(before) = alarm.take() {
-            connection.lobby().disarm(before);
+            connection.waiters().remove_timer(before);
         }
-        *alarm = Some(connection.lobby().arm(at, Waker::from(Arc::new(Watch(Arc::downgrade(self))))));
+        *alarm = Some(connection.waiters().add_timer(at, Waker::from(Arc::new(Watch(Arc::downgrade(self))))));
         drop(alarm);
         // The driver looks when it has to wake up.
         connection.update(|_, _| ());

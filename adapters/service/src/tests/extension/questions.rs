@@ -193,7 +193,7 @@ fn a_question_stands_for_as_long_as_somebody_waits_for_its_answer() {
     let never = keys(&until_status(&pair, &id, "input_required")).remove(0);
     open.send(()).expect("it waits");
     let quick = until(&pair, &id, |task| task["status"] == "input_required" && keys(task)[0] != never);
-    pair.until(|| pair.server.lobby.next_alarm() < Some(mcp_proto::rpc::Timestamp::from_nanos(100_000_000_000)));
+    pair.until(|| pair.server.waiters.next_deadline() < Some(mcp_proto::rpc::Timestamp::from_nanos(100_000_000_000)));
     pair.advance(Duration::from_millis(4999));
     assert_eq!(keys(&get(&pair, &id).expect("a task")), keys(&quick));
     pair.advance(Duration::from_millis(1));

@@ -360,7 +360,7 @@ fn a_task_outlives_its_connection() {
         .expect("a good service");
     let (here, there) = (modern(&service), modern(&service));
     let (works, sleeps) = (begin(&here, "works"), begin(&here, "sleeps"));
-    here.until(|| here.server.lobby.len() > 1);
+    here.until(|| here.server.waiters.len() > 1);
     assert_eq!(get(&there, &works), get(&here, &works), "it is the same, wherever one looks");
     let (subscription, acknowledged) = listen(&there, &[&works, &sleeps]);
     assert_eq!(acknowledged, json!([works, sleeps]));

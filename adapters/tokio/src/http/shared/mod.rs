@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, future::Future, io, sync::Arc, time::Duration};
 
 use mcp_driver::{
-    Holder, Watch,
+    Holder, Watched,
     http::{EventStore, ReplayChunk, Retention, SessionRecord, SessionStore, StoreLimits, StoreUsage},
 };
 use mcp_service::Later;
@@ -48,7 +48,7 @@ pub struct RedisStore {
 }
 
 /// The streams that this process follows, by their keys.
-type Bells = Watch<BTreeMap<String, Bell>>;
+type Bells = Watched<BTreeMap<String, Bell>>;
 
 #[derive(Debug, Default)]
 struct Bell {

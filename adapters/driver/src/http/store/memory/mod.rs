@@ -14,7 +14,7 @@ use self::table::Table;
 use crate::http::store::{EventStore, Retention, SessionRecord, SessionStore, StoreLimits, StoreUsage};
 use crate::sync::lock;
 use mcp_service::driver_api::Holder;
-use mcp_service::{Later, driver_api::Queue};
+use mcp_service::{Later, driver_api::WaitQueue};
 
 /// Sessions in the memory of this process: for endpoints that share them within it, and for tests of what is shared. It is
 /// cheap to clone, and all clones are one.
@@ -52,7 +52,7 @@ impl MemoryStore {
         let result = f(&mut table, now);
         let woken = table.take_woken();
         drop(table);
-        woken.iter().for_each(|queue| queue.wake_all());
+        woken.iter().for_each(|queue| queue.notify_all());
         result
     }
 }
@@ -62,7 +62,7 @@ struct Follower {
     store: MemoryStore,
     id: String,
     stream: u64,
-    queue: Arc<Queue>,
+    queue: Arc<WaitQueue>,
 }
 
 impl Drop for Follower {
@@ -115,7 +115,7 @@ impl EventStore for MemoryStore {
                 let is_something = passage.as_ref().map_or(true, |it| it.done || !it.messages.is_empty());
                 (is_something || !wait).then_some(passage)
             };
-            follower.queue.until(find).await
+            follower.queue.wait_for(find).await
         })
     }
 }

@@ -11,7 +11,7 @@ use mcp_proto::http::server::ReplayChunk;
 
 use crate::http::store::{Retention, SessionRecord, StoreLimits, StoreUsage};
 use mcp_service::driver_api::Holder;
-use mcp_service::driver_api::Queue;
+use mcp_service::driver_api::WaitQueue;
 
 /// Steps that are taken at most to make room for one session or one message.
 const STEPS: usize = 512;
@@ -38,13 +38,13 @@ pub(super) struct Table {
     /// The streams that are followed, of each session.
     followed: BTreeMap<Arc<str>, BTreeMap<u64, Followed>>,
     /// The followers to be woken, outside of the lock.
-    woken: Vec<Arc<Queue>>,
+    woken: Vec<Arc<WaitQueue>>,
 }
 
 #[derive(Debug, Default)]
 struct Followed {
     followers: usize,
-    queue: Arc<Queue>,
+    queue: Arc<WaitQueue>,
 }
 
 /// The sessions of one client.
@@ -127,7 +127,7 @@ impl Table {
     }
 
     /// Adds a follower of a stream. Returns the queue in which it waits.
-    pub(super) fn follow(&mut self, id: &str, stream: u64) -> Arc<Queue> {
+    pub(super) fn follow(&mut self, id: &str, stream: u64) -> Arc<WaitQueue> {
         let followed = self.followed.entry(id.into()).or_default().entry(stream).or_default();
         followed.followers += 1;
         followed.queue.clone()
@@ -147,7 +147,7 @@ impl Table {
         }
     }
 
-    pub(super) fn take_woken(&mut self) -> Vec<Arc<Queue>> {
+    pub(super) fn take_woken(&mut self) -> Vec<Arc<WaitQueue>> {
         mem::take(&mut self.woken)
     }
 
