@@ -83,9 +83,9 @@ fn service() -> (Service, Arc<Watched<Heard>>) {
         .tool(Tool::new_async("wait", move |context: Context| {
             let heard = waiting.clone();
             async move {
-                heard.change(|heard| heard.begun += 1);
+                heard.update(|heard| heard.begun += 1);
                 context.cancelled().await;
-                heard.change(|heard| heard.cancelled += 1);
+                heard.update(|heard| heard.cancelled += 1);
                 "cancelled"
             }
         }))
@@ -183,13 +183,13 @@ fn what_nobody_waits_for_is_cancelled() {
             for round in 0..2 {
                 let waits = client.call_tool("wait", json!({})).expect("it is sent");
                 expected += 1;
-                within(heard.until(|heard| (heard.begun == expected).then_some(()))).await;
+                within(heard.wait_for(|heard| (heard.begun == expected).then_some(()))).await;
                 if round == 0 {
                     drop(waits);
                 } else {
                     within(client.close()).await;
                 }
-                within(heard.until(|heard| (heard.cancelled == expected).then_some(()))).await;
+                within(heard.wait_for(|heard| (heard.cancelled == expected).then_some(()))).await;
             }
         }
         server.stop().await;
@@ -204,7 +204,7 @@ fn a_server_that_stops_leaves_nobody_waiting() {
             let server = Running::new("127.0.0.1:0", &service).await;
             let client = within(Client::connect_http(&server.url("/mcp"), &host(versions))).await.expect("it serves");
             let waits = client.call_tool("wait", json!({})).expect("it is sent");
-            within(heard.until(|heard| (heard.begun == 1).then_some(()))).await;
+            within(heard.wait_for(|heard| (heard.begun == 1).then_some(()))).await;
             server.stop().await;
             within(waits).await.expect_err("no answer");
             within(client.close()).await;

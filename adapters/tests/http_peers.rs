@@ -55,9 +55,9 @@ impl Running {
         let mut settings = Settings::default();
         settings.limits.drain = Duration::from_millis(100);
         let wait = |heard: Arc<Watched<Heard>>, context: Context| async move {
-            heard.change(|heard| heard.begun += 1);
+            heard.update(|heard| heard.begun += 1);
             context.cancelled().await;
-            heard.change(|heard| heard.cancelled += 1);
+            heard.update(|heard| heard.cancelled += 1);
             "cancelled"
         };
         let service = Service::builder("web", "1")
@@ -67,7 +67,7 @@ impl Running {
             .tool(Tool::new_async("panic", async || -> &'static str { panic!("on purpose") }))
             .tool(Tool::new("panic_on_a_thread", || -> &'static str { panic!("on purpose") }))
             .tool(Tool::new("block", move || {
-                blocking.change(|heard| heard.begun += 1);
+                blocking.update(|heard| heard.begun += 1);
                 blocking.wait_until(LONG, |heard| heard.released);
                 "released"
             }))
@@ -113,7 +113,7 @@ impl Running {
     }
 
     pub(crate) fn release(&self) {
-        self.heard.change(|heard| heard.released = true);
+        self.heard.update(|heard| heard.released = true);
     }
 
     pub(crate) fn wait_until_begun(&self, count: usize) {
@@ -122,12 +122,12 @@ impl Running {
 
     /// How many handlers have begun that wait.
     pub(crate) fn begun(&self) -> usize {
-        self.heard.look(|heard| heard.begun)
+        self.heard.read(|heard| heard.begun)
     }
 
     /// How many of them were cancelled.
     pub(crate) fn cancelled(&self) -> usize {
-        self.heard.look(|heard| heard.cancelled)
+        self.heard.read(|heard| heard.cancelled)
     }
 
     fn wait_until(&self, condition: impl Fn(&Heard) -> bool) {

@@ -152,10 +152,10 @@ impl HttpClient for Slow {
             let refusal =
                 http::Response::builder().status(StatusCode::UNAUTHORIZED).body(()).expect("it is well formed");
             response.head(&refusal.into_parts().0);
-            asking.until(|asking| asking.asked.then_some(())).await;
+            asking.wait_for(|asking| asking.asked.then_some(())).await;
             response.chunk(b"no");
             response.end();
-            asking.change(|asking| asking.over = true);
+            asking.update(|asking| asking.over = true);
         })
     }
 }
@@ -168,7 +168,7 @@ impl AuthProvider for Looking {
         &'a self,
         request: &'a mut Request<Arc<[u8]>>,
     ) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
-        if self.0.look(|asking| asking.over) {
+        if self.0.read(|asking| asking.over) {
             request.headers_mut().insert(header::AUTHORIZATION, header::HeaderValue::from_static("good"));
         }
         Box::pin(async { Ok(()) })
@@ -176,8 +176,8 @@ impl AuthProvider for Looking {
 
     fn challenged<'a>(&'a self, _: u16, _: &'a [String]) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
         Box::pin(async {
-            self.0.change(|asking| asking.asked = true);
-            self.0.until(|asking| asking.over.then_some(true)).await
+            self.0.update(|asking| asking.asked = true);
+            self.0.wait_for(|asking| asking.over.then_some(true)).await
         })
     }
 }

@@ -135,16 +135,16 @@ pub(crate) async fn timeout<T>(time: Duration, future: impl Future<Output = T>) 
     let heard = done.clone();
     let alarm = thread::spawn(move || {
         if !heard.wait_until(time, |done| *done) {
-            watch.change(|late| *late = true);
+            watch.update(|late| *late = true);
         }
     });
-    let mut late = pin!(late.until(|late| late.then_some(())));
+    let mut late = pin!(late.wait_for(|late| late.then_some(())));
     let result = poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(value) => Poll::Ready(Some(value)),
         Poll::Pending => late.as_mut().poll(cx).map(|()| None),
     })
     .await;
-    done.change(|done| *done = true);
+    done.update(|done| *done = true);
     alarm.join().expect("no panic");
     result
 }

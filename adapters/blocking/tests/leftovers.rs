@@ -60,13 +60,13 @@ fn service() -> (Service, Arc<Watched<usize>>) {
         .tool(Tool::new_async("wait", move |context: Context| {
             let begun = one.clone();
             async move {
-                begun.change(|begun| *begun += 1);
+                begun.update(|begun| *begun += 1);
                 context.cancelled().await;
                 "cancelled"
             }
         }))
         .tool(Tool::new("wait_on_a_thread", move |context: Context| {
-            other.change(|begun| *begun += 1);
+            other.update(|begun| *begun += 1);
             context.cancelled().wait();
             "cancelled"
         }))

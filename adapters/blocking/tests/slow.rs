@@ -40,7 +40,7 @@ impl Site {
         let (begun, cancelled, gate) = <(Arc<Watched<usize>>, Arc<Watched<usize>>, Arc<Watched<bool>>)>::default();
         let enter = |begun: &Arc<Watched<usize>>| {
             let begun = begun.clone();
-            move || begun.change(|begun| *begun += 1)
+            move || begun.update(|begun| *begun += 1)
         };
         let (waits, says, minds) = (enter(&begun), enter(&begun), enter(&begun));
         let [gate_of_wait, gate_of_say] = [gate.clone(), gate.clone()];
@@ -74,7 +74,7 @@ impl Site {
             .tool(Tool::new("minds", move |context: Context| {
                 minds();
                 context.cancelled().wait();
-                told.change(|told| *told += 1);
+                told.update(|told| *told += 1);
                 "cancelled"
             }))
             .build()
@@ -88,7 +88,7 @@ impl Site {
     }
 
     fn open(&self) {
-        self.gate.change(|open| *open = true);
+        self.gate.update(|open| *open = true);
     }
 
     fn stop(self) {

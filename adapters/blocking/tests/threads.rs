@@ -39,16 +39,16 @@ fn tasks_that_block_hold_up_nobody() {
             if blocks {
                 gate.wait_until(LONG, |open| *open);
             } else {
-                gate.until(|open| open.then_some(())).await;
+                gate.wait_for(|open| open.then_some(())).await;
             }
-            done.change(|done| *done += 1);
+            done.update(|done| *done += 1);
         }));
     };
     // More than there are to poll them.
     (0..20).for_each(|_| run(true));
     (0..100).for_each(|_| run(false));
     let opens = gate.clone();
-    Threads::detach(threads.spawn(async move { opens.change(|open| *open = true) }));
+    Threads::detach(threads.spawn(async move { opens.update(|open| *open = true) }));
     assert!(done.wait_until(LONG, |done| *done == 120), "they all end");
     drop(threads);
 }
@@ -59,14 +59,14 @@ fn functions_run_beside_each_other_and_panics_are_their_own() {
     for number in 0..50 {
         let begun = begun.clone();
         threads.spawn_blocking(move || {
-            begun.change(|begun| *begun += 1);
+            begun.update(|begun| *begun += 1);
             assert!(number % 2 == 0, "on purpose");
             assert!(begun.wait_until(LONG, |begun| *begun == 51), "they all run at once");
         });
     }
     let told = begun.clone();
     let panics = poll_fn(move |_| -> Poll<()> {
-        told.change(|begun| *begun += 1);
+        told.update(|begun| *begun += 1);
         panic!("on purpose")
     });
     Threads::detach(threads.spawn(panics));
@@ -133,11 +133,11 @@ fn what_is_under_way_goes_on_when_the_last_handle_is_gone() {
         let threads = threads();
         let (waits, ends) = (gate.clone(), until(&threads, Instant::now() + Duration::from_millis(20)));
         Threads::detach(threads.spawn(async move {
-            waits.until(|open| open.then_some(())).await;
+            waits.wait_for(|open| open.then_some(())).await;
             ends.await;
             let _ = sender.send(thread::current().name().map(str::to_owned));
         }));
     }
-    gate.change(|open| *open = true);
+    gate.update(|open| *open = true);
     assert_eq!(heard.recv_timeout(LONG), Ok(Some("mcp-http".to_owned())));
 }

@@ -30,7 +30,7 @@ struct Gate {
 impl Gate {
     /// Blocks in a way that the worker pool does not notice.
     fn pass(&self) {
-        self.begun.change(|begun| *begun += 1);
+        self.begun.update(|begun| *begun += 1);
         assert!(self.open.wait_until(LONG, |open| *open), "the test opens it");
     }
 
@@ -88,7 +88,7 @@ fn service(gate: &Arc<Gate>) -> Service {
             "blocked"
         }))
         .tool(Tool::new("asks", move |context: Context| {
-            asks.begun.change(|begun| *begun += 1);
+            asks.begun.update(|begun| *begun += 1);
             context.roots().wait().map(|roots| format!("{} roots", roots.len()))
         }))
         .build()
@@ -101,10 +101,10 @@ fn calls_that_come_in_one_piece_run_beside_each_other() {
     let gate = Arc::new(Gate::default());
     let mut peer = Peer::new(&service(&gate), CALLS);
     for round in 1..=3 {
-        gate.open.change(|open| *open = false);
+        gate.open.update(|open| *open = false);
         peer.send(&(0..CALLS).map(|number| call(round * CALLS + number, "blocks")).collect::<Vec<_>>());
         gate.wait_for(round * CALLS);
-        gate.open.change(|open| *open = true);
+        gate.open.update(|open| *open = true);
         let mut answered: Vec<_> = (0..CALLS).map(|_| peer.receive()["id"].as_u64()).collect();
         answered.sort_unstable();
         assert_eq!(answered, (round * CALLS..(round + 1) * CALLS).map(|id| Some(id as u64)).collect::<Vec<_>>());
@@ -129,7 +129,7 @@ fn one_that_blocks_holds_up_neither_what_came_with_it_nor_what_comes_later() {
     peer.send(&[call(200, "blocks"), call(201, "quick"), ping(202)]);
     assert_eq!(peer.receive()["id"], 202);
     gate.wait_for(2);
-    gate.open.change(|open| *open = true);
+    gate.open.update(|open| *open = true);
     let mut answered: Vec<_> = (0..3).map(|_| peer.receive()["id"].as_u64()).collect();
     answered.sort_unstable();
     assert_eq!(answered, [2, 200, 201].map(Some));

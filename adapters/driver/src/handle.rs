@@ -27,7 +27,7 @@ use crate::{
         framed::{ByteTransport, FramedTransport, WholeMessages},
         transport::{IntoTransport, Io, Transport},
     },
-    watch::Watched,
+    watched::Watched,
 };
 use mcp_service::{Application, ConnectionHandle, Later};
 
@@ -139,10 +139,10 @@ impl<E: Send + 'static> Handle<E> {
     pub fn wait(&self) -> Later<Option<CloseReason>> {
         let shared = self.shared.clone();
         Later::new(async move {
-            let mut over = pin!(shared.stage().until(|stage| stage.over.then(|| stage.closed.clone())));
+            let mut over = pin!(shared.stage().wait_for(|stage| stage.over.then(|| stage.closed.clone())));
             poll_fn(|cx| {
                 if shared.is_in_handler() {
-                    return Poll::Ready(shared.stage().look(|stage| stage.closed.clone()));
+                    return Poll::Ready(shared.stage().read(|stage| stage.closed.clone()));
                 }
                 over.as_mut().poll(cx)
             })
@@ -160,7 +160,7 @@ impl<E: Send + 'static> Handle<E> {
     /// Returns whether [`wait`](Self::wait) would return at once.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.shared.stage().look(|stage| stage.over)
+        self.shared.stage().read(|stage| stage.over)
     }
 }
 

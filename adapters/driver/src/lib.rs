@@ -35,7 +35,7 @@ mod supervisor;
 mod sync;
 pub mod tuning;
 pub mod unix;
-mod watch;
+mod watched;
 
 #[cfg(all(unix, feature = "os"))]
 pub use client::{Client, connect_with_hint};
@@ -64,4 +64,4 @@ pub use stream::write_buffer::WriteBuffer;
 pub use supervisor::Supervisor;
 #[cfg(all(unix, feature = "os"))]
 pub use unix::blocking_fd::{FdReader, FdWriter};
-pub use watch::Watched;
+pub use watched::Watched;

@@ -25,7 +25,7 @@ use crate::{
     stream::transport::{IntoTransport, Transport},
     tuning::{MESSAGE, WRITE},
     unix::fd::{ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
-    watch::Watched,
+    watched::Watched,
 };
 use mcp_service::Service;
 use mcp_service::driver_api::Holder;
@@ -123,7 +123,7 @@ impl<S: Socket> Listener<S> {
     #[must_use]
     pub fn stopper(&self) -> StopHandle {
         let stopped = self.stopped.clone();
-        Box::new(move || stopped.change(|stopped| *stopped = true))
+        Box::new(move || stopped.update(|stopped| *stopped = true))
     }
 
     /// Accepts and serves connections until it is stopped. Then it closes all connections, as [`Server::close`] does.
@@ -135,7 +135,7 @@ impl<S: Socket> Listener<S> {
         let mut servers: Vec<(Server, Permit)> = Vec::new();
         let seats = Quota::new(self.connections.min(most_connections(1)));
         let functions = Functions::new(self.options.functions, self.options.function_wait);
-        let mut stopped = pin!(self.stopped.until(|stopped| stopped.then_some(())));
+        let mut stopped = pin!(self.stopped.wait_for(|stopped| stopped.then_some(())));
         loop {
             let accepted = poll_fn(|cx| match stopped.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(None),

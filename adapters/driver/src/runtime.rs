@@ -11,7 +11,7 @@ use std::{
 };
 
 #[cfg(all(unix, feature = "net"))]
-use crate::{sync::lock, watch::Watched};
+use crate::{sync::lock, watched::Watched};
 
 /// A runtime: tasks, threads that may block, and time.
 pub trait Runtime: Clone + Send + Sync + 'static {
@@ -95,7 +95,7 @@ pub(super) async fn unblock<R: Runtime, T: Send + 'static>(
         let result = f();
         *lock(&done.0.result) = Some(result);
     });
-    errand.over.until(|over| over.then_some(())).await;
+    errand.over.wait_for(|over| over.then_some(())).await;
     let result = lock(&errand.result).take();
     result.unwrap_or_else(|| Err(io::Error::other("there is no thread for it")))
 }
@@ -114,6 +114,6 @@ struct Done<T>(Arc<Aside<T>>);
 #[cfg(all(unix, feature = "net"))]
 impl<T> Drop for Done<T> {
     fn drop(&mut self) {
-        self.0.over.change(|over| *over = true);
+        self.0.over.update(|over| *over = true);
     }
 }

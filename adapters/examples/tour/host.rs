@@ -48,12 +48,12 @@ pub(crate) struct Counts {
 }
 
 impl Heard {
-    pub(crate) fn look<R>(&self, f: impl FnOnce(&Counts) -> R) -> R {
-        self.0.look(f)
+    pub(crate) fn read<R>(&self, f: impl FnOnce(&Counts) -> R) -> R {
+        self.0.read(f)
     }
 
     pub(crate) fn note(&self, f: impl FnOnce(&mut Counts)) {
-        self.0.change(f);
+        self.0.update(f);
     }
 
     /// Waits until something was heard, but not forever. Whether it was.
@@ -63,7 +63,7 @@ impl Heard {
         patience: Duration,
         condition: impl Fn(&Counts) -> bool,
     ) -> bool {
-        let mut heard = pin!(self.0.until(|counts| condition(counts).then_some(())));
+        let mut heard = pin!(self.0.wait_for(|counts| condition(counts).then_some(())));
         let mut late = client.sleep(patience);
         poll_fn(|cx| match heard.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(true),

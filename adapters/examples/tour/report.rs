@@ -106,7 +106,7 @@ impl Report {
 
     /// The last words. Whether all went well.
     pub(crate) fn summary(&mut self, heard: &Heard) -> bool {
-        let counts = heard.look(Clone::clone);
+        let counts = heard.read(Clone::clone);
         self.heading("summary");
         let Self { calls, refused, skipped, checks, .. } = self;
         let line = format!("{calls} requests ({refused} refused), {skipped} tools not tried, {checks} checks");

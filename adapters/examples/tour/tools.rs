@@ -53,7 +53,7 @@ pub(crate) async fn call_them(visit: &mut Visit) {
     let mut script = Script::of(&visit.server.server_info.name, &visit.folder);
     let mut seen = HashSet::new();
     for _ in 0..ROUNDS {
-        let changes = visit.heard.look(|counts| counts.tools_changed);
+        let changes = visit.heard.read(|counts| counts.tools_changed);
         let tools = visit.list("tools", visit.client.all_tools()).await;
         let steps = script.steps(|name| tools.iter().any(|tool| tool.name == name) && !seen.contains(name));
         for step in steps {
@@ -80,7 +80,7 @@ pub(crate) async fn call_them(visit: &mut Visit) {
 
 /// Makes a call of the script, and checks what comes of it.
 async fn follow(visit: &mut Visit, script: &mut Script, tool: &Tool, step: &Step) {
-    let logged = visit.heard.look(|counts| counts.logged);
+    let logged = visit.heard.read(|counts| counts.logged);
     let arguments = script.arguments(step);
     for &as_task in ways(visit, tool) {
         let (result, progress) = call(visit, tool, &arguments, as_task).await;

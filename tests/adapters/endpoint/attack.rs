@@ -72,7 +72,7 @@ fn service(heard: &Arc<Watched<Heard>>) -> Service {
         .tool(Tool::new_async("hello", async || "good day"))
         .tool(Tool::new("function", || "computed"))
         .tool(Tool::new("block", move || {
-            blocking.change(|heard| heard.blocked += 1);
+            blocking.update(|heard| heard.blocked += 1);
             blocking.wait_until(LONG, |heard| heard.released);
             "released"
         }))
@@ -238,7 +238,7 @@ impl Attacked {
         println!("{}, {held}: at most {} of {} MiB", self.name, peak / MIB, self.limit / MIB);
         assert!(peak > least, "no more than {peak} bytes were taken: it was no attack");
         assert!(peak < self.limit, "{peak} bytes were taken, {} are documented", self.limit);
-        self.heard.change(|heard| heard.released = true);
+        self.heard.update(|heard| heard.released = true);
     }
 }
 
@@ -290,7 +290,7 @@ pub(crate) fn one_address_holds_all_that_it_can<S: Site>() {
     }
     attacked.another_is_served();
 
-    assert_eq!(attacked.heard.look(|heard| heard.blocked), share, "all of it was held until here");
+    assert_eq!(attacked.heard.read(|heard| heard.blocked), share, "all of it was held until here");
     attacked.finish("functions, tasks, streams and sessions", 0);
     drop((held, attacker));
 }

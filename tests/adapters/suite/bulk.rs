@@ -143,7 +143,7 @@ impl Waiting {
             let (tell, present) = (tell.clone(), Present::new(&count));
             async move {
                 let _present = present;
-                tell.change(|begun| *begun += 1);
+                tell.update(|begun| *begun += 1);
                 context.cancelled().await;
             }
         };
@@ -161,7 +161,7 @@ fn drop_calls(client: &impl Client, begun: Option<&Watched<u64>>, calls: u64, se
     let (chance, mut answered) = (&mut Chance(seed), 0);
     for _ in 0..calls {
         let tool = if chance.below(3) == 0 { "answer" } else { "wait" };
-        let before = begun.map(|begun| begun.look(|begun| *begun));
+        let before = begun.map(|begun| begun.read(|begun| *begun));
         let call = loop {
             match client.call_tool(tool, ()) {
                 Ok(call) => break call,
@@ -291,7 +291,7 @@ pub(crate) fn crowd<A: Adapter>() {
     let hold = move || {
         let (gate, number) = (closed.clone(), number.fetch_add(1, Ordering::SeqCst));
         async move {
-            gate.until(|open| open.then_some(())).await;
+            gate.wait_for(|open| open.then_some(())).await;
             number.to_string()
         }
     };
@@ -315,7 +315,7 @@ pub(crate) fn crowd<A: Adapter>() {
     }
     assert_eq!(peer.call_tool("hold", ()).expect_err("that is one too many"), SendError::Busy);
     until(|| server.connection().update(|conn, _| conn.usage()).requests == CROWD);
-    gate.change(|open| *open = true);
+    gate.update(|open| *open = true);
     for call in calls.drain(..) {
         let answer: Result<_, CallError> = call.wait();
         let text = answer.expect("it is answered").content[0].as_text().expect("a text").parse::<u64>();

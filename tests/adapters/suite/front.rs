@@ -360,7 +360,7 @@ fn work_on_a_task_outlives_its_connection<A: Adapter>() {
     let (task, thread) = (gate.clone(), gate.clone());
     let awaits = move |_: Context| {
         let gate = task.clone();
-        async move { gate.until(|open| open.then_some("done")).await }
+        async move { gate.wait_for(|open| open.then_some("done")).await }
     };
     let blocks = move |_: Context| if thread.wait_until(LONG, |open| *open) { "done" } else { "too late" };
     let mut policy = TaskPolicy::default();
@@ -391,7 +391,7 @@ fn work_on_a_task_outlives_its_connection<A: Adapter>() {
     assert_eq!(tasks.len(), 2);
     client.close();
     server.wait();
-    gate.change(|open| *open = true);
+    gate.update(|open| *open = true);
     let (client, _server) = connect();
     for task in tasks {
         let result = client.follow_task(&task).expect("it is sent").wait().expect("it is answered");

@@ -92,7 +92,7 @@ fn a_request_that_was_cancelled_is_not_answered<A: Adapter>() {
         async move {
             begun.send(()).expect("the test listens");
             context.cancelled().await;
-            wait.until(|finish| (*finish > 0).then_some(())).await;
+            wait.wait_for(|finish| (*finish > 0).then_some(())).await;
             ended.fetch_add(1, Ordering::SeqCst);
             "too late"
         }
@@ -115,7 +115,7 @@ fn a_request_that_was_cancelled_is_not_answered<A: Adapter>() {
     }
     peer.send(&ping("heard"));
     assert_eq!(up_to(&mut peer, "heard").len(), 1);
-    finish.change(|finish| *finish += 1);
+    finish.update(|finish| *finish += 1);
     // They end, and their places are free: nothing has been said of it.
     peer.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
     assert_eq!(peer.receive(), None);

@@ -47,7 +47,7 @@ pub const CRATES: [Crate; 6] = [
         folder: "adapters/driver",
         rooms: &[
             &["sync", "tuning", "options", "stop"],
-            &["watch"],
+            &["watched"],
             &["runtime"],
             &["limits"],
             &["event_loop"],

@@ -156,7 +156,7 @@ impl Listener {
         let endpoint = endpoint.patience(self.patience);
         let accepted = self.accept(&endpoint, &threads);
         // The connections end as well if the socket has failed.
-        self.stopped.change(|stopped| *stopped = true);
+        self.stopped.update(|stopped| *stopped = true);
         threads.shutdown_reads();
         drop(self.socket);
         endpoint.close().wait();

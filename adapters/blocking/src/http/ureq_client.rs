@@ -61,7 +61,7 @@ impl HttpClient for UreqClient {
         self.threads.spawn_blocking(move || task.run(request, response));
         Box::pin(async move {
             let task = &guard.0;
-            task.state.until(|state| (*state == State::Over).then_some(())).await;
+            task.state.wait_for(|state| (*state == State::Over).then_some(())).await;
         })
     }
 }
@@ -86,7 +86,7 @@ struct RequestGuard(Arc<RequestTask>);
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        if self.0.state.change(|state| state.leave(State::GivenUp)) {
+        if self.0.state.update(|state| state.leave(State::GivenUp)) {
             self.0.agent.clone().shutdown();
         }
     }
@@ -106,7 +106,7 @@ impl RequestTask {
             read(body, &mut response)
         });
         // The state changes before the end is reported: the receiver may then drop the `RequestGuard`.
-        if self.state.change(|state| state.leave(State::Over)) {
+        if self.state.update(|state| state.leave(State::Over)) {
             let mut idle = lock(&self.idle);
             if done.is_ok() && idle.len() < KEPT {
                 idle.push(self.agent.clone());

@@ -165,7 +165,7 @@ impl<E: 'static> Driver<E> {
             self.workers.push(turn, true);
         }
         if end.is_some() {
-            self.stage.change(|stage| stage.closed = end);
+            self.stage.update(|stage| stage.closed = end);
             self.settle(self.lock());
             // If the timer thread had looked before that, it sleeps by now.
             self.clock.notify_one();

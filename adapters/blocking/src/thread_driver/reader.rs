@@ -136,6 +136,6 @@ impl<E: Send + 'static> Reader<E> {
 
 impl<E: Send + 'static> Drop for Reader<E> {
     fn drop(&mut self) {
-        self.driver.stage.change(|stage| stage.reader_left = true);
+        self.driver.stage.update(|stage| stage.reader_left = true);
     }
 }

@@ -41,7 +41,7 @@ impl<E: Send + 'static> Driver<E> {
             let _ = writer.join();
         }
         self.workers.shutdown(tuning::JOB_SHUTDOWN_TIMEOUT, !reader_left);
-        self.stage.change(|stage| stage.over = true);
+        self.stage.update(|stage| stage.over = true);
     }
 
     /// Has a thread write what others would have to wait for.
@@ -76,7 +76,7 @@ impl<E: Send + 'static> Driver<E> {
                 drop(turn);
                 self.settle(self.lock());
                 state = self.lock();
-            } else if self.stage.look(|stage| stage.closed.is_some()) {
+            } else if self.stage.read(|stage| stage.closed.is_some()) {
                 return writer;
             } else {
                 state.asleep = Some(due);

@@ -40,7 +40,7 @@ impl<E: 'static> Driver<E> {
             }
         }
         drop(state);
-        self.stage.change(|stage| stage.writer_left = true);
+        self.stage.update(|stage| stage.writer_left = true);
     }
 }
 

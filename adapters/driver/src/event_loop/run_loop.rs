@@ -100,7 +100,7 @@ struct FinishGuard<E, C>(Arc<SharedConnection<E, C>>);
 
 impl<E, C> Drop for FinishGuard<E, C> {
     fn drop(&mut self) {
-        self.0.stage.change(|stage| stage.over = true);
+        self.0.stage.update(|stage| stage.over = true);
     }
 }
 
@@ -148,7 +148,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     /// Runs until the application knows that the connection has ended.
     pub(crate) async fn run_until_closed<M: TransportIo<E, C>>(&mut self, transport_io: &mut M) {
         self.run_until(transport_io, None, |event_loop, _, _| {
-            event_loop.dispatcher.shared.stage.look(|stage| stage.closed.is_some())
+            event_loop.dispatcher.shared.stage.read(|stage| stage.closed.is_some())
         })
         .await;
     }
@@ -391,7 +391,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
             return job;
         }
         self.queue(job.into_iter());
-        self.shared.stage.change(|stage| stage.closed = end);
+        self.shared.stage.update(|stage| stage.closed = end);
         None
     }
 

@@ -19,7 +19,7 @@ use crate::{
     event_loop::binding::{Binding, PipeBinding},
     options::Options,
     tuning::FAR_FUTURE,
-    watch::Watched,
+    watched::Watched,
 };
 use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot};
 use mcp_service::{ConnectionHandle, Running, Waiters};

@@ -10,7 +10,7 @@ use std::{
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Sleep, Timer, Write};
 
-use crate::watch::Watched;
+use crate::watched::Watched;
 
 /// How long what a client still sends is read and thrown away.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -87,7 +87,7 @@ impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for LingeringClose<'_, T, 
             Some(over) => over,
             None => {
                 ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
-                if stopped.look(|stopped| *stopped) {
+                if stopped.read(|stopped| *stopped) {
                     return Poll::Ready(Ok(()));
                 }
                 if unread.load(Ordering::Relaxed) {

@@ -27,7 +27,7 @@ use crate::{
     event_loop::run_loop::{Dispatcher, TransportIo},
     limits::quota::{Permit, Quota},
     sync::lock,
-    watch::Watched,
+    watched::Watched,
 };
 use mcp_service::driver_api::Holder;
 use mcp_service::{ConnectionHandle, Later, driver_api::WaitQueue};
@@ -147,7 +147,7 @@ impl Drop for WriteGuard<'_> {
 
 impl Drop for SessionReplication {
     fn drop(&mut self) {
-        self.scribe.lines.change(|lines| lines.closed = true);
+        self.scribe.lines.update(|lines| lines.closed = true);
     }
 }
 
@@ -206,7 +206,7 @@ impl EventWriter {
     fn note(&self, holder: &Holder, id: &Arc<str>, (stream, seq): (u64, u64), message: Option<&[u8]>) {
         let Some(permit) = self.quota.take(holder, size_of::<Line>() + message.map_or(0, <[u8]>::len)) else { return };
         let line = Line { id: id.clone(), stream, seq, message: message.map(<[u8]>::to_vec), permit };
-        self.lines.change(|lines| lines.waiting.push_back(line));
+        self.lines.update(|lines| lines.waiting.push_back(line));
     }
 }
 
@@ -214,8 +214,8 @@ impl EventWriter {
 /// empty.
 async fn write(scribe: Arc<EventWriter>, store: Store, bounds: Retention) {
     loop {
-        scribe.lines.until(|lines| (lines.closed || !lines.waiting.is_empty()).then_some(())).await;
-        let (waiting, closed) = scribe.lines.change(|lines| (mem::take(&mut lines.waiting), lines.closed));
+        scribe.lines.wait_for(|lines| (lines.closed || !lines.waiting.is_empty()).then_some(())).await;
+        let (waiting, closed) = scribe.lines.update(|lines| (mem::take(&mut lines.waiting), lines.closed));
         if closed && waiting.is_empty() {
             return;
         }

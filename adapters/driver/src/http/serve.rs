@@ -25,7 +25,7 @@ use crate::http::{endpoint::Endpoint, lingering_close::LingeringClose, peer_addr
 use crate::{
     runtime::{Runtime, Timer},
     sync::lock,
-    watch::Watched,
+    watched::Watched,
 };
 
 /// How much is read ahead of one connection, or written behind it: the largest head, and room for what comes with it. Heads
@@ -62,7 +62,7 @@ pub async fn serve<R: Runtime>(
             .max_buf_size(BUFFER)
             .serve_connection(LingeringClose::new(io, clock.clone(), stopped, &unread), answer)
     );
-    let mut stopped = pin!(stopped.until(|stopped| stopped.then_some(())));
+    let mut stopped = pin!(stopped.wait_for(|stopped| stopped.then_some(())));
     let mut stopping = false;
     let _ = poll_fn(|cx| {
         if !stopping && stopped.as_mut().poll(cx).is_ready() {

@@ -37,7 +37,7 @@ use crate::{
     options::Options,
     runtime::Runtime,
     sync::lock,
-    watch::Watched,
+    watched::Watched,
 };
 use mcp_service::driver_api::Holder;
 use mcp_service::{Application, Later, Service, driver_api::Random};
@@ -111,7 +111,7 @@ impl<R: Runtime> HttpServer<R> {
     /// The answer, if it is refused.
     pub fn begin(&self, head: &Parts, caller: Caller) -> Result<Intake, Box<Answer>> {
         let sessions = &self.0.sessions;
-        if sessions.rooms.look(|rooms| rooms.closing) {
+        if sessions.rooms.read(|rooms| rooms.closing) {
             return Err(unavailable());
         }
         lock(&sessions.door).begin(head, caller)
@@ -206,7 +206,7 @@ impl<R: Runtime> HttpServer<R> {
     pub fn wait(&self) -> Later<()> {
         let sessions = self.0.sessions.clone();
         Later::new(async move {
-            sessions.rooms.until(|rooms| (rooms.closing && rooms.all.is_empty()).then_some(())).await;
+            sessions.rooms.wait_for(|rooms| (rooms.closing && rooms.all.is_empty()).then_some(())).await;
         })
     }
 
@@ -398,7 +398,7 @@ impl Sessions {
     }
 
     fn close(&self) {
-        let all: Vec<_> = self.rooms.change(|rooms| {
+        let all: Vec<_> = self.rooms.update(|rooms| {
             rooms.closing = true;
             rooms.all.values().filter_map(Weak::upgrade).collect()
         });
@@ -418,7 +418,7 @@ struct SessionGuard {
 
 impl SessionGuard {
     fn taken(mut self, room: &Arc<SharedSession>) -> Self {
-        let closing = self.sessions.rooms.change(|rooms| {
+        let closing = self.sessions.rooms.update(|rooms| {
             rooms.next += 1;
             rooms.all.insert(rooms.next, Arc::downgrade(room));
             self.number = Some(rooms.next);
@@ -439,7 +439,7 @@ impl Drop for SessionGuard {
         });
         drop(forgotten);
         if let Some(number) = self.number {
-            self.sessions.rooms.change(|rooms| rooms.all.remove(&number));
+            self.sessions.rooms.update(|rooms| rooms.all.remove(&number));
         }
     }
 }
@@ -497,7 +497,7 @@ impl<R: Runtime> Clone for HttpServer<R> {
 
 impl<R: Runtime> fmt::Debug for HttpServer<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sessions, running) = (self.sessions(), self.0.sessions.rooms.look(|rooms| rooms.all.len()));
+        let (sessions, running) = (self.sessions(), self.0.sessions.rooms.read(|rooms| rooms.all.len()));
         f.debug_struct("Web").field("sessions", &sessions).field("running", &running).finish_non_exhaustive()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use crate::watch::Watched;
+use crate::watched::Watched;
 use mcp_service::driver_api::Holder;
 
 /// How many times as much as is still free one holder may hold. A single holder gets seven eighths of a quota, two get seven
@@ -42,7 +42,7 @@ impl Quota {
     /// Returns how much of it is taken.
     #[must_use]
     pub fn taken(&self) -> usize {
-        self.taken.look(|taken| taken.total)
+        self.taken.read(|taken| taken.total)
     }
 
     /// Takes so much of it, until the permit is dropped. `None` if that is more than the share of this holder, or than what is
@@ -56,7 +56,7 @@ impl Quota {
     /// Returns whether this holder could take so much now.
     #[must_use]
     pub fn has_room(&self, holder: &Holder, amount: usize) -> bool {
-        self.taken.look(|taken| taken.has_room(self.capacity, holder, amount))
+        self.taken.read(|taken| taken.has_room(self.capacity, holder, amount))
     }
 
     /// Changes how much a holder has that has `amount` to this; returns `false`, and changes nothing, if there is no room for
@@ -65,7 +65,7 @@ impl Quota {
         if to == *amount {
             return true;
         }
-        let changed = self.taken.change(|taken| match to.checked_sub(*amount) {
+        let changed = self.taken.update(|taken| match to.checked_sub(*amount) {
             Some(more) if !taken.has_room(self.capacity, holder, more) => false,
             Some(more) => {
                 taken.add(holder, more);
@@ -84,12 +84,12 @@ impl Quota {
 
     /// Waits until less than all of it is taken.
     pub async fn until_free(&self) {
-        self.taken.until(|taken| (taken.total < self.capacity).then_some(())).await;
+        self.taken.wait_for(|taken| (taken.total < self.capacity).then_some(())).await;
     }
 
     /// Waits until none of it is taken.
     pub async fn until_unused(&self) {
-        self.taken.until(|taken| (taken.total == 0).then_some(())).await;
+        self.taken.wait_for(|taken| (taken.total == 0).then_some(())).await;
     }
 
     /// Blocks until less than all of it is taken, but no longer than `patience`; returns whether that is so.
@@ -180,7 +180,7 @@ mod tests {
             let held = [address(1), address(2), address(3)].map(|holder| fill(&quota, &holder));
             assert_eq!(held.each_ref().map(Vec::len), [first, second, third], "of {capacity}");
             drop(held);
-            assert_eq!((quota.taken(), quota.taken.look(|taken| taken.holders.len())), (0, 0));
+            assert_eq!((quota.taken(), quota.taken.read(|taken| taken.holders.len())), (0, 0));
         }
         let quota = Quota::new(64);
         assert_eq!(fill(&quota, &Holder::Unknown).len(), 64);

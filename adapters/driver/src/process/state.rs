@@ -13,7 +13,7 @@ use mcp_proto::codec::LineDecoder;
 
 use crate::{
     process::command::{Command, OnLine, Patience},
-    watch::Watched,
+    watched::Watched,
 };
 
 /// How long what was killed may take to be gone. Only the kernel can delay it.
@@ -86,37 +86,37 @@ impl ChildState {
 
     /// Notes that the process has ended.
     pub fn ended(&self, status: Option<ExitStatus>) {
-        self.life.change(|life| (life.ended, life.status) = (true, status));
+        self.life.update(|life| (life.ended, life.status) = (true, status));
     }
 
     /// Notes that its standard error has ended.
     pub fn silenced(&self) {
-        self.life.change(|life| life.silent = true);
+        self.life.update(|life| life.silent = true);
     }
 
     /// Notes that nothing of its group is left, or that nothing more is done about that. Its number is not to be used from now
     /// on, since the system may give it to another group.
     pub fn group_ended(&self) {
-        self.life.change(|life| life.group_ended = true);
+        self.life.update(|life| life.group_ended = true);
     }
 
     /// Returns whether its group is [gone](Self::group_ended).
     #[must_use]
     pub fn is_group_gone(&self) -> bool {
-        self.life.look(|life| life.group_ended)
+        self.life.read(|life| life.group_ended)
     }
 
     /// Returns whether the process has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.life.look(|life| life.ended)
+        self.life.read(|life| life.ended)
     }
 
     /// Returns how the process has ended, if it has. Its last lines may be a moment late: see
     /// [`until_silent`](Self::until_silent).
     #[must_use]
     pub fn exit(&self) -> Option<Exit> {
-        self.life.look(|life| life.ended.then(|| Exit { status: life.status, stderr: life.tail.lines() }))
+        self.life.read(|life| life.ended.then(|| Exit { status: life.status, stderr: life.tail.lines() }))
     }
 
     /// Blocks until it has ended, but no longer than `patience`; whether it has.
@@ -131,12 +131,12 @@ impl ChildState {
 
     /// Waits until it has ended.
     pub async fn until_ended(&self) {
-        self.life.until(|life| life.ended.then_some(())).await;
+        self.life.wait_for(|life| life.ended.then_some(())).await;
     }
 
     /// Waits until its standard error has ended.
     pub async fn until_silent(&self) {
-        self.life.until(|life| life.silent.then_some(())).await;
+        self.life.wait_for(|life| life.silent.then_some(())).await;
     }
 
     /// Returns the steps that end the process and its group.
@@ -230,7 +230,7 @@ impl Stderr {
         }
         while let Some(frame) = self.lines.next_frame() {
             let line = String::from_utf8_lossy(frame.bytes());
-            self.process.life.change(|life| life.tail.push(&line));
+            self.process.life.update(|life| life.tail.push(&line));
             // A callback that panics is not called again, but the process must not wait for it. Its lock remembers.
             let tell = |on_line: &OnLine| {
                 if let Ok(mut f) = on_line.lock() {

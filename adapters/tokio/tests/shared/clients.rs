@@ -59,7 +59,7 @@ async fn call(endpoint: Endpoint, client: &'static str, session: String, id: usi
 fn service(functions: &Functions) -> Service {
     let functions = functions.clone();
     let block = Tool::new("block", move || {
-        functions.change(|(begun, _)| *begun += 1);
+        functions.update(|(begun, _)| *begun += 1);
         assert!(functions.wait_until(LONG, |(_, released)| *released), "they are released");
         "released"
     });
@@ -83,12 +83,12 @@ pub(crate) async fn adopted_sessions_belong_to_their_clients(shared: Both) {
                 many.push(tokio::spawn(work));
             }
         }
-        functions.until(|(begun, _)| (*begun >= 7).then_some(())).await;
+        functions.wait_for(|(begun, _)| (*begun >= 7).then_some(())).await;
         let id = begin(&one, honest).await;
         let answer = call(other, honest, id, 1, "quick").await;
         assert!(answer.contains("done"), "{answer}");
-        assert_eq!(functions.look(|(begun, _)| *begun), 7, "seven of eight at once");
-        functions.change(|(_, released)| *released = true);
+        assert_eq!(functions.read(|(begun, _)| *begun), 7, "seven of eight at once");
+        functions.update(|(_, released)| *released = true);
         for work in many {
             let answer = work.await.expect("no panic");
             assert!(answer.contains("released"), "{answer}");

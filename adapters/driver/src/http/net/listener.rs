@@ -27,7 +27,7 @@ use crate::{
     stop::StopHandle,
     tuning::WRITE,
     unix::fd::{self, ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
-    watch::Watched,
+    watched::Watched,
 };
 use mcp_service::Service;
 use mcp_service::driver_api::Holder;
@@ -163,7 +163,7 @@ impl<N: NetRuntime> Listener<N> {
     #[must_use]
     pub fn stopper(&self) -> StopHandle {
         let stopped = self.stopped.clone();
-        Box::new(move || stopped.change(|stopped| *stopped = true))
+        Box::new(move || stopped.update(|stopped| *stopped = true))
     }
 
     /// Accepts and serves connections until it is stopped. Then it ends all sessions, as [`Endpoint::close`] does, and
@@ -178,7 +178,7 @@ impl<N: NetRuntime> Listener<N> {
         let endpoint = endpoint.patience(self.patience);
         let seats = Quota::new(self.seats());
         let hang_up = HangUp(Arc::default());
-        let mut stopped = pin!(self.stopped.until(|stopped| stopped.then_some(())));
+        let mut stopped = pin!(self.stopped.wait_for(|stopped| stopped.then_some(())));
         loop {
             let accept = async {
                 // One that ends makes room for another one.
@@ -220,7 +220,7 @@ impl<N: NetRuntime> Listener<N> {
         if let Some(config) = self.tls.clone() {
             return runtime.spawn(async move {
                 if let Ok(stream) = Tls::server(config, stream) {
-                    let away = pin!(away.until(|away| away.then_some(())));
+                    let away = pin!(away.wait_for(|away| away.then_some(())));
                     let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
                     let _ = select_biased(served, away).await;
                 }
@@ -230,7 +230,7 @@ impl<N: NetRuntime> Listener<N> {
         // There is a task for each connection: what is pinned here, and what is not moved out of what it captures, is in it
         // once.
         runtime.spawn(async move {
-            let away = pin!(away.until(|away| away.then_some(())));
+            let away = pin!(away.wait_for(|away| away.then_some(())));
             let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
             let _ = select_biased(served, away).await;
             drop(seat);
@@ -249,7 +249,7 @@ struct HangUp(Arc<Watched<bool>>);
 
 impl Drop for HangUp {
     fn drop(&mut self) {
-        self.0.change(|away| *away = true);
+        self.0.update(|away| *away = true);
     }
 }
 

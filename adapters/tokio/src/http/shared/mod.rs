@@ -294,24 +294,24 @@ struct Follower {
 
 impl Follower {
     async fn new(store: &RedisStore, key: String) -> io::Result<Self> {
-        store.bells.change(|bells| bells.entry(key.clone()).or_default().followers += 1);
+        store.bells.update(|bells| bells.entry(key.clone()).or_default().followers += 1);
         let follower = Self { store: store.clone(), key };
         follower.store.connection.clone().subscribe(&follower.key).await.map_err(lost)?;
         Ok(follower)
     }
 
     fn rings(&self) -> u64 {
-        self.store.bells.look(|bells| bells.get(&self.key).map_or(0, |bell| bell.rings))
+        self.store.bells.read(|bells| bells.get(&self.key).map_or(0, |bell| bell.rings))
     }
 
     async fn heard_more_than(&self, rings: u64) {
-        self.store.bells.until(|bells| bells.get(&self.key).filter(|bell| bell.rings > rings).map(|_| ())).await;
+        self.store.bells.wait_for(|bells| bells.get(&self.key).filter(|bell| bell.rings > rings).map(|_| ())).await;
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        let is_last = self.store.bells.change(|bells| {
+        let is_last = self.store.bells.update(|bells| {
             let Some(bell) = bells.get_mut(&self.key) else { return false };
             bell.followers -= 1;
             let is_last = bell.followers == 0;
@@ -326,7 +326,7 @@ impl Drop for Follower {
                 let mut connection = store.connection.clone();
                 let _ = connection.unsubscribe(&key).await;
                 // Another follower of the stream may have started in between.
-                if store.bells.look(|bells| bells.contains_key(&key)) {
+                if store.bells.read(|bells| bells.contains_key(&key)) {
                     let _ = connection.subscribe(&key).await;
                 }
             });
@@ -337,13 +337,13 @@ impl Drop for Follower {
 /// Counts an announcement of Redis.
 fn hear(bells: &Bells, push: &PushInfo) {
     match (&push.kind, push.data.first()) {
-        (PushKind::Message, Some(Value::BulkString(channel))) => bells.change(|bells| {
+        (PushKind::Message, Some(Value::BulkString(channel))) => bells.update(|bells| {
             let bell = std::str::from_utf8(channel).ok().and_then(|channel| bells.get_mut(channel));
             bell.into_iter().for_each(|bell| bell.rings += 1);
         }),
         // Something may have been missed.
         (PushKind::Disconnection | PushKind::Subscribe, _) => {
-            bells.change(|bells| bells.values_mut().for_each(|bell| bell.rings += 1));
+            bells.update(|bells| bells.values_mut().for_each(|bell| bell.rings += 1));
         }
         _ => {}
     }

@@ -24,24 +24,24 @@ impl<T> Watched<T> {
     }
 
     /// Looks at the value.
-    pub fn look<R>(&self, f: impl FnOnce(&T) -> R) -> R {
+    pub fn read<R>(&self, f: impl FnOnce(&T) -> R) -> R {
         f(&lock(&self.value))
     }
 
     /// Changes the value and wakes all waiting threads and tasks.
-    pub fn change<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+    pub fn update<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let result = f(&mut lock(&self.value));
         self.threads.notify_all();
         self.tasks.notify_all();
         result
     }
 
-    /// Blocks until `condition` holds, but no longer than `patience`; whether it does.
-    pub fn wait_until(&self, patience: Duration, condition: impl Fn(&T) -> bool) -> bool {
-        let until = Instant::now() + patience;
+    /// Blocks until `condition` holds, but no longer than `timeout`; whether it does.
+    pub fn wait_until(&self, timeout: Duration, condition: impl Fn(&T) -> bool) -> bool {
+        let deadline = Instant::now() + timeout;
         let mut value = lock(&self.value);
         while !condition(&value) {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
@@ -51,7 +51,7 @@ impl<T> Watched<T> {
     }
 
     /// Waits until `find` finds something.
-    pub async fn until<R>(&self, mut find: impl FnMut(&T) -> Option<R>) -> R {
+    pub async fn wait_for<R>(&self, mut find: impl FnMut(&T) -> Option<R>) -> R {
         self.tasks.wait_for(|| find(&lock(&self.value))).await
     }
 }
