@@ -21,7 +21,7 @@ use crate::{
     process::child::Child,
     stream::transport::IntoTransport,
 };
-use mcp_service::{Calls, Host, Later, Peer};
+use mcp_service::{Calls, Deferred, Host, Peer};
 
 /// A connection to a server that has shaken hands, and the child that it is, if it is one. An adapter brings the ways there.
 ///
@@ -113,15 +113,15 @@ impl Client {
     /// with all that it has started. Closing twice is closing once.
     ///
     /// In a handler of this connection it does not wait.
-    pub fn close(&self) -> Later<Disconnected> {
+    pub fn close(&self) -> Deferred<Disconnected> {
         self.0.handle.begin_close();
         self.wait()
     }
 
     /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
-    pub fn wait(&self) -> Later<Disconnected> {
+    pub fn wait(&self) -> Deferred<Disconnected> {
         let (ended, child, connection) = (self.0.handle.wait(), self.0.child.clone(), self.connection().clone());
-        Later::new(async move {
+        Deferred::new(async move {
             let reason = ended.await.unwrap_or(CloseReason::Local);
             #[cfg(feature = "signals")]
             signals::held().await;

@@ -29,7 +29,7 @@ use crate::{
     },
     watched::Watched,
 };
-use mcp_service::{Application, ConnectionHandle, Later};
+use mcp_service::{Application, ConnectionHandle, Deferred};
 
 /// A connection that runs as a task of its own, with any [`Application`]. `Client` and [`Server`](super::Server)
 /// contain one.
@@ -136,9 +136,9 @@ impl<E: Send + 'static> Handle<E> {
     /// Waits until the connection has ended and all that belongs to it is gone; why it ended.
     ///
     /// In a handler this does not wait: the end waits for handlers, if only for a while.
-    pub fn wait(&self) -> Later<Option<CloseReason>> {
+    pub fn wait(&self) -> Deferred<Option<CloseReason>> {
         let shared = self.shared.clone();
-        Later::new(async move {
+        Deferred::new(async move {
             let mut over = pin!(shared.stage().wait_for(|stage| stage.over.then(|| stage.closed.clone())));
             poll_fn(|cx| {
                 if shared.is_in_handler() {
@@ -152,7 +152,7 @@ impl<E: Send + 'static> Handle<E> {
 
     /// Ends the connection and waits until all that belongs to it is gone. That takes a bounded time, however the peer
     /// behaves. Closing twice is closing once.
-    pub fn close(&self) -> Later<Option<CloseReason>> {
+    pub fn close(&self) -> Deferred<Option<CloseReason>> {
         self.begin_close();
         self.wait()
     }

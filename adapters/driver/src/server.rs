@@ -10,7 +10,7 @@ use crate::{
     options::Options,
     stream::transport::IntoTransport,
 };
-use mcp_service::{Later, Peer, Service};
+use mcp_service::{Deferred, Peer, Service};
 
 /// Serves a client over any transport, until either side ends it.
 ///
@@ -55,13 +55,13 @@ impl Server {
     /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the
     /// client behaves; why it ended. What was asked before is answered, if that does not take too long. In a handler of
     /// this connection it does not wait.
-    pub fn close(&self) -> Later<CloseReason> {
+    pub fn close(&self) -> Deferred<CloseReason> {
         self.handle.begin_close();
         self.wait()
     }
 
     /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
-    pub fn wait(&self) -> Later<CloseReason> {
+    pub fn wait(&self) -> Deferred<CloseReason> {
         self.handle.wait().map(|reason| reason.unwrap_or(CloseReason::Local))
     }
 }

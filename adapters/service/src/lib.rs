@@ -63,7 +63,7 @@
 //!
 //! A function may block, and runs on a thread. A future must not, and costs none; it runs on whatever runtime the driver
 //! is of, or on a thread where there is no runtime. Both see the same [`Context`]: what may have to wait comes back as
-//! [`Later`], to be waited for by a function and awaited by a future.
+//! [`Deferred`], to be waited for by a function and awaited by a future.
 //!
 //! A request that is cancelled does not end its handler, which may be in the middle of something: the handler
 //! [notices](Context::is_cancelled), or is [told](Context::cancelled), and what it waits for through its context ends at once. The
@@ -175,7 +175,7 @@ pub use client::{
 pub use driver_api::{
     block_on::block_on,
     connection_handle::{Application, ConnectionHandle},
-    deferred::Later,
+    deferred::Deferred,
     job::{Function, Job, Order, Run, Running},
     waiters::{Capacity, Waiters},
 };

@@ -10,7 +10,7 @@ use std::{
 
 use async_io::Async;
 use mcp_proto::{connection::ClientEnd, schema::InitializeResult};
-use mcp_service::{Host, Later, Peer};
+use mcp_service::{Deferred, Host, Peer};
 
 use crate::{child, executor, transport::Transport};
 use mcp_driver::{Command, Disconnected, Error, Options};
@@ -134,13 +134,13 @@ impl Client {
     /// child does not exit then, its whole process group is killed. Further calls wait for the same end.
     ///
     /// In a handler of this connection it does not wait.
-    pub fn close(&self) -> Later<Disconnected> {
+    pub fn close(&self) -> Deferred<Disconnected> {
         self.0.close()
     }
 
     /// Waits until the connection has ended and its tasks, descriptors and child processes are gone. In a handler of
     /// this connection it does not wait.
-    pub fn wait(&self) -> Later<Disconnected> {
+    pub fn wait(&self) -> Deferred<Disconnected> {
         self.0.wait()
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, ops::Deref, path::Path};
 
 use mcp_driver::Runtime;
 use mcp_proto::{connection::ClientEnd, schema::InitializeResult};
-use mcp_service::{Host, Later, Peer};
+use mcp_service::{Deferred, Host, Peer};
 use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
 
 use crate::{child, driver::Tokio, transport::Transport};
@@ -117,13 +117,13 @@ impl Client {
     /// child does not exit then, its whole process group is killed. Further calls wait for the same end.
     ///
     /// In a handler of this connection it does not wait.
-    pub fn close(&self) -> Later<Disconnected> {
+    pub fn close(&self) -> Deferred<Disconnected> {
         self.0.close()
     }
 
     /// Waits until the connection has ended and its tasks, descriptors and child processes are gone. In a handler of
     /// this connection it does not wait.
-    pub fn wait(&self) -> Later<Disconnected> {
+    pub fn wait(&self) -> Deferred<Disconnected> {
         self.0.wait()
     }
 }

@@ -37,7 +37,7 @@ use mcp_proto::{
     protocol::{ProtocolVersion, VersionSet},
     schema::{LoggingLevel, TaskSupport},
 };
-use mcp_service::{Context, Failure, Host, Later, Service, Tool};
+use mcp_service::{Context, Deferred, Failure, Host, Service, Tool};
 use mcp_tokio::{
     Options,
     http::{
@@ -516,7 +516,7 @@ async fn what_was_set_last_holds(store: Moody, shared: Both) {
     let id = nowhere(&a).initialize().await;
     at(&a, &id).is_ready().await;
     let opens = gate.clone();
-    store.wait_for(Later::new(async move { opens.acquire().await.map(drop).map_err(io::Error::other) }));
+    store.wait_for(Deferred::new(async move { opens.acquire().await.map(drop).map_err(io::Error::other) }));
     let asked = at(&a, &id);
     let (first, second, ()) =
         tokio::join!(asked.post(set_level("error")), asked.post(set_level("debug")), async { gate.add_permits(1) });

@@ -241,11 +241,11 @@ macro_rules! adapter {
             }
 
             fn wait(&self) -> Disconnected {
-                $home::later(Self::wait(self))
+                $home::wait(Self::wait(self))
             }
 
             fn close(&self) -> Disconnected {
-                $home::later(Self::close(self))
+                $home::wait(Self::close(self))
             }
         }
 
@@ -312,21 +312,21 @@ macro_rules! held {
             }
 
             fn wait(&self) -> Option<CloseReason> {
-                $home::later(Self::wait(self))
+                $home::wait(Self::wait(self))
             }
 
             fn close(&self) -> Option<CloseReason> {
-                $home::later(Self::close(self))
+                $home::wait(Self::close(self))
             }
         }
 
         impl Server for $server {
             fn wait(&self) -> CloseReason {
-                $home::later(Self::wait(self))
+                $home::wait(Self::wait(self))
             }
 
             fn close(&self) -> CloseReason {
-                $home::later(Self::close(self))
+                $home::wait(Self::close(self))
             }
         }
     };

@@ -26,7 +26,7 @@ use crate::{
     options::Options,
     runtime::{Runtime, race, sleep},
 };
-use mcp_service::{Later, Service};
+use mcp_service::{Deferred, Service};
 
 /// A [`Service`] at an endpoint of HTTP: a request in, an answer out, with bodies as hyper knows them. With the feature
 /// `tower` it is a service of tower as well, for axum and whatever else routes requests.
@@ -161,7 +161,7 @@ impl<R: Runtime> Endpoint<R> {
 
     /// Ends every session, refuses what comes in, and waits until all that belongs to it is gone, which takes a bounded time
     /// however clients behave. What was asked before is answered, if that does not take too long.
-    pub fn close(&self) -> Later<()> {
+    pub fn close(&self) -> Deferred<()> {
         self.web.begin_close();
         self.web.wait()
     }

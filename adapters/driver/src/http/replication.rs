@@ -30,7 +30,7 @@ use crate::{
     watched::Watched,
 };
 use mcp_service::driver_api::Holder;
-use mcp_service::{ConnectionHandle, Later, driver_api::WaitQueue};
+use mcp_service::{ConnectionHandle, Deferred, driver_api::WaitQueue};
 
 /// Bytes that wait to be written down, of which one client has at most seven eighths. Messages beyond that are not written
 /// down: a client that comes back for them to another process finds that they are missing.
@@ -292,9 +292,9 @@ pub(super) struct ReplicationIo {
 struct SessionReplicator {
     share: Arc<SessionReplication>,
     id: SessionId,
-    following: Vec<(ExchangeId, Later<io::Result<ReplayChunk>>)>,
+    following: Vec<(ExchangeId, Deferred<io::Result<ReplayChunk>>)>,
     /// Says that the session is in use, at times.
-    touching: Option<Later<io::Result<Option<SessionRecord>>>>,
+    touching: Option<Deferred<io::Result<Option<SessionRecord>>>>,
     touch_at: Timestamp,
 }
 

@@ -40,7 +40,7 @@ use crate::{
     watched::Watched,
 };
 use mcp_service::driver_api::Holder;
-use mcp_service::{Application, Later, Service, driver_api::Random};
+use mcp_service::{Application, Deferred, Service, driver_api::Random};
 
 /// A service behind an endpoint of HTTP, and the sessions that it has there. It is cheap to clone; when the last clone is
 /// dropped, it begins to [close](Self::begin_close).
@@ -203,9 +203,9 @@ impl<R: Runtime> HttpServer<R> {
     }
 
     /// Waits until it has been closed and all that belongs to it is gone, which takes a bounded time however clients behave.
-    pub fn wait(&self) -> Later<()> {
+    pub fn wait(&self) -> Deferred<()> {
         let sessions = self.0.sessions.clone();
-        Later::new(async move {
+        Deferred::new(async move {
             sessions.rooms.wait_for(|rooms| (rooms.closing && rooms.all.is_empty()).then_some(())).await;
         })
     }

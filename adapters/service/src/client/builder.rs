@@ -14,7 +14,7 @@ use mcp_proto::{
 use super::{Answerer, Host, Inner, roots::Roots};
 use crate::{
     driver_api::{
-        deferred::Later,
+        deferred::Deferred,
         job::{Code, Kind},
     },
     inbound::{
@@ -194,7 +194,7 @@ impl HostBuilder {
 fn answerer<P: 'static, R: 'static, F: Into<Failure>>(
     f: impl Fn(P, Context<ClientEnd>) -> Result<R, F> + Send + Sync + 'static,
 ) -> Answerer<P, R> {
-    let run = move |params, context| Later::ready(f(params, context).map_err(Into::into));
+    let run = move |params, context| Deferred::ready(f(params, context).map_err(Into::into));
     Code { kind: Kind::Sync, run: Box::new(run) }
 }
 
@@ -203,7 +203,7 @@ fn answerer_async<P: 'static, R: 'static, F: Into<Failure>, T: Future<Output = R
 ) -> Answerer<P, R> {
     let run = move |params, context| {
         let future = f(params, context);
-        Later::new(async move { future.await.map_err(Into::into) })
+        Deferred::new(async move { future.await.map_err(Into::into) })
     };
     Code { kind: Kind::Async, run: Box::new(run) }
 }

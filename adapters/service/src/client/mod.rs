@@ -18,7 +18,7 @@ use mcp_proto::{
 
 use crate::outbound::subscriptions::Subscriptions;
 use crate::{
-    driver_api::{deferred::Later, job::Code},
+    driver_api::{deferred::Deferred, job::Code},
     inbound::{
         context::Context, custom_methods::Custom, failure::Failure, session::ClientSession, session_tasks::TaskStore,
         task_policy::TaskPolicy,
@@ -28,7 +28,7 @@ use crate::{
 use builder::HostBuilder;
 use roots::Roots;
 
-type Answerer<P, R> = Code<dyn Fn(P, Context<ClientEnd>) -> Later<Result<R, Failure>> + Send + Sync>;
+type Answerer<P, R> = Code<dyn Fn(P, Context<ClientEnd>) -> Deferred<Result<R, Failure>> + Send + Sync>;
 
 /// What an application does for the servers that it uses: answer for its model and its user, show its roots, and
 /// listen.

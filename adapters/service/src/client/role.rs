@@ -22,7 +22,7 @@ use super::{Host, in_flight::ClientWork, listening, roots::Roots};
 use crate::{
     driver_api::{
         connection_handle::ConnectionHandle,
-        deferred::Later,
+        deferred::Deferred,
         job::{Job, Kind},
     },
     inbound::{
@@ -211,9 +211,9 @@ impl Shared<ClientEnd> {
                 task,
                 kind,
                 |_| None,
-                move |context| Later::begin(f(params, context.clone())),
+                move |context| Deferred::poll_once(f(params, context.clone())),
             ),
-            None => self.work(asked, meta, kind, move |context| Later::begin(f(params, context.clone()))),
+            None => self.work(asked, meta, kind, move |context| Deferred::poll_once(f(params, context.clone()))),
         })
     }
 }

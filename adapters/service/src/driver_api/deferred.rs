@@ -14,7 +14,7 @@ use super::block_on::block_on;
 ///
 /// What it stands for has begun when it is handed out; dropping it gives up on what has not happened yet.
 #[must_use = "wait for it, or await it"]
-pub struct Later<T>(State<T>);
+pub struct Deferred<T>(State<T>);
 
 enum State<T> {
     /// It is there; `None` when it was handed over.
@@ -22,7 +22,7 @@ enum State<T> {
     Running(Pin<Box<dyn Future<Output = T> + Send>>),
 }
 
-impl<T> Later<T> {
+impl<T> Deferred<T> {
     /// A result that is there already.
     pub const fn ready(value: T) -> Self {
         Self(State::Ready(Some(value)))
@@ -34,7 +34,7 @@ impl<T> Later<T> {
     }
 
     /// What a future comes to that is begun at once. Most are done then, and nothing is kept of them.
-    pub(crate) fn begin(future: impl Future<Output = T> + Send + 'static) -> Self {
+    pub(crate) fn poll_once(future: impl Future<Output = T> + Send + 'static) -> Self {
         let mut future = Box::pin(future);
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => Self::ready(value),
@@ -43,7 +43,7 @@ impl<T> Later<T> {
     }
 
     /// The result, if it is there and was not handed over.
-    pub(crate) fn now(self) -> Result<T, Self> {
+    pub(crate) fn try_take(self) -> Result<T, Self> {
         match self.0 {
             State::Ready(Some(value)) => Ok(value),
             state => Err(Self(state)),
@@ -64,55 +64,55 @@ impl<T> Later<T> {
     }
 
     /// The same with something done about the result.
-    pub fn map<U>(self, f: impl FnOnce(T) -> U + Send + 'static) -> Later<U>
+    pub fn map<U>(self, f: impl FnOnce(T) -> U + Send + 'static) -> Deferred<U>
     where
         T: 'static,
     {
         match self.0 {
-            State::Ready(value) => Later(State::Ready(value.map(f))),
-            State::Running(running) => Later::new(async move { f(running.await) }),
+            State::Ready(value) => Deferred(State::Ready(value.map(f))),
+            State::Running(running) => Deferred::new(async move { f(running.await) }),
         }
     }
 }
 
-/// Room for a future of one type, one after the other: most are done at once, and the next one takes its place.
-pub(crate) struct Room<F>(Mutex<Option<Pin<Box<Option<F>>>>>);
+/// A reusable allocation for futures of one type. Most are ready at once, and the next one takes their place.
+pub(crate) struct FutureSlot<F>(Mutex<Option<Pin<Box<Option<F>>>>>);
 
-impl<F> Default for Room<F> {
+impl<F> Default for FutureSlot<F> {
     fn default() -> Self {
         Self(Mutex::new(None))
     }
 }
 
-impl<F: Future + Send + 'static> Room<F> {
-    /// As [`Later::begin`].
-    pub(crate) fn begin(&self, future: F) -> Later<F::Output> {
+impl<F: Future + Send + 'static> FutureSlot<F> {
+    /// As [`Deferred::poll_once`].
+    pub(crate) fn poll_once(&self, future: F) -> Deferred<F::Output> {
         // User code runs under this lock, so other threads do not wait for it: they allocate instead.
-        let mut room = match self.0.try_lock() {
-            Ok(room) => Some(room),
-            Err(TryLockError::Poisoned(room)) => Some(room.into_inner()),
+        let mut slot = match self.0.try_lock() {
+            Ok(slot) => Some(slot),
+            Err(TryLockError::Poisoned(slot)) => Some(slot.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         };
-        let free = room.as_mut().and_then(|room| room.take());
-        let mut begun = Begun(free.unwrap_or_else(|| Box::pin(None)));
-        begun.0.set(Some(future));
-        match Pin::new(&mut begun).poll(&mut Context::from_waker(Waker::noop())) {
+        let free = slot.as_mut().and_then(|slot| slot.take());
+        let mut polled = PolledFuture(free.unwrap_or_else(|| Box::pin(None)));
+        polled.0.set(Some(future));
+        match Pin::new(&mut polled).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => {
-                begun.0.set(None);
-                if let Some(room) = &mut room {
-                    **room = Some(begun.0);
+                polled.0.set(None);
+                if let Some(slot) = &mut slot {
+                    **slot = Some(polled.0);
                 }
-                Later::ready(value)
+                Deferred::ready(value)
             }
-            Poll::Pending => Later::new(begun),
+            Poll::Pending => Deferred::new(polled),
         }
     }
 }
 
 /// A future that was polled before.
-struct Begun<F>(Pin<Box<Option<F>>>);
+struct PolledFuture<F>(Pin<Box<Option<F>>>);
 
-impl<F: Future> Future for Begun<F> {
+impl<F: Future> Future for PolledFuture<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -122,9 +122,9 @@ impl<F: Future> Future for Begun<F> {
 }
 
 /// Nothing in it is pinned in place.
-impl<T> Unpin for Later<T> {}
+impl<T> Unpin for Deferred<T> {}
 
-impl<T> Future for Later<T> {
+impl<T> Future for Deferred<T> {
     type Output = T;
 
     /// # Panics
@@ -137,15 +137,18 @@ impl<T> Future for Later<T> {
     }
 }
 
-impl<T> fmt::Debug for Later<T> {
+impl<T> fmt::Debug for Deferred<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_there = matches!(self.0, State::Ready(_));
-        f.debug_struct("Later").field("is_there", &is_there).finish_non_exhaustive()
+        f.debug_struct("Deferred").field("is_there", &is_there).finish_non_exhaustive()
     }
 }
 
 /// What a future comes to, unless another one is done first: then it is an error what that one comes to.
-pub(crate) async fn unless<T, U>(future: impl Future<Output = T>, other: impl Future<Output = U>) -> Result<T, U> {
+pub(crate) async fn select_biased<T, U>(
+    future: impl Future<Output = T>,
+    other: impl Future<Output = U>,
+) -> Result<T, U> {
     let (mut future, mut other) = (pin!(future), pin!(other));
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(value) => Poll::Ready(Ok(value)),
@@ -180,10 +183,10 @@ mod tests {
     fn a_thread_waits_as_long_as_it_takes() {
         assert_eq!(block_on(after(0)), 0);
         assert_eq!(block_on(after(50)), 50);
-        assert_eq!(Later::ready(1).wait(), 1);
-        assert_eq!(Later::new(after(3)).map(|turns| turns + 1).wait(), 4);
-        assert_eq!(Later::ready(2).map(|it| it * 2).wait(), 4);
-        assert_eq!(block_on(async { Later::ready(after(2).await).await }), 2);
+        assert_eq!(Deferred::ready(1).wait(), 1);
+        assert_eq!(Deferred::new(after(3)).map(|turns| turns + 1).wait(), 4);
+        assert_eq!(Deferred::ready(2).map(|it| it * 2).wait(), 4);
+        assert_eq!(block_on(async { Deferred::ready(after(2).await).await }), 2);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::{block_on::block_on, deferred::Later};
+use super::{block_on::block_on, deferred::Deferred};
 
 /// When a job may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,17 +47,17 @@ pub struct Running(Stage);
 enum Stage {
     /// Taken when it begins.
     Before(Option<Box<dyn Begin>>),
-    Begun(Later<()>),
+    Begun(Deferred<()>),
 }
 
 /// The code that a job begins with. A type that is not a closure can take its memory from a pool.
 pub(crate) trait Begin: Send {
     /// Runs it as far as it goes without waiting.
-    fn begin(self: Box<Self>) -> Later<()>;
+    fn begin(self: Box<Self>) -> Deferred<()>;
 }
 
-impl<F: FnOnce() -> Later<()> + Send> Begin for F {
-    fn begin(self: Box<Self>) -> Later<()> {
+impl<F: FnOnce() -> Deferred<()> + Send> Begin for F {
+    fn begin(self: Box<Self>) -> Deferred<()> {
         (*self)()
     }
 }
@@ -76,7 +76,7 @@ impl Future for Running {
         loop {
             match &mut self.0 {
                 Stage::Before(begin) => {
-                    let begun = begin.take().map_or_else(|| Later::ready(()), Begin::begin);
+                    let begun = begin.take().map_or_else(|| Deferred::ready(()), Begin::begin);
                     self.0 = Stage::Begun(begun);
                 }
                 Stage::Begun(rest) => return Pin::new(rest).poll(cx),
@@ -99,19 +99,19 @@ impl Job {
     pub fn new(order: Order, run: impl FnOnce() + Send + 'static) -> Self {
         Self::of(Kind::Sync, order, move || {
             run();
-            Later::ready(())
+            Deferred::ready(())
         })
     }
 
     /// A job that is done when `future` is. It should neither block nor panic.
     pub fn future(order: Order, future: impl Future<Output = ()> + Send + 'static) -> Self {
-        let run = Run::Future(Running(Stage::Begun(Later::new(future))));
+        let run = Run::Future(Running(Stage::Begun(Deferred::new(future))));
         Self { order, outlives: false, run }
     }
 
     /// A job around a handler of this kind. `begin` runs it as far as it goes without waiting, which mostly is to its end:
     /// so only what has to wait is ever made into a future.
-    pub(crate) fn of(kind: Kind, order: Order, begin: impl FnOnce() -> Later<()> + Send + 'static) -> Self {
+    pub(crate) fn of(kind: Kind, order: Order, begin: impl FnOnce() -> Deferred<()> + Send + 'static) -> Self {
         Self::beginning(kind, order, Box::new(begin))
     }
 

@@ -10,14 +10,14 @@ use std::{
 use mcp_proto::wire::ErrorObject;
 
 use super::{answer::Answer, log};
-use crate::driver_api::deferred::Later;
+use crate::driver_api::deferred::Deferred;
 
 /// Begins code of the user. A panic fails this request alone, with an error without details.
-pub(crate) fn caught<T>(begin: impl FnOnce() -> Later<Answer<T>>) -> Later<Answer<T>> {
+pub(crate) fn caught<T>(begin: impl FnOnce() -> Deferred<Answer<T>>) -> Deferred<Answer<T>> {
     // As below.
     catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
         log::panicked();
-        Later::ready(Err(ErrorObject::internal("Internal error")))
+        Deferred::ready(Err(ErrorObject::internal("Internal error")))
     })
 }
 

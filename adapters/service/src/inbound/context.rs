@@ -17,7 +17,7 @@ use super::{
     state::{Role, Shared},
 };
 use crate::{
-    driver_api::{connection_handle::ConnectionHandle, deferred::Later},
+    driver_api::{connection_handle::ConnectionHandle, deferred::Deferred},
     outbound::{error::CallError, peer::Peer, pending::Pending},
 };
 
@@ -27,8 +27,8 @@ pub(crate) const NO_LONGER_NEEDED: &str = "no longer needed";
 /// The request that a handler works on: its metadata, and methods to report progress, send requests to the peer, and
 /// notice cancellation.
 ///
-/// It is cheap to clone and works from any thread. Whatever may have to wait comes back as [`Later`]: a function waits for it
-/// with [`wait`](Later::wait), an asynchronous one awaits it. It ends when the request is cancelled or the connection ends.
+/// It is cheap to clone and works from any thread. Whatever may have to wait comes back as [`Deferred`]: a function waits for it
+/// with [`wait`](Deferred::wait), an asynchronous one awaits it. It ends when the request is cancelled or the connection ends.
 pub struct Context<E: Role = ServerEnd> {
     pub(crate) shared: Arc<Shared<E>>,
     pub(crate) connection: Arc<dyn ConnectionHandle<E>>,
@@ -113,13 +113,18 @@ impl<E: Role> Context<E> {
     ///
     /// It has to be waited for only while a peer that does not read leaves no room; dropped then, it is not said. It fails
     /// if `progress` does not grow, or the connection is closed.
-    pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Later<Result<(), SendError>> {
+    pub fn progress(
+        &self,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<&str>,
+    ) -> Deferred<Result<(), SendError>> {
         match self.say_progress(progress, total, message) {
             Err(SendError::Busy) => {
                 let message = message.map(str::to_owned);
                 self.say_later(move |context| context.say_progress(progress, total, message.as_deref()))
             }
-            said => Later::ready(said),
+            said => Deferred::ready(said),
         }
     }
 
@@ -163,13 +168,13 @@ impl<E: Role> Context<E> {
 
     /// Waits for `time`, or fails with [`CallError::Cancelled`] as soon as the request is cancelled. Time is that of
     /// the connection.
-    pub fn sleep(&self, time: Duration) -> Later<Result<(), CallError>> {
+    pub fn sleep(&self, time: Duration) -> Deferred<Result<(), CallError>> {
         if let Err(error) = self.check() {
-            return Later::ready(Err(error));
+            return Deferred::ready(Err(error));
         }
         let (connection, work, calls) = (self.connection.clone(), self.work.clone(), self.shared.calls.clone());
         let until = connection.update(|_, now| now) + time;
-        Later::new(async move {
+        Deferred::new(async move {
             let slept = async {
                 match work.role.task_id() {
                     Some(_) => E::sleep_as_task(connection, calls, until).await,
@@ -181,18 +186,18 @@ impl<E: Role> Context<E> {
     }
 
     /// Waits until the request is cancelled, and returns why.
-    pub fn cancelled(&self) -> Later<CancelCause<'static>> {
+    pub fn cancelled(&self) -> Deferred<CancelCause<'static>> {
         let work = self.work.clone();
-        Later::new(async move { work.cancelled().await })
+        Deferred::new(async move { work.cancelled().await })
     }
 
     /// Asks the peer on behalf of this request.
-    pub(crate) fn ask<R>(&self, question: R) -> Later<Result<R::Result, CallError>>
+    pub(crate) fn ask<R>(&self, question: R) -> Deferred<Result<R::Result, CallError>>
     where
         R: Request<Result: Send> + Send + Sync + 'static,
     {
         if let Err(error) = self.check() {
-            return Later::ready(Err(error));
+            return Deferred::ready(Err(error));
         }
         let peer = match self.options() {
             Some(options) => self.peer().with_options(options.clone()),
@@ -208,12 +213,12 @@ impl<E: Role> Context<E> {
         };
         match peer.request(&question) {
             Ok(pending) => match Asking::begin(self, &pending) {
-                Ok(asking) => Later::new(asking.end(pending)),
-                Err(error) => Later::ready(Err(error)),
+                Ok(asking) => Deferred::new(asking.end(pending)),
+                Err(error) => Deferred::ready(Err(error)),
             },
             Err(SendError::Busy) => {
                 let context = self.clone();
-                Later::new(async move {
+                Deferred::new(async move {
                     let asked = context
                         .work
                         .unless_cancelled(context.connection.when_request_slot(|| peer.request(&question)))
@@ -222,7 +227,7 @@ impl<E: Role> Context<E> {
                     Asking::begin(&context, &pending)?.end(pending).await
                 })
             }
-            Err(error) => Later::ready(Err(error.into())),
+            Err(error) => Deferred::ready(Err(error.into())),
         }
     }
 
@@ -230,9 +235,9 @@ impl<E: Role> Context<E> {
     pub(crate) fn say_later(
         &self,
         mut f: impl FnMut(&Self) -> Result<(), SendError> + Send + 'static,
-    ) -> Later<Result<(), SendError>> {
+    ) -> Deferred<Result<(), SendError>> {
         let context = self.clone();
-        Later::new(async move {
+        Deferred::new(async move {
             let said = context.work.unless_cancelled(context.connection.when_writable(|| f(&context))).await;
             said.unwrap_or(Ok(()))
         })

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     driver_api::{
-        deferred::Later,
+        deferred::Deferred,
         job::{Code, Kind},
     },
     outbound::{calls::Tracer, peer::Peer},
@@ -25,10 +25,10 @@ use crate::{
 type Params = Option<RawJson<'static>>;
 
 /// Answers a request.
-pub(crate) type Answerer<E> = Code<dyn Fn(Params, Context<E>) -> Later<Result<JsonObject, Failure>> + Send + Sync>;
+pub(crate) type Answerer<E> = Code<dyn Fn(Params, Context<E>) -> Deferred<Result<JsonObject, Failure>> + Send + Sync>;
 
 /// Hears a notification; `None` if it cannot be read.
-pub(crate) type Listener<E> = Code<dyn Fn(&Params, Peer<E>) -> Option<Later<()>> + Send + Sync>;
+pub(crate) type Listener<E> = Code<dyn Fn(&Params, Peer<E>) -> Option<Deferred<()>> + Send + Sync>;
 
 /// What an application has registered beside the features of the specification.
 pub struct Custom<E: Role> {
@@ -71,8 +71,9 @@ impl<E: Role> Custom<E> {
         R: Serialize,
         F: Into<Failure>,
     {
-        let run =
-            move |params: Params, context| Later::ready(read(&params).and_then(|params| written(f(params, context))));
+        let run = move |params: Params, context| {
+            Deferred::ready(read(&params).and_then(|params| written(f(params, context))))
+        };
         self.answerers.insert(method.to_owned(), Arc::new(Code { kind: Kind::Sync, run: Box::new(run) }));
     }
 
@@ -89,9 +90,9 @@ impl<E: Role> Custom<E> {
         let run = move |params: Params, context| match read(&params) {
             Ok(params) => {
                 let future = f(params, context);
-                Later::begin(async move { written(future.await) })
+                Deferred::poll_once(async move { written(future.await) })
             }
-            Err(failure) => Later::ready(Err(failure)),
+            Err(failure) => Deferred::ready(Err(failure)),
         };
         self.answerers.insert(method.to_owned(), Arc::new(Code { kind: Kind::Async, run: Box::new(run) }));
     }
@@ -100,7 +101,7 @@ impl<E: Role> Custom<E> {
     pub(crate) fn listen<P: DeserializeOwned>(&mut self, method: &str, f: impl Fn(P, Peer<E>) + Send + Sync + 'static) {
         let run = move |params: &Params, peer| {
             f(decode_params(params.as_ref()).ok()?, peer);
-            Some(Later::ready(()))
+            Some(Deferred::ready(()))
         };
         self.listeners.insert(method.to_owned(), Arc::new(Code { kind: Kind::Sync, run: Box::new(run) }));
     }
@@ -110,7 +111,7 @@ impl<E: Role> Custom<E> {
         P: DeserializeOwned,
         T: Future<Output = ()> + Send + 'static,
     {
-        let run = move |params: &Params, peer| Some(Later::new(f(decode_params(params.as_ref()).ok()?, peer)));
+        let run = move |params: &Params, peer| Some(Deferred::new(f(decode_params(params.as_ref()).ok()?, peer)));
         self.listeners.insert(method.to_owned(), Arc::new(Code { kind: Kind::Async, run: Box::new(run) }));
     }
 

@@ -31,7 +31,7 @@ use super::{
 use crate::{
     driver_api::{
         connection_handle::ConnectionHandle,
-        deferred::Later,
+        deferred::Deferred,
         job::{Job, Kind, Order},
     },
     outbound::peer::Peer,
@@ -64,7 +64,7 @@ impl<E: Dispatch> Shared<E> {
         let Asked { connection, key, .. } = *asked;
         if E::custom(&self.home).has_layers() {
             let shared = self.clone();
-            let run = of_any_result(move |_: &Context<E>| Later::ready(f(&shared)));
+            let run = of_any_result(move |_: &Context<E>| Deferred::ready(f(&shared)));
             return Some(self.work(asked, asked.meta(), Kind::Async, run));
         }
         let span = Span::of(asked);
@@ -100,7 +100,7 @@ impl<E: Dispatch> Shared<E> {
         asked: &Asked<'_, E>,
         meta: Option<Meta>,
         kind: Kind,
-        f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
+        f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
     ) -> Job {
         let Asked { connection, key, .. } = *asked;
         let around = self.around(asked);
@@ -131,7 +131,7 @@ impl<E: Dispatch> Shared<E> {
                 if let (Some(critic), Some(method)) = (&E::custom(&shared.home).critic, known) {
                     critic(Fault::Violation(Violation::BadParams(method)));
                 }
-                Later::ready(())
+                Deferred::ready(())
             })
         }))
     }
@@ -141,20 +141,20 @@ impl<E: Dispatch> Shared<E> {
         let critic = E::custom(&self.home).critic.clone()?;
         Some(self.in_sequence(Kind::Sync, move || {
             critic(fault);
-            Later::ready(())
+            Deferred::ready(())
         }))
     }
 
     /// Makes a job of code of the user that sends no response.
-    fn in_sequence(self: &Arc<Self>, kind: Kind, f: impl FnOnce() -> Later<()> + Send + 'static) -> Job {
+    fn in_sequence(self: &Arc<Self>, kind: Kind, f: impl FnOnce() -> Deferred<()> + Send + 'static) -> Job {
         let running = Sequenced::new(self.clone());
-        Job::of(kind, Order::InSequence, move || match caught(|| f().map(Ok)).now() {
+        Job::of(kind, Order::InSequence, move || match caught(|| f().map(Ok)).try_take() {
             // A panic does not affect other jobs.
             Ok(_) => {
                 drop(running);
-                Later::ready(())
+                Deferred::ready(())
             }
-            Err(rest) => Later::new(async move {
+            Err(rest) => Deferred::new(async move {
                 let _running = running;
                 let _ = guarded(pin!(rest)).await;
             }),

@@ -8,7 +8,7 @@ use serde_core::de::DeserializeOwned;
 use super::{context::Context, failure::Failure};
 use crate::{
     driver_api::{
-        deferred::{Later, Room},
+        deferred::{Deferred, FutureSlot},
         job::{Code, Kind},
     },
     util::text_arguments as texts,
@@ -158,7 +158,7 @@ impl<F: Handler<shape::Both<A>>, A: schemars::JsonSchema> Described<shape::Both<
 pub(crate) type Call<T> = Code<dyn Fn(Arguments<'_>, &Context) -> Called<T> + Send + Sync>;
 
 /// What comes of a call, if the arguments are such that it is made.
-pub(crate) type Called<T> = Result<Later<Result<T, Failure>>, BadArguments>;
+pub(crate) type Called<T> = Result<Deferred<Result<T, Failure>>, BadArguments>;
 
 impl<T: 'static> Call<T> {
     pub(crate) fn new<S, H: Handler<S, Output: 'static>>(
@@ -166,7 +166,7 @@ impl<T: 'static> Call<T> {
         into: fn(H::Output) -> Result<T, Failure>,
     ) -> Self {
         let run = move |arguments: Arguments<'_>, context: &Context| {
-            Ok(Later::ready(into(handler.call(arguments, context)?)))
+            Ok(Deferred::ready(into(handler.call(arguments, context)?)))
         };
         Self { kind: Kind::Sync, run: Box::new(run) }
     }
@@ -175,10 +175,10 @@ impl<T: 'static> Call<T> {
     where
         H: Handler<S, Output: Future<Output = R> + Send + 'static>,
     {
-        let room = Room::default();
+        let slot = FutureSlot::default();
         let run = move |arguments: Arguments<'_>, context: &Context| {
             let future = handler.call(arguments, context)?;
-            Ok(room.begin(async move { into(future.await) }))
+            Ok(slot.poll_once(async move { into(future.await) }))
         };
         Self { kind: Kind::Async, run: Box::new(run) }
     }

@@ -17,7 +17,7 @@ use mcp_proto::{
 
 use super::request::RequestInfo;
 use crate::{
-    driver_api::deferred::unless,
+    driver_api::deferred::select_biased,
     util::{lock::lock, wait_queue::WaitQueue},
 };
 
@@ -169,7 +169,7 @@ impl<X: RoleWork> Work<X> {
 
     /// What a future comes to, unless this is cancelled first.
     pub(crate) async fn unless_cancelled<T>(&self, future: impl Future<Output = T>) -> Option<T> {
-        unless(future, self.cancelled()).await.ok()
+        select_biased(future, self.cancelled()).await.ok()
     }
 }
 

@@ -24,7 +24,7 @@ use super::{
     span::Span,
     state::Role,
 };
-use crate::{driver_api::deferred::Later, util::lock::lock};
+use crate::{driver_api::deferred::Deferred, util::lock::lock};
 
 /// A request of the peer before it is handled, as [middleware](crate::ServiceBuilder::around) sees it.
 pub struct Incoming<E: Role = ServerEnd> {
@@ -80,7 +80,7 @@ pub struct Rest<E: Role = ServerEnd> {
     /// How many of them are behind us.
     behind: usize,
     incoming: Incoming<E>,
-    handler: Later<Ended>,
+    handler: Deferred<Ended>,
 }
 
 impl<E: Role> Rest<E> {
@@ -141,7 +141,7 @@ impl Ended {
 }
 
 /// A piece of middleware.
-pub(crate) type Layer<E> = Arc<dyn Fn(Incoming<E>, Rest<E>) -> Later<Result<Ended, Failure>> + Send + Sync>;
+pub(crate) type Layer<E> = Arc<dyn Fn(Incoming<E>, Rest<E>) -> Deferred<Result<Ended, Failure>> + Send + Sync>;
 
 /// All of it, the outermost first.
 pub(crate) type Layers<E> = Arc<Vec<Layer<E>>>;
@@ -150,7 +150,7 @@ pub(crate) fn layer<E: Role, T>(f: impl Fn(Incoming<E>, Rest<E>) -> T + Send + S
 where
     T: Future<Output = Result<Ended, Failure>> + Send + 'static,
 {
-    Arc::new(move |incoming, rest| Later::new(f(incoming, rest)))
+    Arc::new(move |incoming, rest| Deferred::new(f(incoming, rest)))
 }
 
 /// What is around the answer to one request.
@@ -170,24 +170,26 @@ impl<E: Role> Around<E> {
     pub(crate) fn run<T: Send + 'static>(
         self,
         context: &Context<E>,
-        f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
-    ) -> Later<Answer<T>> {
+        f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
+    ) -> Deferred<Answer<T>> {
         let Self { middleware, span } = self;
         let begun = span.within(|| match middleware {
             None => caught(|| f(context)),
-            Some((layers, subject)) => Later::begin(through(layers, Incoming { subject, context: context.clone() }, f)),
+            Some((layers, subject)) => {
+                Deferred::poll_once(through(layers, Incoming { subject, context: context.clone() }, f))
+            }
         });
         let end = |span: &Span, context: &Context<E>, answer: &Answer<T>| {
             span.end(context.is_cancelled(), || answered(context, answer));
         };
-        match begun.now() {
+        match begun.try_take() {
             Ok(answer) => {
                 end(&span, context, &answer);
-                Later::ready(answer)
+                Deferred::ready(answer)
             }
             Err(running) => {
                 let context = context.clone();
-                Later::new(async move {
+                Deferred::new(async move {
                     let answer = span.around(guarded(pin!(running))).await;
                     end(&span, &context, &answer);
                     answer
@@ -201,12 +203,12 @@ impl<E: Role> Around<E> {
 async fn through<E: Role, T: Send + 'static>(
     layers: Layers<E>,
     incoming: Incoming<E>,
-    f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
+    f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
 ) -> Answer<T> {
     let (place, context) = (Arc::new(Mutex::new(None)), incoming.context.clone());
     let handler = {
         let place = place.clone();
-        Later::new(async move {
+        Deferred::new(async move {
             let began = now(&context);
             let answer = guarded(pin!(caught(|| f(&context)))).await;
             let answered = answered(&context, &answer);

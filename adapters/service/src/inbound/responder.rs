@@ -11,13 +11,13 @@ use super::{
     middleware::Around,
     state::{Role, Shared},
 };
-use crate::driver_api::{connection_handle::ConnectionHandle, deferred::Later};
+use crate::driver_api::{connection_handle::ConnectionHandle, deferred::Deferred};
 
 /// The code that responds to a request, whatever the type of its result.
-pub(crate) type Run<E> = Box<dyn FnOnce(&Context<E>) -> Later<Answer<AnyResult>> + Send>;
+pub(crate) type Run<E> = Box<dyn FnOnce(&Context<E>) -> Deferred<Answer<AnyResult>> + Send>;
 
 pub(crate) fn of_any_result<E: Role, T: Encode + Send + Sync + 'static>(
-    run: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
+    run: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
 ) -> Run<E> {
     Box::new(move |context| run(context).map(|answer| answer.map(AnyResult::new)))
 }
@@ -60,17 +60,17 @@ impl<E: Role> Reply<E> {
     pub(crate) fn earn<T: Encode + Send + Sync + 'static>(
         mut self,
         around: Around<E>,
-        f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
-    ) -> Later<()> {
+        f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
+    ) -> Deferred<()> {
         self.begin();
         let answer = match &self.context {
             Some(context) if !context.is_cancelled() => around.run(context, f),
             // The answer goes nowhere, but it is what frees the request's place.
-            _ => Later::ready(Err(ErrorObject::internal("Cancelled"))),
+            _ => Deferred::ready(Err(ErrorObject::internal("Cancelled"))),
         };
-        match answer.now() {
+        match answer.try_take() {
             Ok(answer) => self.send(answer),
-            Err(running) => Later::new(async move {
+            Err(running) => Deferred::new(async move {
                 let answer = running.await;
                 self.send(answer).await;
             }),
@@ -78,11 +78,11 @@ impl<E: Role> Reply<E> {
     }
 
     /// Sends the response, as soon as there is room for it.
-    pub(crate) fn send<T: Encode + Send + Sync + 'static>(mut self, answer: Answer<T>) -> Later<()> {
+    pub(crate) fn send<T: Encode + Send + Sync + 'static>(mut self, answer: Answer<T>) -> Deferred<()> {
         if self.try_send(&answer) {
-            return Later::ready(());
+            return Deferred::ready(());
         }
-        Later::new(async move {
+        Deferred::new(async move {
             let Some(connection) = self.context.as_ref().map(|context| context.connection.clone()) else { return };
             let attempt = || if self.try_send(&answer) { Ok(()) } else { Err(SendError::Busy) };
             // The response is sent, or the request has ended.

@@ -19,7 +19,7 @@ use mcp_proto::{
 
 use super::{cancel::Desk, error::CallError, response_slot::Waiter, subscriptions::Subscriptions};
 use crate::{
-    driver_api::{connection_handle::ConnectionHandle, deferred::Later},
+    driver_api::{connection_handle::ConnectionHandle, deferred::Deferred},
     util::{lock::lock, wait_queue::WaitQueue},
 };
 
@@ -147,7 +147,7 @@ impl<E: 'static> Calls<E> {
     }
 
     /// Waits until the handshake is over, or says why the connection has ended before that.
-    pub fn ready(self: &Arc<Self>) -> Later<Result<(), CloseReason>> {
+    pub fn ready(self: &Arc<Self>) -> Deferred<Result<(), CloseReason>> {
         self.until(|state| match state {
             State::Opening => None,
             State::Ready => Some(Ok(())),
@@ -156,16 +156,16 @@ impl<E: 'static> Calls<E> {
     }
 
     /// Waits until the connection has ended; why it has.
-    pub fn closed(self: &Arc<Self>) -> Later<CloseReason> {
+    pub fn closed(self: &Arc<Self>) -> Deferred<CloseReason> {
         self.until(|state| match state {
             State::Opening | State::Ready => None,
             State::Closed(reason) => Some(reason.clone()),
         })
     }
 
-    fn until<R: Send + 'static>(self: &Arc<Self>, f: fn(&State) -> Option<R>) -> Later<R> {
+    fn until<R: Send + 'static>(self: &Arc<Self>, f: fn(&State) -> Option<R>) -> Deferred<R> {
         let calls = self.clone();
-        Later::new(async move { calls.turned.wait_for(|| f(&lock(&calls.table).state)).await })
+        Deferred::new(async move { calls.turned.wait_for(|| f(&lock(&calls.table).state)).await })
     }
 
     /// Why the connection has ended, if it has.

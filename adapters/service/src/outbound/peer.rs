@@ -17,7 +17,7 @@ use super::{
 };
 use crate::driver_api::{
     connection_handle::ConnectionHandle,
-    deferred::{Later, unless},
+    deferred::{Deferred, select_biased},
 };
 
 /// The other end of a connection: whom `E` asks and tells things. A client holds a `Peer<ClientEnd>`, which is its
@@ -158,26 +158,26 @@ impl<E: 'static> Peer<E> {
 
     /// Waits until less is in flight and queued than [`SendError::Busy`] takes, or the connection has ended. However many
     /// wait, one at a time is told.
-    pub fn room(&self) -> Later<()> {
+    pub fn room(&self) -> Deferred<()> {
         let connection = self.connection.clone();
-        Later::new(async move { connection.wait_for_request_slot().await })
+        Deferred::new(async move { connection.wait_for_request_slot().await })
     }
 
     /// Waits until the handshake is over, or says why the connection has ended before that. A client of 2026-07-28 shakes no
     /// hands, so a server waits for its end.
-    pub fn ready(&self) -> Later<Result<(), CloseReason>> {
+    pub fn ready(&self) -> Deferred<Result<(), CloseReason>> {
         self.calls.ready()
     }
 
     /// Waits for `time`, which is that of the connection, or says why the connection has ended before that.
-    pub fn sleep(&self, time: Duration) -> Later<Result<(), CloseReason>> {
+    pub fn sleep(&self, time: Duration) -> Deferred<Result<(), CloseReason>> {
         let (connection, closed) = (self.connection.clone(), self.closed());
         let until = connection.update(|_, now| now) + time;
-        Later::new(async move { unless(connection.sleep_until(until), closed).await })
+        Deferred::new(async move { select_biased(connection.sleep_until(until), closed).await })
     }
 
     /// Waits until the connection has ended; why it has.
-    pub fn closed(&self) -> Later<CloseReason> {
+    pub fn closed(&self) -> Deferred<CloseReason> {
         self.calls.closed()
     }
 

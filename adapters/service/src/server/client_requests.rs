@@ -20,7 +20,7 @@ use super::{
     service::Service,
 };
 use crate::{
-    driver_api::deferred::Later,
+    driver_api::deferred::Deferred,
     inbound::{context::Context, failure::Failure, in_flight::Origin},
     outbound::{error::CallError, peer::Peer},
     util::{elicitation_form as form, uri::is_uri},
@@ -28,7 +28,7 @@ use crate::{
 
 /// Methods for handlers of servers only. With these a handler sends requests to its client, in every revision.
 ///
-/// A request is sent at once, and its response is a [`Later`]: a function waits for it, an asynchronous handler awaits
+/// A request is sent at once, and its response is a [`Deferred`]: a function waits for it, an asynchronous handler awaits
 /// it, and dropping it cancels the request. So several requests can be sent before the first response.
 ///
 /// In a session (up to 2025-11-25) the request is sent to the client, and the handler waits for the response. Without a
@@ -56,15 +56,20 @@ impl Context<ServerEnd> {
     ///
     /// The future is pending only while the client does not read and the outbox is full; dropping it then drops the
     /// message. It fails if the data cannot be serialized as JSON, or the connection is closed.
-    pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) -> Later<Result<(), SendError>> {
+    pub fn log(
+        &self,
+        level: LoggingLevel,
+        logger: Option<&str>,
+        data: impl Serialize,
+    ) -> Deferred<Result<(), SendError>> {
         let mut message = match log_message(level, logger, data) {
             Ok(message) => message,
-            Err(error) => return Later::ready(Err(error)),
+            Err(error) => return Deferred::ready(Err(error)),
         };
         message.meta = self.related(None);
         match self.say_log(&message) {
             Err(SendError::Busy) => self.say_later(move |context| context.say_log(&message)),
-            said => Later::ready(said),
+            said => Deferred::ready(said),
         }
     }
 
@@ -82,7 +87,7 @@ impl Context<ServerEnd> {
     /// Requests a completion from the client's model.
     ///
     /// It fails if the client has no model, the user refuses, or the request was cancelled, for example.
-    pub fn sample(&self, params: CreateMessageParams) -> Later<Result<CreateMessageResult, CallError>> {
+    pub fn sample(&self, params: CreateMessageParams) -> Deferred<Result<CreateMessageResult, CallError>> {
         self.put_to_model(None, params)
     }
 
@@ -90,7 +95,11 @@ impl Context<ServerEnd> {
     ///
     /// It is no error if the user declines or dismisses the form: see [`ElicitResult::action`]. It fails if the client
     /// shows no forms, or the request was cancelled, for example.
-    pub fn elicit(&self, message: impl Into<String>, schema: ElicitSchema) -> Later<Result<ElicitResult, CallError>> {
+    pub fn elicit(
+        &self,
+        message: impl Into<String>,
+        schema: ElicitSchema,
+    ) -> Deferred<Result<ElicitResult, CallError>> {
         self.put_to_user(None, ElicitFormParams::new(message, schema).into())
     }
 
@@ -102,10 +111,10 @@ impl Context<ServerEnd> {
         &self,
         message: impl Into<String>,
         url: impl Into<String>,
-    ) -> Later<Result<PageVisit, CallError>> {
+    ) -> Deferred<Result<PageVisit, CallError>> {
         let params = match self.page(message.into(), url.into()) {
             Ok(params) => params,
-            Err(error) => return Later::ready(Err(error)),
+            Err(error) => return Deferred::ready(Err(error)),
         };
         let id = params.elicitation_id.clone().unwrap_or_default();
         // Later revisions have no word for it.
@@ -148,7 +157,7 @@ impl Context<ServerEnd> {
     /// Requests the folders that the server may work in.
     ///
     /// It fails if the client has no roots, or the request was cancelled, for example.
-    pub fn roots(&self) -> Later<Result<Vec<Root>, CallError>> {
+    pub fn roots(&self) -> Deferred<Result<Vec<Root>, CallError>> {
         self.put_to_client(None, ListRootsParams::default()).map(|result| Ok(result?.roots))
     }
 
@@ -172,24 +181,25 @@ impl Context<ServerEnd> {
     pub fn ask_all<N: Into<String>>(
         &self,
         questions: impl IntoIterator<Item = (N, InputRequest)>,
-    ) -> Later<Result<Answers, CallError>> {
+    ) -> Deferred<Result<Answers, CallError>> {
         let mut questions: Vec<_> = questions.into_iter().map(|(name, question)| (name.into(), question)).collect();
         let mut asked = Vec::new();
         if self.version().era() == Era::Modern {
             for (name, question) in questions.drain(..) {
-                let later = self.put_named(name, question);
-                let is_hopeless = later.peek().is_some_and(|it| !matches!(it, Ok(_) | Err(CallError::InputRequired)));
-                asked.push(later);
+                let deferred = self.put_named(name, question);
+                let is_hopeless =
+                    deferred.peek().is_some_and(|it| !matches!(it, Ok(_) | Err(CallError::InputRequired)));
+                asked.push(deferred);
                 if is_hopeless {
                     break;
                 }
             }
         }
         let context = self.clone();
-        Later::new(async move {
+        Deferred::new(async move {
             let (mut answers, mut failed) = (Answers::default(), None);
-            for later in asked {
-                match later.await {
+            for deferred in asked {
+                match deferred.await {
                     Ok((name, answer)) => answers.insert(name, answer),
                     // The others are asked in the same round.
                     Err(CallError::InputRequired) => failed = failed.or(Some(CallError::InputRequired)),
@@ -205,9 +215,9 @@ impl Context<ServerEnd> {
     }
 
     /// Makes a request of any kind.
-    fn put_named(&self, name: String, question: InputRequest) -> Later<Result<(String, JsonObject), CallError>> {
-        type Named = Later<Result<(String, JsonObject), CallError>>;
-        fn named<T: Encode + Send + 'static>(name: String, answer: Later<Result<T, CallError>>) -> Named {
+    fn put_named(&self, name: String, question: InputRequest) -> Deferred<Result<(String, JsonObject), CallError>> {
+        type Named = Deferred<Result<(String, JsonObject), CallError>>;
+        fn named<T: Encode + Send + 'static>(name: String, answer: Deferred<Result<T, CallError>>) -> Named {
             answer.map(|answer| {
                 let answer = At(&answer?, None).to_json().and_then(JsonObject::try_from);
                 Ok((name, answer.map_err(|error| CallError::Decode(error.to_string()))?))
@@ -226,7 +236,7 @@ impl Context<ServerEnd> {
                 let answer = self.put_to_client(Some(&name), request.params.unwrap_or_default());
                 named(name, answer)
             }
-            InputRequest::Other(_) => Later::ready(Err(SendError::Encode("not a question".into()).into())),
+            InputRequest::Other(_) => Deferred::ready(Err(SendError::Encode("not a question".into()).into())),
         }
     }
 
@@ -234,14 +244,14 @@ impl Context<ServerEnd> {
         &self,
         name: Option<&str>,
         params: CreateMessageParams,
-    ) -> Later<Result<CreateMessageResult, CallError>> {
+    ) -> Deferred<Result<CreateMessageResult, CallError>> {
         let knows_context = self.info().client_capabilities.set().contains(Capability::SamplingContext);
         match in_order(params, Some(self.version()), knows_context) {
             Ok(mut params) => {
                 params.meta = self.related(params.meta);
                 self.put(name, params)
             }
-            Err(error) => Later::ready(Err(error.into())),
+            Err(error) => Deferred::ready(Err(error.into())),
         }
     }
 
@@ -249,13 +259,13 @@ impl Context<ServerEnd> {
         &self,
         name: Option<&str>,
         mut params: ListRootsParams,
-    ) -> Later<Result<ListRootsResult, CallError>> {
+    ) -> Deferred<Result<ListRootsResult, CallError>> {
         params.meta = self.related(params.meta);
         self.put(name, params)
     }
 
     /// Asks the user, and checks the response against the form.
-    fn put_to_user(&self, name: Option<&str>, mut params: ElicitParams) -> Later<Result<ElicitResult, CallError>> {
+    fn put_to_user(&self, name: Option<&str>, mut params: ElicitParams) -> Deferred<Result<ElicitResult, CallError>> {
         let schema = match &mut params {
             ElicitParams::Form(form) => {
                 form.meta = self.related(form.meta.take());
@@ -279,7 +289,7 @@ impl Context<ServerEnd> {
     }
 
     /// Makes a request as the era does it.
-    fn put<R>(&self, name: Option<&str>, question: R) -> Later<Result<R::Result, CallError>>
+    fn put<R>(&self, name: Option<&str>, question: R) -> Deferred<Result<R::Result, CallError>>
     where
         R: Request<Result: Send> + Clone + Into<InputRequest> + Send + Sync + 'static,
     {
@@ -287,12 +297,12 @@ impl Context<ServerEnd> {
             return self.ask_in_task(task, name, question);
         }
         match self.work.role.rounds.get() {
-            Some(rounds) => Later::ready(self.check().and_then(|()| rounds.ask(name, &question))),
+            Some(rounds) => Deferred::ready(self.check().and_then(|()| rounds.ask(name, &question))),
             None if self.version().era() == Era::Legacy => self.ask(question),
             // A session on the same connection has nothing to do with this request.
             None => {
                 let (method, version) = (R::METHOD, self.version());
-                Later::ready(Err(SendError::NotInRevision { method, version }.into()))
+                Deferred::ready(Err(SendError::NotInRevision { method, version }.into()))
             }
         }
     }

@@ -6,7 +6,7 @@ use mcp_proto::schema::{Completion, Map};
 
 use crate::{
     driver_api::{
-        deferred::Later,
+        deferred::Deferred,
         job::{Code, Kind},
     },
     inbound::{context::Context, failure::Failure},
@@ -64,7 +64,7 @@ impl<T: IntoCompletion, E: Into<Failure>> IntoCompletion for Result<T, E> {
     }
 }
 
-type Completer = Code<dyn Fn(Completing) -> Later<Result<Completion, Failure>> + Send + Sync>;
+type Completer = Code<dyn Fn(Completing) -> Deferred<Result<Completion, Failure>> + Send + Sync>;
 
 /// An item with arguments that can be completed.
 pub(super) trait Completable: Send + Sync {
@@ -84,7 +84,7 @@ impl Completers {
         argument: String,
         f: impl Fn(Completing) -> R + Send + Sync + 'static,
     ) {
-        let run = move |completing| Later::ready(f(completing).into_completion());
+        let run = move |completing| Deferred::ready(f(completing).into_completion());
         self.0.insert(argument, Code { kind: Kind::Sync, run: Box::new(run) });
     }
 
@@ -94,7 +94,7 @@ impl Completers {
     {
         let run = move |completing| {
             let future = f(completing);
-            Later::begin(async move { future.await.into_completion() })
+            Deferred::poll_once(async move { future.await.into_completion() })
         };
         self.0.insert(argument, Code { kind: Kind::Async, run: Box::new(run) });
     }
@@ -109,10 +109,10 @@ impl Completers {
     }
 
     /// Completes an argument. Returns no proposals for an argument without a completer.
-    pub(super) fn complete(&self, argument: &str, completing: Completing) -> Later<Result<Completion, Failure>> {
+    pub(super) fn complete(&self, argument: &str, completing: Completing) -> Deferred<Result<Completion, Failure>> {
         match self.0.get(argument) {
             Some(completer) => (completer.run)(completing),
-            None => Later::ready(Ok(Completion::of([""; 0]))),
+            None => Deferred::ready(Ok(Completion::of([""; 0]))),
         }
     }
 }

@@ -11,7 +11,7 @@ use mcp_proto::{
 use super::tool::Tool;
 use crate::{
     driver_api::{
-        deferred::Later,
+        deferred::Deferred,
         job::{Begin, Job, Kind},
     },
     inbound::{middleware::Around, request::Asked, responder::Reply, state::Shared},
@@ -60,8 +60,8 @@ impl Errand {
 }
 
 impl Begin for Place {
-    fn begin(mut self: Box<Self>) -> Later<()> {
-        let Some(Calling { tool, arguments, around, reply }) = self.calling.take() else { return Later::ready(()) };
+    fn begin(mut self: Box<Self>) -> Deferred<()> {
+        let Some(Calling { tool, arguments, around, reply }) = self.calling.take() else { return Deferred::ready(()) };
         reply.earn(around, move |context| {
             let running = tool.run(&arguments.get(), context);
             places::give_back(Errand(self), arguments);

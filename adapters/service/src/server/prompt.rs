@@ -12,7 +12,7 @@ use super::{
     register_error::RegisterError,
 };
 use crate::{
-    driver_api::{deferred::Later, job::Kind},
+    driver_api::{deferred::Deferred, job::Kind},
     inbound::{
         answer::Answer,
         context::Context,
@@ -140,17 +140,21 @@ impl Prompt {
     }
 
     /// Runs the handler.
-    pub(super) fn run(self: &Arc<Self>, arguments: &Map<String>, context: &Context) -> Later<Answer<GetPromptResult>> {
+    pub(super) fn run(
+        self: &Arc<Self>,
+        arguments: &Map<String>,
+        context: &Context,
+    ) -> Deferred<Answer<GetPromptResult>> {
         let required = self.about.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
         if let Some(missing) = required.map(|argument| &argument.name).find(|name| arguments.get(name).is_none()) {
-            return Later::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!(
+            return Deferred::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!(
                 "Missing required argument: {missing}"
             )))));
         }
         let (prompt, request) = (self.clone(), context.clone());
         match self.fill.call(Arguments::Texts(arguments), context) {
             Err(BadArguments(why)) => {
-                Later::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!("Invalid arguments: {why}")))))
+                Deferred::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!("Invalid arguments: {why}")))))
             }
             Ok(filled) => filled.map(move |filled| {
                 let mut result = filled.map_err(|failure| failure.into_error(request.version()))?;

@@ -8,7 +8,7 @@ use mcp_proto::schema::{
 
 use super::register_error::RegisterError;
 use crate::{
-    driver_api::{deferred::Later, job::Kind},
+    driver_api::{deferred::Deferred, job::Kind},
     inbound::{
         answer::Answer,
         context::Context,
@@ -120,10 +120,10 @@ impl Resource {
     }
 
     /// Runs the handler.
-    pub(super) fn run(self: &Arc<Self>, context: &Context) -> Later<Answer<ReadResourceResult>> {
+    pub(super) fn run(self: &Arc<Self>, context: &Context) -> Deferred<Answer<ReadResourceResult>> {
         let (resource, request) = (self.clone(), context.clone());
         let read = self.read.call(Arguments::Texts(&Map::new()), context);
-        let read = read.unwrap_or_else(|bad| Later::ready(Err(Failure::new(bad.0))));
+        let read = read.unwrap_or_else(|bad| Deferred::ready(Err(Failure::new(bad.0))));
         read.map(move |read| match read {
             Ok(result) => {
                 let about = &resource.about;

@@ -10,7 +10,7 @@ use super::{
     resource::{IntoResource, addressed, hinted, hints},
 };
 use crate::{
-    driver_api::{deferred::Later, job::Kind},
+    driver_api::{deferred::Deferred, job::Kind},
     inbound::{
         answer::Answer,
         context::Context,
@@ -144,11 +144,11 @@ impl ResourceTemplate {
         uri: String,
         variables: &Map<String>,
         context: &Context,
-    ) -> Later<Answer<ReadResourceResult>> {
+    ) -> Deferred<Answer<ReadResourceResult>> {
         let (template, request) = (self.clone(), context.clone());
         match self.read.call(Arguments::Texts(variables), context) {
             // A URI with a text in place of a number names no resource.
-            Err(_) => Later::ready(Err(resource_not_found(&uri, request.version()))),
+            Err(_) => Deferred::ready(Err(resource_not_found(&uri, request.version()))),
             Ok(read) => read.map(move |read| match read {
                 Ok(result) => {
                     let mime_type = template.about.mime_type.as_deref();

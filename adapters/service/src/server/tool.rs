@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     driver_api::{
-        deferred::Later,
+        deferred::Deferred,
         job::{Job, Kind},
     },
     inbound::{
@@ -251,19 +251,19 @@ impl Tool {
     }
 
     /// Runs the handler. Errors are reported in the way of the revision: as a result or as an error response.
-    pub(super) fn run(self: &Arc<Self>, arguments: &RawJson<'_>, context: &Context) -> Later<Answer<ToolAnswer>> {
+    pub(super) fn run(self: &Arc<Self>, arguments: &RawJson<'_>, context: &Context) -> Deferred<Answer<ToolAnswer>> {
         let called = self.check_arguments(arguments);
-        match called.and_then(|()| self.call.call(Arguments::Json(arguments), context)).map(Later::now) {
-            Ok(Ok(called)) => Later::ready(self.answer(called, context)),
+        match called.and_then(|()| self.call.call(Arguments::Json(arguments), context)).map(Deferred::try_take) {
+            Ok(Ok(called)) => Deferred::ready(self.answer(called, context)),
             Ok(Err(running)) => {
                 let (tool, context) = (self.clone(), context.clone());
                 running.map(move |called| tool.answer(called, &context))
             }
             Err(BadArguments(why)) if context.version().reports_bad_arguments_as_result() => {
-                Later::ready(Ok(ToolAnswer::failed(excerpt(&format_args!("Invalid arguments: {why}")))))
+                Deferred::ready(Ok(ToolAnswer::failed(excerpt(&format_args!("Invalid arguments: {why}")))))
             }
             Err(BadArguments(why)) => {
-                Later::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!("Invalid arguments: {why}")))))
+                Deferred::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!("Invalid arguments: {why}")))))
             }
         }
     }

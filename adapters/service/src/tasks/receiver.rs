@@ -16,7 +16,7 @@ use mcp_proto::{
 use crate::{
     driver_api::{
         connection_handle::ConnectionHandle,
-        deferred::Later,
+        deferred::Deferred,
         job::{Job, Kind, Order},
     },
     inbound::{
@@ -149,7 +149,7 @@ impl<E: Dispatch> Shared<E> {
         task: TaskMetadata,
         kind: Kind,
         fault: fn(&T) -> Option<String>,
-        f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
+        f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
     ) -> Job {
         let Asked { connection, key, .. } = *asked;
         let around = self.around(asked);
@@ -179,7 +179,7 @@ impl<E: Dispatch> Shared<E> {
             };
             duty.end(answer, fault).await;
         };
-        Job::of(kind, Order::Concurrent, move || Later::new(work))
+        Job::of(kind, Order::Concurrent, move || Deferred::new(work))
     }
 
     /// Creates a task and responds with it, unless the outbox has no room.

@@ -28,7 +28,7 @@ use crate::{
     client::{Host, builder::HostBuilder, roots::Roots},
     driver_api::{
         connection_handle::Application,
-        deferred::Later,
+        deferred::Deferred,
         job::{Job, Order, Run},
     },
     inbound::{context::Context, failure::Failure},
@@ -510,7 +510,7 @@ fn ten_thousand_wait_for_room_and_one_is_woken() {
     let woken = Arc::new(Count::default());
     let waker = Waker::from(woken.clone());
     let mut cx = std::task::Context::from_waker(&waker);
-    let mut waiting: Vec<Later<()>> = (0..10_000).map(|_| pair.to_server().room()).collect();
+    let mut waiting: Vec<Deferred<()>> = (0..10_000).map(|_| pair.to_server().room()).collect();
     for waiting in &mut waiting {
         assert!(Pin::new(waiting).poll(&mut cx).is_pending());
     }
@@ -533,7 +533,7 @@ fn ten_thousand_wait_for_room_and_one_is_woken() {
 fn whoever_waits_for_room_hears_of_the_end() {
     let pair = narrow();
     stuff(&pair);
-    let mut waiting: Vec<Later<()>> = (0..100).map(|_| pair.to_server().room()).collect();
+    let mut waiting: Vec<Deferred<()>> = (0..100).map(|_| pair.to_server().room()).collect();
     let mut cx = std::task::Context::from_waker(Waker::noop());
     assert!(waiting.iter_mut().all(|waiting| Pin::new(waiting).poll(&mut cx).is_pending()));
     let threads: Vec<_> = (0..10)

@@ -10,7 +10,7 @@ use mcp_driver::{
     Holder,
     http::{EventStore, ReplayChunk, Retention, SessionRecord, SessionStore},
 };
-use mcp_service::Later;
+use mcp_service::Deferred;
 use mcp_tokio::http::MemoryStore;
 
 /// Changes what it keeps after something else, or not at all.
@@ -18,27 +18,27 @@ use mcp_tokio::http::MemoryStore;
 pub(super) struct Moody {
     pub(super) store: MemoryStore,
     /// What the next change waits for.
-    before: Arc<Mutex<Option<Later<io::Result<()>>>>>,
+    before: Arc<Mutex<Option<Deferred<io::Result<()>>>>>,
 }
 
 impl Moody {
-    pub(super) fn wait_for(&self, before: Later<io::Result<()>>) {
+    pub(super) fn wait_for(&self, before: Deferred<io::Result<()>>) {
         *self.before.lock().expect("no panic") = Some(before);
     }
 }
 
 impl SessionStore for Moody {
-    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Later<io::Result<()>> {
+    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Deferred<io::Result<()>> {
         self.store.begin(id, holder, fields, life)
     }
 
-    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<SessionRecord>>> {
+    fn find(&self, id: &str, life: Duration) -> Deferred<io::Result<Option<SessionRecord>>> {
         self.store.find(id, life)
     }
 
-    fn change(&self, id: &str, fields: SessionRecord) -> Later<io::Result<()>> {
+    fn change(&self, id: &str, fields: SessionRecord) -> Deferred<io::Result<()>> {
         let (store, id, before) = (self.store.clone(), id.to_owned(), self.before.lock().expect("no panic").take());
-        Later::new(async move {
+        Deferred::new(async move {
             if let Some(before) = before {
                 before.await?;
             }
@@ -46,11 +46,11 @@ impl SessionStore for Moody {
         })
     }
 
-    fn enter(&self, id: &str) -> Later<io::Result<u32>> {
+    fn enter(&self, id: &str) -> Deferred<io::Result<u32>> {
         self.store.enter(id)
     }
 
-    fn end(&self, id: &str) -> Later<io::Result<()>> {
+    fn end(&self, id: &str) -> Deferred<io::Result<()>> {
         self.store.end(id)
     }
 }
@@ -58,42 +58,42 @@ impl SessionStore for Moody {
 /// Answers nothing.
 pub(super) struct Broken;
 
-pub(super) fn broken<T>() -> Later<io::Result<T>> {
-    Later::ready(Err(io::ErrorKind::ConnectionRefused.into()))
+pub(super) fn broken<T>() -> Deferred<io::Result<T>> {
+    Deferred::ready(Err(io::ErrorKind::ConnectionRefused.into()))
 }
 
 impl SessionStore for Broken {
-    fn begin(&self, _: &str, _: &Holder, _: SessionRecord, _: Duration) -> Later<io::Result<()>> {
+    fn begin(&self, _: &str, _: &Holder, _: SessionRecord, _: Duration) -> Deferred<io::Result<()>> {
         broken()
     }
 
-    fn find(&self, _: &str, _: Duration) -> Later<io::Result<Option<SessionRecord>>> {
+    fn find(&self, _: &str, _: Duration) -> Deferred<io::Result<Option<SessionRecord>>> {
         broken()
     }
 
-    fn change(&self, _: &str, _: SessionRecord) -> Later<io::Result<()>> {
+    fn change(&self, _: &str, _: SessionRecord) -> Deferred<io::Result<()>> {
         broken()
     }
 
-    fn enter(&self, _: &str) -> Later<io::Result<u32>> {
+    fn enter(&self, _: &str) -> Deferred<io::Result<u32>> {
         broken()
     }
 
-    fn end(&self, _: &str) -> Later<io::Result<()>> {
+    fn end(&self, _: &str) -> Deferred<io::Result<()>> {
         broken()
     }
 }
 
 impl EventStore for Broken {
-    fn keep(&self, _: &str, _: u64, _: u64, _: Vec<u8>, _: Retention) -> Later<io::Result<()>> {
+    fn keep(&self, _: &str, _: u64, _: u64, _: Vec<u8>, _: Retention) -> Deferred<io::Result<()>> {
         broken()
     }
 
-    fn done(&self, _: &str, _: u64, _: u64, _: Retention) -> Later<io::Result<()>> {
+    fn done(&self, _: &str, _: u64, _: u64, _: Retention) -> Deferred<io::Result<()>> {
         broken()
     }
 
-    fn follow(&self, _: &str, _: u64, _: u64, _: bool) -> Later<io::Result<ReplayChunk>> {
+    fn follow(&self, _: &str, _: u64, _: u64, _: bool) -> Deferred<io::Result<ReplayChunk>> {
         broken()
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn done<T>(result: T) -> T {
     result
 }
 
-pub(crate) fn later<T>(result: T) -> T {
+pub(crate) fn wait<T>(result: T) -> T {
     result
 }
 

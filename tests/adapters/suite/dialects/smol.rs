@@ -8,7 +8,7 @@ use std::{
     sync::mpsc::{Receiver, Sender},
 };
 
-use mcp_service::Later;
+use mcp_service::Deferred;
 use mcp_smol::Transport;
 use smol::Async;
 
@@ -20,8 +20,8 @@ pub(crate) fn done<T>(future: impl Future<Output = T>) -> T {
     smol::block_on(future)
 }
 
-pub(crate) fn later<T>(later: Later<T>) -> T {
-    later.wait()
+pub(crate) fn wait<T>(deferred: Deferred<T>) -> T {
+    deferred.wait()
 }
 
 /// They are not counted; handlers are counted by themselves.

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use mcp_service::Later;
+use mcp_service::Deferred;
 use mcp_tokio::Transport;
 use tokio::{
     net::unix::pipe,
@@ -31,8 +31,8 @@ pub(crate) fn done<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.block_on(future)
 }
 
-pub(crate) fn later<T>(later: Later<T>) -> T {
-    later.wait()
+pub(crate) fn wait<T>(deferred: Deferred<T>) -> T {
+    deferred.wait()
 }
 
 pub(crate) fn tasks() -> usize {

@@ -12,7 +12,7 @@ use mcp_proto::{
     wire::Json,
 };
 
-use mcp_service::Later;
+use mcp_service::Deferred;
 use mcp_service::driver_api::Holder;
 
 /// The record of a session: names and values, both of them text.
@@ -27,31 +27,31 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if a session may not have such fields, which is answered with
     /// 413, and with [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there is no room for it now, which is answered with
     /// 503 as other errors are.
-    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Later<io::Result<()>>;
+    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Deferred<io::Result<()>>;
 
     /// Returns the record of a session, if there is one. The session now lives for this long.
-    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<SessionRecord>>>;
+    fn find(&self, id: &str, life: Duration) -> Deferred<io::Result<Option<SessionRecord>>>;
 
     /// Changes these fields of a session; others stay. A session that does not exist is not created.
-    fn change(&self, id: &str, fields: SessionRecord) -> Later<io::Result<()>>;
+    fn change(&self, id: &str, fields: SessionRecord) -> Deferred<io::Result<()>>;
 
     /// Registers another process that uses a session. Returns a number that no process has had in this session before,
     /// from 1.
-    fn enter(&self, id: &str) -> Later<io::Result<u32>>;
+    fn enter(&self, id: &str) -> Deferred<io::Result<u32>>;
 
     /// Ends a session for all processes, with all of its messages.
-    fn end(&self, id: &str) -> Later<io::Result<()>>;
+    fn end(&self, id: &str) -> Deferred<io::Result<()>>;
 }
 
 /// Keeps the messages that were sent on the streams of sessions, for clients that come back to another process.
 pub trait EventStore: Send + Sync + 'static {
     /// Keeps a message that was sent on a stream: its number there, which grows by one, and its text. It is kept
     /// `within` bounds, for which the oldest messages of the session are dropped.
-    fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Retention) -> Later<io::Result<()>>;
+    fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Retention) -> Deferred<io::Result<()>>;
 
     /// Notes that nothing follows on a stream after the message with this number, which is zero if nothing was sent on
     /// it.
-    fn done(&self, id: &str, stream: u64, last: u64, within: Retention) -> Later<io::Result<()>>;
+    fn done(&self, id: &str, stream: u64, last: u64, within: Retention) -> Deferred<io::Result<()>>;
 
     /// Returns the messages that were sent on a stream after a message. If there are none, the stream is not done, and
     /// `wait` is set, it waits for a message for a while.
@@ -59,7 +59,7 @@ pub trait EventStore: Send + Sync + 'static {
     /// Fails with [`NotFound`](io::ErrorKind::NotFound) if there is no such session, or if the stream is done and what was sent
     /// behind that message is not kept: that is not waited for.
     /// Where the first of the messages that are handed out does not follow on `after`, others were not kept.
-    fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Later<io::Result<ReplayChunk>>;
+    fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Deferred<io::Result<ReplayChunk>>;
 }
 
 /// How much is kept of what a session has sent on all of its streams.

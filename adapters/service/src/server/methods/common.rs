@@ -10,7 +10,7 @@ use mcp_proto::{
 
 use crate::{
     driver_api::{
-        deferred::Later,
+        deferred::Deferred,
         job::{Job, Kind},
     },
     inbound::{answer::Answer, context::Context, state::Shared},
@@ -57,7 +57,7 @@ impl Shared<ServerEnd> {
         meta: Option<Meta>,
         kind: Kind,
         failed: fn(&T) -> bool,
-        run: impl FnOnce(&Context) -> Later<Answer<T>> + Send + 'static,
+        run: impl FnOnce(&Context) -> Deferred<Answer<T>> + Send + 'static,
     ) -> Answer<Option<Job>> {
         let (Some(asker), Some(method)) = (asker, asked.method.known()) else {
             return Ok(Some(self.work(asked, meta, kind, run)));

@@ -9,7 +9,7 @@ use mcp_proto::{connection::ServerEnd, rpc::Timestamp};
 
 use super::detached_sleep::Naps;
 use crate::{
-    driver_api::{connection_handle::ConnectionHandle, deferred::unless},
+    driver_api::{connection_handle::ConnectionHandle, deferred::select_biased},
     inbound::state::Shared,
     outbound::calls::Calls,
     util::lock::lock,
@@ -92,7 +92,7 @@ pub(crate) async fn outlast<E: 'static>(
     calls: &Arc<Calls<E>>,
     until: Timestamp,
 ) {
-    if unless(connection.sleep_until(until), calls.closed()).await.is_err() {
+    if select_biased(connection.sleep_until(until), calls.closed()).await.is_err() {
         // The timers of a closed connection do not fire any more.
         let left = until.saturating_since(connection.update(|_, now| now));
         Naps::of_process().sleep(left).await;

@@ -129,7 +129,7 @@ impl Drop for Nap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver_api::{block_on::block_on, deferred::unless};
+    use crate::driver_api::{block_on::block_on, deferred::select_biased};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     static STARTED: AtomicUsize = AtomicUsize::new(0);
@@ -158,9 +158,9 @@ mod tests {
         assert_eq!(STARTED.load(Ordering::Relaxed), 1);
         // One that is given up leaves nothing behind, and one that is too long does not end.
         let long = || naps.sleep(Duration::from_secs(1000));
-        assert!(block_on(unless(long(), naps.sleep(Duration::from_millis(1)))).is_err());
+        assert!(block_on(select_biased(long(), naps.sleep(Duration::from_millis(1)))).is_err());
         let endless = naps.sleep(Duration::MAX);
-        assert!(block_on(unless(endless, naps.sleep(Duration::from_millis(1)))).is_err());
+        assert!(block_on(select_biased(endless, naps.sleep(Duration::from_millis(1)))).is_err());
         assert!(lock(&naps.state).wakers.is_empty());
     }
 

@@ -14,7 +14,7 @@ use super::shares::Holder;
 use crate::{
     driver_api::{
         connection_handle::ConnectionHandle,
-        deferred::Later,
+        deferred::Deferred,
         job::{Job, Kind, Order},
     },
     inbound::{
@@ -74,7 +74,7 @@ impl Shared<ServerEnd> {
         asked: &Asked<'_, ServerEnd>,
         meta: Option<Meta>,
         (kind, beginning): (Kind, Beginning),
-        run: impl FnOnce(&Context) -> Later<Answer<CallToolResult>> + Send + 'static,
+        run: impl FnOnce(&Context) -> Deferred<Answer<CallToolResult>> + Send + 'static,
     ) -> Answer<Option<Job>> {
         let Asked { connection, key, params, .. } = asked;
         let (asker, info) = connection.read(|conn| (Asker::of(conn, *key), ServerEnd::info(conn, Some(*key))));
@@ -110,7 +110,7 @@ impl Shared<ServerEnd> {
             };
             duty.end(answer).await;
         };
-        Ok(Some(Job::of(kind, Order::Concurrent, move || Later::new(work)).outliving()))
+        Ok(Some(Job::of(kind, Order::Concurrent, move || Deferred::new(work)).outliving()))
     }
 
     /// Makes a task of a request, and tells the client.
@@ -160,11 +160,11 @@ impl Context<ServerEnd> {
     ///
     /// It waits only while a client that does not read leaves no room. It fails if a question that was asked before has
     /// no answer yet, or the request was cancelled.
-    pub fn become_task(&self) -> Later<Result<bool, CallError>> {
+    pub fn become_task(&self) -> Deferred<Result<bool, CallError>> {
         match self.try_to_become_task() {
             Err(CallError::Send(SendError::Busy)) => {
                 let context = self.clone();
-                Later::new(async move {
+                Deferred::new(async move {
                     loop {
                         let room = context.connection.when_writable(|| context.connection.read(has_room));
                         let waited = context.work.unless_cancelled(room).await;
@@ -176,7 +176,7 @@ impl Context<ServerEnd> {
                     }
                 })
             }
-            become_task => Later::ready(become_task),
+            become_task => Deferred::ready(become_task),
         }
     }
 

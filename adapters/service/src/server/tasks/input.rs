@@ -14,7 +14,7 @@ use serde_core::de::DeserializeOwned;
 use super::clock::outlast;
 use super::store::{Task, Tasks};
 use crate::{
-    driver_api::deferred::{Later, unless},
+    driver_api::deferred::{Deferred, select_biased},
     inbound::{answer::Answer, context::Context},
     outbound::{
         error::CallError,
@@ -31,24 +31,24 @@ impl Context<ServerEnd> {
         task: &Arc<Task>,
         name: Option<&str>,
         question: R,
-    ) -> Later<Result<R::Result, CallError>>
+    ) -> Deferred<Result<R::Result, CallError>>
     where
         R: Request<Result: Send> + Into<InputRequest> + Send + 'static,
     {
         let asked = self.check().and_then(|()| self.put_into_task(task, name, question));
         let (waiter, asking) = match asked {
             Ok(asked) => asked,
-            Err(error) => return Later::ready(Err(error)),
+            Err(error) => return Deferred::ready(Err(error)),
         };
         let patience = self.options().and_then(|options| options.total_timeout);
-        Later::new(async move {
+        Deferred::new(async move {
             let Context { connection, work, shared, .. } = &asking.context;
             let answered = async { work.unless_cancelled(answer(&waiter)).await.unwrap_or(Err(CallError::Cancelled)) };
             let answer = match patience {
                 None => answered.await,
                 Some(patience) => {
                     let until = connection.update(|_, now| now) + patience;
-                    let answered = unless(answered, outlast(connection, &shared.calls, until)).await;
+                    let answered = select_biased(answered, outlast(connection, &shared.calls, until)).await;
                     answered.unwrap_or(Err(CallError::TimedOut { total: true }))
                 }
             };

@@ -6,7 +6,7 @@ use mcp_driver::{
     Holder, Watched,
     http::{EventStore, ReplayChunk, Retention, SessionRecord, SessionStore, StoreLimits, StoreUsage},
 };
-use mcp_service::Later;
+use mcp_service::Deferred;
 use redis::{
     Client, PushInfo, PushKind, RedisError, Value,
     aio::{ConnectionManager, ConnectionManagerConfig},
@@ -151,7 +151,7 @@ impl RedisStore {
         message: &[u8],
         last: u64,
         within: Retention,
-    ) -> Later<io::Result<()>> {
+    ) -> Deferred<io::Result<()>> {
         let mut step = self.step("keep", id);
         step.add(stream).add(seq).bytes(message).add(last);
         step.add(within.most.max(1)).add(within.bytes).add(millis(within.time));
@@ -159,7 +159,7 @@ impl RedisStore {
         // Not in the script: an announcement to the script's own connection is lost there.
         let mut tell = cmd("PUBLISH");
         tell.arg(self.channel(id, stream)).arg("");
-        Later::new(async move {
+        Deferred::new(async move {
             let kept = kept.await?;
             tell.query_async::<()>(&mut connection).await.map_err(lost)?;
             if kept == 0 { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) }
@@ -211,37 +211,37 @@ fn name(holder: &Holder) -> String {
 }
 
 impl SessionStore for RedisStore {
-    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Later<io::Result<()>> {
+    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Deferred<io::Result<()>> {
         let weight = match self.limits.weigh(&fields) {
             Ok(weight) => weight - StoreLimits::SESSION,
-            Err(error) => return Later::ready(Err(error)),
+            Err(error) => return Deferred::ready(Err(error)),
         };
         let mut step = self.step("begin", id);
         step.add(millis(life)).add(name(holder)).add(weight).fields(&fields);
         let begun = self.run::<i64>(step);
-        Later::new(async move { if begun.await? == 0 { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) } })
+        Deferred::new(async move { if begun.await? == 0 { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) } })
     }
 
-    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<SessionRecord>>> {
+    fn find(&self, id: &str, life: Duration) -> Deferred<io::Result<Option<SessionRecord>>> {
         let mut step = self.step("find", id);
         step.add(millis(life));
         let found = self.run::<SessionRecord>(step);
-        Later::new(async move { Ok(Some(found.await?).filter(|fields| !fields.is_empty())) })
+        Deferred::new(async move { Ok(Some(found.await?).filter(|fields| !fields.is_empty())) })
     }
 
-    fn change(&self, id: &str, fields: SessionRecord) -> Later<io::Result<()>> {
+    fn change(&self, id: &str, fields: SessionRecord) -> Deferred<io::Result<()>> {
         if fields.is_empty() {
-            return Later::ready(Ok(()));
+            return Deferred::ready(Ok(()));
         }
         let mut step = self.step("change", id);
         step.add(self.limits.field_bytes).fields(&fields);
         let changed = self.run::<i64>(step);
-        Later::new(async move { if changed.await? < 0 { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(()) } })
+        Deferred::new(async move { if changed.await? < 0 { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(()) } })
     }
 
-    fn enter(&self, id: &str) -> Later<io::Result<u32>> {
+    fn enter(&self, id: &str) -> Deferred<io::Result<u32>> {
         let entered = self.run::<u32>(self.step("enter", id));
-        Later::new(async move {
+        Deferred::new(async move {
             match entered.await? {
                 0 => Err(io::ErrorKind::NotFound.into()),
                 part => Ok(part),
@@ -249,24 +249,24 @@ impl SessionStore for RedisStore {
         })
     }
 
-    fn end(&self, id: &str) -> Later<io::Result<()>> {
+    fn end(&self, id: &str) -> Deferred<io::Result<()>> {
         let ended = self.run::<i64>(self.step("stop", id));
-        Later::new(async move { ended.await.map(drop) })
+        Deferred::new(async move { ended.await.map(drop) })
     }
 }
 
 impl EventStore for RedisStore {
-    fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Retention) -> Later<io::Result<()>> {
+    fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Retention) -> Deferred<io::Result<()>> {
         self.add((id, stream), seq, &message, 0, within)
     }
 
-    fn done(&self, id: &str, stream: u64, last: u64, within: Retention) -> Later<io::Result<()>> {
+    fn done(&self, id: &str, stream: u64, last: u64, within: Retention) -> Deferred<io::Result<()>> {
         self.add((id, stream), END, b"", last, within)
     }
 
-    fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Later<io::Result<ReplayChunk>> {
+    fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Deferred<io::Result<ReplayChunk>> {
         let (store, key, id) = (self.clone(), self.channel(id, stream), id.to_owned());
-        Later::new(async move {
+        Deferred::new(async move {
             if !wait {
                 return store.look(&id, stream, after).await;
             }

@@ -14,7 +14,7 @@ use self::table::Table;
 use crate::http::store::{EventStore, Retention, SessionRecord, SessionStore, StoreLimits, StoreUsage};
 use crate::sync::lock;
 use mcp_service::driver_api::Holder;
-use mcp_service::{Later, driver_api::WaitQueue};
+use mcp_service::{Deferred, driver_api::WaitQueue};
 
 /// Sessions in the memory of this process: for endpoints that share them within it, and for tests of what is shared. It is
 /// cheap to clone, and all clones are one.
@@ -72,41 +72,41 @@ impl Drop for Follower {
 }
 
 impl SessionStore for MemoryStore {
-    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Later<io::Result<()>> {
-        Later::ready(self.with(|table, now| table.begin(now, id, holder, fields, life)))
+    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Deferred<io::Result<()>> {
+        Deferred::ready(self.with(|table, now| table.begin(now, id, holder, fields, life)))
     }
 
-    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<SessionRecord>>> {
-        Later::ready(Ok(self.with(|table, now| table.find(now, id, life))))
+    fn find(&self, id: &str, life: Duration) -> Deferred<io::Result<Option<SessionRecord>>> {
+        Deferred::ready(Ok(self.with(|table, now| table.find(now, id, life))))
     }
 
-    fn change(&self, id: &str, fields: SessionRecord) -> Later<io::Result<()>> {
-        Later::ready(self.with(|table, now| table.change(now, id, fields)))
+    fn change(&self, id: &str, fields: SessionRecord) -> Deferred<io::Result<()>> {
+        Deferred::ready(self.with(|table, now| table.change(now, id, fields)))
     }
 
-    fn enter(&self, id: &str) -> Later<io::Result<u32>> {
+    fn enter(&self, id: &str) -> Deferred<io::Result<u32>> {
         let part = self.with(|table, now| table.enter(now, id));
-        Later::ready(part.ok_or_else(|| io::ErrorKind::NotFound.into()))
+        Deferred::ready(part.ok_or_else(|| io::ErrorKind::NotFound.into()))
     }
 
-    fn end(&self, id: &str) -> Later<io::Result<()>> {
+    fn end(&self, id: &str) -> Deferred<io::Result<()>> {
         self.with(|table, _| table.end(id));
-        Later::ready(Ok(()))
+        Deferred::ready(Ok(()))
     }
 }
 
 impl EventStore for MemoryStore {
-    fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Retention) -> Later<io::Result<()>> {
-        Later::ready(self.with(|table, now| table.keep(now, id, (stream, seq), Some(message), within)))
+    fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Retention) -> Deferred<io::Result<()>> {
+        Deferred::ready(self.with(|table, now| table.keep(now, id, (stream, seq), Some(message), within)))
     }
 
-    fn done(&self, id: &str, stream: u64, last: u64, within: Retention) -> Later<io::Result<()>> {
-        Later::ready(self.with(|table, now| table.keep(now, id, (stream, last), None, within)))
+    fn done(&self, id: &str, stream: u64, last: u64, within: Retention) -> Deferred<io::Result<()>> {
+        Deferred::ready(self.with(|table, now| table.keep(now, id, (stream, last), None, within)))
     }
 
-    fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Later<io::Result<ReplayChunk>> {
+    fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Deferred<io::Result<ReplayChunk>> {
         let (store, id) = (self.clone(), id.to_owned());
-        Later::new(async move {
+        Deferred::new(async move {
             let queue = lock(&store.0).follow(&id, stream);
             let follower = Follower { store, id, stream, queue };
             let find = || {
