@@ -89,30 +89,30 @@ pub(super) async fn unblock<R: Runtime, T: Send + 'static>(
     runtime: &R,
     f: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    let errand = Arc::new(Aside { result: Mutex::new(None), over: Watched::default() });
-    let done = Done(errand.clone());
+    let task = Arc::new(UnblockTask { result: Mutex::new(None), over: Watched::default() });
+    let done = DoneGuard(task.clone());
     runtime.spawn_blocking(move || {
         let result = f();
         *lock(&done.0.result) = Some(result);
     });
-    errand.over.wait_for(|over| over.then_some(())).await;
-    let result = lock(&errand.result).take();
+    task.over.wait_for(|over| over.then_some(())).await;
+    let result = lock(&task.result).take();
     result.unwrap_or_else(|| Err(io::Error::other("there is no thread for it")))
 }
 
 /// A function on another thread, and its result.
 #[cfg(all(unix, feature = "net"))]
-struct Aside<T> {
+struct UnblockTask<T> {
     result: Mutex<Option<io::Result<T>>>,
     over: Watched<bool>,
 }
 
 /// Says when it is dropped that a function is over, whether it ran or not.
 #[cfg(all(unix, feature = "net"))]
-struct Done<T>(Arc<Aside<T>>);
+struct DoneGuard<T>(Arc<UnblockTask<T>>);
 
 #[cfg(all(unix, feature = "net"))]
-impl<T> Drop for Done<T> {
+impl<T> Drop for DoneGuard<T> {
     fn drop(&mut self) {
         self.0.over.update(|over| *over = true);
     }

@@ -32,16 +32,16 @@ impl Handle<ClientEnd> {
     ) -> Self {
         let shared = SharedConnection::new(|now| HttpClientBinding::new(client(now)), options);
         let mut event_loop = EventLoop::new(shared.clone(), application, runtime.clone());
-        let mut errands = RequestRunner::new(runtime.clone(), requests, credentials);
+        let mut runner = RequestRunner::new(runtime.clone(), requests, credentials);
         R::detach(runtime.spawn(async move {
-            event_loop.run_until_closed(&mut errands).await;
+            event_loop.run_until_closed(&mut runner).await;
             // The core bounds how long this takes.
             event_loop
-                .run_until(&mut errands, None, |event_loop, _, _| {
+                .run_until(&mut runner, None, |event_loop, _, _| {
                     lock(&event_loop.dispatcher.shared.state).binding.client.is_over()
                 })
                 .await;
-            event_loop.end_jobs(&mut errands).await;
+            event_loop.end_jobs(&mut runner).await;
         }));
         Self::of(shared)
     }

@@ -158,8 +158,8 @@ impl Peer<ClientEnd> {
         let (connection, calls) = (self.connection(), self.calls());
         let asked = listening.book.ask(listening.id, connection, calls, |call| calls.enter(call, false))?;
         // It is wanted for as long as it is held here.
-        let (call, waiter) = asked.ok_or(SendError::Closed)?;
-        Ok(Pending::new(call, waiter, calls.clone(), move |_, _| Ok(listening)))
+        let (call, slot) = asked.ok_or(SendError::Closed)?;
+        Ok(Pending::new(call, slot, calls.clone(), move |_, _| Ok(listening)))
     }
 
     /// What this client listens to, to be handed to the session on the next connection.

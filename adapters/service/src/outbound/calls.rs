@@ -17,7 +17,7 @@ use mcp_proto::{
     wire::RawJson,
 };
 
-use super::{cancel::Desk, error::CallError, response_slot::Waiter, subscriptions::Subscriptions};
+use super::{cancel::Desk, error::CallError, response_slot::ResponseSlot, subscriptions::Subscriptions};
 use crate::{
     driver_api::{connection_handle::ConnectionHandle, deferred::Deferred},
     util::{lock::lock, wait_queue::WaitQueue},
@@ -50,7 +50,7 @@ struct Table {
 }
 
 struct Entry {
-    waiter: Arc<Waiter>,
+    slot: Arc<ResponseSlot>,
     /// It asked for a task: its progress goes on after it was answered, until it is forgotten.
     follows: bool,
 }
@@ -94,23 +94,23 @@ impl<E: 'static> Calls<E> {
         match event {
             Event::Response { call, outcome } => {
                 self.subscriptions.ended(self.number, call, &outcome);
-                let waiter = lock(&self.table).answered(call);
-                if let Some(waiter) = waiter {
-                    waiter.end(CallError::of(outcome));
+                let slot = lock(&self.table).answered(call);
+                if let Some(slot) = slot {
+                    slot.complete(CallError::of(outcome));
                 }
                 None
             }
             Event::Progress { call, progress } => {
-                let waiter = lock(&self.table).waiting.get(&call).map(|entry| entry.waiter.clone());
-                if let Some(waiter) = waiter {
-                    waiter.progress(owned(progress));
+                let slot = lock(&self.table).waiting.get(&call).map(|entry| entry.slot.clone());
+                if let Some(slot) = slot {
+                    slot.progress(owned(progress));
                 }
                 None
             }
             Event::Task { call, task } => {
-                let waiter = lock(&self.table).waiting.get(&call).map(|entry| entry.waiter.clone());
-                if let Some(waiter) = waiter {
-                    waiter.task(task.into_owned());
+                let slot = lock(&self.table).waiting.get(&call).map(|entry| entry.slot.clone());
+                if let Some(slot) = slot {
+                    slot.task(task.into_owned());
                 }
                 None
             }
@@ -133,7 +133,7 @@ impl<E: 'static> Calls<E> {
         // The connection has ended its calls before. If it could not, the remaining waiters end here.
         let left = std::mem::take(&mut lock(&self.table).waiting);
         for entry in left.into_values() {
-            entry.waiter.end(Err(CallError::Closed(reason.clone())));
+            entry.slot.complete(Err(CallError::Closed(reason.clone())));
         }
     }
 
@@ -191,10 +191,10 @@ impl<E: 'static> Calls<E> {
 
     /// Enters a request. To be called under the lock of the connection that `call` has just been made on, so that no
     /// answer can come before.
-    pub(crate) fn enter(&self, call: CallId, follows: bool) -> Arc<Waiter> {
-        let waiter = Arc::new(Waiter::default());
-        lock(&self.table).waiting.insert(call, Entry { waiter: waiter.clone(), follows });
-        waiter
+    pub(crate) fn enter(&self, call: CallId, follows: bool) -> Arc<ResponseSlot> {
+        let slot = Arc::new(ResponseSlot::default());
+        lock(&self.table).waiting.insert(call, Entry { slot: slot.clone(), follows });
+        slot
     }
 
     pub(crate) const fn number(&self) -> u64 {
@@ -209,20 +209,20 @@ impl<E: 'static> Calls<E> {
     /// Completes the call that asked for a subscription when the server acknowledges it, instead of when it ends.
     pub(crate) fn acknowledged(&self, call: CallId, params: &RawJson<'_>) {
         if self.subscriptions.acknowledged(self.number, call, params) {
-            let waiter = lock(&self.table).waiting.remove(&call).map(|entry| entry.waiter);
-            if let Some(waiter) = waiter {
-                waiter.end(Ok(params.clone().into_owned()));
+            let slot = lock(&self.table).waiting.remove(&call).map(|entry| entry.slot);
+            if let Some(slot) = slot {
+                slot.complete(Ok(params.clone().into_owned()));
             }
         }
     }
 
-    /// Leads the progress of a followed request to another waiter from now on.
-    pub(crate) fn redirect(&self, call: CallId, waiter: &Arc<Waiter>) {
+    /// Leads the progress of a followed request to another slot from now on.
+    pub(crate) fn redirect(&self, call: CallId, slot: &Arc<ResponseSlot>) {
         let mut table = lock(&self.table);
         if let Some(entry) = table.waiting.get_mut(&call) {
-            let before = std::mem::replace(&mut entry.waiter, waiter.clone());
+            let before = std::mem::replace(&mut entry.slot, slot.clone());
             for progress in before.take_progress() {
-                waiter.progress(progress);
+                slot.progress(progress);
             }
         }
     }
@@ -242,10 +242,10 @@ fn owned(Progress { progress, total, message }: Progress<'_>) -> Progress<'stati
 }
 
 impl Table {
-    fn answered(&mut self, call: CallId) -> Option<Arc<Waiter>> {
+    fn answered(&mut self, call: CallId) -> Option<Arc<ResponseSlot>> {
         match self.waiting.get(&call)?.follows {
-            true => self.waiting.get(&call).map(|entry| entry.waiter.clone()),
-            false => self.waiting.remove(&call).map(|entry| entry.waiter),
+            true => self.waiting.get(&call).map(|entry| entry.slot.clone()),
+            false => self.waiting.remove(&call).map(|entry| entry.slot),
         }
     }
 }

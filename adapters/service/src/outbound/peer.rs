@@ -147,13 +147,13 @@ impl<E: 'static> Peer<E> {
         read: impl FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send + 'static,
     ) -> Result<Pending<T>, SendError> {
         let trace = self.calls.trace().map(Arc::new);
-        let (call, waiter) = self.connection.update(|conn, now| {
+        let (call, slot) = self.connection.update(|conn, now| {
             let mut options = self.options.as_ref().unwrap_or(&conn.settings().request).clone();
             options.trace = options.trace.or(trace);
             let call = request(conn, now, options)?;
             Ok::<_, SendError>((call, self.calls.enter(call, follows)))
         })?;
-        Ok(Pending::new(call, waiter, self.calls.clone(), read))
+        Ok(Pending::new(call, slot, self.calls.clone(), read))
     }
 
     /// Waits until less is in flight and queued than [`SendError::Busy`] takes, or the connection has ended. However many

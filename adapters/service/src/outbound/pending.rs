@@ -19,7 +19,7 @@ use serde_core::de::DeserializeOwned;
 use super::{
     cancel::Desk,
     error::CallError,
-    response_slot::{Step, Waiter},
+    response_slot::{ResponseEvent, ResponseSlot},
 };
 use crate::driver_api::block_on::block_on;
 
@@ -33,7 +33,7 @@ type Read<T> = Box<dyn FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> 
 #[must_use = "dropping it cancels the request"]
 pub struct Pending<T> {
     call: CallId,
-    waiter: Arc<Waiter>,
+    slot: Arc<ResponseSlot>,
     desk: Arc<dyn Desk>,
     /// Taken when the request has ended.
     read: Option<Read<T>>,
@@ -45,11 +45,11 @@ pub struct Pending<T> {
 impl<T> Pending<T> {
     pub(crate) fn new(
         call: CallId,
-        waiter: Arc<Waiter>,
+        slot: Arc<ResponseSlot>,
         desk: Arc<dyn Desk>,
         read: impl FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send + 'static,
     ) -> Self {
-        Self { call, waiter, desk, read: Some(Box::new(read)), on_progress: None, on_task: None }
+        Self { call, slot, desk, read: Some(Box::new(read)), on_progress: None, on_task: None }
     }
 
     /// The request.
@@ -102,10 +102,10 @@ impl<T> Pending<T> {
     /// As [`wait`](Self::wait).
     pub async fn await_with(mut self, mut on_progress: impl FnMut(Progress<'static>)) -> Result<T, CallError> {
         loop {
-            match poll_fn(|cx| self.waiter.poll(cx)).await {
-                Step::Progress(progress) => on_progress(progress),
-                step @ (Step::Task(_) | Step::End(_)) => {
-                    if let Some(result) = self.step(step) {
+            match poll_fn(|cx| self.slot.poll(cx)).await {
+                ResponseEvent::Progress(progress) => on_progress(progress),
+                event @ (ResponseEvent::Task(_) | ResponseEvent::End(_)) => {
+                    if let Some(result) = self.process(event) {
                         return result;
                     }
                 }
@@ -131,28 +131,28 @@ impl<T> Pending<T> {
     {
         let read = self.read.take().map(|read| -> Read<U> { Box::new(move |call, result| f(read(call, result)?)) });
         let (on_progress, on_task) = (self.on_progress.take(), self.on_task.take());
-        Pending { call: self.call, waiter: self.waiter.clone(), desk: self.desk.clone(), read, on_progress, on_task }
+        Pending { call: self.call, slot: self.slot.clone(), desk: self.desk.clone(), read, on_progress, on_task }
     }
 
-    pub(crate) const fn waiter(&self) -> &Arc<Waiter> {
-        &self.waiter
+    pub(crate) const fn slot(&self) -> &Arc<ResponseSlot> {
+        &self.slot
     }
 
-    fn step(&mut self, step: Step) -> Option<Result<T, CallError>> {
-        match step {
-            Step::Progress(progress) => {
+    fn process(&mut self, event: ResponseEvent) -> Option<Result<T, CallError>> {
+        match event {
+            ResponseEvent::Progress(progress) => {
                 if let Some(on_progress) = &mut self.on_progress {
                     on_progress(progress);
                 }
                 None
             }
-            Step::Task(task) => {
+            ResponseEvent::Task(task) => {
                 if let Some(on_task) = &mut self.on_task {
                     on_task(task);
                 }
                 None
             }
-            Step::End(end) => {
+            ResponseEvent::End(end) => {
                 let read = self.read.take()?;
                 if end.is_err() {
                     // It may have been meant to be followed beyond its end.
@@ -177,10 +177,10 @@ impl<T> Future for Pending<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         assert!(self.read.is_some(), "a request ends once");
         loop {
-            match self.waiter.poll(cx) {
+            match self.slot.poll(cx) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(step) => {
-                    if let Some(result) = self.step(step) {
+                Poll::Ready(event) => {
+                    if let Some(result) = self.process(event) {
                         return Poll::Ready(result);
                     }
                 }

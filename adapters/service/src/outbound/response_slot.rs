@@ -12,11 +12,11 @@ use mcp_proto::{connection::Progress, wire::RawJson};
 use super::error::CallError;
 use crate::util::lock::lock;
 
-/// How much progress is kept for a waiter that does not take it. The oldest is dropped: it is out of date.
+/// How much progress is kept for a slot that does not take it. The oldest is dropped: it is out of date.
 const PROGRESS_KEPT: usize = 64;
 
 /// The next step of a request.
-pub(crate) enum Step {
+pub(crate) enum ResponseEvent {
     /// The request makes progress.
     Progress(Progress<'static>),
     /// The current status of the task that the request has become.
@@ -27,7 +27,7 @@ pub(crate) enum Step {
 
 /// Passes the response from the thread that reads it to the thread or task that waits for it.
 #[derive(Default)]
-pub(crate) struct Waiter {
+pub(crate) struct ResponseSlot {
     state: Mutex<State>,
 }
 
@@ -43,21 +43,21 @@ struct State {
 }
 
 impl State {
-    fn next(&mut self) -> Option<Step> {
+    fn next(&mut self) -> Option<ResponseEvent> {
         if let Some(task) = self.task.take() {
-            return Some(Step::Task(task));
+            return Some(ResponseEvent::Task(task));
         }
         if self.end.is_some() && self.before_end == 0 {
-            return self.end.take().map(Step::End);
+            return self.end.take().map(ResponseEvent::End);
         }
         self.before_end = self.before_end.saturating_sub(1);
-        self.progress.pop_front().map(Step::Progress)
+        self.progress.pop_front().map(ResponseEvent::Progress)
     }
 }
 
-impl Waiter {
+impl ResponseSlot {
     pub(crate) fn progress(&self, progress: Progress<'static>) {
-        self.change(|state| {
+        self.update(|state| {
             if state.progress.len() == PROGRESS_KEPT {
                 state.progress.pop_front();
                 state.before_end = state.before_end.saturating_sub(1);
@@ -67,11 +67,11 @@ impl Waiter {
     }
 
     pub(crate) fn task(&self, task: RawJson<'static>) {
-        self.change(|state| state.task = Some(task));
+        self.update(|state| state.task = Some(task));
     }
 
-    pub(crate) fn end(&self, end: Result<RawJson<'static>, CallError>) {
-        self.change(|state| {
+    pub(crate) fn complete(&self, end: Result<RawJson<'static>, CallError>) {
+        self.update(|state| {
             state.before_end = state.progress.len();
             state.end = Some(end);
         });
@@ -82,7 +82,7 @@ impl Waiter {
         mem::take(&mut lock(&self.state).progress)
     }
 
-    fn change(&self, f: impl FnOnce(&mut State)) {
+    fn update(&self, f: impl FnOnce(&mut State)) {
         let waker = {
             let mut state = lock(&self.state);
             f(&mut state);
@@ -93,10 +93,10 @@ impl Waiter {
         }
     }
 
-    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Step> {
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<ResponseEvent> {
         let mut state = lock(&self.state);
-        if let Some(step) = state.next() {
-            return Poll::Ready(step);
+        if let Some(event) = state.next() {
+            return Poll::Ready(event);
         }
         let is_known = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
         let before = if is_known { None } else { state.waker.replace(cx.waker().clone()) };

@@ -20,10 +20,10 @@ use crate::{
 /// A tool that is to be called, and the answer that is owed for that. It is in a place where others were before, so that it takes
 /// no memory anew.
 #[derive(Default)]
-pub(super) struct Errand(Box<Place>);
+pub(super) struct PooledCall(Box<CallSlot>);
 
 #[derive(Default)]
-struct Place {
+struct CallSlot {
     /// Taken when it begins.
     calling: Option<Calling>,
     /// The room of the last arguments, unless it was large.
@@ -37,7 +37,7 @@ struct Calling {
     reply: Reply<ServerEnd>,
 }
 
-impl Errand {
+impl PooledCall {
     pub(super) fn new(
         shared: &Arc<Shared<ServerEnd>>,
         asked: &Asked<'_, ServerEnd>,
@@ -46,11 +46,11 @@ impl Errand {
         meta: Option<Meta>,
     ) -> Self {
         let Asked { connection, key, .. } = *asked;
-        let mut errand = places::take();
-        let arguments = places::keep(arguments, &mut errand.0.room);
+        let mut call = pool::take();
+        let arguments = pool::keep(arguments, &mut call.0.room);
         let reply = Reply::of(shared.context(connection, shared.works.begin(key, meta)), key);
-        errand.0.calling = Some(Calling { tool, arguments, around: shared.around(asked), reply });
-        errand
+        call.0.calling = Some(Calling { tool, arguments, around: shared.around(asked), reply });
+        call
     }
 
     /// Makes a job of it.
@@ -59,12 +59,12 @@ impl Errand {
     }
 }
 
-impl Begin for Place {
+impl Begin for CallSlot {
     fn begin(mut self: Box<Self>) -> Deferred<()> {
         let Some(Calling { tool, arguments, around, reply }) = self.calling.take() else { return Deferred::ready(()) };
         reply.earn(around, move |context| {
             let running = tool.run(&arguments.get(), context);
-            places::give_back(Errand(self), arguments);
+            pool::give_back(PooledCall(self), arguments);
             running
         })
     }
@@ -72,34 +72,34 @@ impl Begin for Place {
 
 /// Where calls and their arguments are kept until their tools run. What ones before them have left is used again: small calls
 /// take nothing anew, and what large arguments give back to the system would be handed out anew, page by page, with the next.
-mod places {
+mod pool {
     use std::{cell::RefCell, mem, sync::Mutex};
 
     use mcp_proto::wire::{OwnedRawJson, RawJson};
 
-    use super::Errand;
+    use super::PooledCall;
     use crate::util::lock::lock;
 
     /// How many bytes of arguments most calls have.
     const SMALL: usize = 1 << 10;
 
     /// How many places a thread keeps.
-    const MOST_PLACES: usize = 64;
+    const MAX_POOLED: usize = 64;
 
     /// What room is worth keeping beyond that, in bytes.
     const LARGE: usize = 64 << 10;
 
     /// The most of it that is kept, in bytes. There is one for the whole process.
-    const MOST: usize = 2 << 20;
+    const MAX_LARGE: usize = 2 << 20;
 
     thread_local! {
-        static PLACES: RefCell<Vec<Errand>> = const { RefCell::new(Vec::new()) };
+        static POOL: RefCell<Vec<PooledCall>> = const { RefCell::new(Vec::new()) };
     }
 
     static LARGE_ONE: Mutex<String> = Mutex::new(String::new());
 
-    pub(super) fn take() -> Errand {
-        PLACES.try_with(|places| places.borrow_mut().pop()).ok().flatten().unwrap_or_default()
+    pub(super) fn take() -> PooledCall {
+        POOL.try_with(|pool| pool.borrow_mut().pop()).ok().flatten().unwrap_or_default()
     }
 
     pub(super) fn keep(arguments: &RawJson<'_>, small: &mut String) -> OwnedRawJson {
@@ -111,17 +111,17 @@ mod places {
         OwnedRawJson::in_buffer(arguments, room)
     }
 
-    pub(super) fn give_back(mut errand: Errand, arguments: OwnedRawJson) {
+    pub(super) fn give_back(mut call: PooledCall, arguments: OwnedRawJson) {
         let room = arguments.into_buffer();
         match room.capacity() {
-            ..=SMALL => errand.0.room = room,
-            LARGE..=MOST => *lock(&LARGE_ONE) = room,
+            ..=SMALL => call.0.room = room,
+            LARGE..=MAX_LARGE => *lock(&LARGE_ONE) = room,
             _ => {}
         }
-        let _ = PLACES.try_with(|places| {
-            let mut places = places.borrow_mut();
-            if places.len() < MOST_PLACES {
-                places.push(errand);
+        let _ = POOL.try_with(|pool| {
+            let mut pool = pool.borrow_mut();
+            if pool.len() < MAX_POOLED {
+                pool.push(call);
             }
         });
     }

@@ -112,7 +112,7 @@ impl<T: DeserializeOwned + 'static, E: Role> TaskHandle<T, E> {
         });
         let pending = self.peer.with_options(options).request(&GetTaskPayloadParams::new(self.id()))?;
         if let Some(call) = self.followed.call {
-            self.peer.calls().redirect(call, pending.waiter());
+            self.peer.calls().redirect(call, pending.slot());
         }
         Ok(pending.and_then(|payload: GetTaskPayloadResult| {
             payload.decode().map_err(|error| CallError::Decode(error.to_string()))

@@ -21,7 +21,7 @@ use crate::{
     server::{
         call_params::Called,
         input_required::Asker,
-        pooled_call::Errand,
+        pooled_call::PooledCall,
         routes::Request,
         tool::{Tool, ToolCall},
         tool_result::ToolAnswer,
@@ -85,7 +85,7 @@ impl Shared<ServerEnd> {
         if asker.is_none() {
             return Ok(Some({
                 let kind = tool.kind();
-                Errand::new(self, asked, tool, &arguments, meta).into_job(kind)
+                PooledCall::new(self, asked, tool, &arguments, meta).into_job(kind)
             }));
         }
         let (kind, arguments) = (tool.kind(), OwnedRawJson::from(arguments));

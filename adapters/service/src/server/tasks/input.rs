@@ -18,7 +18,7 @@ use crate::{
     inbound::{answer::Answer, context::Context},
     outbound::{
         error::CallError,
-        response_slot::{Step, Waiter},
+        response_slot::{ResponseEvent, ResponseSlot},
     },
     util::{elicitation_form as form, text_arguments::excerpt},
 };
@@ -36,14 +36,14 @@ impl Context<ServerEnd> {
         R: Request<Result: Send> + Into<InputRequest> + Send + 'static,
     {
         let asked = self.check().and_then(|()| self.put_into_task(task, name, question));
-        let (waiter, asking) = match asked {
+        let (slot, asking) = match asked {
             Ok(asked) => asked,
             Err(error) => return Deferred::ready(Err(error)),
         };
         let patience = self.options().and_then(|options| options.total_timeout);
         Deferred::new(async move {
             let Context { connection, work, shared, .. } = &asking.context;
-            let answered = async { work.unless_cancelled(answer(&waiter)).await.unwrap_or(Err(CallError::Cancelled)) };
+            let answered = async { work.unless_cancelled(answer(&slot)).await.unwrap_or(Err(CallError::Cancelled)) };
             let answer = match patience {
                 None => answered.await,
                 Some(patience) => {
@@ -61,7 +61,7 @@ impl Context<ServerEnd> {
         task: &Arc<Task>,
         name: Option<&str>,
         question: R,
-    ) -> Result<(Arc<Waiter>, Asking), CallError> {
+    ) -> Result<(Arc<ResponseSlot>, Asking), CallError> {
         let declared = self.info().client_capabilities.set();
         let mut needed = R::METHOD.needs(ProtocolVersion::LATEST).into_iter().chain(question.needs().iter());
         if let Some(missing) = needed.find(|needed| !declared.contains(*needed)) {
@@ -70,13 +70,13 @@ impl Context<ServerEnd> {
         drop(needed);
         let tasks = self.service().tasks();
         let asked = tasks.ask(self.shared.task_time(&self.connection), task, name, question.into());
-        let Some((key, waiter)) = asked else {
+        let Some((key, slot)) = asked else {
             // It was cancelled or has expired meanwhile, or asks more than there is room for.
             self.check()?;
             return Err(SendError::Busy.into());
         };
         tasks.tell(task);
-        Ok((waiter, Asking { context: self.clone(), task: task.clone(), key }))
+        Ok((slot, Asking { context: self.clone(), task: task.clone(), key }))
     }
 }
 
@@ -97,9 +97,9 @@ impl Drop for Asking {
     }
 }
 
-async fn answer(waiter: &Waiter) -> Result<RawJson<'static>, CallError> {
+async fn answer(slot: &ResponseSlot) -> Result<RawJson<'static>, CallError> {
     loop {
-        if let Step::End(end) = poll_fn(|cx| waiter.poll(cx)).await {
+        if let ResponseEvent::End(end) = poll_fn(|cx| slot.poll(cx)).await {
             return end;
         }
     }
@@ -111,16 +111,16 @@ impl Tasks {
     pub(super) fn answer(&self, now: Timestamp, task: &Task, answers: &InputResponses) -> Answer<()> {
         let mut given = Vec::new();
         for (key, answer) in answers {
-            let Some((question, waiter)) = self.asked(task, key) else { continue };
+            let Some((question, slot)) = self.asked(task, key) else { continue };
             check(&question, answer).map_err(|why| {
                 ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: inputResponses: {key}: {why}")))
             })?;
-            given.push((key, answer, waiter));
+            given.push((key, answer, slot));
         }
-        for (key, answer, waiter) in given {
+        for (key, answer, slot) in given {
             // Another response may have answered it in between.
             if self.asks_no_more(now, task, key) {
-                waiter.end(Ok(RawJson::from(&Json::from(answer.clone())).into_owned()));
+                slot.complete(Ok(RawJson::from(&Json::from(answer.clone())).into_owned()));
             }
         }
         Ok(())

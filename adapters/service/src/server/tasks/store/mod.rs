@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     inbound::{answer::Answer, in_flight::Work, state::Shared, task_policy::TaskPolicy},
-    outbound::{error::CallError, response_slot::Waiter},
+    outbound::{error::CallError, response_slot::ResponseSlot},
     server::in_flight::ServerWork,
     util::{lock::lock, random::Random, wall_clock::Clock},
 };
@@ -88,7 +88,7 @@ struct Asked {
     key: String,
     question: InputRequest,
     weight: usize,
-    waiter: Arc<Waiter>,
+    slot: Arc<ResponseSlot>,
 }
 
 /// A connection that is notified of the changes of a task.
@@ -289,7 +289,7 @@ impl Tasks {
         task: &Task,
         name: Option<&str>,
         question: InputRequest,
-    ) -> Option<(String, Arc<Waiter>)> {
+    ) -> Option<(String, Arc<ResponseSlot>)> {
         let mut state = lock(&task.state);
         if state.status.is_terminal() || state.cancelled || state.asked.len() >= self.policy.max_questions {
             return None;
@@ -303,12 +303,12 @@ impl Tasks {
         state.questions += 1;
         let number = state.questions;
         let key = name.map_or_else(|| format!("q{number}"), |name| format!("{name}.{number}"));
-        let waiter = Arc::new(Waiter::default());
-        state.asked.push(Asked { key: key.clone(), question, weight, waiter: waiter.clone() });
+        let slot = Arc::new(ResponseSlot::default());
+        state.asked.push(Asked { key: key.clone(), question, weight, slot: slot.clone() });
         if !state.turn(now, TaskStatus::InputRequired) {
             state.changed(now);
         }
-        Some((key, waiter))
+        Some((key, slot))
     }
 
     /// Removes a question that was answered or withdrawn. Returns whether it was still open.
@@ -325,10 +325,10 @@ impl Tasks {
     }
 
     /// The questions that are asked under these keys, and where their answers are waited for.
-    pub(super) fn asked(&self, task: &Task, key: &str) -> Option<(InputRequest, Arc<Waiter>)> {
+    pub(super) fn asked(&self, task: &Task, key: &str) -> Option<(InputRequest, Arc<ResponseSlot>)> {
         let state = lock(&task.state);
         let asked = state.asked.iter().find(|asked| asked.key == key)?;
-        Some((asked.question.clone(), asked.waiter.clone()))
+        Some((asked.question.clone(), asked.slot.clone()))
     }
 
     #[cfg(test)]
@@ -402,15 +402,15 @@ impl State {
 
 /// There will be no answers to these questions. This wakes those who wait for them, and so no lock is held.
 fn give_up(asked: Vec<Asked>) {
-    for Asked { waiter, .. } in asked {
-        waiter.end(Err(CallError::Cancelled));
+    for Asked { slot, .. } in asked {
+        slot.complete(Err(CallError::Cancelled));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outbound::response_slot::Step;
+    use crate::outbound::response_slot::ResponseEvent;
     use mcp_proto::schema::ListRootsParams;
     use std::{
         sync::atomic::Ordering,
@@ -443,14 +443,14 @@ mod tests {
             let work = Work::of_task("x".into(), None);
             let task = tasks.create(Timestamp::ZERO, None, Holder::Connection(1), &work, 100).expect("a task");
             let question = ListRootsParams::default().into();
-            let (_, waiter) = tasks.ask(Timestamp::ZERO, &task, None, question).expect("there is room");
+            let (_, slot) = tasks.ask(Timestamp::ZERO, &task, None, question).expect("there is room");
             let look = Arc::new(Look { tasks: tasks.clone(), task: task.clone(), woken: AtomicUsize::new(0) });
             let waker = Waker::from(look.clone());
-            assert!(waiter.poll(&Context::from_waker(&waker)).is_pending());
+            assert!(slot.poll(&Context::from_waker(&waker)).is_pending());
             end(&tasks, &task);
             assert_eq!(look.woken.load(Ordering::Relaxed), 1);
-            let ended = waiter.poll(&Context::from_waker(&waker));
-            assert!(matches!(ended, Poll::Ready(Step::End(Err(CallError::Cancelled)))));
+            let ended = slot.poll(&Context::from_waker(&waker));
+            assert!(matches!(ended, Poll::Ready(ResponseEvent::End(Err(CallError::Cancelled)))));
         }
     }
 }
