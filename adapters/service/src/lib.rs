@@ -176,7 +176,7 @@ pub use driver_api::{
     block_on::block_on,
     connection_handle::{Application, ConnectionHandle},
     deferred::Deferred,
-    job::{Function, Job, Order, Run, Running},
+    job::{Job, JobFunction, JobFuture, JobKind, Schedule},
     waiters::{Capacity, Waiters},
 };
 pub use inbound::{

@@ -15,7 +15,7 @@ use mcp_proto::{
     connection::{ClientConfig, ClientEnd, CloseReason, Event, RequestOptions, SendError},
     wire::RawJson,
 };
-use mcp_service::{CallError, Job, Order, Pending};
+use mcp_service::{CallError, Job, Pending, Schedule};
 use serde_json::json;
 
 use crate::{
@@ -218,7 +218,7 @@ fn ten_thousand_calls_in_flight<A: Adapter>() {
             if count.fetch_add(1, Ordering::SeqCst) + 1 == 10_000 {
                 open.open();
             }
-            Some(Job::new(Order::Concurrent, move || {
+            Some(Job::new(Schedule::Concurrent, move || {
                 gate.pass();
                 asked.echo();
             }))

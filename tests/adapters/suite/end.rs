@@ -14,7 +14,7 @@ use mcp_proto::{
     schema::Implementation,
     wire::{Json, RawJson},
 };
-use mcp_service::{Application, Calls, ConnectionHandle, Job, Order, Peer, Pending, block_on};
+use mcp_service::{Application, Calls, ConnectionHandle, Job, Peer, Pending, Schedule, block_on};
 
 use crate::{
     LONG,
@@ -178,7 +178,7 @@ pub(crate) fn in_jobs<E: 'static>(
 ) -> impl Fn(Asked<E>) -> Option<Job> + Send + Sync + 'static {
     move |asked| {
         let act = act.clone();
-        Some(Job::new(Order::Concurrent, move || act(&asked)))
+        Some(Job::new(Schedule::Concurrent, move || act(&asked)))
     }
 }
 

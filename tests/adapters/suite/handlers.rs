@@ -17,7 +17,7 @@ use mcp_proto::{
     rpc::ReplyKey,
     wire::RawJson,
 };
-use mcp_service::{Application, Calls, ConnectionHandle, Job, Order, Peer};
+use mcp_service::{Application, Calls, ConnectionHandle, Job, Peer, Schedule};
 use serde_json::json;
 
 use crate::{
@@ -151,7 +151,7 @@ impl Application<ServerEnd> for Log {
             Event::Notification { method: MethodName::Custom(_), params } => {
                 let (begun, running) = (self.begun.clone(), self.running.clone());
                 let number = params.as_ref().and_then(|params| params.member("n")).map(|n| n.get().to_owned());
-                Some(Job::new(Order::InSequence, move || {
+                Some(Job::new(Schedule::Serial, move || {
                     assert!(!running.swap(true, Ordering::SeqCst), "two at the same time");
                     let number = number.unwrap_or_default();
                     // Some take longer than others.
@@ -165,7 +165,7 @@ impl Application<ServerEnd> for Log {
             Event::Request { key, params, .. } => {
                 let (begun, connection) = (self.begun.clone(), connection.clone());
                 let number = params.as_ref().and_then(|params| params.member("n")).map(|n| n.get().to_owned());
-                Some(Job::new(Order::Concurrent, move || {
+                Some(Job::new(Schedule::Concurrent, move || {
                     begun.lock().expect("no panics").push(format!("r{}", number.unwrap_or_default()));
                     let json = mcp_proto::wire::Json::parse("{}".to_owned()).expect("JSON");
                     connection.update(|conn, _| conn.respond_raw(key, &RawJson::from(&json))).expect("there is room");
@@ -278,7 +278,7 @@ fn a_notification_handler_asks_the_peer<A: Adapter>() {
             match self.0.handle(event)? {
                 Event::Notification { .. } => {
                     let (peer, done) = (Peer::new(connection.clone(), self.0.clone()), self.1.clone());
-                    Some(Job::new(Order::InSequence, move || {
+                    Some(Job::new(Schedule::Serial, move || {
                         ask(&peer, "test/back", "{}").wait().expect("the client answers");
                         ask(&peer, "ping", "{}").wait().expect("the client answers");
                         done.open();
@@ -308,7 +308,7 @@ fn notifications_that_pile_up_are_dropped_and_nothing_else_suffers<A: Adapter>()
                 return None;
             }
             let (gate, first, heard) = (self.1.clone(), self.2.clone(), self.3.clone());
-            Some(Job::new(Order::InSequence, move || {
+            Some(Job::new(Schedule::Serial, move || {
                 first.open();
                 gate.pass();
                 heard.fetch_add(1, Ordering::SeqCst);

@@ -27,7 +27,7 @@ use crate::{
     tuning::{FAR_FUTURE, JOB_SHUTDOWN_TIMEOUT},
 };
 use mcp_service::driver_api::{JobQueue, JobSlot, job_cost};
-use mcp_service::{Application, ConnectionHandle, Job, Run};
+use mcp_service::{Application, ConnectionHandle, Job, JobKind};
 
 /// How many iterations run before the task yields to others on the same thread.
 const TURNS: usize = 32;
@@ -259,7 +259,7 @@ impl<T> Handlers<T> {
     ) {
         self.spawned += 1;
         let ticket = SlotGuard { shared: shared.clone(), slot, task: Some(self.spawned) };
-        let task = runtime.spawn(Running { future, ticket });
+        let task = runtime.spawn(JobTask { future, ticket });
         self.tasks.insert(self.spawned, Handler { task, outlives });
     }
 }
@@ -280,8 +280,8 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     /// Begins a job. A future that is done at once costs nothing more.
     fn begin<R: Runtime>(&self, runtime: &R, job: Job, slot: JobSlot) -> Begun {
         let (shared, outlives) = (&self.shared, job.outlives_connection());
-        match job.into_run() {
-            Run::Function(run) => {
+        match job.into_kind() {
+            JobKind::Blocking(run) => {
                 let ticket = SlotGuard { shared: shared.clone(), slot, task: None };
                 let run = move || {
                     let ticket = ticket;
@@ -306,7 +306,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                 runtime.spawn_blocking(run);
                 Begun::Elsewhere
             }
-            Run::Future(mut future) => match poll(shared, &mut future, &mut Context::from_waker(Waker::noop())) {
+            JobKind::Async(mut future) => match poll(shared, &mut future, &mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(()) => Begun::Done,
                 Poll::Pending => Begun::Waits(Unfinished { future, slot, outlives }),
             },
@@ -440,13 +440,13 @@ impl<E: 'static, C: Binding<E>> Drop for SlotGuard<E, C> {
 }
 
 /// A handler that runs.
-struct Running<E: 'static, C: Binding<E>> {
-    future: mcp_service::Running,
+struct JobTask<E: 'static, C: Binding<E>> {
+    future: mcp_service::JobFuture,
     /// Dropped after the future, whose drop may still use the connection.
     ticket: SlotGuard<E, C>,
 }
 
-impl<E: 'static, C: Binding<E>> Future for Running<E, C> {
+impl<E: 'static, C: Binding<E>> Future for JobTask<E, C> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -457,7 +457,7 @@ impl<E: 'static, C: Binding<E>> Future for Running<E, C> {
 
 fn poll<E: 'static, C: Binding<E>>(
     shared: &SharedConnection<E, C>,
-    future: &mut mcp_service::Running,
+    future: &mut mcp_service::JobFuture,
     cx: &mut Context<'_>,
 ) -> Poll<()> {
     // A panic is the job's own affair.

@@ -22,7 +22,7 @@ use crate::{
     watched::Watched,
 };
 use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot};
-use mcp_service::{ConnectionHandle, Running, Waiters};
+use mcp_service::{ConnectionHandle, JobFuture, Waiters};
 
 /// One connection and its lock. The event loop is parked while there is nothing to do. A change that concerns it wakes
 /// it.
@@ -75,7 +75,7 @@ pub(crate) struct JobState {
 
 /// A job that has begun and waits for something.
 pub(crate) struct Unfinished {
-    pub(crate) future: Running,
+    pub(crate) future: JobFuture,
     pub(crate) slot: JobSlot,
     pub(crate) outlives: bool,
 }

@@ -15,7 +15,7 @@ use super::{Answerer, Host, Inner, roots::Roots};
 use crate::{
     driver_api::{
         deferred::Deferred,
-        job::{Code, Kind},
+        job::{Code, HandlerKind},
     },
     inbound::{
         builder_common::{Common, common_methods, declared},
@@ -195,7 +195,7 @@ fn answerer<P: 'static, R: 'static, F: Into<Failure>>(
     f: impl Fn(P, Context<ClientEnd>) -> Result<R, F> + Send + Sync + 'static,
 ) -> Answerer<P, R> {
     let run = move |params, context| Deferred::ready(f(params, context).map_err(Into::into));
-    Code { kind: Kind::Sync, run: Box::new(run) }
+    Code { kind: HandlerKind::Blocking, run: Box::new(run) }
 }
 
 fn answerer_async<P: 'static, R: 'static, F: Into<Failure>, T: Future<Output = Result<R, F>> + Send + 'static>(
@@ -205,7 +205,7 @@ fn answerer_async<P: 'static, R: 'static, F: Into<Failure>, T: Future<Output = R
         let future = f(params, context);
         Deferred::new(async move { future.await.map_err(Into::into) })
     };
-    Code { kind: Kind::Async, run: Box::new(run) }
+    Code { kind: HandlerKind::Async, run: Box::new(run) }
 }
 
 impl fmt::Debug for HostBuilder {

@@ -23,7 +23,7 @@ use crate::{
     driver_api::{
         connection_handle::ConnectionHandle,
         deferred::Deferred,
-        job::{Job, Kind},
+        job::{HandlerKind, Job},
     },
     inbound::{
         answer::Answer,
@@ -190,7 +190,7 @@ impl Shared<ClientEnd> {
     fn ask_user<P, R, F>(
         self: &Arc<Self>,
         asked: &Asked<'_, ClientEnd>,
-        kind: Option<Kind>,
+        kind: Option<HandlerKind>,
         capability: Capability,
         question: Question<P>,
         f: fn(P, Context<ClientEnd>) -> F,
@@ -203,7 +203,7 @@ impl Shared<ClientEnd> {
         let Asked { connection, key, .. } = *asked;
         let Question { params, meta, task } = question;
         // Without a handler there is nothing that could block.
-        let kind = kind.unwrap_or(Kind::Async);
+        let kind = kind.unwrap_or(HandlerKind::Async);
         Some(match task.filter(|_| self.has_tasks(connection, key, capability)) {
             Some(task) => self.work_as_task(
                 asked,

@@ -11,10 +11,10 @@ use super::{block_on::block_on, deferred::Deferred};
 
 /// When a job may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum Schedule {
     /// After every job before it has run (those in order) or begun (the concurrent ones), and before any job behind
     /// it. Notifications are like this: they change what later messages mean.
-    InSequence,
+    Serial,
     /// Beside others. Requests are like this.
     Concurrent,
 }
@@ -24,62 +24,62 @@ pub enum Order {
 /// A job that is a function has run when it returns, and may block. One that is a future has begun when it was polled once,
 /// has run when it is done, and does not block. Dropping a job gives it up: a request is answered all the same.
 pub struct Job {
-    order: Order,
+    schedule: Schedule,
     outlives: bool,
-    run: Run,
+    kind: JobKind,
 }
 
 /// What a job is made of.
-pub enum Run {
+pub enum JobKind {
     /// For a thread that may block.
-    Function(Function),
+    Blocking(JobFunction),
     /// For a task. Many are done when they are polled once.
-    Future(Running),
+    Async(JobFuture),
 }
 
 /// A function that is run once.
-pub struct Function(Box<dyn Begin>);
+pub struct JobFunction(Box<dyn Start>);
 
 /// A future that may be moved between polls.
-pub struct Running(Stage);
+pub struct JobFuture(FutureState);
 
 /// How far it is.
-enum Stage {
+enum FutureState {
     /// Taken when it begins.
-    Before(Option<Box<dyn Begin>>),
-    Begun(Deferred<()>),
+    NotStarted(Option<Box<dyn Start>>),
+    Started(Deferred<()>),
 }
 
 /// The code that a job begins with. A type that is not a closure can take its memory from a pool.
-pub(crate) trait Begin: Send {
+pub(crate) trait Start: Send {
     /// Runs it as far as it goes without waiting.
-    fn begin(self: Box<Self>) -> Deferred<()>;
+    fn start(self: Box<Self>) -> Deferred<()>;
 }
 
-impl<F: FnOnce() -> Deferred<()> + Send> Begin for F {
-    fn begin(self: Box<Self>) -> Deferred<()> {
+impl<F: FnOnce() -> Deferred<()> + Send> Start for F {
+    fn start(self: Box<Self>) -> Deferred<()> {
         (*self)()
     }
 }
 
-impl Function {
+impl JobFunction {
     /// Runs it, for as long as it takes.
     pub fn run(self) {
-        self.0.begin().wait();
+        self.0.start().wait();
     }
 }
 
-impl Future for Running {
+impl Future for JobFuture {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match &mut self.0 {
-                Stage::Before(begin) => {
-                    let begun = begin.take().map_or_else(|| Deferred::ready(()), Begin::begin);
-                    self.0 = Stage::Begun(begun);
+                FutureState::NotStarted(start) => {
+                    let started = start.take().map_or_else(|| Deferred::ready(()), Start::start);
+                    self.0 = FutureState::Started(started);
                 }
-                Stage::Begun(rest) => return Pin::new(rest).poll(cx),
+                FutureState::Started(rest) => return Pin::new(rest).poll(cx),
             }
         }
     }
@@ -87,55 +87,59 @@ impl Future for Running {
 
 /// Which kind of code a handler is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum HandlerKind {
     /// A function, which may block.
-    Sync,
+    Blocking,
     /// A function that hands back a future.
     Async,
 }
 
 impl Job {
     /// Creates a job that runs `run`, which should not panic: code that makes jobs of user code catches its panics.
-    pub fn new(order: Order, run: impl FnOnce() + Send + 'static) -> Self {
-        Self::of(Kind::Sync, order, move || {
+    pub fn new(schedule: Schedule, run: impl FnOnce() + Send + 'static) -> Self {
+        Self::of(HandlerKind::Blocking, schedule, move || {
             run();
             Deferred::ready(())
         })
     }
 
     /// A job that is done when `future` is. It should neither block nor panic.
-    pub fn future(order: Order, future: impl Future<Output = ()> + Send + 'static) -> Self {
-        let run = Run::Future(Running(Stage::Begun(Deferred::new(future))));
-        Self { order, outlives: false, run }
+    pub fn future(schedule: Schedule, future: impl Future<Output = ()> + Send + 'static) -> Self {
+        let kind = JobKind::Async(JobFuture(FutureState::Started(Deferred::new(future))));
+        Self { schedule, outlives: false, kind }
     }
 
-    /// A job around a handler of this kind. `begin` runs it as far as it goes without waiting, which mostly is to its end:
+    /// A job around a handler of this kind. `start` runs it as far as it goes without waiting, which mostly is to its end:
     /// so only what has to wait is ever made into a future.
-    pub(crate) fn of(kind: Kind, order: Order, begin: impl FnOnce() -> Deferred<()> + Send + 'static) -> Self {
-        Self::beginning(kind, order, Box::new(begin))
+    pub(crate) fn of(
+        kind: HandlerKind,
+        schedule: Schedule,
+        start: impl FnOnce() -> Deferred<()> + Send + 'static,
+    ) -> Self {
+        Self::starting(kind, schedule, Box::new(start))
     }
 
     /// A concurrent job around code of this kind whose memory is reused.
-    pub(crate) fn reusable(kind: Kind, begin: Box<dyn Begin>) -> Self {
-        Self::beginning(kind, Order::Concurrent, begin)
+    pub(crate) fn pooled(kind: HandlerKind, start: Box<dyn Start>) -> Self {
+        Self::starting(kind, Schedule::Concurrent, start)
     }
 
-    fn beginning(kind: Kind, order: Order, begin: Box<dyn Begin>) -> Self {
-        let run = match kind {
-            Kind::Sync => Run::Function(Function(begin)),
-            Kind::Async => Run::Future(Running(Stage::Before(Some(begin)))),
+    fn starting(kind: HandlerKind, schedule: Schedule, start: Box<dyn Start>) -> Self {
+        let kind = match kind {
+            HandlerKind::Blocking => JobKind::Blocking(JobFunction(start)),
+            HandlerKind::Async => JobKind::Async(JobFuture(FutureState::NotStarted(Some(start)))),
         };
-        Self { order, outlives: false, run }
+        Self { schedule, outlives: false, kind }
     }
 
     /// When it may run.
     #[must_use]
-    pub const fn order(&self) -> Order {
-        self.order
+    pub const fn schedule(&self) -> Schedule {
+        self.schedule
     }
 
-    pub(crate) const fn kind(&self) -> &Run {
-        &self.run
+    pub(crate) const fn kind(&self) -> &JobKind {
+        &self.kind
     }
 
     /// The same job, which goes on when its connection has ended.
@@ -154,36 +158,36 @@ impl Job {
 
     /// Runs it on this thread, for as long as it takes.
     pub fn run(self) {
-        match self.run {
-            Run::Function(function) => function.run(),
-            Run::Future(future) => block_on(future),
+        match self.kind {
+            JobKind::Blocking(function) => function.run(),
+            JobKind::Async(future) => block_on(future),
         }
     }
 
     /// What it is made of.
     #[must_use]
-    pub fn into_run(self) -> Run {
-        self.run
+    pub fn into_kind(self) -> JobKind {
+        self.kind
     }
 }
 
 impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Job").field("order", &self.order).field("run", &self.run).finish()
+        f.debug_struct("Job").field("schedule", &self.schedule).field("kind", &self.kind).finish()
     }
 }
 
-impl fmt::Debug for Run {
+impl fmt::Debug for JobKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Function(_) => "Function",
-            Self::Future(_) => "Future",
+            Self::Blocking(_) => "Blocking",
+            Self::Async(_) => "Async",
         })
     }
 }
 
 /// Code of the user, turned into a function of one type, and of which kind it was.
 pub(crate) struct Code<F: ?Sized> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: HandlerKind,
     pub(crate) run: Box<F>,
 }

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, fmt};
 
 use mcp_proto::connection::Event;
 
-use super::job::{Job, Order, Run};
+use super::job::{Job, JobKind, Schedule};
 
 /// What a job weighs beside the text that it keeps.
 const JOB: usize = 256;
@@ -48,14 +48,14 @@ pub struct JobQueue {
     /// Futures take threads, too.
     only_threads: bool,
     /// Those in sequence. Nothing behind one of them begins before it has ended.
-    sequenced: VecDeque<Waiting>,
+    serial: VecDeque<Waiting>,
     /// Functions and futures that run beside others.
     concurrent: [VecDeque<Waiting>; 2],
     running: [usize; 2],
     /// How many of those outlive their connection.
     outliving: [usize; 2],
     /// One runs that nothing may overtake.
-    in_sequence: bool,
+    serial_running: bool,
     /// How many have come.
     count: u64,
     /// What those that wait weigh.
@@ -77,14 +77,14 @@ impl Default for JobQueue {
 /// What one job takes up while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobSlot {
-    order: Order,
+    schedule: Schedule,
     lane: usize,
     outlives: bool,
 }
 
 /// Where the next job waits.
 enum Next {
-    InSequence,
+    Serial,
     /// In this lane of `concurrent`.
     Concurrent(usize),
 }
@@ -103,11 +103,11 @@ impl JobQueue {
         Self {
             limits,
             only_threads: false,
-            sequenced: VecDeque::new(),
+            serial: VecDeque::new(),
             concurrent: Default::default(),
             running: [0; 2],
             outliving: [0; 2],
-            in_sequence: false,
+            serial_running: false,
             count: 0,
             load: 0,
         }
@@ -126,16 +126,17 @@ impl JobQueue {
     /// too much already. Dropping it, outside of any lock, answers a request.
     pub fn push(&mut self, job: Job, weight: usize) -> Result<(), Job> {
         let fits = weight == 0 || self.load == 0 || self.load + weight <= self.limits.max_notification_bytes;
-        let has_place = job.order() == Order::InSequence || self.concurrent_waiting() < self.limits.max_queued_requests;
+        let has_place =
+            job.schedule() == Schedule::Serial || self.concurrent_waiting() < self.limits.max_queued_requests;
         if !fits || !has_place {
             return Err(job);
         }
         self.count += 1;
         self.load += weight;
         let lane = self.lane(&job);
-        let queue = match job.order() {
-            Order::InSequence => &mut self.sequenced,
-            Order::Concurrent => &mut self.concurrent[lane],
+        let queue = match job.schedule() {
+            Schedule::Serial => &mut self.serial,
+            Schedule::Concurrent => &mut self.concurrent[lane],
         };
         queue.push_back(Waiting { number: self.count, job, weight });
         Ok(())
@@ -151,15 +152,15 @@ impl JobQueue {
     #[allow(clippy::should_implement_trait, reason = "it goes on when jobs end")]
     pub fn next(&mut self) -> Option<(Job, JobSlot)> {
         let queue = match self.pick()? {
-            Next::InSequence => &mut self.sequenced,
+            Next::Serial => &mut self.serial,
             Next::Concurrent(lane) => &mut self.concurrent[lane],
         };
         let Waiting { job, weight, .. } = queue.pop_front()?;
-        let slot = JobSlot { order: job.order(), lane: self.lane(&job), outlives: job.outlives_connection() };
+        let slot = JobSlot { schedule: job.schedule(), lane: self.lane(&job), outlives: job.outlives_connection() };
         self.load -= weight;
         self.running[slot.lane] += 1;
         self.outliving[slot.lane] += usize::from(slot.outlives);
-        self.in_sequence |= slot.order == Order::InSequence;
+        self.serial_running |= slot.schedule == Schedule::Serial;
         Some((job, slot))
     }
 
@@ -167,7 +168,7 @@ impl JobQueue {
     pub fn ended(&mut self, slot: JobSlot) {
         self.running[slot.lane] -= 1;
         self.outliving[slot.lane] -= usize::from(slot.outlives);
-        self.in_sequence &= slot.order != Order::InSequence;
+        self.serial_running &= slot.schedule != Schedule::Serial;
     }
 
     /// How many run.
@@ -191,7 +192,7 @@ impl JobQueue {
     /// How many wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.sequenced.len() + self.concurrent_waiting()
+        self.serial.len() + self.concurrent_waiting()
     }
 
     /// Gives up those that wait. To be dropped outside of any lock.
@@ -199,7 +200,7 @@ impl JobQueue {
     pub fn drain(&mut self) -> Vec<Job> {
         self.load = 0;
         let [functions, futures] = &mut self.concurrent;
-        self.sequenced.drain(..).chain(functions.drain(..)).chain(futures.drain(..)).map(|it| it.job).collect()
+        self.serial.drain(..).chain(functions.drain(..)).chain(futures.drain(..)).map(|it| it.job).collect()
     }
 
     fn concurrent_waiting(&self) -> usize {
@@ -208,7 +209,7 @@ impl JobQueue {
 
     fn lane(&self, job: &Job) -> usize {
         match job.kind() {
-            Run::Future(_) if !self.only_threads => FUTURES,
+            JobKind::Async(_) if !self.only_threads => FUTURES,
             _ => FUNCTIONS,
         }
     }
@@ -221,15 +222,15 @@ impl JobQueue {
     /// The queue of the next job that may begin: the oldest concurrent one for which there is a slot, unless one in sequence
     /// came before it; that one, once it is the oldest of all.
     fn pick(&self) -> Option<Next> {
-        if self.in_sequence {
+        if self.serial_running {
             return None;
         }
         let first = |queue: &VecDeque<Waiting>| queue.front().map_or(NONE, |waiting| waiting.number);
         let [functions, futures] = [first(&self.concurrent[FUNCTIONS]), first(&self.concurrent[FUTURES])];
-        let barrier = first(&self.sequenced);
+        let barrier = first(&self.serial);
         if functions.min(futures) > barrier {
-            let Waiting { job, .. } = self.sequenced.front()?;
-            return Some(Next::InSequence).filter(|_| self.has_slot(self.lane(job)));
+            let Waiting { job, .. } = self.serial.front()?;
+            return Some(Next::Serial).filter(|_| self.has_slot(self.lane(job)));
         }
         let lanes = [(functions, FUNCTIONS), (futures, FUTURES)];
         let free = lanes.into_iter().filter(|(number, lane)| *number < barrier && self.has_slot(*lane));
@@ -250,14 +251,14 @@ mod tests {
 
     type Begun = Arc<Mutex<Vec<u32>>>;
 
-    fn function(begun: &Begun, order: Order, number: u32) -> Job {
+    fn function(begun: &Begun, schedule: Schedule, number: u32) -> Job {
         let begun = begun.clone();
-        Job::new(order, move || begun.lock().expect("no panic").push(number))
+        Job::new(schedule, move || begun.lock().expect("no panic").push(number))
     }
 
-    fn future(begun: &Begun, order: Order, number: u32) -> Job {
+    fn future(begun: &Begun, schedule: Schedule, number: u32) -> Job {
         let begun = begun.clone();
-        Job::future(order, async move { begun.lock().expect("no panic").push(number) })
+        Job::future(schedule, async move { begun.lock().expect("no panic").push(number) })
     }
 
     fn limits(handlers: usize, async_handlers: usize) -> JobLimits {
@@ -278,18 +279,18 @@ mod tests {
     fn nothing_overtakes_what_is_in_sequence() {
         let begun = Begun::default();
         let mut jobs = JobQueue::new(limits(9, 9));
-        type Make = fn(&Begun, Order, u32) -> Job;
-        let queue: [(Make, Order); 7] = [
-            (function, Order::Concurrent),
-            (future, Order::Concurrent),
-            (future, Order::InSequence),
-            (function, Order::InSequence),
-            (future, Order::Concurrent),
-            (function, Order::Concurrent),
-            (function, Order::InSequence),
+        type Make = fn(&Begun, Schedule, u32) -> Job;
+        let queue: [(Make, Schedule); 7] = [
+            (function, Schedule::Concurrent),
+            (future, Schedule::Concurrent),
+            (future, Schedule::Serial),
+            (function, Schedule::Serial),
+            (future, Schedule::Concurrent),
+            (function, Schedule::Concurrent),
+            (function, Schedule::Serial),
         ];
-        for (number, (job, order)) in (0..).zip(queue) {
-            jobs.push(job(&begun, order, number), 0).expect("there is room");
+        for (number, (job, schedule)) in (0..).zip(queue) {
+            jobs.push(job(&begun, schedule, number), 0).expect("there is room");
         }
         let seen = || begun.lock().expect("no panic").clone();
         // The concurrent ones begin, and the first in sequence behind them does not wait for their ends.
@@ -314,7 +315,7 @@ mod tests {
         let mut jobs = JobQueue::new(limits(2, 3));
         for number in 0..10 {
             let job = if number < 5 { function } else { future };
-            jobs.push(job(&begun, Order::Concurrent, number), 0).expect("there is room");
+            jobs.push(job(&begun, Schedule::Concurrent, number), 0).expect("there is room");
         }
         let slots = begin(&mut jobs);
         assert_eq!(*begun.lock().expect("no panic"), [0, 1, 5, 6, 7]);
@@ -326,7 +327,7 @@ mod tests {
         let mut jobs = JobQueue::on_threads(limits(2, 3));
         for number in 0..10 {
             let job = if number < 5 { function } else { future };
-            jobs.push(job(&begun, Order::Concurrent, number), 0).expect("there is room");
+            jobs.push(job(&begun, Schedule::Concurrent, number), 0).expect("there is room");
         }
         assert_eq!((begin(&mut jobs).len(), jobs.running_futures()), (2, 0));
     }
@@ -336,8 +337,8 @@ mod tests {
         let begun = Begun::default();
         let mut jobs = JobQueue::new(limits(9, 9));
         for job in [function, future] {
-            jobs.push(job(&begun, Order::Concurrent, 0), 0).expect("there is room");
-            jobs.push(job(&begun, Order::Concurrent, 1).outliving(), 0).expect("there is room");
+            jobs.push(job(&begun, Schedule::Concurrent, 0), 0).expect("there is room");
+            jobs.push(job(&begun, Schedule::Concurrent, 1).outliving(), 0).expect("there is room");
         }
         let slots = begin(&mut jobs);
         assert_eq!((jobs.running(), jobs.outliving(), jobs.running_futures()), (4, 2, 1));
@@ -351,20 +352,20 @@ mod tests {
         let mut jobs =
             JobQueue::new(JobLimits { max_queued_requests: 3, max_notification_bytes: 1000, ..limits(1, 1) });
         for number in 0..3 {
-            jobs.push(future(&begun, Order::Concurrent, number), 0).expect("there is room");
+            jobs.push(future(&begun, Schedule::Concurrent, number), 0).expect("there is room");
         }
-        assert!(jobs.push(function(&begun, Order::Concurrent, 3), 0).is_err());
+        assert!(jobs.push(function(&begun, Schedule::Concurrent, 3), 0).is_err());
         // Notifications are weighed, not counted. A single one may be as heavy as it likes.
-        jobs.push(function(&begun, Order::InSequence, 4), 5000).expect("nothing else weighs anything");
-        assert!(jobs.push(function(&begun, Order::InSequence, 5), 1).is_err());
+        jobs.push(function(&begun, Schedule::Serial, 4), 5000).expect("nothing else weighs anything");
+        assert!(jobs.push(function(&begun, Schedule::Serial, 5), 1).is_err());
         let slot = begin(&mut jobs)[0];
         jobs.ended(slot);
         let slot = begin(&mut jobs)[0];
         jobs.ended(slot);
-        assert!(jobs.push(function(&begun, Order::Concurrent, 6), 0).is_ok());
-        assert!(jobs.push(function(&begun, Order::InSequence, 7), 1).is_err(), "the heavy one still waits");
+        assert!(jobs.push(function(&begun, Schedule::Concurrent, 6), 0).is_ok());
+        assert!(jobs.push(function(&begun, Schedule::Serial, 7), 1).is_err(), "the heavy one still waits");
         assert_eq!(jobs.drain().len(), 3);
         assert_eq!((jobs.waiting(), jobs.load), (0, 0));
-        assert!(jobs.push(function(&begun, Order::InSequence, 8), 1000).is_ok());
+        assert!(jobs.push(function(&begun, Schedule::Serial, 8), 1000).is_ok());
     }
 }

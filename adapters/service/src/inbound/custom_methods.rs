@@ -15,7 +15,7 @@ use super::{
 use crate::{
     driver_api::{
         deferred::Deferred,
-        job::{Code, Kind},
+        job::{Code, HandlerKind},
     },
     outbound::{calls::Tracer, peer::Peer},
     util::text_arguments::excerpt,
@@ -74,7 +74,7 @@ impl<E: Role> Custom<E> {
         let run = move |params: Params, context| {
             Deferred::ready(read(&params).and_then(|params| written(f(params, context))))
         };
-        self.answerers.insert(method.to_owned(), Arc::new(Code { kind: Kind::Sync, run: Box::new(run) }));
+        self.answerers.insert(method.to_owned(), Arc::new(Code { kind: HandlerKind::Blocking, run: Box::new(run) }));
     }
 
     pub(crate) fn answer_async<P, R, F, T>(
@@ -94,7 +94,7 @@ impl<E: Role> Custom<E> {
             }
             Err(failure) => Deferred::ready(Err(failure)),
         };
-        self.answerers.insert(method.to_owned(), Arc::new(Code { kind: Kind::Async, run: Box::new(run) }));
+        self.answerers.insert(method.to_owned(), Arc::new(Code { kind: HandlerKind::Async, run: Box::new(run) }));
     }
 
     /// Registers what hears the notifications called `method`. The last one counts.
@@ -103,7 +103,7 @@ impl<E: Role> Custom<E> {
             f(decode_params(params.as_ref()).ok()?, peer);
             Some(Deferred::ready(()))
         };
-        self.listeners.insert(method.to_owned(), Arc::new(Code { kind: Kind::Sync, run: Box::new(run) }));
+        self.listeners.insert(method.to_owned(), Arc::new(Code { kind: HandlerKind::Blocking, run: Box::new(run) }));
     }
 
     pub(crate) fn listen_async<P, T>(&mut self, method: &str, f: impl Fn(P, Peer<E>) -> T + Send + Sync + 'static)
@@ -112,7 +112,7 @@ impl<E: Role> Custom<E> {
         T: Future<Output = ()> + Send + 'static,
     {
         let run = move |params: &Params, peer| Some(Deferred::new(f(decode_params(params.as_ref()).ok()?, peer)));
-        self.listeners.insert(method.to_owned(), Arc::new(Code { kind: Kind::Async, run: Box::new(run) }));
+        self.listeners.insert(method.to_owned(), Arc::new(Code { kind: HandlerKind::Async, run: Box::new(run) }));
     }
 
     /// Puts a piece of middleware inside of all that is there.

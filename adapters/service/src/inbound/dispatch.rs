@@ -32,7 +32,7 @@ use crate::{
     driver_api::{
         connection_handle::ConnectionHandle,
         deferred::Deferred,
-        job::{Job, Kind, Order},
+        job::{HandlerKind, Job, Schedule},
     },
     outbound::peer::Peer,
 };
@@ -65,7 +65,7 @@ impl<E: Dispatch> Shared<E> {
         if E::custom(&self.home).has_layers() {
             let shared = self.clone();
             let run = of_any_result(move |_: &Context<E>| Deferred::ready(f(&shared)));
-            return Some(self.work(asked, asked.meta(), Kind::Async, run));
+            return Some(self.work(asked, asked.meta(), HandlerKind::Async, run));
         }
         let span = Span::of(asked);
         let answer = move |shared: &Self| {
@@ -75,7 +75,7 @@ impl<E: Dispatch> Shared<E> {
         };
         if self.sequenced.load(Ordering::Acquire) > 0 {
             let (shared, reply) = (self.clone(), Reply::new(self, connection, key));
-            return Some(Job::of(Kind::Async, Order::Concurrent, move || {
+            return Some(Job::of(HandlerKind::Async, Schedule::Concurrent, move || {
                 reply.send(answer(&shared).map(AnyResult::new))
             }));
         }
@@ -84,7 +84,7 @@ impl<E: Dispatch> Shared<E> {
             return None;
         }
         let (reply, answer) = (Reply::new(self, connection, key), answer.map(AnyResult::new));
-        Some(Job::of(Kind::Async, Order::Concurrent, move || reply.send(answer)))
+        Some(Job::of(HandlerKind::Async, Schedule::Concurrent, move || reply.send(answer)))
     }
 
     /// Answers a request with an error.
@@ -99,13 +99,13 @@ impl<E: Dispatch> Shared<E> {
         self: &Arc<Self>,
         asked: &Asked<'_, E>,
         meta: Option<Meta>,
-        kind: Kind,
+        kind: HandlerKind,
         f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
     ) -> Job {
         let Asked { connection, key, .. } = *asked;
         let around = self.around(asked);
         let reply = Reply::of(self.context(connection, self.works.begin(key, meta)), key);
-        Job::of(kind, Order::Concurrent, move || reply.earn(around, f))
+        Job::of(kind, Schedule::Concurrent, move || reply.earn(around, f))
     }
 
     /// Returns the middleware and the span around the answer to a request.
@@ -126,7 +126,7 @@ impl<E: Dispatch> Shared<E> {
         let peer = Peer::new(connection.clone(), self.calls.clone());
         let params = params.map(RawJson::into_owned);
         let (shared, known) = (self.clone(), method.known());
-        Some(self.in_sequence(listener.kind, move || {
+        Some(self.serial_job(listener.kind, move || {
             (listener.run)(&params, peer).unwrap_or_else(|| {
                 if let (Some(critic), Some(method)) = (&E::custom(&shared.home).critic, known) {
                     critic(Fault::Violation(Violation::BadParams(method)));
@@ -139,16 +139,16 @@ impl<E: Dispatch> Shared<E> {
     pub(super) fn fault(self: &Arc<Self>, fault: Fault) -> Option<Job> {
         log::fault(&fault);
         let critic = E::custom(&self.home).critic.clone()?;
-        Some(self.in_sequence(Kind::Sync, move || {
+        Some(self.serial_job(HandlerKind::Blocking, move || {
             critic(fault);
             Deferred::ready(())
         }))
     }
 
     /// Makes a job of code of the user that sends no response.
-    fn in_sequence(self: &Arc<Self>, kind: Kind, f: impl FnOnce() -> Deferred<()> + Send + 'static) -> Job {
+    fn serial_job(self: &Arc<Self>, kind: HandlerKind, f: impl FnOnce() -> Deferred<()> + Send + 'static) -> Job {
         let running = Sequenced::new(self.clone());
-        Job::of(kind, Order::InSequence, move || match caught(|| f().map(Ok)).try_take() {
+        Job::of(kind, Schedule::Serial, move || match caught(|| f().map(Ok)).try_take() {
             // A panic does not affect other jobs.
             Ok(_) => {
                 drop(running);

@@ -9,7 +9,7 @@ use super::{context::Context, failure::Failure};
 use crate::{
     driver_api::{
         deferred::{Deferred, FutureSlot},
-        job::{Code, Kind},
+        job::{Code, HandlerKind},
     },
     util::text_arguments as texts,
 };
@@ -168,7 +168,7 @@ impl<T: 'static> Call<T> {
         let run = move |arguments: Arguments<'_>, context: &Context| {
             Ok(Deferred::ready(into(handler.call(arguments, context)?)))
         };
-        Self { kind: Kind::Sync, run: Box::new(run) }
+        Self { kind: HandlerKind::Blocking, run: Box::new(run) }
     }
 
     pub(crate) fn new_async<S, R: 'static, H>(handler: H, into: fn(R) -> Result<T, Failure>) -> Self
@@ -180,7 +180,7 @@ impl<T: 'static> Call<T> {
             let future = handler.call(arguments, context)?;
             Ok(slot.poll_once(async move { into(future.await) }))
         };
-        Self { kind: Kind::Async, run: Box::new(run) }
+        Self { kind: HandlerKind::Async, run: Box::new(run) }
     }
 
     pub(crate) fn call(&self, arguments: Arguments<'_>, context: &Context) -> Called<T> {

@@ -7,7 +7,7 @@ use mcp_proto::schema::{Completion, Map};
 use crate::{
     driver_api::{
         deferred::Deferred,
-        job::{Code, Kind},
+        job::{Code, HandlerKind},
     },
     inbound::{context::Context, failure::Failure},
 };
@@ -85,7 +85,7 @@ impl Completers {
         f: impl Fn(Completing) -> R + Send + Sync + 'static,
     ) {
         let run = move |completing| Deferred::ready(f(completing).into_completion());
-        self.0.insert(argument, Code { kind: Kind::Sync, run: Box::new(run) });
+        self.0.insert(argument, Code { kind: HandlerKind::Blocking, run: Box::new(run) });
     }
 
     pub(super) fn insert_async<R>(&mut self, argument: String, f: impl Fn(Completing) -> R + Send + Sync + 'static)
@@ -96,7 +96,7 @@ impl Completers {
             let future = f(completing);
             Deferred::poll_once(async move { future.await.into_completion() })
         };
-        self.0.insert(argument, Code { kind: Kind::Async, run: Box::new(run) });
+        self.0.insert(argument, Code { kind: HandlerKind::Async, run: Box::new(run) });
     }
 
     pub(super) fn is_there(&self) -> bool {
@@ -104,8 +104,8 @@ impl Completers {
     }
 
     /// Returns the kind of the completer of an argument: a function or a future.
-    pub(super) fn kind(&self, argument: &str) -> Kind {
-        self.0.get(argument).map_or(Kind::Async, |completer| completer.kind)
+    pub(super) fn kind(&self, argument: &str) -> HandlerKind {
+        self.0.get(argument).map_or(HandlerKind::Async, |completer| completer.kind)
     }
 
     /// Completes an argument. Returns no proposals for an argument without a completer.

@@ -12,7 +12,7 @@ use super::tool::Tool;
 use crate::{
     driver_api::{
         deferred::Deferred,
-        job::{Begin, Job, Kind},
+        job::{HandlerKind, Job, Start},
     },
     inbound::{middleware::Around, request::Asked, responder::Reply, state::Shared},
 };
@@ -54,13 +54,13 @@ impl PooledCall {
     }
 
     /// Makes a job of it.
-    pub(super) fn into_job(self, kind: Kind) -> Job {
-        Job::reusable(kind, self.0)
+    pub(super) fn into_job(self, kind: HandlerKind) -> Job {
+        Job::pooled(kind, self.0)
     }
 }
 
-impl Begin for CallSlot {
-    fn begin(mut self: Box<Self>) -> Deferred<()> {
+impl Start for CallSlot {
+    fn start(mut self: Box<Self>) -> Deferred<()> {
         let Some(Calling { tool, arguments, around, reply }) = self.calling.take() else { return Deferred::ready(()) };
         reply.earn(around, move |context| {
             let running = tool.run(&arguments.get(), context);

@@ -12,7 +12,7 @@ use super::{
     register_error::RegisterError,
 };
 use crate::{
-    driver_api::{deferred::Deferred, job::Kind},
+    driver_api::{deferred::Deferred, job::HandlerKind},
     inbound::{
         answer::Answer,
         context::Context,
@@ -135,7 +135,7 @@ impl Prompt {
         }
     }
 
-    pub(super) const fn kind(&self) -> Kind {
+    pub(super) const fn kind(&self) -> HandlerKind {
         self.fill.kind
     }
 

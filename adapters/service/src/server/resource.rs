@@ -8,7 +8,7 @@ use mcp_proto::schema::{
 
 use super::register_error::RegisterError;
 use crate::{
-    driver_api::{deferred::Deferred, job::Kind},
+    driver_api::{deferred::Deferred, job::HandlerKind},
     inbound::{
         answer::Answer,
         context::Context,
@@ -115,7 +115,7 @@ impl Resource {
         if is_uri(&self.about.uri) { Ok(()) } else { Err(RegisterError::Uri(self.about.uri.clone())) }
     }
 
-    pub(super) const fn kind(&self) -> Kind {
+    pub(super) const fn kind(&self) -> HandlerKind {
         self.read.kind
     }
 

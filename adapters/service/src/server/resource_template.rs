@@ -10,7 +10,7 @@ use super::{
     resource::{IntoResource, addressed, hinted, hints},
 };
 use crate::{
-    driver_api::{deferred::Deferred, job::Kind},
+    driver_api::{deferred::Deferred, job::HandlerKind},
     inbound::{
         answer::Answer,
         context::Context,
@@ -134,7 +134,7 @@ impl ResourceTemplate {
         self.template.as_ref()?.matches(uri)
     }
 
-    pub(super) const fn kind(&self) -> Kind {
+    pub(super) const fn kind(&self) -> HandlerKind {
         self.read.kind
     }
 

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     driver_api::{
         deferred::Deferred,
-        job::{Job, Kind},
+        job::{HandlerKind, Job},
     },
     inbound::{
         answer::Answer,
@@ -246,7 +246,7 @@ impl Tool {
         Ok(())
     }
 
-    pub(super) const fn kind(&self) -> Kind {
+    pub(super) const fn kind(&self) -> HandlerKind {
         self.call.kind
     }
 

@@ -17,7 +17,7 @@ use crate::{
     driver_api::{
         connection_handle::ConnectionHandle,
         deferred::Deferred,
-        job::{Job, Kind, Order},
+        job::{HandlerKind, Job, Schedule},
     },
     inbound::{
         answer::{Answer, respond},
@@ -106,7 +106,7 @@ impl<E: Dispatch> Shared<E> {
         let left = self.carry_out_now(connection, effects);
         let (shared, connection) = (self.clone(), connection.clone());
         (!left.is_empty())
-            .then(|| Job::future(Order::Concurrent, async move { shared.send_answers(&connection, left).await }))
+            .then(|| Job::future(Schedule::Concurrent, async move { shared.send_answers(&connection, left).await }))
     }
 
     /// Applies the effects of a change. Returns the responses for which the outbox had no room.
@@ -147,7 +147,7 @@ impl<E: Dispatch> Shared<E> {
         asked: &Asked<'_, E>,
         meta: Option<Meta>,
         task: TaskMetadata,
-        kind: Kind,
+        kind: HandlerKind,
         fault: fn(&T) -> Option<String>,
         f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
     ) -> Job {
@@ -179,7 +179,7 @@ impl<E: Dispatch> Shared<E> {
             };
             duty.end(answer, fault).await;
         };
-        Job::of(kind, Order::Concurrent, move || Deferred::new(work))
+        Job::of(kind, Schedule::Concurrent, move || Deferred::new(work))
     }
 
     /// Creates a task and responds with it, unless the outbox has no room.

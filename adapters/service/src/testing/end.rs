@@ -23,7 +23,7 @@ use super::workers::Workers;
 use crate::{
     driver_api::{
         connection_handle::{Application, ConnectionHandle},
-        job::{Run, Running},
+        job::{JobFuture, JobKind},
         job_queue::{JobLimits, JobQueue, JobSlot, job_cost},
         waiters::Waiters,
     },
@@ -77,7 +77,7 @@ struct Tasks {
 
 struct Task {
     slot: JobSlot,
-    future: Running,
+    future: JobFuture,
 }
 
 /// Notes that a task was woken.
@@ -193,15 +193,15 @@ impl<E: Send + 'static> End<E> {
             let next = lock(&self.jobs).next();
             let Some((job, slot)) = next else { break };
             any = true;
-            match job.into_run() {
-                Run::Function(run) => {
+            match job.into_kind() {
+                JobKind::Blocking(run) => {
                     let end = self.this.get().and_then(Weak::upgrade).expect("it is set when it is made");
                     self.workers.start(move || {
                         run.run();
                         lock(&end.jobs).ended(slot);
                     });
                 }
-                Run::Future(future) => {
+                JobKind::Async(future) => {
                     let number = self.tasks.next.fetch_add(1, Ordering::SeqCst);
                     self.poll(number, Task { slot, future });
                 }

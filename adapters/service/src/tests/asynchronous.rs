@@ -29,7 +29,7 @@ use crate::{
     driver_api::{
         connection_handle::Application,
         deferred::Deferred,
-        job::{Job, Order, Run},
+        job::{Job, JobKind, Schedule},
     },
     inbound::{context::Context, failure::Failure},
     server::{
@@ -384,8 +384,8 @@ fn call(id: u8, tool: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool}})
 }
 
-fn poll(run: &mut Run) -> Poll<()> {
-    let Run::Future(future) = run else { panic!("a future") };
+fn poll(run: &mut JobKind) -> Poll<()> {
+    let JobKind::Async(future) = run else { panic!("a future") };
     Pin::new(future).poll(&mut std::task::Context::from_waker(Waker::noop()))
 }
 
@@ -405,7 +405,7 @@ fn a_job_that_is_dropped_is_answered_with_the_reason() {
     drop(job(&pair, &call(2, "sync")));
     assert_eq!(error_of(&pair, 2), "Too many requests wait to be served");
     // In the middle.
-    let mut run = job(&pair, &call(3, "plain")).into_run();
+    let mut run = job(&pair, &call(3, "plain")).into_kind();
     assert!(poll(&mut run).is_pending());
     drop(run);
     assert_eq!(error_of(&pair, 3), "The work on this request was given up");
@@ -422,8 +422,8 @@ fn a_quick_future_is_done_when_it_was_polled_once() {
     let service = Service::builder("test", "1").tool(Tool::new_async("quick", async || "quick")).build();
     let pair = Pair::simple(&service.expect("a good service"));
     let job = job(&pair, &call(1, "quick"));
-    assert_eq!(job.order(), Order::Concurrent);
-    assert!(poll(&mut job.into_run()).is_ready());
+    assert_eq!(job.schedule(), Schedule::Concurrent);
+    assert!(poll(&mut job.into_kind()).is_ready());
     pair.server.flush();
     assert_eq!(pair.server.take_lines()[0]["result"]["content"][0]["text"], "quick");
 }
@@ -443,7 +443,7 @@ fn a_task_whose_work_is_dropped_has_failed() {
     let pair = Pair::simple(&service);
     let line = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "task", "task": TaskMetadata::default()}});
-    let mut run = job(&pair, &line).into_run();
+    let mut run = job(&pair, &line).into_kind();
     assert!(poll(&mut run).is_pending());
     drop(run);
     pair.server.flush();

@@ -26,7 +26,7 @@ use crate::{
     driver_api::{
         connection_handle::{Application, ConnectionHandle},
         holder::Holder,
-        job::{Job, Order},
+        job::{Job, Schedule},
         waiters::Waiters,
     },
     inbound::session::{ClientSession, ServerSession},
@@ -112,9 +112,9 @@ impl<E: Send + 'static> End<E> {
 
     fn start(&self, job: Job) {
         self.jobs.fetch_add(1, Ordering::SeqCst);
-        match job.order() {
-            Order::InSequence => self.sequence.send(job).expect("the thread is there"),
-            Order::Concurrent => {
+        match job.schedule() {
+            Schedule::Serial => self.sequence.send(job).expect("the thread is there"),
+            Schedule::Concurrent => {
                 let jobs = self.jobs.clone();
                 thread::spawn(move || {
                     job.run();

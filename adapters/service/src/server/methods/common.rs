@@ -11,7 +11,7 @@ use mcp_proto::{
 use crate::{
     driver_api::{
         deferred::Deferred,
-        job::{Job, Kind},
+        job::{HandlerKind, Job},
     },
     inbound::{answer::Answer, context::Context, state::Shared},
     server::{
@@ -55,7 +55,7 @@ impl Shared<ServerEnd> {
         asked: &Request<'_>,
         asker: Option<Asker>,
         meta: Option<Meta>,
-        kind: Kind,
+        kind: HandlerKind,
         failed: fn(&T) -> bool,
         run: impl FnOnce(&Context) -> Deferred<Answer<T>> + Send + 'static,
     ) -> Answer<Option<Job>> {

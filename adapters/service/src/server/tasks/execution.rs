@@ -15,7 +15,7 @@ use crate::{
     driver_api::{
         connection_handle::ConnectionHandle,
         deferred::Deferred,
-        job::{Job, Kind, Order},
+        job::{HandlerKind, Job, Schedule},
     },
     inbound::{
         answer::Answer,
@@ -73,7 +73,7 @@ impl Shared<ServerEnd> {
         self: &Arc<Self>,
         asked: &Asked<'_, ServerEnd>,
         meta: Option<Meta>,
-        (kind, beginning): (Kind, Beginning),
+        (kind, beginning): (HandlerKind, Beginning),
         run: impl FnOnce(&Context) -> Deferred<Answer<CallToolResult>> + Send + 'static,
     ) -> Answer<Option<Job>> {
         let Asked { connection, key, params, .. } = asked;
@@ -110,7 +110,7 @@ impl Shared<ServerEnd> {
             };
             duty.end(answer).await;
         };
-        Ok(Some(Job::of(kind, Order::Concurrent, move || Deferred::new(work)).outliving()))
+        Ok(Some(Job::of(kind, Schedule::Concurrent, move || Deferred::new(work)).outliving()))
     }
 
     /// Makes a task of a request, and tells the client.

@@ -16,7 +16,7 @@ use mcp_proto::{
 use crate::{
     driver_api::{
         connection_handle::ConnectionHandle,
-        job::{Job, Order},
+        job::{Job, Schedule},
     },
     inbound::{
         answer::Answer,
@@ -83,7 +83,7 @@ impl Shared<ServerEnd> {
         if self.try_to_listen(&connection, key, &wanted) != Err(SendError::Busy) {
             return Ok(None);
         }
-        Ok(Some(Job::future(Order::Concurrent, async move {
+        Ok(Some(Job::future(Schedule::Concurrent, async move {
             // It is only ever refused as busy.
             let _ = connection.when_writable(|| shared.try_to_listen(&connection, key, &wanted)).await;
         })))
