@@ -1,7 +1,8 @@
 //! [`Client`] and [`Server`]: one connection as a state machine.
 //!
 //! Frames and the time go in through `handle_*`; events, bytes and the next deadline come out through `poll_*`;
-//! in between, the application says what it wants. See the [crate documentation](crate) for the loop around it.
+//! in between, the application calls methods such as `request` and `respond`. See the [crate documentation](crate) for the
+//! driver's loop around it.
 
 mod api;
 mod engine;

@@ -9,7 +9,7 @@ use crate::{
     wire::RequestId,
 };
 
-/// The context of a request: its revision, and what is known of its client.
+/// The context of a request: its revision, and data about its client.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestContext<'a> {
     /// The revision of the request.

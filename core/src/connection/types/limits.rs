@@ -15,7 +15,7 @@ use crate::{
 pub struct Limits {
     /// Bytes of one message, either way. Default 16 MiB: images and files travel inside messages.
     pub frame_bytes: usize,
-    /// Brackets open at once, at most 128. Default 128, which is what typed decoding goes down to as well.
+    /// The depth of nested objects and arrays in a message, at most 128. Default 128, as for typed decoding.
     pub json_depth: u32,
     /// Requests of this side in flight. Default 16,384.
     pub calls: usize,
@@ -42,7 +42,7 @@ pub struct Limits {
     /// Answers to lines that are not JSON, for the life of the connection; further ones are only counted.
     /// Default 16: enough to debug with, too few to be used as an amplifier.
     pub parse_errors: u32,
-    /// Lines in a row that hold no message before a client gives up on what cannot be a server. Default 4,096.
+    /// Lines in a row that hold no message before a client closes the connection. Default 4,096.
     pub noise_lines: u32,
     /// Tasks of the peer whose progress is still followed after the request that started them was answered.
     /// The oldest is forgotten first. Default 1,024.
@@ -157,7 +157,7 @@ impl Default for Limits {
     }
 }
 
-/// Options of a request: its timeouts, and what it says besides its params.
+/// Options of a request: its timeouts, and data besides its params.
 ///
 /// Both timeouts count from the call of `request`, so time in the outbox counts too.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,14 +27,14 @@
 //!     schema::Implementation,
 //! };
 //!
-//! /// After anything was handed to the client or asked of it, by whomever.
+//! /// Runs after each call of a method of the client.
 //! fn settle(now: Timestamp, client: &mut Client, events: &mut Vec<Event<'static>>) {
 //!     loop {
 //!         while let Some(event) = client.poll_event() {
 //!             events.push(event);
 //!         }
 //!         match client.poll_action() {
-//!             // Each request is made beside all others. Here it is answered at once.
+//!             // Requests are made concurrently. Here each is answered at once.
 //!             Some(Action::Request { exchange, request }) => {
 //!                 let (head, body) = serve(&request).into_parts();
 //!                 client.handle_head(now, exchange, &head);
@@ -43,15 +43,15 @@
 //!                 }
 //!                 client.handle_end(now, exchange); // or `handle_failure`
 //!             }
-//!             // Close what carries it; nothing more is said of it.
+//!             // Close its connection or stream, and report nothing more about it.
 //!             Some(Action::Abort(_exchange)) => {}
-//!             // Only for drivers that have said that they can.
+//!             // Only with `Options::proves`.
 //!             Some(Action::Prove { exchange, .. }) => client.give_up(now, exchange),
 //!             None => break,
 //!         }
 //!     }
 //!     if let Some(_deadline) = client.poll_timeout() {
-//!         // Call `handle_timeout` then, and come back here.
+//!         // Call `handle_timeout` at that time, and then this function.
 //!     }
 //! }
 //!
@@ -76,7 +76,7 @@
 //! let mut events = Vec::new();
 //! settle(now, &mut client, &mut events);
 //! assert_eq!(events, [Event::Ready]);
-//! // Everything else is up to the connection.
+//! // All other methods are those of the connection.
 //! assert!(client.connection(now).is_ready());
 //! client.close(now);
 //! settle(now, &mut client, &mut events);
@@ -84,7 +84,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Its obligations:
+//! The obligations of a driver:
 //!
 //! - Requests are made as they are, concurrently, in any order. Credentials may be added to each of them. The driver
 //!   follows no redirects and retries nothing.

@@ -38,18 +38,18 @@
 //! }
 //!
 //! impl Driver {
-//!     /// For each request that comes in. Whatever is refused on the way is refused with an answer.
+//!     /// Takes in a request. If it is refused, the error is the response.
 //!     fn take(&self, now: Timestamp, head: &Parts, body: &[u8]) -> Result<(Handle, ExchangeId), Box<Answer>> {
-//!         // 1. The head; then the body, piece by piece; then whom it is for.
+//!         // 1. Read the head, then the body in parts, and find the session.
 //!         let mut intake = self.endpoint.lock().unwrap().begin(head, Caller::Anybody)?;
 //!         for chunk in body.chunks(1024) {
 //!             intake.feed(chunk)?;
 //!         }
 //!         let mut request = intake.end()?;
-//!         let random = [7; 24]; // has to come from a source that cannot be predicted
+//!         let random = [7; 24]; // must come from a source that cannot be predicted
 //!         let make = |session| Arc::new(Mutex::new(session));
 //!         let handle = self.endpoint.lock().unwrap().route(now, &request, random, make)?;
-//!         // 2. The message goes to its session, and what it says to the application.
+//!         // 2. Pass the message to its session, and the event to the application.
 //!         let mut session = handle.lock().unwrap();
 //!         let (exchange, event) = session.open(now, &mut request)?;
 //!         if let Some(event) = event {
@@ -69,15 +69,15 @@
 //!             // Wake the task that writes this exchange.
 //!         }
 //!         if let Some(_deadline) = session.poll_timeout() {
-//!             // Call `handle_timeout` then, and come back here.
+//!             // Call `handle_timeout` at that time, and then this method.
 //!         }
 //!         if let (true, Some(id)) = (session.is_over(), session.id()) {
 //!             self.endpoint.lock().unwrap().forget(id);
 //!         }
 //!     }
 //!
-//!     /// Writes what an exchange has: whenever it was named by `poll_ready`, and there is room on the wire. If the
-//!     /// client hangs up before the end, `handle_gone` is to be told.
+//!     /// Writes the output of an exchange. Runs after `poll_ready` has returned the exchange, when there is room on the
+//!     /// wire. If the client disconnects before the end, the driver calls `handle_gone`.
 //!     fn write(&self, session: &mut Session, exchange: ExchangeId, wire: &mut String) {
 //!         let mut out = Vec::new();
 //!         while let Some(output) = session.poll_output(exchange, &mut out) {
@@ -113,7 +113,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Its obligations:
+//! The obligations of a driver:
 //!
 //! - An [`Answer`](super::Answer) is written as it is. The rest of the body need not be read.
 //! - The output is not buffered: each [`Output::Data`] is sent at once. A stream can last for days.
