@@ -95,7 +95,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
                 Ok::<_, Failure>(format!("Hello, {name}! This took a while."))
             })
             .task_support(TaskSupport::Required)
-            .begins_inline()
+            .defer_task()
             .description("Asks the user for a name before it becomes a task"),
         )
 }

@@ -1,7 +1,7 @@
 //! Prompts.
 
 use mcp_proto::schema::PromptMessage;
-use mcp_service::{Completing, Prompt, ServiceBuilder};
+use mcp_service::{CompletionRequest, Prompt, ServiceBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -36,11 +36,11 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
                 format!("Prompt with arguments: arg1='{arg1}', arg2='{arg2}'")
             })
             .description("A prompt with two arguments")
-            .complete("arg1", |completing: Completing| starting_with(&completing.value, ["paris", "park", "party"]))
-            .complete("arg2", |completing: Completing| {
-                let first = completing.known.get("arg1").cloned();
+            .complete("arg1", |request: CompletionRequest| starting_with(&request.value, ["paris", "park", "party"]))
+            .complete("arg2", |request: CompletionRequest| {
+                let first = request.known.get("arg1").cloned();
                 let proposals = first.map(|first| [format!("{first}-one"), format!("{first}-two")]);
-                starting_with(&completing.value, proposals.into_iter().flatten())
+                starting_with(&request.value, proposals.into_iter().flatten())
             }),
         )
         .prompt(

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use mcp_proto::schema::BlobResourceContents;
-use mcp_service::{Completing, Context, Resource, ResourceTemplate, ServiceBuilder, Tool};
+use mcp_service::{CompletionRequest, Context, Resource, ResourceTemplate, ServiceBuilder, Tool};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -54,7 +54,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
             })
             .description("Data for any id")
             .mime_type("application/json")
-            .complete("id", |completing: Completing| starting_with(&completing.value, ["123", "124", "200"])),
+            .complete("id", |request: CompletionRequest| starting_with(&request.value, ["123", "124", "200"])),
         )
 }
 

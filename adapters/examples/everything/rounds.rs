@@ -7,7 +7,7 @@ use mcp_proto::{
         ListRootsResult, LoggingLevel, SamplingContent, SamplingMessage,
     },
 };
-use mcp_service::{Answers, Context, Failure, Prompt, ServiceBuilder, Tool};
+use mcp_service::{ClientResponses, Context, Failure, Prompt, ServiceBuilder, Tool};
 use serde_json::{Value, json};
 
 /// A question with its name.
@@ -138,14 +138,14 @@ fn member(answer: &ElicitResult, field: &str) -> Option<Value> {
     serde_json::to_value(answer.content.as_ref()?.get(field)?).ok()
 }
 
-pub(super) fn text(answers: &Answers, name: &str, field: &str) -> Result<String, Failure> {
+pub(super) fn text(answers: &ClientResponses, name: &str, field: &str) -> Result<String, Failure> {
     let answer = answers.get::<ElicitParams>(name)?;
     let text = member(&answer, field).and_then(|value| value.as_str().map(str::to_owned));
     text.ok_or_else(|| Failure::new(format!("The user did not say: {}", answer.action)))
 }
 
 /// What the model has said.
-fn said(answers: &Answers, name: &str) -> Result<String, Failure> {
+fn said(answers: &ClientResponses, name: &str) -> Result<String, Failure> {
     let answer = answers.get::<CreateMessageParams>(name)?;
     let texts = answer.content.iter().filter_map(|content| match content {
         SamplingContent::Text(text) => Some(text.text.as_str()),

@@ -15,7 +15,7 @@ use mcp_proto::{
         ResourceTemplateReference, SubscriptionFilter,
     },
 };
-use mcp_service::{CallError, Listening, Pages, Peer, Pending};
+use mcp_service::{CallError, Pages, Peer, Pending, Subscription};
 use serde_json::json;
 
 use super::{
@@ -47,7 +47,7 @@ pub(crate) struct Visit {
     pub(crate) folder: PathBuf,
     era: Era,
     /// What is heard of changes, where that has to be asked for.
-    listening: Option<Listening>,
+    subscription: Option<Subscription>,
 }
 
 /// What to do at a stop.
@@ -78,7 +78,7 @@ impl Visit {
         folder: PathBuf,
     ) -> Self {
         let era = client.version().map_or(Era::Legacy, ProtocolVersion::era);
-        Self { client, server, heard, report, folder, era, listening: None }
+        Self { client, server, heard, report, folder, era, subscription: None }
     }
 
     /// Whether there is a session, and all that comes with it: pings, a log level, questions between requests, tasks.
@@ -237,15 +237,15 @@ impl Visit {
     }
 
     async fn changes(&mut self) {
-        self.listening = self.listen("changes of lists", lists()).await;
+        self.subscription = self.listen("changes of lists", lists()).await;
     }
 
     /// Asks to hear of changes, which are heard for as long as what comes back is kept.
-    async fn listen(&mut self, name: &str, filter: SubscriptionFilter) -> Option<Listening> {
+    async fn listen(&mut self, name: &str, filter: SubscriptionFilter) -> Option<Subscription> {
         match wait(self.client.within(PATIENCE).listen(filter)).await {
-            Ok(listening) => {
+            Ok(subscription) => {
                 self.report.line(name, "listening");
-                Some(listening)
+                Some(subscription)
             }
             Err(CallError::Send(error)) => {
                 self.report.fail(name, &error.to_string());
@@ -265,7 +265,7 @@ impl Visit {
         let first = self.client.all_resources().try_next().await.ok().flatten().map(|resource| resource.uri);
         let Some(uri) = watched.map(|watched| watched.uri.to_owned()).or(first) else { return };
         let name = format!("subscription to {uri}");
-        let mut listening = None;
+        let mut subscription = None;
         if self.has_session() {
             let subscribed = wait(self.client.subscribe(&uri)).await;
             if self.report.call(&name, subscribed, |_| "subscribed".to_owned()).is_none() {
@@ -274,7 +274,7 @@ impl Visit {
         } else {
             let uris = Some(vec![uri.clone()]);
             let filter = SubscriptionFilter { resource_subscriptions: uris, ..SubscriptionFilter::default() };
-            listening = self.listen(&name, filter).await;
+            subscription = self.listen(&name, filter).await;
         }
         if let Some(watched) = watched {
             let touched = wait(self.client.call_tool(watched.tool, ())).await;
@@ -286,8 +286,8 @@ impl Visit {
                 self.report.call(watched.tool, stopped, show::result);
             }
         }
-        match listening {
-            Some(listening) => listening.close(),
+        match subscription {
+            Some(subscription) => subscription.close(),
             None => {
                 let left = wait(self.client.unsubscribe(&uri)).await;
                 self.report.call(&name, left, |_| "left".to_owned());

@@ -14,7 +14,7 @@ use mcp_proto::{
     schema::{CallToolParams, CallToolResult, LoggingLevel, Meta, TaskSupport, Tool, keys},
     wire::JsonObject,
 };
-use mcp_service::{CallError, Peer, Pending, Started};
+use mcp_service::{CallError, Peer, Pending, ResultOrTask};
 use serde_json::Value;
 
 use super::{
@@ -175,8 +175,8 @@ async fn run_task(
     on_progress: impl FnMut(Progress<'_>),
 ) -> Result<CallToolResult, CallError> {
     match client.call_tool_as_task(tool, arguments, Some(KEPT))?.await? {
-        Started::Done(result) => Ok(result),
-        Started::Task(task) => {
+        ResultOrTask::Result(result) => Ok(result),
+        ResultOrTask::Task(task) => {
             task.get()?.await?;
             task.result()?.await_with(on_progress).await
         }

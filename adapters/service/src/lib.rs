@@ -71,21 +71,21 @@
 //!
 //! # Around handlers
 //!
-//! What many handlers need, such as checks, measurements and traces, is [put around](ServiceBuilder::around) all of them, be they
+//! What many handlers need, such as checks, measurements and traces, is [put around](ServiceBuilder::layer) all of them, be they
 //! functions or futures:
 //!
 //! ```
-//! use mcp_service::{Incoming, Rest, Service, Tool};
+//! use mcp_service::{IncomingRequest, Next, Service, Tool};
 //!
 //! let service = Service::builder("vault", "1.0.0")
 //!     .tool(Tool::new("open", || "open"))
-//!     .around(async |call: Incoming, rest: Rest| {
+//!     .layer(async |call: IncomingRequest, next: Next| {
 //!         if call.name() == Some("open") && call.context().info().principal.is_none() {
 //!             return Err("Authentication required".into());
 //!         }
-//!         let ended = rest.run().await;
-//!         eprintln!("{} took {:?}: {:?}", call.method(), ended.took(), ended.answered());
-//!         Ok(ended)
+//!         let completed = next.run().await;
+//!         eprintln!("{} took {:?}: {:?}", call.method(), completed.elapsed(), completed.kind());
+//!         Ok(completed)
 //!     })
 //!     .build()?;
 //! # Ok::<(), mcp_service::RegisterError>(())
@@ -103,7 +103,7 @@
 //! - Without a session (2026-07-28) the service decides, and its tasks are its own: clients that have them come back
 //!   over any connection, and can be notified of changes. A question that such a task asks through its [`Context`] is
 //!   part of the task until it is answered, the message of its [progress](Context::progress) is its status message, and
-//!   a tool can [begin inline](Tool::begins_inline) and become a task when it knows that there is much to do.
+//!   a tool can [begin inline](Tool::defer_task) and become a task when it knows that there is much to do.
 //! - A handler notices the cancellation of its task like that of a request, and ends it as it likes.
 //! - How many tasks there are, what they weigh, and how long they are kept is bounded by a [`TaskPolicy`].
 //!
@@ -121,7 +121,7 @@
 //! awaited, and dropping that cancels the request. Its lists come page by page, as [`Pages`].
 //!
 //! Hosts speak every revision, and detect the one of each server. Some features of a `Peer` exist only without a
-//! session (2026-07-28): results with a time to live are used again, unless they are requested [`fresh`](Peer::fresh),
+//! session (2026-07-28): results with a time to live are used again, unless they are requested [`bypass_cache`](Peer::bypass_cache),
 //! and changes are reported to clients that [`listen`](Peer::listen), from one connection to the next.
 //!
 //! A call that the server makes a task (2026-07-28) stays one call: it is followed until it is done, and what the task asks goes
@@ -168,9 +168,9 @@ mod util;
 pub use client::{
     Host,
     builder::HostBuilder,
-    listening::Listening,
     pages::{PageLimits, Pages},
     roots::{InvalidRoot, Roots},
+    subscription::Subscription,
 };
 pub use driver_api::{
     block_on::block_on,
@@ -180,12 +180,12 @@ pub use driver_api::{
     waiters::{Capacity, Waiters},
 };
 pub use inbound::{
-    answer::Answered,
+    answer::ResponseKind,
     context::Context,
     failure::Failure,
     fault::Fault,
     handler,
-    middleware::{Ended, Incoming, Rest},
+    middleware::{Completed, IncomingRequest, Next},
     request::RequestInfo,
     session::{ClientSession, ServerSession, Session},
     state::Role,
@@ -206,10 +206,10 @@ pub use schemars;
 pub use server::skill::Skill;
 pub use server::{
     builder::ServiceBuilder,
-    catalog_update::{Changes, Entry},
-    client_requests::PageVisit,
-    completion::{Completing, IntoCompletion},
-    input_required::Answers,
+    catalog_update::{CatalogUpdate, Registration},
+    client_requests::UrlElicitation,
+    completion::{CompletionRequest, IntoCompletion},
+    input_required::ClientResponses,
     prompt::{IntoPrompt, Prompt},
     register_error::RegisterError,
     resource::{IntoResource, Resource, base64},
@@ -217,11 +217,11 @@ pub use server::{
     service::Service,
     tool::Tool,
     tool_result::{IntoToolResult, Structured},
-    visibility::Offer,
+    visibility::CatalogItem,
 };
 #[cfg(feature = "skills")]
 pub use skills::verify::{SkillFault, SkillFile};
-pub use tasks::handle::{Started, TaskHandle};
+pub use tasks::handle::{ResultOrTask, TaskHandle};
 pub use util::{
     uri::is_uri,
     uri_template::{InvalidTemplate, UriTemplate},

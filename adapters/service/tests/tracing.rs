@@ -16,7 +16,7 @@ use mcp_proto::{
     schema::{CreateMessageParams, CreateMessageResult, Role, SamplingContent, SamplingMessage, TraceContext},
 };
 use mcp_service::{
-    CallError, Context, Failure, Host, Incoming, Rest, Service, Tool,
+    CallError, Context, Failure, Host, IncomingRequest, Next, Service, Tool,
     testing::{Side, TestClient},
 };
 use tracing::{
@@ -64,14 +64,14 @@ impl Collector {
     }
 
     /// The fields of the spans that have ended, in the order in which they began.
-    fn ended(&self) -> Vec<Fields> {
+    fn completed(&self) -> Vec<Fields> {
         let seen = self.seen();
         seen.spans.iter().filter(|(id, _)| seen.closed.contains(id)).map(|(_, fields)| fields.clone()).collect()
     }
 
     /// The only span about this.
     fn about(&self, name: &str) -> Fields {
-        let spans: Vec<_> = self.ended().into_iter().filter(|fields| fields.has("name", name)).collect();
+        let spans: Vec<_> = self.completed().into_iter().filter(|fields| fields.has("name", name)).collect();
         assert_eq!(spans.len(), 1, "{name}: {spans:?}");
         spans[0].clone()
     }
@@ -174,7 +174,7 @@ fn each_request_has_a_span_that_says_what_came_of_it() {
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
         collect(|collector| {
             let client = TestClient::of(&service()).version(version).principal(Principal::new("me")).connect();
-            let call = client.server().traced(trace()).call_tool("works", ()).expect("it can be sent");
+            let call = client.server().with_trace(trace()).call_tool("works", ()).expect("it can be sent");
             client.wait(call).expect("a result");
             client.call_tool("fails", ()).expect("a result");
             client.call_tool("panics", ()).expect_err("an error");
@@ -184,7 +184,7 @@ fn each_request_has_a_span_that_says_what_came_of_it() {
             client.wait(call).expect_err("it takes too long");
 
             let is_modern = version == ProtocolVersion::V2026_07_28;
-            let spans = collector.ended();
+            let spans = collector.completed();
             let [works, .., cancelled] = &*spans else { panic!("{spans:?}") };
             for (name, value) in [
                 ("method", "tools/call"),
@@ -238,10 +238,10 @@ fn what_the_peer_does_wrong_is_a_warning() {
 #[test]
 fn middleware_runs_in_the_span() {
     collect(|collector| {
-        let service = Service::builder("test", "1").tool(Tool::new_async("works", async || "done")).around(
-            async |_: Incoming, rest: Rest| {
+        let service = Service::builder("test", "1").tool(Tool::new_async("works", async || "done")).layer(
+            async |_: IncomingRequest, next: Next| {
                 tracing::info!(target: "handler", "around");
-                Ok(rest.run().await)
+                Ok(next.run().await)
             },
         );
         let client = TestClient::new(&service.build().expect("a good service"));
@@ -261,7 +261,7 @@ fn a_trace_goes_on_in_what_is_asked() {
 fn trace_goes_on() {
     let asked = |host: &Host, service: &Service, trace: Option<TraceContext>| {
         let client = TestClient::of(service).host(host).version(ProtocolVersion::V2025_11_25).connect();
-        let server = trace.map_or_else(|| client.server(), |trace| client.server().traced(trace));
+        let server = trace.map_or_else(|| client.server(), |trace| client.server().with_trace(trace));
         client.wait(server.call_tool("asks", ()).expect("it can be sent")).expect("a result");
         let lines = client.transcript();
         let meta = |side: Side| {

@@ -29,7 +29,7 @@ pub(crate) fn service(settings: Settings) -> Service {
         .tool(Tool::new("hello", || "good day"))
         .on_request("vendor/a", |_: Value, _| Ok::<_, Failure>(json!({})))
         .on_notification("vendor/n0", |_: Value, _| {})
-        .tools_may_come()
+        .enable_tools()
         .subscriptions()
         .build()
         .expect("all names differ")

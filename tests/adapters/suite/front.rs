@@ -23,7 +23,7 @@ use mcp_proto::{
         CreateMessageParams, CreateMessageResult, PingParams, Role, SamplingContent, SamplingMessage, TaskSupport,
     },
 };
-use mcp_service::{CallError, Context, Failure, Host, Service, Started, TaskPolicy, Tool, block_on};
+use mcp_service::{CallError, Context, Failure, Host, ResultOrTask, Service, TaskPolicy, Tool, block_on};
 use serde_json::json;
 
 use crate::{
@@ -383,8 +383,8 @@ fn work_on_a_task_outlives_its_connection<A: Adapter>() {
         .map(|tool| {
             let tool = tool.expect("it is listed");
             match client.run_tool(&tool, ()).expect("it is sent").wait().expect("it is answered") {
-                Started::Task(task) => task.id().to_owned(),
-                Started::Done(result) => panic!("{result:?}"),
+                ResultOrTask::Task(task) => task.id().to_owned(),
+                ResultOrTask::Result(result) => panic!("{result:?}"),
             }
         })
         .collect();

@@ -16,7 +16,7 @@ use mcp_proto::{
     protocol::VersionSet,
     schema::{EmptyResult, LogMessageParams},
 };
-use mcp_service::{CallError, Changes, Context, Failure, Host, Service, Tool};
+use mcp_service::{CallError, CatalogUpdate, Context, Failure, Host, Service, Tool};
 use serde_json::{Value, json};
 
 use crate::{
@@ -212,7 +212,7 @@ fn a_question_that_is_never_answered_holds_up_nobody_else<A: Adapter>() {
 fn many_changes_at_once_are_told_once<A: Adapter>() {
     let service = Service::builder("x", "1").tool(Tool::new("first", || "")).build().expect("a good name");
     let (_server, mut peer) = served::<A>(&service);
-    let changes = (0..500).fold(Changes::new(), |changes, n| changes.add(Tool::new(format!("tool-{n}"), || "")));
+    let changes = (0..500).fold(CatalogUpdate::new(), |changes, n| changes.add(Tool::new(format!("tool-{n}"), || "")));
     service.change(changes).expect("all names differ");
     assert_eq!(peer.receive().expect("it is told")["method"], "notifications/tools/list_changed");
     peer.send(&call("a", "tool-499"));

@@ -2,12 +2,12 @@
 
 pub(crate) mod builder;
 pub(crate) mod in_flight;
-pub(crate) mod listening;
 pub(crate) mod pages;
 pub(crate) mod requests;
 pub(crate) mod role;
 pub(crate) mod roots;
 pub(crate) mod skills;
+pub(crate) mod subscription;
 
 use std::{fmt, sync::Arc};
 
@@ -49,6 +49,7 @@ type Answerer<P, R> = Code<dyn Fn(P, Context<ClientEnd>) -> Deferred<Result<R, F
 /// # Ok::<(), mcp_service::InvalidRoot>(())
 /// ```
 #[derive(Clone)]
+#[doc(alias = "ClientHandler")]
 pub struct Host(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {

@@ -23,7 +23,7 @@ use crate::{
         peer::Peer,
         pending::{Pending, decode},
     },
-    tasks::handle::Started,
+    tasks::handle::ResultOrTask,
 };
 
 /// One method for each list: a page of it, and all of it.
@@ -88,7 +88,7 @@ impl Peer<ClientEnd> {
         &self,
         tool: &Tool,
         arguments: impl Serialize,
-    ) -> Result<Pending<Started<CallToolResult, ClientEnd>>, SendError> {
+    ) -> Result<Pending<ResultOrTask<CallToolResult, ClientEnd>>, SendError> {
         let as_task = *tool.task_support() == TaskSupport::Required
             && self.version() == Some(ProtocolVersion::V2025_11_25)
             && self.capabilities().contains(Capability::TasksToolsCall);
@@ -106,7 +106,7 @@ impl Peer<ClientEnd> {
         tool: &Tool,
         arguments: impl Serialize,
         ttl: Option<Duration>,
-    ) -> Result<Pending<Started<CallToolResult, ClientEnd>>, SendError> {
+    ) -> Result<Pending<ResultOrTask<CallToolResult, ClientEnd>>, SendError> {
         if self.is_modern() {
             return self.run_tool(tool, arguments);
         }
@@ -123,6 +123,7 @@ impl Peer<ClientEnd> {
     ///
     /// # Errors
     /// If it is not allowed now; nothing has been sent then.
+    #[doc(alias = "resume")]
     pub fn follow_task(&self, id: &str) -> Result<Pending<CallToolResult>, SendError> {
         self.call(false, |conn, now, options| conn.follow_task(now, id, options), decode)
     }

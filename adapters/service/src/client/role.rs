@@ -18,7 +18,7 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, RawJson},
 };
 
-use super::{Host, in_flight::ClientWork, listening, roots::Roots};
+use super::{Host, in_flight::ClientWork, roots::Roots, subscription};
 use crate::{
     driver_api::{
         connection_handle::ConnectionHandle,
@@ -101,7 +101,7 @@ impl Role for ClientEnd {
     }
 
     fn ready(shared: &Arc<Shared<Self>>, connection: &Arc<dyn ConnectionHandle<Self>>) {
-        listening::ready(connection, &shared.calls);
+        subscription::ready(connection, &shared.calls);
     }
 
     fn is_news(shared: &Shared<Self>, method: &MethodName<'_>, params: Option<&RawJson<'_>>) -> bool {

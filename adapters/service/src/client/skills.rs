@@ -29,7 +29,7 @@ impl Peer<ClientEnd> {
     ///
     /// It is text from a third party for a model: show the user where it comes from, and run nothing that it says
     /// without asking. If it is refused because it has changed in between, [`get_skill`](Self::get_skill) with
-    /// [`fresh`](Peer::fresh) returns the current version, to which the user has not agreed yet.
+    /// [`bypass_cache`](Peer::bypass_cache) returns the current version, to which the user has not agreed yet.
     ///
     /// # Errors
     /// If it is not allowed now, or the skill contradicts itself; nothing has been sent then.

@@ -47,7 +47,7 @@ pub struct JobFuture(FutureState);
 enum FutureState {
     /// Taken when it begins.
     NotStarted(Option<Box<dyn Start>>),
-    Started(Deferred<()>),
+    ResultOrTask(Deferred<()>),
 }
 
 /// The code that a job begins with. A type that is not a closure can take its memory from a pool.
@@ -77,9 +77,9 @@ impl Future for JobFuture {
             match &mut self.0 {
                 FutureState::NotStarted(start) => {
                     let started = start.take().map_or_else(|| Deferred::ready(()), Start::start);
-                    self.0 = FutureState::Started(started);
+                    self.0 = FutureState::ResultOrTask(started);
                 }
-                FutureState::Started(rest) => return Pin::new(rest).poll(cx),
+                FutureState::ResultOrTask(rest) => return Pin::new(rest).poll(cx),
             }
         }
     }
@@ -105,7 +105,7 @@ impl Job {
 
     /// A job that is done when `future` is. It should neither block nor panic.
     pub fn future(schedule: Schedule, future: impl Future<Output = ()> + Send + 'static) -> Self {
-        let kind = JobKind::Async(JobFuture(FutureState::Started(Deferred::new(future))));
+        let kind = JobKind::Async(JobFuture(FutureState::ResultOrTask(Deferred::new(future))));
         Self { schedule, outlives: false, kind }
     }
 

@@ -80,13 +80,13 @@ pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, ans
 /// What a request is answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Answered {
+pub enum ResponseKind {
     /// A result.
     Result,
     /// The result of a tool that says it has failed.
     Failed,
     /// Questions, whose answers come with the request when it is sent again (2026-07-28).
-    Questions,
+    InputRequired,
     /// An error.
     Error(ErrorObject),
 }

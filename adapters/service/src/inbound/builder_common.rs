@@ -172,23 +172,25 @@ macro_rules! common_methods {
         /// took. Functions and futures are wrapped alike; code that blocks in it delays other futures.
         ///
         /// It sees each request that this side answers, also those that are answered without a handler, such as lists and calls
-        /// of tools that there are not. It runs the [`Rest`](crate::Rest) or refuses, and what it refuses with is an error of the
+        /// of tools that there are not. It runs the [`Next`](crate::Next) or refuses, and what it refuses with is an error of the
         /// protocol, also for tools. What comes first is outermost. A panic in it fails the one request.
         ///
         /// A request that [asks](crate::CallError::InputRequired) passes again with the responses (2026-07-28). Of a
         /// request that becomes a task, the work on the task is wrapped. Not wrapped are the handshake, pings,
         /// subscriptions (2026-07-28), requests about the tasks of a session (2025-11-25), and notifications, which
         /// cannot be refused.
-        pub fn around<T>(
+        #[doc(alias = "middleware")]
+        #[doc(alias = "around")]
+        pub fn layer<T>(
             mut self,
-            f: impl Fn(crate::inbound::middleware::Incoming<$End>, crate::inbound::middleware::Rest<$End>) -> T
+            f: impl Fn(crate::inbound::middleware::IncomingRequest<$End>, crate::inbound::middleware::Next<$End>) -> T
             + Send
             + Sync
             + 'static,
         ) -> Self
         where
             T: std::future::Future<
-                    Output = Result<crate::inbound::middleware::Ended, crate::inbound::failure::Failure>,
+                    Output = Result<crate::inbound::middleware::Completed, crate::inbound::failure::Failure>,
                 > + Send
                 + 'static,
         {
@@ -198,7 +200,7 @@ macro_rules! common_methods {
 
         /// Says which distributed trace the code that runs is part of: requests of ours belong to it, and say so in their
         /// `_meta`. Without it, or if it does not know, what is asked on behalf of a request belongs to the trace of that one, and
-        /// all else to none, unless it is [said](crate::Peer::traced). It is asked for each request, and should be quick.
+        /// all else to none, unless it is [said](crate::Peer::with_trace). It is asked for each request, and should be quick.
         pub fn trace_with(
             mut self,
             f: impl Fn() -> Option<mcp_proto::schema::TraceContext> + Send + Sync + 'static,
@@ -220,7 +222,7 @@ macro_rules! common_methods {
         }
 
         /// Does not declare a capability and what is part of it, although there is something behind it.
-        pub fn without(mut self, capability: mcp_proto::protocol::Capability) -> Self {
+        pub fn disable_capability(mut self, capability: mcp_proto::protocol::Capability) -> Self {
             self.common.withheld = self.common.withheld.with(capability);
             self
         }

@@ -201,14 +201,14 @@ impl<E: Role> Context<E> {
         }
         let peer = match self.options() {
             Some(options) => self.peer().with_options(options.clone()),
-            None => self.peer().patient_for::<R>(),
+            None => self.peer().with_user_timeout::<R>(),
         };
         let peer = match self.trace() {
-            Some(trace) => peer.traced_unless(trace),
+            Some(trace) => peer.with_default_trace(trace),
             None => peer,
         };
         let peer = match self.work.origin {
-            Origin::Request(key) => peer.because_of(key),
+            Origin::Request(key) => peer.caused_by(key),
             Origin::Task(_) => peer,
         };
         match peer.request(&question) {

@@ -22,7 +22,7 @@ use super::{
     fault::Fault,
     in_flight::Work,
     log,
-    middleware::{Around, outcome},
+    middleware::{RequestScope, outcome},
     request::Asked,
     responder::{Reply, of_any_result},
     span::Span,
@@ -103,14 +103,14 @@ impl<E: Dispatch> Shared<E> {
         f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
     ) -> Job {
         let Asked { connection, key, .. } = *asked;
-        let around = self.around(asked);
+        let scope = self.request_scope(asked);
         let reply = Reply::of(self.context(connection, self.works.begin(key, meta)), key);
-        Job::of(kind, Schedule::Concurrent, move || reply.earn(around, f))
+        Job::of(kind, Schedule::Concurrent, move || reply.earn(scope, f))
     }
 
     /// Returns the middleware and the span around the answer to a request.
-    pub(crate) fn around(&self, asked: &Asked<'_, E>) -> Around<E> {
-        Around::of(&E::custom(&self.home).layers, asked)
+    pub(crate) fn request_scope(&self, asked: &Asked<'_, E>) -> RequestScope<E> {
+        RequestScope::of(&E::custom(&self.home).layers, asked)
     }
 
     pub(super) fn told(

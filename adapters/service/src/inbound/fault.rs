@@ -14,14 +14,14 @@ pub enum Fault {
     /// The peer sent something wrong.
     Violation(Violation<'static>),
     /// The peer complains of something that it could not attribute to a request.
-    Complaint(ErrorObject),
+    PeerError(ErrorObject),
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Violation(violation) => violation.fmt(f),
-            Self::Complaint(error) => write!(f, "the peer complains: {error}"),
+            Self::PeerError(error) => write!(f, "the peer complains: {error}"),
         }
     }
 }

@@ -40,8 +40,8 @@ pub struct BadArguments(pub String);
 /// A function that answers: of nothing, of arguments, of a [`Context`], or of both.
 ///
 /// Implemented for `Fn() -> R`, `Fn(A) -> R`, `Fn(Context) -> R` and `Fn(A, Context) -> R`, where `A` is anything that
-/// serde can read. `Shape` tells them apart. An asynchronous handler is one whose `R` is a future.
-pub trait Handler<Shape>: Send + Sync + 'static {
+/// serde can read. `Signature` tells them apart. An asynchronous handler is one whose `R` is a future.
+pub trait Handler<Signature>: Send + Sync + 'static {
     /// What it answers.
     type Output;
 
@@ -53,24 +53,24 @@ pub trait Handler<Shape>: Send + Sync + 'static {
 }
 
 /// The shapes of handlers.
-pub mod shape {
+pub mod signature {
     use std::marker::PhantomData;
 
     /// `Fn()`
     #[derive(Debug)]
-    pub enum Nothing {}
+    pub enum NoInput {}
     /// `Fn(Context)`
     #[derive(Debug)]
-    pub enum OnlyContext {}
+    pub enum ContextOnly {}
     /// `Fn(A)`
     #[derive(Debug)]
-    pub struct OnlyArguments<A>(PhantomData<A>);
+    pub struct ArgumentsOnly<A>(PhantomData<A>);
     /// `Fn(A, Context)`
     #[derive(Debug)]
-    pub struct Both<A>(PhantomData<A>);
+    pub struct ArgumentsAndContext<A>(PhantomData<A>);
 }
 
-impl<F, R> Handler<shape::Nothing> for F
+impl<F, R> Handler<signature::NoInput> for F
 where
     F: Fn() -> R + Send + Sync + 'static,
 {
@@ -81,7 +81,7 @@ where
     }
 }
 
-impl<F, R> Handler<shape::OnlyContext> for F
+impl<F, R> Handler<signature::ContextOnly> for F
 where
     F: Fn(Context) -> R + Send + Sync + 'static,
 {
@@ -92,7 +92,7 @@ where
     }
 }
 
-impl<F, A, R> Handler<shape::OnlyArguments<A>> for F
+impl<F, A, R> Handler<signature::ArgumentsOnly<A>> for F
 where
     F: Fn(A) -> R + Send + Sync + 'static,
     A: DeserializeOwned,
@@ -104,7 +104,7 @@ where
     }
 }
 
-impl<F, A, R> Handler<shape::Both<A>> for F
+impl<F, A, R> Handler<signature::ArgumentsAndContext<A>> for F
 where
     F: Fn(A, Context) -> R + Send + Sync + 'static,
     A: DeserializeOwned,
@@ -119,18 +119,18 @@ where
 /// A handler whose arguments say themselves what they look like.
 ///
 /// Without arguments they do; with the feature `schemas`, so does everything that is `schemars::JsonSchema`.
-pub trait Described<Shape>: Handler<Shape> {
+pub trait DescribedHandler<Signature>: Handler<Signature> {
     /// The JSON Schema of the arguments.
     fn schema() -> serde_json::Value;
 }
 
-impl<F: Handler<shape::Nothing>> Described<shape::Nothing> for F {
+impl<F: Handler<signature::NoInput>> DescribedHandler<signature::NoInput> for F {
     fn schema() -> serde_json::Value {
         nothing()
     }
 }
 
-impl<F: Handler<shape::OnlyContext>> Described<shape::OnlyContext> for F {
+impl<F: Handler<signature::ContextOnly>> DescribedHandler<signature::ContextOnly> for F {
     fn schema() -> serde_json::Value {
         nothing()
     }
@@ -141,14 +141,18 @@ fn nothing() -> serde_json::Value {
 }
 
 #[cfg(feature = "schemas")]
-impl<F: Handler<shape::OnlyArguments<A>>, A: schemars::JsonSchema> Described<shape::OnlyArguments<A>> for F {
+impl<F: Handler<signature::ArgumentsOnly<A>>, A: schemars::JsonSchema> DescribedHandler<signature::ArgumentsOnly<A>>
+    for F
+{
     fn schema() -> serde_json::Value {
         crate::json_schema::derive::of::<A>()
     }
 }
 
 #[cfg(feature = "schemas")]
-impl<F: Handler<shape::Both<A>>, A: schemars::JsonSchema> Described<shape::Both<A>> for F {
+impl<F: Handler<signature::ArgumentsAndContext<A>>, A: schemars::JsonSchema>
+    DescribedHandler<signature::ArgumentsAndContext<A>> for F
+{
     fn schema() -> serde_json::Value {
         crate::json_schema::derive::of::<A>()
     }

@@ -15,41 +15,41 @@ use mcp_proto::{
 };
 
 use super::{
-    answer::{Answer, Answered, AnyResult},
+    answer::{Answer, AnyResult, ResponseKind},
     catch_panic::{caught, guarded},
     context::Context,
     failure::Failure,
     in_flight::RoleWork,
-    request::{Asked, Subject, subject},
+    request::{Asked, RequestSummary, summary},
     span::Span,
     state::Role,
 };
 use crate::{driver_api::deferred::Deferred, util::lock::lock};
 
-/// A request of the peer before it is handled, as [middleware](crate::ServiceBuilder::around) sees it.
-pub struct Incoming<E: Role = ServerEnd> {
-    subject: Arc<Subject>,
+/// A request of the peer before it is handled, as [middleware](crate::ServiceBuilder::layer) sees it.
+pub struct IncomingRequest<E: Role = ServerEnd> {
+    summary: Arc<RequestSummary>,
     context: Context<E>,
 }
 
-impl<E: Role> Incoming<E> {
+impl<E: Role> IncomingRequest<E> {
     /// The method, for example `tools/call`.
     #[must_use]
     pub fn method(&self) -> &str {
-        &self.subject.method
+        &self.summary.method
     }
 
     /// What it is about: the name of a tool or a prompt, the URI of a resource, the id of a task. There need not be one of
     /// that name.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.subject.name.as_deref()
+        self.summary.name.as_deref()
     }
 
     /// The id that the peer has given it.
     #[must_use]
     pub fn id(&self) -> Option<&RequestId> {
-        self.subject.id.as_ref()
+        self.summary.id.as_ref()
     }
 
     /// What its handler is going to see: who asks, in which revision, whether anybody still waits.
@@ -59,110 +59,115 @@ impl<E: Role> Incoming<E> {
     }
 }
 
-impl<E: Role> Clone for Incoming<E> {
+impl<E: Role> Clone for IncomingRequest<E> {
     fn clone(&self) -> Self {
-        Self { subject: self.subject.clone(), context: self.context.clone() }
+        Self { summary: self.summary.clone(), context: self.context.clone() }
     }
 }
 
-impl<E: Role> fmt::Debug for Incoming<E> {
+impl<E: Role> fmt::Debug for IncomingRequest<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Subject { id, method, name } = &*self.subject;
-        f.debug_struct("Incoming").field("id", id).field("method", method).field("name", name).finish_non_exhaustive()
+        let RequestSummary { id, method, name } = &*self.summary;
+        f.debug_struct("IncomingRequest")
+            .field("id", id)
+            .field("method", method)
+            .field("name", name)
+            .finish_non_exhaustive()
     }
 }
 
-/// What comes behind a piece of [middleware](crate::ServiceBuilder::around): more of it, and the handler. Dropping it without
+/// What comes behind a piece of [middleware](crate::ServiceBuilder::layer): more of it, and the handler. Dropping it without
 /// running it means that the handler never runs.
 #[must_use = "nothing happens before it is run"]
-pub struct Rest<E: Role = ServerEnd> {
+pub struct Next<E: Role = ServerEnd> {
     layers: Layers<E>,
     /// How many of them are behind us.
     behind: usize,
-    incoming: Incoming<E>,
-    handler: Deferred<Ended>,
+    incoming: IncomingRequest<E>,
+    handler: Deferred<Completed>,
 }
 
-impl<E: Role> Rest<E> {
+impl<E: Role> Next<E> {
     /// Runs it; how it ended. A panic in it has become an error by then.
-    pub async fn run(self) -> Ended {
+    pub async fn run(self) -> Completed {
         let Self { layers, behind, incoming, handler } = self;
         let Some(layer) = layers.get(behind).cloned() else { return handler.await };
         let (context, began) = (incoming.context.clone(), now(&incoming.context));
-        let rest = Self { layers, behind: behind + 1, incoming: incoming.clone(), handler };
-        let ended = pin!(async {
-            let ended = layer(incoming, rest).await;
-            ended.map_err(|failure| context.explain(failure))
+        let next = Self { layers, behind: behind + 1, incoming: incoming.clone(), handler };
+        let completed = pin!(async {
+            let completed = layer(incoming, next).await;
+            completed.map_err(|failure| context.explain(failure))
         });
-        guarded(ended).await.unwrap_or_else(|error| Ended {
-            answered: Answered::Error(error),
-            took: elapsed(&context, began),
+        guarded(completed).await.unwrap_or_else(|error| Completed {
+            kind: ResponseKind::Error(error),
+            elapsed: elapsed(&context, began),
             replaced: true,
         })
     }
 }
 
-impl<E: Role> fmt::Debug for Rest<E> {
+impl<E: Role> fmt::Debug for Next<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rest").field("incoming", &self.incoming).finish_non_exhaustive()
+        f.debug_struct("Next").field("incoming", &self.incoming).finish_non_exhaustive()
     }
 }
 
-/// How a handler ended. It is only to be had by [running](Rest::run) one.
+/// How a handler ended. It is only to be had by [running](Next::run) one.
 #[derive(Debug)]
-pub struct Ended {
-    answered: Answered,
-    took: Duration,
+pub struct Completed {
+    kind: ResponseKind,
+    elapsed: Duration,
     /// Middleware has put this in the place of what the handler came to.
     replaced: bool,
 }
 
-impl Ended {
+impl Completed {
     /// What the request is answered with.
     #[must_use]
-    pub const fn answered(&self) -> &Answered {
-        &self.answered
+    pub const fn kind(&self) -> &ResponseKind {
+        &self.kind
     }
 
     /// The error that the request is answered with.
     #[must_use]
     pub const fn error(&self) -> Option<&ErrorObject> {
-        match &self.answered {
-            Answered::Error(error) => Some(error),
+        match &self.kind {
+            ResponseKind::Error(error) => Some(error),
             _ => None,
         }
     }
 
     /// How long it took, by the clock of the connection.
     #[must_use]
-    pub const fn took(&self) -> Duration {
-        self.took
+    pub const fn elapsed(&self) -> Duration {
+        self.elapsed
     }
 }
 
 /// A piece of middleware.
-pub(crate) type Layer<E> = Arc<dyn Fn(Incoming<E>, Rest<E>) -> Deferred<Result<Ended, Failure>> + Send + Sync>;
+pub(crate) type Layer<E> =
+    Arc<dyn Fn(IncomingRequest<E>, Next<E>) -> Deferred<Result<Completed, Failure>> + Send + Sync>;
 
 /// All of it, the outermost first.
 pub(crate) type Layers<E> = Arc<Vec<Layer<E>>>;
 
-pub(crate) fn layer<E: Role, T>(f: impl Fn(Incoming<E>, Rest<E>) -> T + Send + Sync + 'static) -> Layer<E>
+pub(crate) fn layer<E: Role, T>(f: impl Fn(IncomingRequest<E>, Next<E>) -> T + Send + Sync + 'static) -> Layer<E>
 where
-    T: Future<Output = Result<Ended, Failure>> + Send + 'static,
+    T: Future<Output = Result<Completed, Failure>> + Send + 'static,
 {
-    Arc::new(move |incoming, rest| Deferred::new(f(incoming, rest)))
+    Arc::new(move |incoming, next| Deferred::new(f(incoming, next)))
 }
 
 /// What is around the answer to one request.
-pub(crate) struct Around<E: Role> {
+pub(crate) struct RequestScope<E: Role> {
     /// There is none of it unless there is middleware.
-    middleware: Option<(Layers<E>, Arc<Subject>)>,
+    middleware: Option<(Layers<E>, Arc<RequestSummary>)>,
     span: Span,
 }
 
-impl<E: Role> Around<E> {
+impl<E: Role> RequestScope<E> {
     pub(crate) fn of(layers: &Layers<E>, asked: &Asked<'_, E>) -> Self {
-        let middleware = (!layers.is_empty()).then(|| (layers.clone(), Arc::new(subject(asked))));
+        let middleware = (!layers.is_empty()).then(|| (layers.clone(), Arc::new(summary(asked))));
         Self { middleware, span: Span::of(asked) }
     }
 
@@ -175,12 +180,12 @@ impl<E: Role> Around<E> {
         let Self { middleware, span } = self;
         let begun = span.within(|| match middleware {
             None => caught(|| f(context)),
-            Some((layers, subject)) => {
-                Deferred::poll_once(through(layers, Incoming { subject, context: context.clone() }, f))
+            Some((layers, summary)) => {
+                Deferred::poll_once(run_layers(layers, IncomingRequest { summary, context: context.clone() }, f))
             }
         });
         let end = |span: &Span, context: &Context<E>, answer: &Answer<T>| {
-            span.end(context.is_cancelled(), || answered(context, answer));
+            span.end(context.is_cancelled(), || response_kind(context, answer));
         };
         match begun.try_take() {
             Ok(answer) => {
@@ -190,7 +195,7 @@ impl<E: Role> Around<E> {
             Err(running) => {
                 let context = context.clone();
                 Deferred::new(async move {
-                    let answer = span.around(guarded(pin!(running))).await;
+                    let answer = span.instrument(guarded(pin!(running))).await;
                     end(&span, &context, &answer);
                     answer
                 })
@@ -200,9 +205,9 @@ impl<E: Role> Around<E> {
 }
 
 /// Answers a request through all the middleware.
-async fn through<E: Role, T: Send + 'static>(
+async fn run_layers<E: Role, T: Send + 'static>(
     layers: Layers<E>,
-    incoming: Incoming<E>,
+    incoming: IncomingRequest<E>,
     f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
 ) -> Answer<T> {
     let (place, context) = (Arc::new(Mutex::new(None)), incoming.context.clone());
@@ -211,15 +216,15 @@ async fn through<E: Role, T: Send + 'static>(
         Deferred::new(async move {
             let began = now(&context);
             let answer = guarded(pin!(caught(|| f(&context)))).await;
-            let answered = answered(&context, &answer);
+            let kind = response_kind(&context, &answer);
             *lock(&place) = Some(answer);
-            Ended { answered, took: elapsed(&context, began), replaced: false }
+            Completed { kind, elapsed: elapsed(&context, began), replaced: false }
         })
     };
-    let Ended { answered, replaced, .. } = Rest { layers, behind: 0, incoming, handler }.run().await;
+    let Completed { kind, replaced, .. } = Next { layers, behind: 0, incoming, handler }.run().await;
     let answer = lock(&place).take();
-    match (answered, answer) {
-        (Answered::Error(error), _) if replaced => Err(error),
+    match (kind, answer) {
+        (ResponseKind::Error(error), _) if replaced => Err(error),
         (_, Some(answer)) => answer,
         // A layer kept the outcome of another request and returned it for this one.
         (_, None) => Err(ErrorObject::internal("Internal error")),
@@ -235,18 +240,18 @@ fn elapsed<E: Role>(context: &Context<E>, since: mcp_proto::rpc::Timestamp) -> D
 }
 
 /// What an answer that was given without a handler is.
-pub(crate) fn outcome<E: Role, T: 'static>(answer: &Answer<T>) -> Answered {
+pub(crate) fn outcome<E: Role, T: 'static>(answer: &Answer<T>) -> ResponseKind {
     match answer {
-        Err(error) => Answered::Error(error.clone()),
-        Ok(result) if E::has_failed(of_any(result)) => Answered::Failed,
-        Ok(_) => Answered::Result,
+        Err(error) => ResponseKind::Error(error.clone()),
+        Ok(result) if E::has_failed(of_any(result)) => ResponseKind::Failed,
+        Ok(_) => ResponseKind::Result,
     }
 }
 
 /// What the answer of a handler is.
-fn answered<E: Role, T: 'static>(context: &Context<E>, answer: &Answer<T>) -> Answered {
+fn response_kind<E: Role, T: 'static>(context: &Context<E>, answer: &Answer<T>) -> ResponseKind {
     if context.work.role.has_asked() {
-        return Answered::Questions;
+        return ResponseKind::InputRequired;
     }
     outcome::<E, T>(answer)
 }

@@ -40,19 +40,21 @@ pub struct RequestInfo {
     /// Which distributed trace it belongs to (requests of clients).
     pub trace: Option<TraceContext>,
     /// Who the client is, if the binding was told. A pipe is not.
+    #[doc(alias = "auth")]
+    #[doc(alias = "user")]
     pub principal: Option<Principal>,
 }
 
 /// What a request says of itself.
 #[derive(Debug)]
-pub(crate) struct Subject {
+pub(crate) struct RequestSummary {
     pub(crate) id: Option<RequestId>,
     pub(crate) method: String,
     pub(crate) name: Option<String>,
 }
 
 /// What a request says of itself.
-pub(crate) fn subject<E: 'static>(asked: &Asked<'_, E>) -> Subject {
+pub(crate) fn summary<E: 'static>(asked: &Asked<'_, E>) -> RequestSummary {
     let Asked { connection, key, method, params } = asked;
     let id = connection.read(|conn| conn.request_id(*key).cloned());
     let name = params.as_ref().and_then(|params| match method.known()? {
@@ -63,7 +65,7 @@ pub(crate) fn subject<E: 'static>(asked: &Asked<'_, E>) -> Subject {
         }),
         method => params.member(method.subject_param()?)?.decode().ok(),
     });
-    Subject { id, method: method.as_str().to_owned(), name }
+    RequestSummary { id, method: method.as_str().to_owned(), name }
 }
 
 /// A request of the peer before it is handled.

@@ -8,7 +8,7 @@ use super::{
     answer::{Answer, AnyResult, Refusal, respond},
     context::Context,
     in_flight::Work,
-    middleware::Around,
+    middleware::RequestScope,
     state::{Role, Shared},
 };
 use crate::driver_api::{connection_handle::ConnectionHandle, deferred::Deferred};
@@ -59,12 +59,12 @@ impl<E: Role> Reply<E> {
     /// Does the work, and answers with what comes of it.
     pub(crate) fn earn<T: Encode + Send + Sync + 'static>(
         mut self,
-        around: Around<E>,
+        scope: RequestScope<E>,
         f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
     ) -> Deferred<()> {
         self.begin();
         let answer = match &self.context {
-            Some(context) if !context.is_cancelled() => around.run(context, f),
+            Some(context) if !context.is_cancelled() => scope.run(context, f),
             // The answer goes nowhere, but it is what frees the request's place.
             _ => Deferred::ready(Err(ErrorObject::internal("Cancelled"))),
         };

@@ -97,7 +97,7 @@ impl<E: Dispatch> Session<E> {
                 shared.cancelled(connection, key, cause);
                 None
             }
-            Event::PeerError(error) => shared.fault(Fault::Complaint(error)),
+            Event::PeerError(error) => shared.fault(Fault::PeerError(error)),
             Event::Violation(violation) => shared.fault(Fault::Violation(violation.into_owned())),
             Event::Ready => {
                 log::ready();

@@ -8,9 +8,9 @@ mod there {
     use tracing::{Instrument, Level, field::Empty};
 
     use crate::inbound::{
-        answer::Answered,
+        answer::ResponseKind,
         log::plain,
-        request::{Asked, Subject, subject},
+        request::{Asked, RequestSummary, summary},
         state::Role,
     };
 
@@ -25,7 +25,7 @@ mod there {
                 return Self(tracing::Span::none());
             }
             let info = asked.connection.read(|conn| E::info(conn, Some(asked.key)));
-            let Subject { id, method, name } = subject(asked);
+            let RequestSummary { id, method, name } = summary(asked);
             let trace = info.trace.or_else(|| asked.meta()?.trace());
             let trace = trace.as_ref();
             // Baggage can contain data of systems in front of the client.
@@ -55,26 +55,26 @@ mod there {
             self.0.in_scope(f)
         }
 
-        pub(crate) fn around<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        pub(crate) fn instrument<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
             future.instrument(self.0.clone())
         }
 
         /// Records the outcome of the request.
-        pub(crate) fn end(&self, is_cancelled: bool, answered: impl FnOnce() -> Answered) {
+        pub(crate) fn end(&self, is_cancelled: bool, kind: impl FnOnce() -> ResponseKind) {
             if self.0.is_disabled() {
                 return;
             }
-            let answered = answered();
-            let outcome = match &answered {
+            let kind = kind();
+            let outcome = match &kind {
                 _ if is_cancelled => "cancelled",
-                Answered::Result => "result",
-                Answered::Failed => "failed",
-                Answered::Questions => "questions",
-                Answered::Error(_) => "error",
+                ResponseKind::Result => "result",
+                ResponseKind::Failed => "failed",
+                ResponseKind::InputRequired => "questions",
+                ResponseKind::Error(_) => "error",
             };
             self.0.record("outcome", outcome);
-            match answered {
-                Answered::Error(error) if !is_cancelled => {
+            match kind {
+                ResponseKind::Error(error) if !is_cancelled => {
                     self.0.record("code", error.code.0);
                     tracing::info!(target: "mcp_service", parent: &self.0, message = &*plain(&error.message));
                 }
@@ -88,7 +88,7 @@ mod there {
 mod there {
     use std::future::Future;
 
-    use crate::inbound::{answer::Answered, request::Asked, state::Role};
+    use crate::inbound::{answer::ResponseKind, request::Asked, state::Role};
 
     #[derive(Debug)]
     pub(crate) struct Span;
@@ -104,12 +104,12 @@ mod there {
         }
 
         #[allow(clippy::unused_self, reason = "there is nothing to see")]
-        pub(crate) fn around<F: Future>(&self, future: F) -> F {
+        pub(crate) fn instrument<F: Future>(&self, future: F) -> F {
             future
         }
 
         #[allow(clippy::unused_self, reason = "there is nothing to see")]
-        pub(crate) fn end(&self, _: bool, _: impl FnOnce() -> Answered) {}
+        pub(crate) fn end(&self, _: bool, _: impl FnOnce() -> ResponseKind) {}
     }
 }
 

@@ -49,7 +49,7 @@ impl<E: 'static> Peer<E> {
     }
 
     /// The same peer, with options that differ in something.
-    fn but(&self, change: impl FnOnce(&mut RequestOptions)) -> Self {
+    fn map_options(&self, change: impl FnOnce(&mut RequestOptions)) -> Self {
         let own = self.options.clone();
         let mut options = own.unwrap_or_else(|| self.connection.read(|conn| conn.settings().request.clone()));
         change(&mut options);
@@ -58,36 +58,36 @@ impl<E: 'static> Peer<E> {
 
     /// The same peer, for requests that belong to a distributed trace.
     #[must_use]
-    pub fn traced(&self, trace: TraceContext) -> Self {
-        self.but(|options| options.trace = Some(Arc::new(trace)))
+    pub fn with_trace(&self, trace: TraceContext) -> Self {
+        self.map_options(|options| options.trace = Some(Arc::new(trace)))
     }
 
     /// The same peer, for requests that belong to this trace if nothing else says where they belong.
-    pub(crate) fn traced_unless(&self, trace: TraceContext) -> Self {
+    pub(crate) fn with_default_trace(&self, trace: TraceContext) -> Self {
         let has_trace = self.options.as_ref().is_some_and(|options| options.trace.is_some());
-        if has_trace || self.calls.trace().is_some() { self.clone() } else { self.traced(trace) }
+        if has_trace || self.calls.trace().is_some() { self.clone() } else { self.with_trace(trace) }
     }
 
     /// The same peer, with the time that the answer to an `R` needs: people and models are slow, and say nothing meanwhile.
-    pub(crate) fn patient_for<R: Request>(&self) -> Self {
+    pub(crate) fn with_user_timeout<R: Request>(&self) -> Self {
         match R::METHOD {
             Method::CreateMessage | Method::Elicit if !self.has_times => {
-                self.but(|options| options.idle_timeout = None)
+                self.map_options(|options| options.idle_timeout = None)
             }
             _ => self.clone(),
         }
     }
 
     /// The same peer, for requests on behalf of one of its own: they travel with that, where there are several streams.
-    pub(crate) fn because_of(&self, request: ReplyKey) -> Self {
-        self.but(|options| options.cause = Some(request))
+    pub(crate) fn caused_by(&self, request: ReplyKey) -> Self {
+        self.map_options(|options| options.cause = Some(request))
     }
 
     /// The same peer, for requests that take at most `timeout`, whatever progress they make.
     #[must_use]
     pub fn within(&self, timeout: Duration) -> Self {
         let RequestOptions { idle_timeout, total_timeout, progress, .. } = RequestOptions::within(timeout);
-        let peer = self.but(|options| {
+        let peer = self.map_options(|options| {
             (options.idle_timeout, options.total_timeout, options.progress) = (idle_timeout, total_timeout, progress);
         });
         Self { has_times: true, ..peer }
@@ -235,15 +235,17 @@ impl Peer<ClientEnd> {
     /// The same peer, for requests that are not answered with what is known already, however good it still is
     /// (2026-07-28). Whole lists that are asked for in this way are as of one time.
     #[must_use]
-    pub fn fresh(&self) -> Self {
-        self.but(|options| options.fresh = true)
+    #[doc(alias = "no_cache")]
+    #[doc(alias = "fresh")]
+    pub fn bypass_cache(&self) -> Self {
+        self.map_options(|options| options.fresh = true)
     }
 
     /// The same peer, for requests about which log messages of this level, and of more severe ones, are to be sent
     /// (2026-07-28). In a session that is not a matter of the request: see [`set_log_level`](Self::set_log_level).
     #[must_use]
     pub fn logging(&self, level: LoggingLevel) -> Self {
-        self.but(|options| options.log_level = Some(level))
+        self.map_options(|options| options.log_level = Some(level))
     }
 }
 

@@ -18,21 +18,21 @@ use crate::util::lock::lock;
 
 /// The subscriptions of a client, kept from one connection to the next.
 ///
-/// Each session has one, and adds what the client [listens](Peer::listen) to. If it is passed to the session of the
+/// Each session has one, and adds what the client [listens](crate::Peer::listen) to. If it is passed to the session of the
 /// next connection ([`Host::session_with`](crate::Host::session_with)), the subscriptions are made again as soon as
 /// that is ready. Changes in between are not reported, so fetch what may have changed.
 ///
 /// Clones are one and the same.
 #[derive(Clone, Default)]
-pub struct Subscriptions(Arc<Mutex<Book>>);
+pub struct Subscriptions(Arc<Mutex<Table>>);
 
 #[derive(Default)]
-struct Book {
+struct Table {
     next: u64,
-    wanted: BTreeMap<u64, Wanted>,
+    wanted: BTreeMap<u64, SubscriptionEntry>,
 }
 
-pub(crate) struct Wanted {
+pub(crate) struct SubscriptionEntry {
     pub(crate) filter: SubscriptionFilter,
     pub(crate) options: RequestOptions,
     pub(crate) state: State,
@@ -41,13 +41,13 @@ pub(crate) struct Wanted {
 /// Where a subscription stands.
 pub(crate) enum State {
     /// There is no connection for it, or one that does not have it.
-    Resting,
+    Detached,
     /// The server was asked.
     Asked(Place),
     /// The server tells of this.
-    Heard(Place, SubscriptionFilter),
+    Active(Place, SubscriptionFilter),
     /// The server will not, or not any more.
-    Over(Option<CallError>),
+    Ended(Option<CallError>),
 }
 
 /// A request on one of the connections.
@@ -62,8 +62,8 @@ pub(crate) struct Place {
 impl State {
     fn place(&self) -> Option<&Place> {
         match self {
-            Self::Asked(place) | Self::Heard(place, _) => Some(place),
-            Self::Resting | Self::Over(_) => None,
+            Self::Asked(place) | Self::Active(place, _) => Some(place),
+            Self::Detached | Self::Ended(_) => None,
         }
     }
 }
@@ -89,10 +89,10 @@ impl Subscriptions {
 
     /// Adds a subscription that no server was asked for yet, and returns its id.
     pub(crate) fn add(&self, filter: SubscriptionFilter, options: RequestOptions) -> u64 {
-        let mut book = lock(&self.0);
-        let id = book.next;
-        book.next += 1;
-        book.wanted.insert(id, Wanted { filter, options, state: State::Resting });
+        let mut table = lock(&self.0);
+        let id = table.next;
+        table.next += 1;
+        table.wanted.insert(id, SubscriptionEntry { filter, options, state: State::Detached });
         id
     }
 
@@ -103,18 +103,18 @@ impl Subscriptions {
 
     /// Returns the ids of the subscriptions that no server was asked for.
     pub(crate) fn resting(&self) -> Vec<u64> {
-        let book = lock(&self.0);
-        book.wanted.iter().filter(|(_, it)| matches!(it.state, State::Resting)).map(|(id, _)| *id).collect()
+        let table = lock(&self.0);
+        table.wanted.iter().filter(|(_, it)| matches!(it.state, State::Detached)).map(|(id, _)| *id).collect()
     }
 
-    pub(crate) fn with<R>(&self, id: u64, f: impl FnOnce(&mut Wanted) -> R) -> Option<R> {
+    pub(crate) fn with<R>(&self, id: u64, f: impl FnOnce(&mut SubscriptionEntry) -> R) -> Option<R> {
         lock(&self.0).wanted.get_mut(&id).map(f)
     }
 
     /// The subscription that was asked for with this call.
-    fn find<R>(&self, connection: u64, call: CallId, f: impl FnOnce(&mut Wanted) -> R) -> Option<R> {
-        let mut book = lock(&self.0);
-        let mut all = book.wanted.values_mut();
+    fn find<R>(&self, connection: u64, call: CallId, f: impl FnOnce(&mut SubscriptionEntry) -> R) -> Option<R> {
+        let mut table = lock(&self.0);
+        let mut all = table.wanted.values_mut();
         let is_it = |place: &Place| (place.connection, place.call) == (connection, call);
         all.find(|wanted| wanted.state.place().is_some_and(is_it)).map(f)
     }
@@ -123,9 +123,9 @@ impl Subscriptions {
     pub(crate) fn acknowledged(&self, connection: u64, call: CallId, params: &RawJson<'_>) -> bool {
         let params = params.decode::<SubscriptionsAcknowledgedParams>();
         let agreed = params.map(|params| params.notifications).unwrap_or_default();
-        let heard = |wanted: &mut Wanted| {
+        let heard = |wanted: &mut SubscriptionEntry| {
             if let Some(place) = wanted.state.place().cloned() {
-                wanted.state = State::Heard(place, agreed);
+                wanted.state = State::Active(place, agreed);
             }
         };
         self.find(connection, call, heard).is_some()
@@ -135,9 +135,9 @@ impl Subscriptions {
     pub(crate) fn ended(&self, connection: u64, call: CallId, outcome: &Outcome<'_>) {
         self.find(connection, call, |wanted| {
             wanted.state = match outcome {
-                Outcome::Closed(_) => State::Resting,
-                Outcome::Result(_) | Outcome::Cancelled => State::Over(None),
-                outcome => State::Over(CallError::of(outcome.clone()).err()),
+                Outcome::Closed(_) => State::Detached,
+                Outcome::Result(_) | Outcome::Cancelled => State::Ended(None),
+                outcome => State::Ended(CallError::of(outcome.clone()).err()),
             };
         });
     }
@@ -146,7 +146,7 @@ impl Subscriptions {
     pub(crate) fn lost(&self, connection: u64) {
         for wanted in lock(&self.0).wanted.values_mut() {
             if wanted.state.place().is_some_and(|place| place.connection == connection) {
-                wanted.state = State::Resting;
+                wanted.state = State::Detached;
             }
         }
     }

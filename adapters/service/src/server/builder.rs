@@ -12,9 +12,9 @@ use mcp_proto::{
 };
 
 use super::{
-    capabilities::Offers,
+    capabilities::DeclaredCapabilities,
     catalog::Catalog,
-    catalog_update::Changes,
+    catalog_update::CatalogUpdate,
     inner::Inner,
     input_required::request_state::Seal,
     prompt::Prompt,
@@ -26,7 +26,7 @@ use super::{
     service::Service,
     tasks::store::Tasks,
     tool::Tool,
-    visibility::{Offer, Predicate},
+    visibility::{CatalogItem, Predicate},
 };
 use crate::inbound::{
     builder_common::{Common, common_methods},
@@ -39,7 +39,7 @@ use crate::inbound::{
 pub struct ServiceBuilder {
     common: Common<ServerEnd>,
     instructions: Option<String>,
-    offers: Offers,
+    declared: DeclaredCapabilities,
     page_size: usize,
     subscription_limits: SubscriptionLimits,
     tasks: TaskPolicy,
@@ -47,7 +47,7 @@ pub struct ServiceBuilder {
     state_lifetime: Duration,
     list_hints: CacheHints,
     visible: Option<Predicate>,
-    entries: Changes,
+    entries: CatalogUpdate,
     desks: Desks,
 }
 
@@ -56,7 +56,7 @@ impl ServiceBuilder {
         Self {
             common: Common::new(name, version),
             instructions: None,
-            offers: Offers::default(),
+            declared: DeclaredCapabilities::default(),
             page_size: 1000,
             subscription_limits: SubscriptionLimits { number: 1024, bytes: 256 << 10 },
             tasks: TaskPolicy::default(),
@@ -64,7 +64,7 @@ impl ServiceBuilder {
             state_lifetime: Duration::from_secs(3600),
             list_hints: hints(Duration::ZERO, CacheScope::Private),
             visible: None,
-            entries: Changes::new(),
+            entries: CatalogUpdate::new(),
             desks: Desks::default(),
         }
     }
@@ -101,29 +101,29 @@ impl ServiceBuilder {
     }
 
     /// Declares the capability for tools even if none is registered yet.
-    pub fn tools_may_come(mut self) -> Self {
-        self.offers.tools = true;
+    pub fn enable_tools(mut self) -> Self {
+        self.declared.tools = true;
         self.desks.open_tools();
         self
     }
 
     /// Declares the capability for prompts even if none is registered yet.
-    pub fn prompts_may_come(mut self) -> Self {
-        self.offers.prompts = true;
+    pub fn enable_prompts(mut self) -> Self {
+        self.declared.prompts = true;
         self.desks.open_prompts();
         self
     }
 
     /// Declares the capability for resources even if none is registered yet.
-    pub fn resources_may_come(mut self) -> Self {
-        self.offers.resources = true;
+    pub fn enable_resources(mut self) -> Self {
+        self.declared.resources = true;
         self.desks.open_resources();
         self
     }
 
     /// Lets clients subscribe to resources. Call [`Service::resource_updated`] when a resource changes.
     pub fn subscriptions(mut self) -> Self {
-        self.offers.subscriptions = true;
+        self.declared.subscriptions = true;
         self
     }
 
@@ -194,13 +194,13 @@ impl ServiceBuilder {
     /// change; call [`Service::visibility_changed`] then.
     ///
     /// ```
-    /// use mcp_service::{Offer, Service, Tool};
+    /// use mcp_service::{CatalogItem, Service, Tool};
     ///
     /// let service = Service::builder("vault", "1.0.0")
     ///     .tool(Tool::new("look", || "gold"))
     ///     .tool(Tool::new("admin.open", || "open"))
-    ///     .visible(|offer, caller| match offer {
-    ///         Offer::Tool(tool) if tool.name.starts_with("admin.") => {
+    ///     .visible(|item, caller| match item {
+    ///         CatalogItem::Tool(tool) if tool.name.starts_with("admin.") => {
     ///             caller.principal.as_ref().is_some_and(|who| who.scopes.iter().any(|scope| scope == "admin"))
     ///         }
     ///         _ => true,
@@ -215,7 +215,9 @@ impl ServiceBuilder {
     /// [`good_for`](Resource::good_for).
     ///
     /// All clients are notified of a change of a list, also those that cannot see the changed item.
-    pub fn visible(mut self, f: impl Fn(Offer<'_>, &RequestInfo) -> bool + Send + Sync + 'static) -> Self {
+    #[doc(alias = "auth")]
+    #[doc(alias = "authorization")]
+    pub fn visible(mut self, f: impl Fn(CatalogItem<'_>, &RequestInfo) -> bool + Send + Sync + 'static) -> Self {
         self.visible = Some(Predicate::new(f));
         self
     }
@@ -240,7 +242,7 @@ impl ServiceBuilder {
             common: self.common,
             hash_seed,
             instructions: self.instructions,
-            offers: self.offers,
+            declared: self.declared,
             page_size: self.page_size,
             subscription_limits: self.subscription_limits,
             tasks: self.tasks,

@@ -11,14 +11,14 @@ use crate::inbound::builder_common::{Common, declared};
 
 /// What is offered beyond what is registered.
 #[derive(Debug, Default)]
-pub(super) struct Offers {
+pub(super) struct DeclaredCapabilities {
     pub(super) tools: bool,
     pub(super) prompts: bool,
     pub(super) resources: bool,
     pub(super) subscriptions: bool,
 }
 
-impl Offers {
+impl DeclaredCapabilities {
     /// What follows from what is registered.
     pub(super) fn capabilities(&self, catalog: &Catalog, common: &Common<ServerEnd>) -> ServerCapabilities {
         let tools = self.tools || !catalog.tools.is_empty();

@@ -16,23 +16,23 @@ use super::{
 
 /// An item that can be registered: a tool, a prompt, a resource, a template of resources, or a skill with all of its
 /// files.
-pub struct Entry(Box<dyn Candidate>);
+pub struct Registration(Box<dyn Register>);
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
 /// An item that can be registered. A program links the code only for the types that it registers.
-trait Candidate: fmt::Debug + Send + Sync {
+trait Register: fmt::Debug + Send + Sync {
     fn key(&self) -> (Kind, &str);
 
     /// Checks the item, does the work that takes time, and appends the changes to make.
     fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError>;
 
     /// Adds it to the catalog, and enables the requests about items of its type. Returns whether its name was free.
-    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool;
+    fn insert(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool;
 
     /// Returns whether it is a file of a skill, which is removed only with the skill.
     #[cfg(feature = "skills")]
@@ -43,7 +43,7 @@ trait Candidate: fmt::Debug + Send + Sync {
 
 macro_rules! entries {
     ($($Type:ty),*) => {
-        $(impl From<$Type> for Entry {
+        $(impl From<$Type> for Registration {
             fn from(entry: $Type) -> Self {
                 Self(Box::new(entry))
             }
@@ -55,18 +55,18 @@ entries!(Tool, Prompt, Resource, ResourceTemplate);
 #[cfg(feature = "skills")]
 entries!(Skill);
 
-impl Candidate for Tool {
+impl Register for Tool {
     fn key(&self) -> (Kind, &str) {
         (Kind::Tool, &self.about.name)
     }
 
     fn prepare(mut self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
         Self::prepare(&mut self)?;
-        into.push(Change::Add(Entry(self)));
+        into.push(Change::Add(Registration(self)));
         Ok(())
     }
 
-    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
+    fn insert(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
         desks.open_tools();
         if let Some(tasks) = self.tasks {
             desks.open_tasks(tasks);
@@ -76,36 +76,36 @@ impl Candidate for Tool {
     }
 }
 
-impl Candidate for Prompt {
+impl Register for Prompt {
     fn key(&self) -> (Kind, &str) {
         (Kind::Prompt, &self.about.name)
     }
 
     fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
         self.check()?;
-        into.push(Change::Add(Entry(self)));
+        into.push(Change::Add(Registration(self)));
         Ok(())
     }
 
-    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
+    fn insert(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
         desks.open_prompts();
         let name = self.about.name.clone();
         catalog.prompts.insert(&name, Arc::from(self))
     }
 }
 
-impl Candidate for Resource {
+impl Register for Resource {
     fn key(&self) -> (Kind, &str) {
         (Kind::Resource, &self.about.uri)
     }
 
     fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
         self.check()?;
-        into.push(Change::Add(Entry(self)));
+        into.push(Change::Add(Registration(self)));
         Ok(())
     }
 
-    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
+    fn insert(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
         desks.open_resources();
         let uri = self.about.uri.clone();
         #[cfg(feature = "skills")]
@@ -121,18 +121,18 @@ impl Candidate for Resource {
     }
 }
 
-impl Candidate for ResourceTemplate {
+impl Register for ResourceTemplate {
     fn key(&self) -> (Kind, &str) {
         (Kind::Template, &self.about.uri_template)
     }
 
     fn prepare(mut self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
         Self::prepare(&mut self)?;
-        into.push(Change::Add(Entry(self)));
+        into.push(Change::Add(Registration(self)));
         Ok(())
     }
 
-    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
+    fn insert(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
         desks.open_templates();
         let template = self.about.uri_template.clone();
         catalog.templates.insert(&template, Arc::from(self))
@@ -140,7 +140,7 @@ impl Candidate for ResourceTemplate {
 }
 
 #[cfg(feature = "skills")]
-impl Candidate for Skill {
+impl Register for Skill {
     fn key(&self) -> (Kind, &str) {
         (Kind::Skill, self.uri())
     }
@@ -152,8 +152,8 @@ impl Candidate for Skill {
         Ok(())
     }
 
-    /// Does nothing: the changes that it was [prepared](Candidate::prepare) into are made instead.
-    fn enter(self: Box<Self>, _: &mut Catalog, _: &Desks) -> bool {
+    /// Does nothing: the changes that it was [prepared](Register::prepare) into are made instead.
+    fn insert(self: Box<Self>, _: &mut Catalog, _: &Desks) -> bool {
         false
     }
 }
@@ -161,11 +161,11 @@ impl Candidate for Skill {
 /// A batch of changes of a service's items. They are made in their order, and all of them or none.
 #[derive(Debug, Default)]
 #[must_use = "changes are made by `Service::change`"]
-pub struct Changes(Vec<Change>);
+pub struct CatalogUpdate(Vec<Change>);
 
 #[derive(Debug)]
 enum Change {
-    Add(Entry),
+    Add(Registration),
     Remove(Kind, String),
     /// A skill; its files are added one by one.
     #[cfg(feature = "skills")]
@@ -189,7 +189,7 @@ impl Change {
     }
 }
 
-impl Changes {
+impl CatalogUpdate {
     /// Creates an empty batch.
     pub fn new() -> Self {
         Self::default()
@@ -197,7 +197,7 @@ impl Changes {
 
     /// Adds a tool, a prompt, a resource or a template.
     #[allow(clippy::should_implement_trait, reason = "it adds as `Service::add` does")]
-    pub fn add(mut self, entry: impl Into<Entry>) -> Self {
+    pub fn add(mut self, entry: impl Into<Registration>) -> Self {
         self.0.push(Change::Add(entry.into()));
         self
     }
@@ -234,7 +234,7 @@ impl Changes {
     }
 
     /// Checks and prepares all changes, as far as that is possible without the catalog.
-    pub(super) fn prepare(self) -> Result<Prepared, RegisterError> {
+    pub(super) fn prepare(self) -> Result<ValidatedUpdate, RegisterError> {
         let mut prepared = Vec::with_capacity(self.0.len());
         for change in self.0 {
             match change {
@@ -242,16 +242,20 @@ impl Changes {
                 other => prepared.push(other),
             }
         }
-        Ok(Prepared(prepared))
+        Ok(ValidatedUpdate(prepared))
     }
 }
 
 /// Changes that were checked by themselves, without the catalog.
-pub(super) struct Prepared(Vec<Change>);
+pub(super) struct ValidatedUpdate(Vec<Change>);
 
 impl Catalog {
     /// Makes all changes or none, and returns the kinds of the lists that have changed.
-    pub(super) fn apply(&mut self, Prepared(changes): Prepared, desks: &Desks) -> Result<Vec<Kind>, RegisterError> {
+    pub(super) fn apply(
+        &mut self,
+        ValidatedUpdate(changes): ValidatedUpdate,
+        desks: &Desks,
+    ) -> Result<Vec<Kind>, RegisterError> {
         #[cfg(feature = "skills")]
         let changes = self.with_files(changes);
         let mut will_have: HashMap<(Kind, &str), bool> = HashMap::new();
@@ -265,7 +269,7 @@ impl Catalog {
         let mut changed = Vec::new();
         for change in changes {
             let (kind, is_other) = match change {
-                Change::Add(Entry(entry)) => (entry.key().0, entry.enter(self, desks)),
+                Change::Add(Registration(entry)) => (entry.key().0, entry.insert(self, desks)),
                 Change::Remove(kind, name) => (kind, self.remove(kind, &name)),
                 #[cfg(feature = "skills")]
                 Change::List(skill) => {
@@ -306,7 +310,9 @@ impl Catalog {
                 }
                 Change::Remove(Kind::Resource, uri) => {
                     let added = all.iter().rev().find_map(|change| match change {
-                        Change::Add(Entry(entry)) if entry.key() == (Kind::Resource, &*uri) => Some(entry.is_file()),
+                        Change::Add(Registration(entry)) if entry.key() == (Kind::Resource, &*uri) => {
+                            Some(entry.is_file())
+                        }
                         Change::RemoveFile(removed) if *removed == uri => Some(false),
                         _ => None,
                     });

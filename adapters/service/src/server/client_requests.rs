@@ -15,7 +15,7 @@ use mcp_proto::{
 use serde_core::Serialize;
 
 use super::{
-    input_required::Answers,
+    input_required::ClientResponses,
     peer::{in_order, log_message},
     service::Service,
 };
@@ -46,6 +46,8 @@ impl Context<ServerEnd> {
     /// Announces that the response will take a while. For a client that can reconnect for it (2025-11-25 over HTTP) the
     /// stream is closed, with the advice to reconnect after `retry`, or else after the default of the endpoint. For
     /// other clients nothing happens.
+    #[doc(alias = "retry")]
+    #[doc(alias = "resume")]
     pub fn release_stream(&self, retry: Option<Duration>) {
         if let Origin::Request(key) = self.work.origin {
             self.connection.update(|conn, _| conn.release_stream(key, retry));
@@ -104,14 +106,14 @@ impl Context<ServerEnd> {
     }
 
     /// Asks the client's user to open a page, and for the consent to that (2025-11-25). The response does not say
-    /// whether the user is done with the page: find out on your side, and call [`PageVisit::complete`].
+    /// whether the user is done with the page: find out on your side, and call [`UrlElicitation::complete`].
     ///
     /// It fails if the client opens no pages, the text is no URL, or the request was cancelled, for example.
     pub fn elicit_url(
         &self,
         message: impl Into<String>,
         url: impl Into<String>,
-    ) -> Deferred<Result<PageVisit, CallError>> {
+    ) -> Deferred<Result<UrlElicitation, CallError>> {
         let params = match self.page(message.into(), url.into()) {
             Ok(params) => params,
             Err(error) => return Deferred::ready(Err(error)),
@@ -120,7 +122,7 @@ impl Context<ServerEnd> {
         // Later revisions have no word for it.
         let client = (self.version() == ProtocolVersion::V2025_11_25).then(|| self.peer());
         let asked = self.put_to_user(None, params.into());
-        asked.map(|answer| Ok(PageVisit { action: answer?.action, id, client }))
+        asked.map(|answer| Ok(UrlElicitation { action: answer?.action, id, client }))
     }
 
     /// Returns the failure of a request for which the user has to visit these pages first (message and URL each). A
@@ -181,7 +183,7 @@ impl Context<ServerEnd> {
     pub fn ask_all<N: Into<String>>(
         &self,
         questions: impl IntoIterator<Item = (N, InputRequest)>,
-    ) -> Deferred<Result<Answers, CallError>> {
+    ) -> Deferred<Result<ClientResponses, CallError>> {
         let mut questions: Vec<_> = questions.into_iter().map(|(name, question)| (name.into(), question)).collect();
         let mut asked = Vec::new();
         if self.version().era() == Era::Modern {
@@ -197,7 +199,7 @@ impl Context<ServerEnd> {
         }
         let context = self.clone();
         Deferred::new(async move {
-            let (mut answers, mut failed) = (Answers::default(), None);
+            let (mut answers, mut failed) = (ClientResponses::default(), None);
             for deferred in asked {
                 match deferred.await {
                     Ok((name, answer)) => answers.insert(name, answer),
@@ -310,7 +312,7 @@ impl Context<ServerEnd> {
 
 /// A page that the client's user was asked to open.
 #[derive(Debug)]
-pub struct PageVisit {
+pub struct UrlElicitation {
     /// The decision of the user. Consent does not mean that the user has done anything on the page.
     pub action: ElicitAction,
     id: String,
@@ -318,7 +320,7 @@ pub struct PageVisit {
     client: Option<Peer<ServerEnd>>,
 }
 
-impl PageVisit {
+impl UrlElicitation {
     /// Returns the id of the elicitation, which the client knows, too.
     #[must_use]
     pub fn id(&self) -> &str {

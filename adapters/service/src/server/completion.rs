@@ -15,7 +15,7 @@ use crate::{
 /// A request for proposals for the value of an argument.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Completing {
+pub struct CompletionRequest {
     /// The value so far.
     pub value: String,
     /// The other arguments, as far as the client sent them (2025-06-18).
@@ -64,7 +64,7 @@ impl<T: IntoCompletion, E: Into<Failure>> IntoCompletion for Result<T, E> {
     }
 }
 
-type Completer = Code<dyn Fn(Completing) -> Deferred<Result<Completion, Failure>> + Send + Sync>;
+type Completer = Code<dyn Fn(CompletionRequest) -> Deferred<Result<Completion, Failure>> + Send + Sync>;
 
 /// An item with arguments that can be completed.
 pub(super) trait Completable: Send + Sync {
@@ -82,18 +82,21 @@ impl Completers {
     pub(super) fn insert<R: IntoCompletion>(
         &mut self,
         argument: String,
-        f: impl Fn(Completing) -> R + Send + Sync + 'static,
+        f: impl Fn(CompletionRequest) -> R + Send + Sync + 'static,
     ) {
-        let run = move |completing| Deferred::ready(f(completing).into_completion());
+        let run = move |request| Deferred::ready(f(request).into_completion());
         self.0.insert(argument, Code { kind: HandlerKind::Blocking, run: Box::new(run) });
     }
 
-    pub(super) fn insert_async<R>(&mut self, argument: String, f: impl Fn(Completing) -> R + Send + Sync + 'static)
-    where
+    pub(super) fn insert_async<R>(
+        &mut self,
+        argument: String,
+        f: impl Fn(CompletionRequest) -> R + Send + Sync + 'static,
+    ) where
         R: Future<Output: IntoCompletion + 'static> + Send + 'static,
     {
-        let run = move |completing| {
-            let future = f(completing);
+        let run = move |request| {
+            let future = f(request);
             Deferred::poll_once(async move { future.await.into_completion() })
         };
         self.0.insert(argument, Code { kind: HandlerKind::Async, run: Box::new(run) });
@@ -109,9 +112,9 @@ impl Completers {
     }
 
     /// Completes an argument. Returns no proposals for an argument without a completer.
-    pub(super) fn complete(&self, argument: &str, completing: Completing) -> Deferred<Result<Completion, Failure>> {
+    pub(super) fn complete(&self, argument: &str, request: CompletionRequest) -> Deferred<Result<Completion, Failure>> {
         match self.0.get(argument) {
-            Some(completer) => (completer.run)(completing),
+            Some(completer) => (completer.run)(request),
             None => Deferred::ready(Ok(Completion::of([""; 0]))),
         }
     }

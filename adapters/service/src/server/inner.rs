@@ -5,7 +5,7 @@ use std::sync::RwLock;
 use mcp_proto::{connection::ServerEnd, schema::CacheHints};
 
 use super::{
-    capabilities::Offers, catalog::Catalog, input_required::request_state::Seal,
+    capabilities::DeclaredCapabilities, catalog::Catalog, input_required::request_state::Seal,
     resource_subscriptions::SubscriptionLimits, routes::Desks, tasks::store::Tasks, visibility::Predicate,
 };
 use crate::{
@@ -19,7 +19,7 @@ pub(crate) struct Inner {
     /// Of the hash tables whose keys clients choose.
     pub(super) hash_seed: u64,
     pub(super) instructions: Option<String>,
-    pub(super) offers: Offers,
+    pub(super) declared: DeclaredCapabilities,
     /// Things in one page of a list.
     pub(super) page_size: usize,
     /// Resources that one client can be told of.

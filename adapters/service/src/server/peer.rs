@@ -13,7 +13,7 @@ use serde_core::Serialize;
 
 use crate::{
     outbound::{error::CallError, peer::Peer, pending::Pending},
-    tasks::handle::Started,
+    tasks::handle::ResultOrTask,
     util::{elicitation_form as form, uri::is_uri},
 };
 
@@ -28,7 +28,7 @@ impl Peer<ServerEnd> {
     /// If the request is not allowed now, or `params` are invalid. It was not sent then.
     pub fn sample(&self, params: &CreateMessageParams) -> Result<Pending<CreateMessageResult>, SendError> {
         let knows = self.capabilities().contains(Capability::SamplingContext);
-        self.patient_for::<CreateMessageParams>().request(&in_order(params.clone(), self.version(), knows)?)
+        self.with_user_timeout::<CreateMessageParams>().request(&in_order(params.clone(), self.version(), knows)?)
     }
 
     /// Requests a completion from the client's model as a task: `params` carry `task` (2025-11-25).
@@ -38,7 +38,7 @@ impl Peer<ServerEnd> {
     pub fn sample_as_task(
         &self,
         params: &CreateMessageParams,
-    ) -> Result<Pending<Started<CreateMessageResult, ServerEnd>>, SendError> {
+    ) -> Result<Pending<ResultOrTask<CreateMessageResult, ServerEnd>>, SendError> {
         let knows = self.capabilities().contains(Capability::SamplingContext);
         self.request_as_task(&in_order(params.clone(), self.version(), knows)?)
     }
@@ -54,7 +54,7 @@ impl Peer<ServerEnd> {
             ElicitParams::Url(page) if !is_uri(&page.url) => return Err(SendError::Encode("not a URL".into())),
             _ => None,
         };
-        let pending = self.patient_for::<ElicitParams>().request(params)?;
+        let pending = self.with_user_timeout::<ElicitParams>().request(params)?;
         Ok(pending.and_then(move |answer| match schema.map(|schema| form::check_answer(&schema, &answer)) {
             Some(Err(why)) => Err(CallError::Invalid(why)),
             _ => Ok(answer),

@@ -14,7 +14,7 @@ use crate::{
         deferred::Deferred,
         job::{HandlerKind, Job, Start},
     },
-    inbound::{middleware::Around, request::Asked, responder::Reply, state::Shared},
+    inbound::{middleware::RequestScope, request::Asked, responder::Reply, state::Shared},
 };
 
 /// A tool that is to be called, and the answer that is owed for that. It is in a place where others were before, so that it takes
@@ -33,7 +33,7 @@ struct CallSlot {
 struct Calling {
     tool: Arc<Tool>,
     arguments: OwnedRawJson,
-    around: Around<ServerEnd>,
+    scope: RequestScope<ServerEnd>,
     reply: Reply<ServerEnd>,
 }
 
@@ -49,7 +49,7 @@ impl PooledCall {
         let mut call = pool::take();
         let arguments = pool::keep(arguments, &mut call.0.room);
         let reply = Reply::of(shared.context(connection, shared.works.begin(key, meta)), key);
-        call.0.calling = Some(Calling { tool, arguments, around: shared.around(asked), reply });
+        call.0.calling = Some(Calling { tool, arguments, scope: shared.request_scope(asked), reply });
         call
     }
 
@@ -61,8 +61,8 @@ impl PooledCall {
 
 impl Start for CallSlot {
     fn start(mut self: Box<Self>) -> Deferred<()> {
-        let Some(Calling { tool, arguments, around, reply }) = self.calling.take() else { return Deferred::ready(()) };
-        reply.earn(around, move |context| {
+        let Some(Calling { tool, arguments, scope, reply }) = self.calling.take() else { return Deferred::ready(()) };
+        reply.earn(scope, move |context| {
             let running = tool.run(&arguments.get(), context);
             pool::give_back(PooledCall(self), arguments);
             running

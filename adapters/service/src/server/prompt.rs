@@ -8,7 +8,7 @@ use mcp_proto::{
 };
 
 use super::{
-    completion::{Completable, Completers, Completing, IntoCompletion},
+    completion::{Completable, Completers, CompletionRequest, IntoCompletion},
     register_error::RegisterError,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
         answer::Answer,
         context::Context,
         failure::Failure,
-        handler::{Arguments, BadArguments, Call, Described, Handler},
+        handler::{Arguments, BadArguments, Call, DescribedHandler, Handler},
     },
     util::text_arguments::excerpt,
 };
@@ -38,7 +38,7 @@ impl Prompt {
     /// a description; other arguments need the feature `schemas`. Their names, titles and descriptions are those of the
     /// fields.
     #[must_use]
-    pub fn new<S, H: Described<S, Output: IntoPrompt + 'static>>(name: impl Into<String>, handler: H) -> Self {
+    pub fn new<S, H: DescribedHandler<S, Output: IntoPrompt + 'static>>(name: impl Into<String>, handler: H) -> Self {
         Self::with_arguments(name, arguments(&H::schema()), handler)
     }
 
@@ -46,7 +46,7 @@ impl Prompt {
     #[must_use]
     pub fn new_async<S, H>(name: impl Into<String>, handler: H) -> Self
     where
-        H: Described<S, Output: Future<Output: IntoPrompt + 'static> + Send + 'static>,
+        H: DescribedHandler<S, Output: Future<Output: IntoPrompt + 'static> + Send + 'static>,
     {
         Self::with_arguments_async(name, arguments(&H::schema()), handler)
     }
@@ -99,7 +99,7 @@ impl Prompt {
     pub fn complete<R: IntoCompletion>(
         mut self,
         argument: impl Into<String>,
-        f: impl Fn(Completing) -> R + Send + Sync + 'static,
+        f: impl Fn(CompletionRequest) -> R + Send + Sync + 'static,
     ) -> Self {
         self.completers.insert(argument.into(), f);
         self
@@ -110,7 +110,7 @@ impl Prompt {
     pub fn complete_async<R>(
         mut self,
         argument: impl Into<String>,
-        f: impl Fn(Completing) -> R + Send + Sync + 'static,
+        f: impl Fn(CompletionRequest) -> R + Send + Sync + 'static,
     ) -> Self
     where
         R: Future<Output: IntoCompletion + 'static> + Send + 'static,

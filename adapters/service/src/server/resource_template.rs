@@ -5,7 +5,7 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use mcp_proto::schema::{CacheHints, CacheScope, Map, ReadResourceResult};
 
 use super::{
-    completion::{Completable, Completers, Completing, IntoCompletion},
+    completion::{Completable, Completers, CompletionRequest, IntoCompletion},
     register_error::RegisterError,
     resource::{IntoResource, addressed, hinted, hints},
 };
@@ -86,7 +86,7 @@ impl ResourceTemplate {
     pub fn complete<R: IntoCompletion>(
         mut self,
         variable: impl Into<String>,
-        f: impl Fn(Completing) -> R + Send + Sync + 'static,
+        f: impl Fn(CompletionRequest) -> R + Send + Sync + 'static,
     ) -> Self {
         self.completers.insert(variable.into(), f);
         self
@@ -97,7 +97,7 @@ impl ResourceTemplate {
     pub fn complete_async<R>(
         mut self,
         variable: impl Into<String>,
-        f: impl Fn(Completing) -> R + Send + Sync + 'static,
+        f: impl Fn(CompletionRequest) -> R + Send + Sync + 'static,
     ) -> Self
     where
         R: Future<Output: IntoCompletion + 'static> + Send + 'static,

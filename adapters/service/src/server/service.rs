@@ -12,7 +12,7 @@ use mcp_proto::{
 
 use super::{
     catalog::Kind,
-    catalog_update::{Changes, Entry},
+    catalog_update::{CatalogUpdate, Registration},
     inner::Inner,
     register_error::RegisterError,
     tasks::store::Tasks,
@@ -45,6 +45,7 @@ use crate::{
 /// # Ok::<(), mcp_service::RegisterError>(())
 /// ```
 #[derive(Clone)]
+#[doc(alias = "ServerHandler")]
 pub struct Service(pub(super) Arc<Inner>);
 
 impl Service {
@@ -54,7 +55,7 @@ impl Service {
     pub fn config(&self) -> ServerConfig {
         let inner = &*self.0;
         let mut config = ServerConfig::new(inner.common.info.clone(), inner.hash_seed);
-        config.capabilities = inner.offers.capabilities(&read(&inner.catalog), &inner.common);
+        config.capabilities = inner.declared.capabilities(&read(&inner.catalog), &inner.common);
         config.instructions.clone_from(&inner.instructions);
         config.settings = inner.common.settings.clone();
         config
@@ -91,8 +92,8 @@ impl Service {
     ///
     /// # Errors
     /// If the name is taken, or the item is invalid. Nothing was changed then.
-    pub fn add(&self, entry: impl Into<Entry>) -> Result<(), RegisterError> {
-        self.change(Changes::new().add(entry))
+    pub fn add(&self, entry: impl Into<Registration>) -> Result<(), RegisterError> {
+        self.change(CatalogUpdate::new().add(entry))
     }
 
     /// Removes a tool. Running calls continue. Returns whether the tool was registered.
@@ -119,7 +120,7 @@ impl Service {
     /// registered.
     #[cfg(feature = "skills")]
     pub fn remove_skill(&self, uri: &str) -> bool {
-        let Ok(prepared) = Changes::new().remove_skill(uri).prepare() else { return false };
+        let Ok(prepared) = CatalogUpdate::new().remove_skill(uri).prepare() else { return false };
         let changed = write(&self.0.catalog).apply(prepared, &self.0.desks).unwrap_or_default();
         self.tell(&changed);
         !changed.is_empty()
@@ -129,7 +130,7 @@ impl Service {
     ///
     /// # Errors
     /// If one of the changes cannot be made. Nothing was changed then.
-    pub fn change(&self, changes: Changes) -> Result<(), RegisterError> {
+    pub fn change(&self, changes: CatalogUpdate) -> Result<(), RegisterError> {
         let changed = write(&self.0.catalog).apply(changes.prepare()?, &self.0.desks)?;
         self.tell(&changed);
         Ok(())

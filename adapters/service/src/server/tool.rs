@@ -26,7 +26,7 @@ use crate::{
         answer::Answer,
         context::Context,
         failure::Failure,
-        handler::{Arguments, BadArguments, Call, Described, Handler},
+        handler::{Arguments, BadArguments, Call, DescribedHandler, Handler},
         state::Shared,
     },
     json_schema::Checker,
@@ -100,7 +100,10 @@ impl Tool {
     /// # }
     /// ```
     #[must_use]
-    pub fn new<S, H: Described<S, Output: IntoToolResult + 'static>>(name: impl Into<String>, handler: H) -> Self {
+    pub fn new<S, H: DescribedHandler<S, Output: IntoToolResult + 'static>>(
+        name: impl Into<String>,
+        handler: H,
+    ) -> Self {
         Self::with_schema(name, schema_of::<S, H>(), handler).described()
     }
 
@@ -117,7 +120,7 @@ impl Tool {
     #[must_use]
     pub fn new_async<S, H>(name: impl Into<String>, handler: H) -> Self
     where
-        H: Described<S, Output: Future<Output: IntoToolResult + 'static> + Send + 'static>,
+        H: DescribedHandler<S, Output: Future<Output: IntoToolResult + 'static> + Send + 'static>,
     {
         Self::with_schema_async(name, schema_of::<S, H>(), handler).described()
     }
@@ -193,7 +196,7 @@ impl Tool {
     /// (2026-07-28), and not at once. Until then the handler can make requests to the client as in other calls, and it
     /// can return a result without a task.
     #[must_use]
-    pub fn begins_inline(mut self) -> Self {
+    pub fn defer_task(mut self) -> Self {
         self.beginning = Beginning::Later;
         self
     }
@@ -306,7 +309,7 @@ impl Tool {
     }
 }
 
-fn schema_of<S, H: Described<S>>() -> JsonObject {
+fn schema_of<S, H: DescribedHandler<S>>() -> JsonObject {
     JsonObject::new(&H::schema()).unwrap_or_else(|_| JsonObject::empty())
 }
 

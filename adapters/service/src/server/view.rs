@@ -37,8 +37,8 @@ impl View {
     pub(super) fn shows<T: Registered>(&self, item: &T) -> bool {
         let Some((Predicate(predicate), info)) = self.0.as_deref() else { return true };
         // A predicate that panics hides the item.
-        let sees = |offer| predicate(offer, info);
-        catch_unwind(AssertUnwindSafe(|| sees(item.offer()) && item.whole().is_none_or(sees))).unwrap_or(false)
+        let sees = |item| predicate(item, info);
+        catch_unwind(AssertUnwindSafe(|| sees(item.as_item()) && item.whole().is_none_or(sees))).unwrap_or(false)
     }
 
     /// Returns the visible item with this name.

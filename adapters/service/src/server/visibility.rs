@@ -10,7 +10,7 @@ use crate::inbound::request::RequestInfo;
 /// An item of a service, as the [visibility predicate](crate::ServiceBuilder::visible) gets it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Offer<'a> {
+pub enum CatalogItem<'a> {
     /// A tool.
     Tool(&'a mcp_proto::schema::Tool),
     /// A prompt.
@@ -25,7 +25,7 @@ pub enum Offer<'a> {
     Skill(&'a mcp_proto::schema::Skill),
 }
 
-impl Offer<'_> {
+impl CatalogItem<'_> {
     /// Returns the name by which requests refer to the item: the name of a tool or a prompt, the URI of a resource or
     /// of a skill's `SKILL.md`, or the URI template.
     #[must_use]
@@ -45,10 +45,10 @@ impl Offer<'_> {
 #[derive(Clone)]
 pub(super) struct Predicate(pub(super) Arc<Decide>);
 
-type Decide = dyn Fn(Offer<'_>, &RequestInfo) -> bool + Send + Sync;
+type Decide = dyn Fn(CatalogItem<'_>, &RequestInfo) -> bool + Send + Sync;
 
 impl Predicate {
-    pub(super) fn new(f: impl Fn(Offer<'_>, &RequestInfo) -> bool + Send + Sync + 'static) -> Self {
+    pub(super) fn new(f: impl Fn(CatalogItem<'_>, &RequestInfo) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(f))
     }
 }
@@ -66,10 +66,10 @@ pub(super) trait Registered {
     /// Returns its entry in lists.
     fn listed(&self) -> &Self::About;
 
-    fn offer(&self) -> Offer<'_>;
+    fn as_item(&self) -> CatalogItem<'_>;
 
     /// Returns the item of which it is a part.
-    fn whole(&self) -> Option<Offer<'_>> {
+    fn whole(&self) -> Option<CatalogItem<'_>> {
         None
     }
 }
@@ -83,8 +83,8 @@ macro_rules! registered {
                 &self.about
             }
 
-            fn offer(&self) -> Offer<'_> {
-                Offer::$Variant(&self.about)
+            fn as_item(&self) -> CatalogItem<'_> {
+                CatalogItem::$Variant(&self.about)
             }
         })*
     };
@@ -101,12 +101,12 @@ impl Registered for Resource {
         &self.about
     }
 
-    fn offer(&self) -> Offer<'_> {
-        Offer::Resource(&self.about)
+    fn as_item(&self) -> CatalogItem<'_> {
+        CatalogItem::Resource(&self.about)
     }
 
     #[cfg(feature = "skills")]
-    fn whole(&self) -> Option<Offer<'_>> {
-        self.skill.as_deref().map(Offer::Skill)
+    fn whole(&self) -> Option<CatalogItem<'_>> {
+        self.skill.as_deref().map(CatalogItem::Skill)
     }
 }

@@ -27,9 +27,9 @@ use crate::{
 /// The response to a request that may become a task.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "results are large, too")]
-pub enum Started<T, E: 'static> {
+pub enum ResultOrTask<T, E: 'static> {
     /// The peer has responded with the result.
-    Done(T),
+    Result(T),
     /// The peer runs the request as a task.
     Task(TaskHandle<T, E>),
 }
@@ -162,7 +162,7 @@ impl<E: Role> Peer<E> {
     pub fn request_as_task<R: Request<Result: 'static>>(
         &self,
         params: &R,
-    ) -> Result<Pending<Started<R::Result, E>>, SendError> {
+    ) -> Result<Pending<ResultOrTask<R::Result, E>>, SendError> {
         let carries_task = params.is_task();
         let (peer, calls) = (self.clone(), self.calls().clone());
         self.call(
@@ -172,9 +172,9 @@ impl<E: Role> Peer<E> {
                 let followed = Followed { calls, call: Some(call) };
                 let begun = read(&result, carries_task, peer.is_modern());
                 Ok(match begun.map_err(|error| CallError::Decode(error.to_string()))? {
-                    TaskOr::Result(result) => Started::Done(result),
+                    TaskOr::Result(result) => ResultOrTask::Result(result),
                     TaskOr::Task(CreateTaskResult { task, meta, .. }) => {
-                        Started::Task(TaskHandle { peer, task, meta, followed, result: PhantomData })
+                        ResultOrTask::Task(TaskHandle { peer, task, meta, followed, result: PhantomData })
                     }
                 })
             },

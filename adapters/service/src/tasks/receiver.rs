@@ -152,7 +152,7 @@ impl<E: Dispatch> Shared<E> {
         f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
     ) -> Job {
         let Asked { connection, key, .. } = *asked;
-        let around = self.around(asked);
+        let scope = self.request_scope(asked);
         // It begins at once, so that the peer is told before anything else is said of it.
         let weight = asked.params.as_ref().map_or(0, |params| params.get().len());
         let mut begun = self.begin_task(connection, Reply::new(self, connection, key), meta.clone(), (&task, weight));
@@ -175,7 +175,7 @@ impl<E: Dispatch> Shared<E> {
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
-                around.run(&context, f).await
+                scope.run(&context, f).await
             };
             duty.end(answer, fault).await;
         };

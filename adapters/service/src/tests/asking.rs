@@ -281,7 +281,7 @@ fn a_client_answers_in_the_words_of_the_revision() {
 
     // A client with a user declares in which modes they can be asked.
     let declared = |host: HostBuilder| {
-        let host = host.without(mcp_proto::protocol::Capability::TasksExtension).build();
+        let host = host.disable_capability(mcp_proto::protocol::Capability::TasksExtension).build();
         serde_json::to_value(host.config().capabilities.clone()).expect("JSON")
     };
     assert_eq!(declared(filled(ElicitAction::Accept)), json!({"elicitation": {"form": {}}}));

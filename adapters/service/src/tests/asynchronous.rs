@@ -33,10 +33,10 @@ use crate::{
     },
     inbound::{context::Context, failure::Failure},
     server::{
-        builder::ServiceBuilder, completion::Completing, prompt::Prompt, resource::Resource,
+        builder::ServiceBuilder, completion::CompletionRequest, prompt::Prompt, resource::Resource,
         resource_template::ResourceTemplate, service::Service, tool::Tool,
     },
-    tasks::handle::Started,
+    tasks::handle::ResultOrTask,
     util::lock::lock,
 };
 
@@ -85,7 +85,7 @@ fn patient() -> ServiceBuilder {
                 pause().await;
                 format!("{}", two.a)
             })
-            .complete_async("a", async |completing: Completing| {
+            .complete_async("a", async |completing: CompletionRequest| {
                 pause().await;
                 vec![format!("{}!", completing.value)]
             }),
@@ -100,7 +100,7 @@ fn patient() -> ServiceBuilder {
                 pause().await;
                 format!("{}", two.a * two.b)
             })
-            .complete_async("a", async |_: Completing| vec!["1", "2"]),
+            .complete_async("a", async |_: CompletionRequest| vec!["1", "2"]),
         )
         .on_request_async("test/double", async |params: Value, _: Context| {
             pause().await;
@@ -476,7 +476,7 @@ fn tasks_run_futures() {
         .finish(std::thread::spawn(move || crate::driver_api::block_on::block_on(server.all_tools().gather())))
         .expect("a list");
     let started = pair.to_server().call_tool_as_task(&tools[0], (), None).expect("it can be sent");
-    let Started::Task(task) = pair.wait(started).expect("a task") else { panic!("a task") };
+    let ResultOrTask::Task(task) = pair.wait(started).expect("a task") else { panic!("a task") };
     assert_eq!(pair.wait(task.result().expect("it can be sent")).expect("a result").content[0].as_text(), Some("m"));
     assert_eq!(pair.wait(task.get().expect("it can be sent")).expect("a task").status, TaskStatus::Completed);
 }

@@ -88,14 +88,14 @@ fn declared_by(host: HostBuilder, version: ProtocolVersion) -> Value {
 // req: ELIC-004
 #[test]
 fn a_mode_that_is_withheld_is_not_declared() {
-    let forms = || host().without(Capability::ElicitationForm);
+    let forms = || host().disable_capability(Capability::ElicitationForm);
     let pages = || host().elicitation_url(|_: ElicitUrlParams, _| Ok::<_, Failure>(ElicitAction::Decline));
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
         assert!(declared(&host().build(), version)["elicitation"].is_object());
         assert_eq!(declared(&forms().build(), version).get("elicitation"), None);
-        let both = pages().without(Capability::ElicitationForm).build();
+        let both = pages().disable_capability(Capability::ElicitationForm).build();
         assert_eq!(declared(&both, version)["elicitation"], json!({"url": {}}));
-        let all = pages().without(Capability::Elicitation).build();
+        let all = pages().disable_capability(Capability::Elicitation).build();
         assert_eq!(declared(&all, version).get("elicitation"), None);
     }
 }
@@ -129,7 +129,11 @@ fn a_client_declares_what_it_has_handlers_for() {
     ];
     assert_eq!(declared.iter().collect::<Vec<_>>(), expected);
 
-    let narrow = host().roots(&roots).without(Capability::Sampling).without(Capability::RootsListChanged).build();
+    let narrow = host()
+        .roots(&roots)
+        .disable_capability(Capability::Sampling)
+        .disable_capability(Capability::RootsListChanged)
+        .build();
     let declared = narrow.config().capabilities.set();
     assert_eq!(
         declared.iter().collect::<Vec<_>>(),
@@ -149,7 +153,7 @@ fn a_client_declares_what_it_has_handlers_for() {
         let has_forms = version >= ProtocolVersion::V2025_06_18;
         assert_eq!((is_there("sampling"), is_there("elicitation")), (true, has_forms), "{version}");
         assert_eq!(all["roots"], json!({"listChanged": true}), "{version}");
-        let quiet = declared_by(host().roots(&roots).without(Capability::RootsListChanged), version);
+        let quiet = declared_by(host().roots(&roots).disable_capability(Capability::RootsListChanged), version);
         assert_eq!(quiet["roots"].get("listChanged").filter(|it| **it != json!(false)), None, "{version}");
         let none = declared_by(Host::builder("client", "1"), version);
         for name in ["sampling", "elicitation", "roots"] {
@@ -324,7 +328,8 @@ fn pages_that_an_error_asks_for_are_shown_to_the_application() {
 #[test]
 fn roots_are_shown_and_changes_announced() {
     let roots = Roots::new([Root { name: Some("Home".into()), ..Root::new("file:///home/me") }]).expect("a good root");
-    let narrow_host = Host::builder("client", "1").roots(&roots).without(Capability::RootsListChanged).build();
+    let narrow_host =
+        Host::builder("client", "1").roots(&roots).disable_capability(Capability::RootsListChanged).build();
     let service = echo().build().expect("a good service");
     let narrow = Pair::new(&narrow_host, &service, ProtocolVersion::V2025_11_25);
     for version in ProtocolVersion::LEGACY {

@@ -46,7 +46,7 @@ fn an_error_repeats_little_of_a_request() {
                 .tool(Tool::with_schema("choose", schema.clone(), |_: Chosen| "chosen"))
                 .prompt(
                     Prompt::with_arguments("choose", [PromptArgument::new("choice")], |_: Chosen| "chosen")
-                        .complete("choice", |_: crate::server::completion::Completing| vec!["One"]),
+                        .complete("choice", |_: crate::server::completion::CompletionRequest| vec!["One"]),
                 )
                 .on_request("x/custom", |_: Chosen, _| Ok::<_, Failure>("chosen"))
                 .build()

@@ -44,7 +44,7 @@ fn modern(service: &Service) -> Pair {
 /// The names of the tools, and how many requests it took to get them.
 fn tools(pair: &Pair, fresh: bool) -> (Vec<String>, usize) {
     pair.client.take_lines();
-    let server = if fresh { pair.to_server().fresh() } else { pair.to_server() };
+    let server = if fresh { pair.to_server().bypass_cache() } else { pair.to_server() };
     let names = pair.finish(std::thread::spawn(move || {
         server.all_tools().map(|tool| tool.expect("a good page").name).collect::<Vec<_>>()
     }));
@@ -153,13 +153,13 @@ fn a_call_says_what_it_wants_to_hear_of_and_where_it_belongs() {
     let server = pair.to_server();
     assert_eq!(call(server.clone()), (vec![], (None, None)));
     assert_eq!(call(server.logging(LoggingLevel::Debug)), (all.clone(), (Some(LoggingLevel::Debug), None)));
-    let both = server.logging(LoggingLevel::Info).traced(trace.clone()).within(MINUTE);
+    let both = server.logging(LoggingLevel::Info).with_trace(trace.clone()).within(MINUTE);
     assert_eq!(call(both), (all[1..].to_vec(), (Some(LoggingLevel::Info), id.clone())));
 
     // In a session the level is the session's, and unless it is set everything comes.
     let pair = Pair::new(&host, &service, ProtocolVersion::V2025_11_25);
     let pending =
-        pair.to_server().logging(LoggingLevel::Error).traced(trace).call_tool("logs", ()).expect("it can be sent");
+        pair.to_server().logging(LoggingLevel::Error).with_trace(trace).call_tool("logs", ()).expect("it can be sent");
     pair.wait(pending).expect("it runs");
     assert_eq!((std::mem::take(&mut *lock(&heard)), lock(&seen).pop()), (all, Some((None, id))));
     let line = pair.client.take_lines();

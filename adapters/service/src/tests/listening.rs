@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::echo;
 use super::pair::Pair;
 use crate::{
-    client::{Host, listening::Listening},
+    client::{Host, subscription::Subscription},
     outbound::error::CallError,
     server::{service::Service, tool::Tool},
 };
@@ -45,10 +45,10 @@ fn host(heard: &Arc<AtomicUsize>) -> Host {
 }
 
 fn service() -> Service {
-    echo().subscriptions().resources_may_come().build().expect("a good service")
+    echo().subscriptions().enable_resources().build().expect("a good service")
 }
 
-fn listen(pair: &Pair) -> Listening {
+fn listen(pair: &Pair) -> Subscription {
     let pending = pair.to_server().listen(filter()).expect("it can be sent");
     pair.wait(pending).expect("it is acknowledged")
 }

@@ -244,7 +244,7 @@ fn log_messages_are_those_the_client_wants() {
     // What is not declared is not done.
     let service = Service::builder("test", "1")
         .tool(Tool::new("log", |context: Context| context.log(LoggingLevel::Error, None, "x").wait()))
-        .without(mcp_proto::protocol::Capability::Logging)
+        .disable_capability(mcp_proto::protocol::Capability::Logging)
         .build()
         .expect("a good service");
     let pair = Pair::simple(&service);

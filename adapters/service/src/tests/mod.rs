@@ -1,6 +1,5 @@
 //! Sessions against sessions. What concerns a single file is tested there.
 
-mod around;
 mod asking;
 mod asynchronous;
 mod calls;
@@ -11,6 +10,7 @@ mod extension;
 mod keeping;
 mod listening;
 mod lists;
+mod middleware;
 mod modern;
 pub(crate) mod pair;
 mod prompts;

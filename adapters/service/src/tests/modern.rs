@@ -268,7 +268,7 @@ fn only_some_requests_ask() {
     let service = Service::builder("test", "1")
         .prompt(Prompt::with_arguments("p", [mcp_proto::schema::PromptArgument::new("a")], || "text").complete(
             "a",
-            move |completing: crate::server::completion::Completing| {
+            move |completing: crate::server::completion::CompletionRequest| {
                 lock(&note).push(completing.context.roots().wait());
                 vec!["x"]
             },

@@ -17,7 +17,7 @@ use super::pair::{Pair, code};
 use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure},
-    server::{completion::Completing, prompt::Prompt, register_error::RegisterError, service::Service},
+    server::{completion::CompletionRequest, prompt::Prompt, register_error::RegisterError, service::Service},
 };
 
 #[derive(serde::Deserialize)]
@@ -143,7 +143,7 @@ fn a_prompt_can_link_to_a_resource() {
 // req: PROMPT-015 PROMPT-017 M-PROMPT-002
 #[test]
 fn changes_are_announced_where_they_were_declared() {
-    let service = Service::builder("test", "1").prompts_may_come().build().expect("a good service");
+    let service = Service::builder("test", "1").enable_prompts().build().expect("a good service");
     for version in ProtocolVersion::LEGACY {
         let heard = Arc::new(AtomicUsize::new(0));
         let ear = heard.clone();
@@ -175,7 +175,7 @@ fn arguments_are_completed() {
     let service = Service::builder("test", "1")
         .prompt(
             greeting("greet")
-                .complete("name", |asked: Completing| {
+                .complete("name", |asked: CompletionRequest| {
                     let by = asked.known.get("times").cloned().unwrap_or_default();
                     ["Ada", "Alan", "Bob"]
                         .into_iter()
@@ -183,7 +183,7 @@ fn arguments_are_completed() {
                         .map(|name| format!("{name}{by}"))
                         .collect::<Vec<_>>()
                 })
-                .complete("times", |asked: Completing| match asked.value.as_str() {
+                .complete("times", |asked: CompletionRequest| match asked.value.as_str() {
                     "" => Ok((0..250).map(|i| i.to_string()).collect::<Vec<_>>()),
                     _ => Err(Failure::new("cannot count")),
                 }),

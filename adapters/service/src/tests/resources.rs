@@ -15,7 +15,7 @@ use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure},
     server::{
-        builder::ServiceBuilder, catalog_update::Changes, register_error::RegisterError, resource::Resource,
+        builder::ServiceBuilder, catalog_update::CatalogUpdate, register_error::RegisterError, resource::Resource,
         resource_template::ResourceTemplate, service::Service,
     },
     util::lock::lock,
@@ -162,7 +162,7 @@ fn changes_of_the_list_are_announced_where_that_was_declared() {
             joining.client.settings.versions = VersionSet::only(version);
             joining.server.capabilities.resources.as_mut().expect("resources").list_changed = None;
         });
-        let changes = Changes::new()
+        let changes = CatalogUpdate::new()
             .add(Resource::new("test://new", "new", || ""))
             .add(ResourceTemplate::new("test://new/{a}", "new", || ""))
             .remove_resource("test://text")

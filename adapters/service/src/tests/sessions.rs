@@ -139,7 +139,7 @@ fn faults_are_reported_and_survived() {
     pair.input_to_client(r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"what?"}}"#);
     pair.settle();
     let faults = std::mem::take(&mut *lock(&eye));
-    assert!(matches!(faults.as_slice(), [Fault::Violation(_), Fault::Violation(_), Fault::Complaint(_)]), "{faults:?}");
+    assert!(matches!(faults.as_slice(), [Fault::Violation(_), Fault::Violation(_), Fault::PeerError(_)]), "{faults:?}");
     assert!(faults.iter().all(|fault| !fault.to_string().is_empty()));
     assert!(pair.ask("tools/list", json!({})).is_ok());
 }
@@ -208,7 +208,7 @@ fn a_service_declares_what_it_has() {
     assert_eq!(declared(&empty), []);
     let tools = [Capability::Tools, Capability::ToolsListChanged, Capability::Logging];
     assert_eq!(declared(&echo().build().expect("a good service")), tools);
-    let full = echo().resource(Resource::new("a://b", "b", || "")).subscriptions().prompts_may_come();
+    let full = echo().resource(Resource::new("a://b", "b", || "")).subscriptions().enable_prompts();
     let all = [
         Capability::Prompts,
         Capability::PromptsListChanged,
@@ -220,7 +220,7 @@ fn a_service_declares_what_it_has() {
         Capability::Logging,
     ];
     assert_eq!(declared(&full.build().expect("a good service")), all);
-    let narrow = echo().without(Capability::Tools).without(Capability::Logging).subscriptions();
+    let narrow = echo().disable_capability(Capability::Tools).disable_capability(Capability::Logging).subscriptions();
     assert_eq!(declared(&narrow.build().expect("a good service")), []);
 
     let named = Service::builder("test", "1").info(|info| info.title = Some("Test".into())).instructions("Ask twice.");

@@ -14,8 +14,8 @@ use crate::{
     client::Host,
     outbound::error::CallError,
     server::{
-        builder::ServiceBuilder, catalog_update::Changes, register_error::RegisterError, resource::Resource,
-        service::Service, skill::Skill, visibility::Offer,
+        builder::ServiceBuilder, catalog_update::CatalogUpdate, register_error::RegisterError, resource::Resource,
+        service::Service, skill::Skill, visibility::CatalogItem,
     },
     skills::verify::SkillFault,
 };
@@ -106,7 +106,7 @@ fn skills_are_listed_with_all_of_their_files() {
 #[test]
 fn without_skills_there_are_no_methods_for_them() {
     let service = Service::builder("test", "1").resource(Resource::new("a:b", "b", || "")).build().expect("a service");
-    let none = builder().without(Capability::SkillsExtension).build().expect("a good service");
+    let none = builder().disable_capability(Capability::SkillsExtension).build().expect("a good service");
     for service in [service, none] {
         for version in ProtocolVersion::ALL {
             let pair = pair(&service, version);
@@ -262,8 +262,8 @@ fn a_skill_comes_and_goes_as_a_whole() {
     taken(service.add(Resource::new("skill://office/pdf/logo", "logo", || "")));
     // No file goes alone.
     assert!(!service.remove_resource("skill://office/pdf/logo"));
-    service.change(Changes::new().remove_resource("skill://office/pdf/logo")).expect("nothing to do");
-    taken(service.change(Changes::new().remove_resource("skill://office/pdf/logo").add(Resource::new(
+    service.change(CatalogUpdate::new().remove_resource("skill://office/pdf/logo")).expect("nothing to do");
+    taken(service.change(CatalogUpdate::new().remove_resource("skill://office/pdf/logo").add(Resource::new(
         "skill://office/pdf/logo",
         "l",
         || "",
@@ -278,9 +278,11 @@ fn a_skill_comes_and_goes_as_a_whole() {
     assert_eq!(code(&pair.ask("resources/directory/read", json!({"uri": "skill://office"}))), -32602);
     // One takes the place of the other, and what is added and removed at once was never there.
     let other = || Skill::new("mail", "---\nname: mail\ndescription: Another one\n---\n").file("x", "y");
-    service.change(Changes::new().remove_skill("skill://mail/SKILL.md").add(other())).expect("it takes its place");
+    service
+        .change(CatalogUpdate::new().remove_skill("skill://mail/SKILL.md").add(other()))
+        .expect("it takes its place");
     assert_eq!(counts(), (1, 2));
-    service.change(Changes::new().add(pdf()).remove_skill(uri)).expect("it comes and goes");
+    service.change(CatalogUpdate::new().add(pdf()).remove_skill(uri)).expect("it comes and goes");
     assert_eq!(counts(), (1, 2));
     service.add(pdf()).expect("it comes again");
     assert_eq!(counts(), (3, 9));
@@ -309,7 +311,7 @@ fn clients_hear_of_skills_as_of_resources() {
 fn whoever_does_not_see_a_skill_sees_none_of_its_files() {
     let service = builder()
         .lists_good_for(Duration::from_secs(60), CacheScope::Public)
-        .visible(|offer, _| !matches!(offer, Offer::Skill(skill) if skill.frontmatter.name == "pdf"))
+        .visible(|offer, _| !matches!(offer, CatalogItem::Skill(skill) if skill.frontmatter.name == "pdf"))
         .build()
         .expect("a good service");
     for version in REVISIONS {

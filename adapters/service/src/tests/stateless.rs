@@ -170,7 +170,7 @@ fn discovery_names_everything_that_there_is() {
     let table = [
         (none(), json!({})),
         (none().tool(tool()), json!({"tools": listed, "logging": logs})),
-        (none().tools_may_come(), json!({"tools": listed, "logging": logs})),
+        (none().enable_tools(), json!({"tools": listed, "logging": logs})),
         (none().prompt(prompt()), json!({"prompts": listed, "logging": logs})),
         (
             none().prompt(prompt().complete("a", |_| vec!["x"])),
@@ -186,11 +186,14 @@ fn discovery_names_everything_that_there_is() {
             json!({"resources": {"listChanged": true, "subscribe": true}, "logging": logs}),
         ),
         (
-            none().resource(resource()).subscriptions().without(Capability::ResourcesListChanged),
+            none().resource(resource()).subscriptions().disable_capability(Capability::ResourcesListChanged),
             json!({"resources": {"subscribe": true}, "logging": logs}),
         ),
         (
-            none().resource(resource()).without(Capability::ResourcesListChanged).without(Capability::Logging),
+            none()
+                .resource(resource())
+                .disable_capability(Capability::ResourcesListChanged)
+                .disable_capability(Capability::Logging),
             json!({"resources": {}}),
         ),
     ];
@@ -238,7 +241,7 @@ fn changes_reach_whoever_listens_for_them() {
             builder = builder.subscriptions();
         }
         if !list_changed {
-            builder = builder.without(Capability::ResourcesListChanged);
+            builder = builder.disable_capability(Capability::ResourcesListChanged);
         }
         let service = builder.build().expect("a good service");
         let pair = modern(&service);

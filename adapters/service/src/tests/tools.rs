@@ -18,7 +18,8 @@ use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure},
     server::{
-        catalog_update::Changes, register_error::RegisterError, service::Service, tool::Tool, tool_result::Structured,
+        catalog_update::CatalogUpdate, register_error::RegisterError, service::Service, tool::Tool,
+        tool_result::Structured,
     },
 };
 
@@ -59,7 +60,7 @@ fn tools_are_listed_as_the_revision_has_them() {
         assert_eq!(bare["execution"]["taskSupport"] == "optional", version == ProtocolVersion::V2025_11_25);
         assert_eq!(listed["tools"][0].get("execution"), None);
 
-        let none = Service::builder("test", "1").tools_may_come().build().expect("a good service");
+        let none = Service::builder("test", "1").enable_tools().build().expect("a good service");
         assert_eq!(body(version, true, self::pair(&none, version).ask("tools/list", json!({}))), json!({"tools": []}));
     }
 }
@@ -260,7 +261,7 @@ fn a_list_that_changes_is_announced_once_to_everyone() {
         Pair::new(&Host::builder("client", "1").on(counts).build(), &service, version)
     });
 
-    let many = (0..500).fold(Changes::new(), |changes, i| changes.add(Tool::new(format!("tool{i}"), || ())));
+    let many = (0..500).fold(CatalogUpdate::new(), |changes, i| changes.add(Tool::new(format!("tool{i}"), || ())));
     service.change(many.remove_tool("echo")).expect("names are free");
     for pair in &pairs {
         pair.settle();
@@ -280,11 +281,11 @@ fn a_list_that_changes_is_announced_once_to_everyone() {
     // What changes nothing is not announced, and half a change is none.
     pairs.iter().for_each(|pair| drop(pair.server.take_lines()));
     assert!(!service.remove_tool("echo"));
-    let half = Changes::new().add(Tool::new("new", || ())).add(Tool::new("tool7", || ()));
+    let half = CatalogUpdate::new().add(Tool::new("new", || ())).add(Tool::new("tool7", || ()));
     assert_eq!(service.change(half), Err(RegisterError::Taken("tool7".into())));
     pairs.iter().for_each(Pair::settle);
     assert!(pairs.iter().all(|pair| pair.server.take_lines().is_empty()));
-    let replaced = Changes::new().remove_tool("tool7").add(Tool::new("tool7", || "seven"));
+    let replaced = CatalogUpdate::new().remove_tool("tool7").add(Tool::new("tool7", || "seven"));
     service.change(replaced).expect("its place is free by then");
 }
 

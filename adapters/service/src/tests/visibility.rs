@@ -19,13 +19,13 @@ use crate::{
     client::Host,
     inbound::request::RequestInfo,
     server::{
-        builder::ServiceBuilder, completion::Completing, prompt::Prompt, resource::Resource,
-        resource_template::ResourceTemplate, service::Service, tool::Tool, visibility::Offer,
+        builder::ServiceBuilder, completion::CompletionRequest, prompt::Prompt, resource::Resource,
+        resource_template::ResourceTemplate, service::Service, tool::Tool, visibility::CatalogItem,
     },
 };
 
 /// What is secret is for the admin.
-fn is_for(offer: Offer<'_>, caller: &RequestInfo) -> bool {
+fn is_for(offer: CatalogItem<'_>, caller: &RequestInfo) -> bool {
     !offer.name().contains("secret") || caller.principal.as_ref().is_some_and(|who| who.id == "admin")
 }
 
@@ -38,7 +38,7 @@ fn vault() -> ServiceBuilder {
             .tool(Tool::new(&name, || "done").task_support(TaskSupport::Optional))
             .prompt(
                 Prompt::with_arguments(&name, [PromptArgument::new("a")], || "text")
-                    .complete("a", |_: Completing| vec!["x"]),
+                    .complete("a", |_: CompletionRequest| vec!["x"]),
             )
             .resource(Resource::new(format!("r://{name}"), "r", || "text").good_for(HOUR, CacheScope::Public))
             .template(

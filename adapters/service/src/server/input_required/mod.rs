@@ -273,15 +273,15 @@ fn member<T: DeserializeOwned>(params: Option<&RawJson<'_>>, name: &str) -> Answ
 
 /// Responses to requests that were made together, by their names. See [`Context::ask_all`](crate::Context::ask_all).
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answers(pub(super) InputResponses);
+pub struct ClientResponses(pub(super) InputResponses);
 
-impl Answers {
+impl ClientResponses {
     /// Returns the response to the request with this name, which was of the type `R`.
     ///
     /// ```
     /// # use mcp_proto::schema::{ElicitParams, ElicitResult};
-    /// # use mcp_service::{Answers, CallError};
-    /// fn name(answers: &Answers) -> Result<ElicitResult, CallError> {
+    /// # use mcp_service::{ClientResponses, CallError};
+    /// fn name(answers: &ClientResponses) -> Result<ElicitResult, CallError> {
     ///     answers.get::<ElicitParams>("user_name")
     /// }
     /// ```

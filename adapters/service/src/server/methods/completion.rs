@@ -21,7 +21,7 @@ use crate::{
     },
     server::{
         catalog::Found,
-        completion::{Completable, Completing},
+        completion::{Completable, CompletionRequest},
         inner::Inner,
         routes::Request,
         view::View,
@@ -51,8 +51,8 @@ impl Shared<ServerEnd> {
         }
         let kind = subject.completers().kind(&name);
         Ok(Some(self.work(asked, meta, kind, move |context| {
-            let completing = Completing { value, known, context: context.clone() };
-            let completion = subject.completers().complete(&name, completing);
+            let completion_request = CompletionRequest { value, known, context: context.clone() };
+            let completion = subject.completers().complete(&name, completion_request);
             let request = context.clone();
             completion
                 .map(move |completion| completion.map(CompleteResult::new).map_err(|failure| request.explain(failure)))

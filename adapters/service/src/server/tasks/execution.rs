@@ -83,7 +83,7 @@ impl Shared<ServerEnd> {
         let rounds = || Rounds::begin(&self.home.0.seal, Method::CallTool, params.as_ref(), asker);
         let rounds = (beginning == Beginning::Later).then(rounds).transpose()?;
         let work = self.works.begin(*key, meta);
-        let around = self.around(asked);
+        let scope = self.request_scope(asked);
         let weight = params.as_ref().map_or(0, |params| params.get().len());
         let _ = (work.info.set(Box::new(info)), work.role.permit.set(Permit { owner, weight }));
         if let Some(rounds) = rounds {
@@ -106,7 +106,7 @@ impl Shared<ServerEnd> {
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
-                around.run(&context, run).await
+                scope.run(&context, run).await
             };
             duty.end(answer).await;
         };
@@ -155,7 +155,7 @@ impl Context<ServerEnd> {
     /// Makes the request a task, if it can be one (2026-07-28): its client gets a handle at once and comes back for the
     /// result, and what is asked from now on is asked by the task. Whether it is a task from now on.
     ///
-    /// This is for tools that [begin inline](crate::Tool::begins_inline): all others have become tasks before they run, where
+    /// This is for tools that [begin inline](crate::Tool::defer_task): all others have become tasks before they run, where
     /// they can. In a session it is the client who decides (2025-11-25), and nothing happens.
     ///
     /// It waits only while a client that does not read leaves no room. It fails if a question that was asked before has

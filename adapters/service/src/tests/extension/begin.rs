@@ -87,7 +87,7 @@ fn only_those_have_tasks_who_have_declared_them() {
     drop(open);
 
     let (open, gate) = Gate::new();
-    let withheld = services(&gate).without(Capability::TasksExtension).build().expect("a good service");
+    let withheld = services(&gate).disable_capability(Capability::TasksExtension).build().expect("a good service");
     let pair = modern(&withheld);
     assert!(!pair.to_server().capabilities().contains(Capability::TasksExtension));
     open.send(()).expect("it waits");
@@ -241,7 +241,7 @@ fn late(context: &Context) -> Result<String, Failure> {
 fn a_tool_can_become_a_task_when_it_knows_what_it_is_up_to() {
     let service = Service::builder("test", "1")
         .state_key([7; 32])
-        .tool(Tool::new("late", |context: Context| late(&context)).task_support(TaskSupport::Optional).begins_inline())
+        .tool(Tool::new("late", |context: Context| late(&context)).task_support(TaskSupport::Optional).defer_task())
         .tool(
             Tool::new("hasty", |context: Context| {
                 let asked = context.elicit("Who are you?", name_form());
@@ -250,9 +250,9 @@ fn a_tool_can_become_a_task_when_it_knows_what_it_is_up_to() {
                 asked.wait().map(|_| "asked")
             })
             .task_support(TaskSupport::Optional)
-            .begins_inline(),
+            .defer_task(),
         )
-        .tool(Tool::new("never", |_: Context| "little to do").task_support(TaskSupport::Optional).begins_inline())
+        .tool(Tool::new("never", |_: Context| "little to do").task_support(TaskSupport::Optional).defer_task())
         .build()
         .expect("a good service");
     let pair = modern(&service);

@@ -24,7 +24,7 @@ use crate::{
     inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
     outbound::{error::CallError, pending::Pending},
     server::{builder::ServiceBuilder, service::Service},
-    tasks::handle::Started,
+    tasks::handle::ResultOrTask,
     tests::{echo, pair::Pair},
     util::lock::lock,
 };
@@ -101,7 +101,7 @@ fn a_call_stays_a_call_whatever_becomes_of_it() {
     assert_eq!(call(&pair, "must").expect("a result").content[0].as_text(), Some("done"));
     pair.assert_clean();
     // For a client without tasks a call takes its time, unless the tool requires a task.
-    let pair = modern(host().without(Capability::TasksExtension), &service);
+    let pair = modern(host().disable_capability(Capability::TasksExtension), &service);
     open.send(()).expect("it waits");
     assert_eq!(call(&pair, "works").expect("a result").content[0].as_text(), Some("done"));
     assert!(sent(&pair).iter().all(|line| line["method"] == "tools/call"));
@@ -206,7 +206,7 @@ fn a_handle_is_the_same_in_every_era() {
             let started = pair.to_server().call_tool_as_task(&tool, (), None).expect("it can be sent");
             pair.quick(started).expect("an answer")
         };
-        let Started::Task(task) = begin("works") else { panic!("a task") };
+        let ResultOrTask::Task(task) = begin("works") else { panic!("a task") };
         assert_eq!((&task.task().status, task.poll_interval()), (&TaskStatus::Working, Duration::from_millis(200)));
         assert_eq!(task.model_immediate_response(), None);
         let look = |task: &crate::tasks::handle::TaskHandle<CallToolResult, _>| {
@@ -223,7 +223,7 @@ fn a_handle_is_the_same_in_every_era() {
         assert_eq!(look(&task), TaskStatus::Completed);
         drop(task);
 
-        let Started::Task(task) = begin("works") else { panic!("a task") };
+        let ResultOrTask::Task(task) = begin("works") else { panic!("a task") };
         let cancelled = pair.quick(task.cancel().expect("it can be sent")).expect("a receipt");
         assert_eq!(cancelled.map(|task| task.status).unwrap_or(TaskStatus::Cancelled), TaskStatus::Cancelled);
         pair.until(|| look(&task) == TaskStatus::Cancelled);
@@ -233,7 +233,7 @@ fn a_handle_is_the_same_in_every_era() {
         // A tool need not become one.
         let tool = listed("echo", TaskSupport::Forbidden);
         let done = pair.to_server().run_tool(&tool, json!({"message": "hello"})).expect("it can be sent");
-        let Started::Done(done) = pair.quick(done).expect("an answer") else { panic!("no task") };
+        let ResultOrTask::Result(done) = pair.quick(done).expect("an answer") else { panic!("no task") };
         assert_eq!(done.content[0].as_text(), Some("hello"));
         pair.assert_clean();
     }
@@ -246,7 +246,7 @@ fn a_task_can_be_followed_over_another_connection() {
     let service = services(&gate).build().expect("a good service");
     let (here, there) = (modern(host(), &service), modern(host(), &service));
     let tool = listed("works", TaskSupport::Forbidden);
-    let Started::Task(task) =
+    let ResultOrTask::Task(task) =
         here.quick(here.to_server().run_tool(&tool, ()).expect("it can be sent")).expect("an answer")
     else {
         panic!("a task")

@@ -8,7 +8,7 @@ use crate::tests::object;
 use crate::{
     inbound::{context::Context, failure::Failure},
     server::{service::Service, tool::Tool},
-    tasks::handle::Started,
+    tasks::handle::ResultOrTask,
 };
 
 /// A service whose tool `large` comes to 5 MiB, and whose tool `wait` waits until it is cancelled.
@@ -79,7 +79,7 @@ fn a_result_that_was_not_fetched_does_not_give_way() {
         .build()
         .expect("a good service");
     let pair = simple(&service);
-    let Started::Task(task) = begun(&pair, "slow") else { panic!("a task") };
+    let ResultOrTask::Task(task) = begun(&pair, "slow") else { panic!("a task") };
     let id = task.id().to_owned();
     let requests = || pair.server.with_conn(|conn| conn.usage().requests);
     let result = task.result().expect("it can be sent");

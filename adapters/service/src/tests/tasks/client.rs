@@ -26,7 +26,7 @@ use crate::{
     client::{Host, builder::HostBuilder},
     inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
     outbound::error::CallError,
-    tasks::handle::{Started, TaskHandle},
+    tasks::handle::{ResultOrTask, TaskHandle},
     tests::pair::{Pair, code},
 };
 
@@ -64,7 +64,7 @@ fn a_client_calls_tools_as_they_want_to_be_called() {
 fn a_client_follows_a_task_by_its_handle() {
     let (open, gate) = Gate::new();
     let pair = simple(&gated(&gate).build().expect("a good service"));
-    let Started::Task(task) = begun(&pair, "works") else { panic!("a task") };
+    let ResultOrTask::Task(task) = begun(&pair, "works") else { panic!("a task") };
     let asked = pair.client.take_lines().into_iter().find(|line| line["method"] == "tools/call").expect("it was sent");
     assert_eq!(asked["params"]["task"], json!({"ttl": 60_000}));
     assert_eq!((task.task().ttl, task.poll_interval()), (Some(60_000), Duration::from_secs(1)));
@@ -85,7 +85,7 @@ fn a_client_follows_a_task_by_its_handle() {
     }
     drop((task, by_id));
 
-    let Started::Task(task) = begun(&pair, "works") else { panic!("a task") };
+    let ResultOrTask::Task(task) = begun(&pair, "works") else { panic!("a task") };
     let cancelled = pair.wait(task.cancel().expect("it can be sent")).expect("it is cancelled");
     assert_eq!(cancelled.expect("it is told").status, TaskStatus::Cancelled);
     drop(task);
@@ -108,7 +108,7 @@ fn a_client_copes_with_whatever_becomes_of_its_wish() {
         _ => Ok(json!({"content": []})),
     });
     let server = pair.to_server();
-    let Started::Task(task) = pair
+    let ResultOrTask::Task(task) = pair
         .wait(server.call_tool_as_task(&listed("slow", TaskSupport::Optional), (), None).expect("it can be sent"))
         .expect("a task")
     else {
@@ -169,8 +169,8 @@ fn a_client_runs_tasks_for_its_server() {
     let begin = |max_tokens: u64| {
         let client = pair.to_client();
         match pair.quick(client.sample_as_task(&params(max_tokens)).expect("it can be sent")).expect("a task") {
-            Started::Task(task) => task,
-            Started::Done(_) => panic!("a task"),
+            ResultOrTask::Task(task) => task,
+            ResultOrTask::Result(_) => panic!("a task"),
         }
     };
     let (good, bad, gone) = (begin(9), begin(1), begin(9));
@@ -195,7 +195,7 @@ fn a_client_runs_tasks_for_its_server() {
         task: Some(TaskMetadata::default()),
         ..ElicitFormParams::new("sure?", ElicitSchema::new(Map::new()))
     });
-    let Started::Task(asked) =
+    let ResultOrTask::Task(asked) =
         pair.wait(pair.to_client().request_as_task(&form).expect("it can be sent")).expect("a task")
     else {
         panic!("a task")

@@ -31,7 +31,7 @@ use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
     server::{builder::ServiceBuilder, service::Service, tool::Tool},
-    tasks::handle::Started,
+    tasks::handle::ResultOrTask,
     util::lock::lock,
 };
 
@@ -106,7 +106,7 @@ fn listed(name: &str, support: TaskSupport) -> ListedTool {
     ListedTool { execution: Some(execution), ..ListedTool::new(name, JsonObject::empty()) }
 }
 
-fn begun(pair: &Pair, name: &str) -> Started<CallToolResult, ClientEnd> {
+fn begun(pair: &Pair, name: &str) -> ResultOrTask<CallToolResult, ClientEnd> {
     let pending = pair
         .to_server()
         .call_tool_as_task(&listed(name, TaskSupport::Optional), (), Some(Duration::from_secs(60)))
@@ -132,7 +132,7 @@ fn tools_become_tasks_where_they_may_and_have_to() {
     assert_eq!(call(json!({"name": "works", "task": []}))["error"]["code"], -32602);
 
     // Without the capability, and in revisions without tasks, there are only calls.
-    let narrow = gated(&gate).without(Capability::Tasks).build().expect("a good service");
+    let narrow = gated(&gate).disable_capability(Capability::Tasks).build().expect("a good service");
     let pairs =
         [simple(&narrow), Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2025_06_18)];
     for pair in pairs {
@@ -352,7 +352,7 @@ fn whatever_a_task_says_names_the_task() {
     let ear = heard.clone();
     let pending =
         pair.to_server().call_tool_as_task(&listed("talks", TaskSupport::Optional), (), None).expect("it can be sent");
-    let Started::Task(task) = pair.wait(pending).expect("a task") else { panic!("a task") };
+    let ResultOrTask::Task(task) = pair.wait(pending).expect("a task") else { panic!("a task") };
     let result = task.result().expect("it can be sent").on_progress(move |progress| lock(&ear).push(progress.progress));
     let result = pair.wait(result).expect("a result");
     assert_eq!(result.content[0].as_text(), Some(task.id()));
@@ -422,7 +422,7 @@ fn progress_of_a_task_ends_with_it() {
 fn a_result_that_nobody_waits_for_is_not_sent() {
     let (open, gate) = Gate::new();
     let pair = simple(&gated(&gate).build().expect("a good service"));
-    let Started::Task(task) = begun(&pair, "works") else { panic!("a task") };
+    let ResultOrTask::Task(task) = begun(&pair, "works") else { panic!("a task") };
     let result = task.result().expect("it can be sent");
     let requests = || pair.server.with_conn(|conn| conn.usage().requests);
     pair.until(|| requests() == 1);

@@ -27,13 +27,13 @@ use crate::{
 /// It outlasts its connection: see [`Subscriptions`]. A server that ends it is asked again, after a pause, and only so
 /// [often](mcp_proto::connection::Limits::relistens).
 #[must_use = "dropping it ends the subscription"]
-pub struct Listening {
-    book: Subscriptions,
+pub struct Subscription {
+    table: Subscriptions,
     id: u64,
     filter: SubscriptionFilter,
 }
 
-impl Listening {
+impl Subscription {
     /// What was asked for.
     #[must_use]
     pub const fn filter(&self) -> &SubscriptionFilter {
@@ -43,8 +43,8 @@ impl Listening {
     /// What the server tells of; `None` while it does not.
     #[must_use]
     pub fn agreed(&self) -> Option<SubscriptionFilter> {
-        self.book.with(self.id, |wanted| match &wanted.state {
-            State::Heard(_, agreed) => Some(agreed.clone()),
+        self.table.with(self.id, |wanted| match &wanted.state {
+            State::Active(_, agreed) => Some(agreed.clone()),
             _ => None,
         })?
     }
@@ -73,14 +73,14 @@ impl Listening {
     /// too often.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.book.with(self.id, |wanted| matches!(wanted.state, State::Over(_))).unwrap_or(true)
+        self.table.with(self.id, |wanted| matches!(wanted.state, State::Ended(_))).unwrap_or(true)
     }
 
     /// The error that the server has ended it with, if it was one.
     #[must_use]
     pub fn error(&self) -> Option<CallError> {
-        self.book.with(self.id, |wanted| match &wanted.state {
-            State::Over(error) => error.clone(),
+        self.table.with(self.id, |wanted| match &wanted.state {
+            State::Ended(error) => error.clone(),
             _ => None,
         })?
     }
@@ -89,18 +89,18 @@ impl Listening {
     pub fn close(self) {}
 }
 
-impl Drop for Listening {
+impl Drop for Subscription {
     fn drop(&mut self) {
-        let place = self.book.remove(self.id);
+        let place = self.table.remove(self.id);
         if let Some((desk, call)) = place.and_then(|place| Some((place.desk.upgrade()?, place.call))) {
             desk.hang_up(call, None);
         }
     }
 }
 
-impl fmt::Debug for Listening {
+impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listening").field("filter", &self.filter).finish_non_exhaustive()
+        f.debug_struct("Subscription").field("filter", &self.filter).finish_non_exhaustive()
     }
 }
 
@@ -149,17 +149,17 @@ impl Peer<ClientEnd> {
     ///
     /// # Errors
     /// If it is not allowed now; nothing has been sent then.
-    pub fn listen(&self, filter: SubscriptionFilter) -> Result<Pending<Listening>, SendError> {
+    pub fn listen(&self, filter: SubscriptionFilter) -> Result<Pending<Subscription>, SendError> {
         let mut options =
             self.options().unwrap_or_else(|| self.connection().read(|conn| conn.settings().request.clone()));
         options.relisten = true;
-        let book = self.subscriptions().clone();
-        let listening = Listening { id: book.add(filter.clone(), options), book, filter };
+        let table = self.subscriptions().clone();
+        let subscription = Subscription { id: table.add(filter.clone(), options), table, filter };
         let (connection, calls) = (self.connection(), self.calls());
-        let asked = listening.book.ask(listening.id, connection, calls, |call| calls.enter(call, false))?;
+        let asked = subscription.table.ask(subscription.id, connection, calls, |call| calls.enter(call, false))?;
         // It is wanted for as long as it is held here.
         let (call, slot) = asked.ok_or(SendError::Closed)?;
-        Ok(Pending::new(call, slot, calls.clone(), move |_, _| Ok(listening)))
+        Ok(Pending::new(call, slot, calls.clone(), move |_, _| Ok(subscription)))
     }
 
     /// What this client listens to, to be handed to the session on the next connection.

@@ -19,14 +19,14 @@ use super::pair::{Pair, code};
 use crate::{
     client::Host,
     inbound::{
-        answer::Answered,
+        answer::ResponseKind,
         context::Context,
         failure::Failure,
-        middleware::{Ended, Incoming, Rest},
+        middleware::{Completed, IncomingRequest, Next},
     },
     outbound::error::CallError,
     server::{
-        builder::ServiceBuilder, completion::Completing, prompt::Prompt, resource::Resource, service::Service,
+        builder::ServiceBuilder, completion::CompletionRequest, prompt::Prompt, resource::Resource, service::Service,
         tool::Tool,
     },
     util::lock::lock,
@@ -42,23 +42,23 @@ fn host() -> Host {
 async fn note<E: crate::inbound::state::Role>(
     seen: Seen,
     who: &'static str,
-    call: Incoming<E>,
-    rest: Rest<E>,
-) -> Result<Ended, Failure> {
+    call: IncomingRequest<E>,
+    next: Next<E>,
+) -> Result<Completed, Failure> {
     let what = format!("{who} {} {}", call.method(), call.name().unwrap_or("-"));
     lock(&seen).push(format!("{what} begins"));
-    let ended = rest.run().await;
-    let how = match ended.answered() {
-        Answered::Error(error) => error.code.0.to_string(),
-        answered => format!("{answered:?}"),
+    let completed = next.run().await;
+    let how = match completed.kind() {
+        ResponseKind::Error(error) => error.code.0.to_string(),
+        kind => format!("{kind:?}"),
     };
     lock(&seen).push(format!("{what} {how}"));
-    Ok(ended)
+    Ok(completed)
 }
 
 fn noted(builder: ServiceBuilder, seen: &Seen, who: &'static str) -> ServiceBuilder {
     let seen = seen.clone();
-    builder.around(move |call, rest| note(seen.clone(), who, call, rest))
+    builder.layer(move |call, next| note(seen.clone(), who, call, next))
 }
 
 fn take(seen: &Seen) -> Vec<String> {
@@ -73,7 +73,7 @@ fn both() -> ServiceBuilder {
         .tool(Tool::new("panics", || -> &'static str { panic!("secret") }))
         .prompt(
             Prompt::with_arguments_async("greet", [PromptArgument::new("who")], async || "Hello!")
-                .complete("who", |_: Completing| vec!["you"]),
+                .complete("who", |_: CompletionRequest| vec!["you"]),
         )
         .resource(Resource::new("a://b", "b", || "text"))
         .on_request("own/double", |x: u32, _| Ok::<_, Failure>(json!({ "double": 2 * x })))
@@ -128,22 +128,22 @@ fn the_same_code_is_around_every_answer() {
 fn what_is_refused_never_runs() {
     let ran = Seen::default();
     let runs = ran.clone();
-    let guard = async |call: Incoming, rest: Rest| match call.name() {
+    let guard = async |call: IncomingRequest, next: Next| match call.name() {
         Some("forbidden") => Err("not for you".into()),
         Some("coded") => Err(Failure::rpc(ErrorObject::new(ErrorCode(-32001), "not today"))),
         Some("panics") => panic!("secret"),
         Some("withdrawn") => {
-            assert_eq!(rest.run().await.answered(), &Answered::Result);
+            assert_eq!(next.run().await.kind(), &ResponseKind::Result);
             Err("on second thoughts".into())
         }
-        _ => Ok(rest.run().await),
+        _ => Ok(next.run().await),
     };
     let run = move |name: &'static str| {
         let runs = runs.clone();
         Tool::new(name, move || lock(&runs).push(name.to_owned()))
     };
     let seen = Seen::default();
-    let service = noted(Service::builder("test", "1"), &seen, "out").around(guard);
+    let service = noted(Service::builder("test", "1"), &seen, "out").layer(guard);
     let service = ["forbidden", "coded", "panics", "withdrawn", "allowed"]
         .map(run)
         .into_iter()
@@ -178,14 +178,14 @@ fn time_is_that_of_the_connection() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("thread", |context: Context| context.sleep(Duration::from_secs(3)).wait()))
         .tool(Tool::new_async("future", async |context: Context| context.sleep(Duration::from_secs(5)).await))
-        .around(move |call: Incoming, rest: Rest| {
+        .layer(move |call: IncomingRequest, next: Next| {
             let times = times.clone();
             async move {
                 // Middleware can wait, too: whatever is inside of it begins after that.
                 call.context().sleep(Duration::from_secs(1)).await?;
-                let ended = rest.run().await;
-                lock(&times).push(ended.took());
-                Ok(ended)
+                let completed = next.run().await;
+                lock(&times).push(completed.elapsed());
+                Ok(completed)
             }
         })
         .build()
@@ -205,12 +205,12 @@ fn what_is_cancelled_meanwhile_does_not_run() {
     let (runs, sees) = (ran.clone(), seen.clone());
     let service = Service::builder("test", "1")
         .tool(Tool::new("work", move || lock(&runs).push("ran".into())))
-        .around(move |call: Incoming, rest: Rest| {
+        .layer(move |call: IncomingRequest, next: Next| {
             let seen = sees.clone();
             async move {
                 lock(&seen).push("begun".into());
                 call.context().sleep(Duration::from_secs(9)).await?;
-                Ok(rest.run().await)
+                Ok(next.run().await)
             }
         })
         .build()
@@ -231,7 +231,7 @@ fn a_question_is_seen_as_one() {
         let question = CreateMessageParams::new([SamplingMessage::user("Well?")], 5_u64);
         context.sample(question).await.map(|_| "asked")
     };
-    let late = Tool::new_async("late", asks).task_support(TaskSupport::Optional).begins_inline();
+    let late = Tool::new_async("late", asks).task_support(TaskSupport::Optional).defer_task();
     let service = Service::builder("test", "1").tool(Tool::new_async("asks", asks)).tool(late);
     let service = noted(service, &seen, "out").build().expect("a good service");
     let host = Host::builder("client", "1").sampling(|_, _| {
@@ -251,7 +251,7 @@ fn a_question_is_seen_as_one() {
             let line = |what: &str| format!("out tools/call {name} {what}");
             let mut expected = vec![line("begins"), line("Result")];
             if version.era() == Era::Modern {
-                expected.splice(0..0, [line("begins"), line("Questions")]);
+                expected.splice(0..0, [line("begins"), line("InputRequired")]);
             }
             assert_eq!(take(&seen), expected, "{version}");
             pair.assert_clean();
@@ -283,7 +283,7 @@ fn hosts_have_it_too() {
     let sees = seen.clone();
     let host = Host::builder("client", "1")
         .sampling(|_, _| Err::<CreateMessageResult, _>(Failure::rejected()))
-        .around(move |call, rest| note(sees.clone(), "out", call, rest))
+        .layer(move |call, next| note(sees.clone(), "out", call, next))
         .build();
     let pair = Pair::new(&host, &echo().build().expect("a good service"), ProtocolVersion::V2025_11_25);
     let answer = pair.ask_client("sampling/createMessage", json!({"messages": [], "maxTokens": 5}));
@@ -293,15 +293,15 @@ fn hosts_have_it_too() {
 
 #[test]
 fn nobody_can_answer_with_the_end_of_another_request() {
-    let kept: Arc<Mutex<Option<Ended>>> = Arc::default();
+    let kept: Arc<Mutex<Option<Completed>>> = Arc::default();
     let keeps = kept.clone();
-    let service = echo().tool(Tool::new("bare", || "done")).around(move |call: Incoming, rest: Rest| {
+    let service = echo().tool(Tool::new("bare", || "done")).layer(move |call: IncomingRequest, next: Next| {
         let kept = keeps.clone();
         async move {
             if call.name() == Some("bare") {
                 return Ok(lock(&kept).take().expect("one was kept"));
             }
-            *lock(&kept) = Some(rest.run().await);
+            *lock(&kept) = Some(next.run().await);
             Err("kept".into())
         }
     });
