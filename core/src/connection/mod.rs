@@ -1,7 +1,7 @@
 //! [`Client`] and [`Server`]: one connection as a state machine.
 //!
-//! Frames and the time go in through `handle_*`; events, bytes and the next deadline come out through `poll_*`;
-//! in between, the application calls methods such as `request` and `respond`. See the [crate documentation](crate) for the
+//! Frames and the time go in through `handle_*`; events, bytes and the next deadline come out through `poll_*`; in
+//! between, the application calls methods such as `request` and `respond`. See the [crate documentation](crate) for the
 //! driver's loop around it.
 
 mod api;

@@ -10,16 +10,16 @@ use super::Timestamp;
 
 /// Deadlines by key, the earliest first.
 ///
-/// Entries are not removed when a request ends or its deadline moves: the owner knows the truth, and says so when an
-/// entry comes to the top. Deadlines are mostly set in rising order, and those that are stand in a row, which costs the same
-/// however many there are; a heap is only for the others. Both are swept when most of them is stale, so they stay as large as
-/// what is alive.
+/// Entries are not removed when a request ends or its deadline moves. The owner knows the current deadlines, and is
+/// asked when an entry reaches the top. Most deadlines are set in rising order: these are kept in a queue with constant
+/// cost, and the others in a heap. Both are rebuilt when most of their entries are stale, so their size stays
+/// proportional to the number of requests in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadlines<K> {
     row: VecDeque<(Timestamp, K)>,
     heap: BinaryHeap<Reverse<(Timestamp, K)>>,
-    /// How many entries may not tell the truth, at most. While it is 0, requests end in the order of their deadlines, and
-    /// nothing has to be known of the next one: with many in flight it would have to be fetched from memory.
+    /// An upper bound of the number of stale entries. While it is 0, requests have ended in the order of their
+    /// deadlines, and the next one need not be fetched from memory.
     stale: usize,
 }
 

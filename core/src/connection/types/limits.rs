@@ -56,11 +56,11 @@ pub struct Limits {
     /// Subscriptions that a client may hold open (2026-07-28). Default 64.
     pub subscriptions: usize,
     /// How often in a row a subscription that the server ends is opened again (2026-07-28, see
-    /// [`RequestOptions::relisten`]). Default 8: with the pauses between them, about half a minute of a server that starts
-    /// anew.
+    /// [`RequestOptions::relisten`]). Default 8: with the pauses between them, enough for a server that restarts within
+    /// half a minute.
     pub relistens: u32,
-    /// Results that a client keeps to use them again (2026-07-28). 0 keeps none. Default 1,024: every page of the lists of
-    /// a few large servers.
+    /// Results that a client keeps in its cache (2026-07-28). 0 keeps none. Default 1,024: every page of the lists of a
+    /// few large servers.
     pub cache_entries: usize,
     /// Bytes of the results in the cache. Default 16 MiB: as much as the largest message.
     pub cache_bytes: usize,

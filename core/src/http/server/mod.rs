@@ -76,8 +76,8 @@
 //!         }
 //!     }
 //!
-//!     /// Writes the output of an exchange. Runs after `poll_ready` has returned the exchange, when there is room on the
-//!     /// wire. If the client disconnects before the end, the driver calls `handle_gone`.
+//!     /// Writes the output of an exchange. Runs after `poll_ready` has returned the exchange, when there is room on
+//!     /// the wire. If the client disconnects before the end, the driver calls `handle_gone`.
 //!     fn write(&self, session: &mut Session, exchange: ExchangeId, wire: &mut String) {
 //!         let mut out = Vec::new();
 //!         while let Some(output) = session.poll_output(exchange, &mut out) {
