@@ -1,15 +1,16 @@
-//! JSON strings out of texts.
+//! Escapes texts as JSON strings.
 
 use alloc::vec::Vec;
 
 use crate::wire::string_scan::{cut, is_plain};
 
-/// Texts of up to so many bytes are mostly names and other words, and have nothing to escape.
+/// The longest text that is searched for special bytes before it is copied. Such texts are usually names and other
+/// words without special bytes.
 const SHORT: usize = 128;
-/// Between bytes that are escaped there are mostly fewer than so many others.
+/// The usual number of bytes between escaped bytes is less than this.
 const RUN: usize = 32;
 
-/// Appends the string that stands for `text`, with its quotes.
+/// Appends `text` as a JSON string with its quotes.
 pub(super) fn string(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
@@ -21,7 +22,7 @@ pub(super) fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Appends what stands between the quotes.
+/// Appends `text` as the inside of a JSON string, without quotes.
 pub(super) fn contents(out: &mut Vec<u8>, text: &str) {
     cut(
         text.as_bytes(),
@@ -35,7 +36,7 @@ pub(super) fn contents(out: &mut Vec<u8>, text: &str) {
     );
 }
 
-/// Appends the beginning of `text`.
+/// Appends the first `length` bytes of `text`.
 #[inline(always)]
 fn plain(out: &mut Vec<u8>, text: &[u8], length: usize) {
     // To copy as many bytes each time and to take back some is faster than to copy as many as there are.
@@ -49,7 +50,7 @@ fn plain(out: &mut Vec<u8>, text: &[u8], length: usize) {
     }
 }
 
-/// Appends what stands for a byte that cannot stand for itself.
+/// Appends the escape of a byte.
 #[inline(always)]
 fn escape(out: &mut Vec<u8>, byte: u8) {
     match LETTERS.get(usize::from(byte)) {
@@ -62,7 +63,7 @@ fn escape(out: &mut Vec<u8>, byte: u8) {
     }
 }
 
-/// What stands behind the backslash for a control character; `u` for those that have no letter.
+/// The letter after the backslash for each control character; `u` for those without a letter.
 const LETTERS: [u8; 0x20] = {
     let mut letters = [b'u'; 0x20];
     letters[0x08] = b'b';

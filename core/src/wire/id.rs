@@ -35,7 +35,7 @@ enum Form {
     Escaped,
 }
 
-/// The most digits of an integer that is used as an id. Bounds the expansion of `1e999999999`.
+/// The most digits of an integer that is spelled with an exponent or a fraction. Bounds the expansion of `1e999999999`.
 const MAX_DIGITS: usize = 64;
 
 impl RequestId {
@@ -135,7 +135,7 @@ impl RequestId {
     }
 }
 
-/// The decimal digits of a JSON number in any spelling, or `None` if it has a fraction or is absurdly large.
+/// Returns the decimal digits of a JSON number in any spelling, or `None` if it has a fraction or more than 64 digits.
 fn integral(number: &str) -> Option<String> {
     let (negative, rest) = number.strip_prefix('-').map_or((false, number), |rest| (true, rest));
     let (mantissa, exponent) = match rest.find(['e', 'E']) {
@@ -192,7 +192,7 @@ impl From<u64> for RequestId {
 }
 
 impl From<&str> for RequestId {
-    /// A string id. One that is longer than [`RequestId::MAX_LEN`] will be refused by its receiver.
+    /// Creates a string id. A receiver refuses an id that is longer than [`RequestId::MAX_LEN`].
     fn from(text: &str) -> Self {
         let token = serde_json::to_string(text).unwrap_or_default();
         let form = if token.contains('\\') { Form::Escaped } else { Form::String };

@@ -31,7 +31,7 @@ impl<'a> RawJson<'a> {
         Self::indexed(text, Index::NOTHING)
     }
 
-    /// As [`trusted`](Self::trusted), for an object whose members are at the positions in `index`.
+    /// Creates a value as [`trusted`](Self::trusted) does, for an object whose members are at the positions in `index`.
     pub(super) const fn indexed(text: &'a str, index: Index) -> Self {
         Self { text: Cow::Borrowed(text), index }
     }

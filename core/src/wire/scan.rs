@@ -1,15 +1,15 @@
-//! A JSON scanner: checks the syntax and finds where values end. It builds nothing and never recurses.
+//! A JSON scanner: checks the syntax and finds the ends of values. It allocates nothing and does not recurse.
 
 pub(crate) use super::token::StringToken;
 
 use crate::wire::string_scan;
 
-/// A text is not the JSON that was expected. Where and why is for the scanner to say, so that what does not fail is handed
-/// on in registers.
+/// The error that a text is not the expected JSON. It has no data, so that results are passed in registers:
+/// [`Scanner::position`] and [`Scanner::is_too_deep`] give the details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScanError;
 
-/// One bit for each open bracket is all the state that nesting needs.
+/// The deepest nesting: the scanner keeps one bit for each open bracket.
 pub(crate) const MAX_DEPTH: u32 = u128::BITS;
 
 type Scanned<T> = Result<T, ScanError>;
@@ -17,7 +17,7 @@ type Scanned<T> = Result<T, ScanError>;
 #[derive(Clone)]
 pub(crate) struct Scanner<'a> {
     text: &'a str,
-    /// The end of the text, from where the scanner is.
+    /// The text that is not scanned yet.
     rest: &'a [u8],
     max_depth: u32,
     too_deep: bool,
@@ -69,13 +69,13 @@ impl<'a> Scanner<'a> {
         self.expect(bracket)
     }
 
-    /// Nothing but white space may follow.
+    /// Checks that only white space follows.
     pub(crate) fn expect_end(&mut self) -> Scanned<()> {
         self.skip_white_space();
         if self.rest.is_empty() { Ok(()) } else { Err(ScanError) }
     }
 
-    /// The string that begins here.
+    /// Takes the string that begins here.
     fn string(&mut self) -> Scanned<StringToken<'a>> {
         self.expect(b'"')?;
         let start = self.rest;
@@ -84,7 +84,8 @@ impl<'a> Scanner<'a> {
         Ok(StringToken { whole: self.text, behind, inner: &start[..start.len() - behind], escaped })
     }
 
-    /// The string that begins here, as it is written between its quotes, and whether it has escapes.
+    /// Takes the string that begins here. Returns the text between its quotes as it is spelled, and whether it has
+    /// escapes.
     #[inline]
     pub(super) fn text(&mut self) -> Scanned<(&'a str, bool)> {
         self.expect(b'"')?;
@@ -93,7 +94,7 @@ impl<'a> Scanner<'a> {
         Ok((&self.text[start..self.position() - 1], escaped))
     }
 
-    /// Steps over a string behind its opening quote; whether it has escapes.
+    /// Skips a string after its opening quote. Returns whether it has escapes.
     #[inline(always)]
     fn skip_string_body(&mut self) -> Scanned<bool> {
         // Most strings are names.
@@ -104,7 +105,7 @@ impl<'a> Scanner<'a> {
         self.skip_text()
     }
 
-    /// The same, for strings of any length.
+    /// Skips as [`skip_string_body`](Self::skip_string_body) does, for strings of any length.
     #[inline(never)]
     fn skip_text(&mut self) -> Scanned<bool> {
         let (outcome, length) = match string_scan::body(self.rest) {
@@ -163,7 +164,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The value that begins here.
+    /// Takes the value that begins here.
     ///
     /// `outer` is the number of brackets that are already open around it.
     #[inline]
@@ -173,7 +174,7 @@ impl<'a> Scanner<'a> {
         Ok(self.since(start))
     }
 
-    /// Steps over the value that begins here. Whether that was a short string without escapes, or a short integer.
+    /// Skips the value that begins here. Returns whether it was a short string without escapes, or a short integer.
     #[inline(always)]
     pub(super) fn pass(&mut self, outer: u32) -> Scanned<bool> {
         let behind = match self.rest {
@@ -249,8 +250,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Takes a name, the comma before it if there should be one, and the colon behind it, if they are written as nearly
-    /// everybody writes them: with nothing between. The name.
+    /// Takes a name with the colon after it, and with the comma before it if `comma` is true, if there is no white
+    /// space between them. Returns the name.
     #[inline(always)]
     fn compact_name(&mut self, comma: bool) -> Option<&'a [u8]> {
         let quote = if comma { self.rest.strip_prefix(b",")? } else { self.rest };
@@ -264,7 +265,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Takes a name and the colon behind it, and white space around that.
+    /// Takes a name and the colon after it, with white space around the colon.
     #[inline(never)]
     fn spaced_name(&mut self) -> Scanned<StringToken<'a>> {
         let name = self.string()?;
@@ -279,9 +280,9 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// The next member of the object that the scanner is in, or `None` behind its closing brace.
+    /// Takes the name of the next member of the current object. Returns `None` after its closing brace.
     ///
-    /// `first` is true directly behind the opening brace. Leaves the scanner behind the colon.
+    /// `first` is true directly after the opening brace. The scanner is after the colon then.
     #[inline(always)]
     pub(crate) fn next_member(&mut self, first: bool) -> Scanned<Option<StringToken<'a>>> {
         match self.compact_name(!first) {
@@ -307,13 +308,14 @@ impl<'a> Scanner<'a> {
         self.spaced_name().map(Some)
     }
 
-    /// What follows behind the comma, if there should be one.
+    /// Returns the rest of the text after the comma, or all of it for the first member. `None` if the comma is missing.
     #[inline(always)]
     pub(super) fn peek_member(&self, first: bool) -> Option<&'a [u8]> {
         if first { Some(self.rest) } else { self.rest.strip_prefix(b",") }
     }
 
-    /// Takes the beginning of a `member` that was [seen](Self::peek_member), if it is written exactly so.
+    /// Takes `beginning` of a `member` that [`peek_member`](Self::peek_member) returned, if it is spelled exactly so
+    /// and no white space follows.
     #[inline(always)]
     pub(super) fn eat_beginning<const N: usize>(&mut self, member: &'a [u8], beginning: &[u8; N]) -> bool {
         match member.split_first_chunk() {
@@ -325,7 +327,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Takes the name of a `member` that was [seen](Self::peek_member), and the colon behind it, if they are written exactly so.
+    /// Takes the name and the colon of a `member` that [`peek_member`](Self::peek_member) returned, if they are spelled
+    /// exactly so.
     #[inline(always)]
     pub(super) fn eat_name<const N: usize>(
         &mut self,
@@ -337,12 +340,12 @@ impl<'a> Scanner<'a> {
         eaten.then(|| StringToken { whole: self.text, behind: self.rest.len() + 2, inner, escaped: false })
     }
 
-    /// The next element of the array that the scanner is in, or `None` behind its closing bracket.
+    /// Takes the next element of the current array. Returns `None` after its closing bracket.
     pub(crate) fn next_element(&mut self, first: bool, outer: u32) -> Scanned<Option<&'a str>> {
         if self.begin_element(first)? { self.value(outer).map(Some) } else { Ok(None) }
     }
 
-    /// Steps to where the next element begins; `false` behind the closing bracket.
+    /// Moves to the next element. Returns `false` after the closing bracket.
     #[inline]
     pub(crate) fn begin_element(&mut self, first: bool) -> Scanned<bool> {
         self.skip_white_space();
@@ -356,12 +359,13 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    /// Whether what has failed is that brackets are nested deeper than the limit; else the syntax is wrong.
+    /// Returns whether the last error was that brackets are nested deeper than the limit. Otherwise the syntax is
+    /// wrong.
     pub(crate) const fn is_too_deep(&self) -> bool {
         self.too_deep
     }
 
-    /// Takes the string that begins here, if it says this and is written without escapes. There is nothing to escape in `text`.
+    /// Takes the string that begins here if it is spelled as `text`, which needs no escapes.
     #[inline]
     pub(super) fn eat_plain(&mut self, text: &str) -> bool {
         let rest = self.rest.strip_prefix(b"\"").and_then(|rest| rest.strip_prefix(text.as_bytes()));
@@ -374,7 +378,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Goes on at another place. The text from there on.
+    /// Moves to `position`. Returns the text from there on.
     pub(super) fn go_to(&mut self, position: usize) -> &'a str {
         let rest = &self.text[position..];
         self.rest = rest.as_bytes();
@@ -382,29 +386,29 @@ impl<'a> Scanner<'a> {
         rest
     }
 
-    /// How many bytes of the text are left.
+    /// Returns the number of bytes that are not scanned yet.
     #[inline(always)]
     pub(super) const fn left(&self) -> usize {
         self.rest.len()
     }
 
-    /// Byte offset from the start of the text: where it goes on, or what was wrong.
+    /// Returns the byte offset from the start of the text: the current position, or that of an error.
     #[inline]
     pub(crate) const fn position(&self) -> usize {
         self.text.len() - self.rest.len()
     }
 
-    /// The text from `start` to here.
+    /// Returns the text from `start` to the current position.
     #[inline]
     pub(crate) fn since(&self, start: usize) -> &'a str {
         &self.text[start..self.position()]
     }
 }
 
-/// An object of so many bytes is looked through by blocks.
+/// The size in bytes from which an object is searched by blocks.
 const LONG: usize = 512;
 
-/// Whether one of these pairs of bytes stands somewhere in a text.
+/// Returns whether one of these pairs of bytes occurs in a text.
 fn has_pair(text: &[u8], pairs: [[u8; 2]; 2]) -> bool {
     const BLOCK: usize = 64;
 
@@ -420,7 +424,8 @@ fn has_pair(text: &[u8], pairs: [[u8; 2]; 2]) -> bool {
         || has_pair(&text[text.len().saturating_sub(rest.len() + 1)..], rest)
 }
 
-/// Whether an object may have a member of this name. If not, that is certain, and known without a look at each member.
+/// Returns whether an object may have a member of this name. `false` is certain, and found without a look at each
+/// member.
 #[inline]
 pub(crate) fn may_have(object: &[u8], name: &str) -> bool {
     let name = name.as_bytes();

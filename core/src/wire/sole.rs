@@ -1,17 +1,18 @@
-//! Names of members that decide what a message means: in params, in results and in `_meta`, none of them may be there twice.
+//! Names of members that decide on the meaning of a message: in params, in results and in `_meta` none of them may
+//! occur twice.
 //!
-//! Two readers of one text could otherwise take it for two messages: one reads the first member, the other one the last.
-//! Other members, such as the arguments of a tool, belong to users. Of those the last one counts, for every reader.
+//! Otherwise two readers could read two messages from one text: one takes the first member, the other one the last.
+//! Other members, such as the arguments of a tool, belong to applications. Of those every reader takes the last one.
 
 use super::{members::walk, scan::StringToken};
 
 macro_rules! names {
     ($($number:literal $name:literal)*) => {
-        /// All of them, for tests.
+        /// All names, for tests.
         #[cfg(test)]
         pub(super) const NAMES: &[&[u8]] = &[$($name),*];
 
-        /// The number of a name.
+        /// Returns the number of a name.
         fn number(name: &[u8]) -> Option<u32> {
             Some(match name {
                 $($name => $number,)*
@@ -37,50 +38,51 @@ names! {
     48 b"traceparent" 49 b"tracestate" 50 b"baggage"
 }
 
-/// Whether a member of this name may be there once only.
+/// Returns whether a member of this name may occur only once.
 pub(super) fn decides(name: &[u8]) -> bool {
     number(name).is_some()
 }
 
-/// The names of one object that were seen, as far as it takes to know that no two of them are equal.
+/// The names seen in one object, approximately: enough to exclude duplicates.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// A bit for each name; several names have the same.
+    /// A bit for each name. Several names share a bit.
     bits: u64,
     /// Two names have the same bit, or one has escapes.
     is_suspect: bool,
 }
 
 impl Seen {
-    /// Takes note of a name.
+    /// Adds a name.
     #[inline(always)]
     pub(super) fn add(&mut self, name: StringToken<'_>) {
         self.is_suspect |= name.escaped;
         self.add_bit(bit(name.inner));
     }
 
-    /// Takes note of a name without escapes by its [`bit`].
+    /// Adds a name without escapes by its [`bit`].
     #[inline(always)]
     pub(super) const fn add_bit(&mut self, bit: u64) {
         self.is_suspect |= self.bits & bit != 0;
         self.bits |= bit;
     }
 
-    /// Whether a name that decides was there twice, in the object with this text, whose names these are.
+    /// Returns whether a name that decides occurs twice in `object`, whose names were added.
     #[inline(always)]
     pub(super) fn repeats(&self, object: &str) -> bool {
         self.is_suspect && repeats(object)
     }
 }
 
-/// One of 64 bits. Names that occur together have different ones nearly always, which costs less than to know each name.
+/// Returns one of 64 bits for a name. Names that occur together have different bits in nearly all cases. This is faster
+/// than a comparison with each name.
 #[inline(always)]
 pub(super) const fn bit(name: &[u8]) -> u64 {
     let middle = if name.is_empty() { 0 } else { name[name.len() / 2] };
     1_u64.rotate_left(name.len() as u32 + 16 * middle as u32)
 }
 
-/// Whether a name that decides is there twice.
+/// Returns whether a name that decides occurs twice.
 #[cold]
 fn repeats(object: &str) -> bool {
     let (mut names, mut twice) = (0_u64, false);
@@ -94,8 +96,8 @@ fn repeats(object: &str) -> bool {
     twice
 }
 
-/// Whether params or a result that an application wrote, or their `_meta`, have a member twice that decides: a peer with the
-/// same rule would not accept that.
+/// Returns whether a member that decides occurs twice in params or a result of the application, or in their `_meta`. A
+/// peer with the same rule would not accept them.
 #[cold]
 pub(super) fn is_ambiguous(object: &str) -> bool {
     let (mut seen, mut meta) = (Seen::default(), false);

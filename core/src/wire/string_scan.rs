@@ -1,4 +1,4 @@
-//! Where a JSON string ends, or has something special, found without looking at one byte at a time.
+//! Finds the end of a JSON string, and its special bytes, many bytes at a time.
 
 #[cfg(feature = "simd")]
 use core::array;
@@ -6,35 +6,35 @@ use core::array;
 #[cfg(feature = "simd")]
 use fearless_simd::{Level, Simd, SimdBase, SimdInt, SimdMask, dispatch, mask8x64, u8x32, u8x64};
 
-/// Bytes that are looked at in one step as a number.
+/// The bytes of one step as a number.
 const WORD: usize = size_of::<u64>();
-/// Bytes that are looked at in one step of a long text: one for each bit of a number.
+/// The bytes of one step in a long text: one for each bit of a number.
 const BLOCK: usize = u64::BITS as usize;
-/// Blocks that are looked at in one step where nothing special is expected.
+/// The blocks of one step where no special byte is expected.
 const MANY: usize = 4;
-/// Bytes that are looked at and copied in one step: as many as there is room for in the registers of most processors.
+/// The bytes that are searched and copied in one step: as many as fit into the registers of most processors.
 const SOME: usize = 4 * BLOCK;
-/// A text that has nothing special for so long is likely to have nothing for longer: worth the start of blocks.
+/// The length from which a text without special bytes is searched by blocks, since it probably has none for longer.
 const SHORT: usize = 8 * WORD;
-/// Names are shorter than this, those with a domain included.
+/// Names are shorter than this, even those with a domain.
 const NAME: usize = 6 * WORD;
 
-/// Integers have fewer digits than this, and there is something behind them.
+/// Integers have fewer digits than this, and are followed by another byte.
 const DIGITS: usize = 20;
 
-/// What a backslash may stand before, but for `u`.
+/// The characters after a backslash, without `u`.
 const SHORT_ESCAPES: [u8; 8] = *b"\"\\/bfnrt";
 
-/// The rest of a string token, behind its opening quote.
+/// The end of a string, seen from after its opening quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StringEnd {
-    /// Its length, with the closing quote.
+    /// The length to the end, with the closing quote.
     pub(super) length: usize,
-    /// Whether it has escapes.
+    /// Whether the string has escapes.
     pub(super) escaped: bool,
 }
 
-/// Whether a text, which should be short, has neither quotes, backslashes nor control characters.
+/// Returns whether a text has neither quotes, backslashes nor control characters. Fast for short texts.
 #[inline]
 pub(super) fn is_plain(bytes: &[u8]) -> bool {
     let is_plain = |word: &[u8; WORD]| special_in_word(u64::from_le_bytes(*word)) == 0;
@@ -50,8 +50,9 @@ pub(super) fn is_plain(bytes: &[u8]) -> bool {
     }
 }
 
-/// Cuts a text at its quotes, backslashes and control characters, and where else it likes. `piece` gets the pieces in their
-/// order, each with its length: it is followed by the byte at which it was cut, which is in no piece, or by nothing.
+/// Cuts a text at its quotes, backslashes and control characters, and at some other positions. Calls `piece` for each
+/// piece in order, with the text from its beginning and with its length. The special byte at which the text was cut
+/// belongs to no piece.
 pub(super) fn cut(bytes: &[u8], piece: impl FnMut(&[u8], usize)) {
     #[cfg(feature = "simd")]
     dispatch!(Level::new(), simd => cut_by_blocks(Vector(simd), bytes, piece));
@@ -59,7 +60,7 @@ pub(super) fn cut(bytes: &[u8], piece: impl FnMut(&[u8], usize)) {
     cut_by_blocks(Portable, bytes, piece);
 }
 
-/// The rest of a string whose opening quote is before `bytes`, or where it is none.
+/// Returns the end of the string whose opening quote is before `bytes`, or the position of a syntax error.
 pub(super) fn body(bytes: &[u8]) -> Result<StringEnd, usize> {
     let at = short(bytes);
     if bytes.get(at) == Some(&b'"') {
@@ -71,7 +72,8 @@ pub(super) fn body(bytes: &[u8]) -> Result<StringEnd, usize> {
     }
 }
 
-/// Up to where nothing is special, looked at as words. Behind the end, and from [`SHORT`] on, it does not look further.
+/// Returns the length of the beginning without special bytes, searched by words. The search stops at the end of the
+/// text and at [`SHORT`].
 #[inline(always)]
 fn short(bytes: &[u8]) -> usize {
     let mut at = 0;
@@ -90,21 +92,22 @@ fn short(bytes: &[u8]) -> usize {
     at
 }
 
-/// [`body`] for a text that is long, or has escapes.
+/// Returns the same as [`body`], for a text that is long or has escapes.
 #[cfg(not(feature = "simd"))]
 #[inline(never)]
 fn long_body(bytes: &[u8]) -> Result<StringEnd, usize> {
     body_by_blocks(Portable, bytes)
 }
 
-/// The same, with the vectors that the processor has.
+/// Returns the same as [`body`], for a text that is long or has escapes, by the vectors of the processor.
 #[cfg(feature = "simd")]
 #[inline(never)]
 fn long_body(bytes: &[u8]) -> Result<StringEnd, usize> {
     dispatch!(Level::new(), simd => body_by_blocks(Vector(simd), bytes))
 }
 
-/// Says of each escape where the byte behind its backslash is. `bytes` are what is between the quotes of a string.
+/// Calls `found` with the position after the backslash of each escape. `bytes` are the text between the quotes of a
+/// string.
 #[cfg(not(feature = "simd"))]
 pub(super) fn escapes(bytes: &[u8], found: impl FnMut(usize)) {
     escapes_by_blocks(Portable, bytes, found);
@@ -115,25 +118,26 @@ pub(super) fn escapes(bytes: &[u8], found: impl FnMut(usize)) {
     dispatch!(Level::new(), simd => escapes_by_blocks(Vector(simd), bytes, found));
 }
 
-/// Finds bytes in a block: a bit for each, the one of the first byte lowest.
+/// Finds bytes in a block. Returns a bit for each, that of the first byte lowest.
 trait SimdLanes: Copy {
-    /// Whether nothing in several blocks is special: faster than to look at each.
+    /// Returns whether several blocks have no special byte. Faster than one block at a time.
     fn are_plain(self, blocks: &[[u8; BLOCK]; MANY]) -> bool;
 
-    /// If nothing in these bytes is special, they are taken: from where they have been looked at, not from memory once more.
+    /// Calls `take` with the bytes if none of them is special, without reading them from memory a second time. Returns
+    /// whether it did.
     fn take_plain(self, bytes: &[u8; SOME], take: impl FnOnce(&[u8; SOME])) -> bool;
 
-    /// Quotes, backslashes and control characters.
+    /// Finds quotes, backslashes and control characters.
     fn special(self, block: &[u8; BLOCK]) -> u64;
 
-    /// Backslashes.
+    /// Finds backslashes.
     fn backslashes(self, block: &[u8; BLOCK]) -> u64;
 
-    /// What a backslash may stand before, but for `u`.
+    /// Finds the characters that can follow a backslash, without `u`.
     fn short_escapes(self, block: &[u8; BLOCK]) -> u64;
 }
 
-/// A block of `bytes`. What is missing of the last one is zero, which is special.
+/// Returns a block of `bytes`. The last one is filled with zeros, which are special.
 #[inline(always)]
 fn block_at<'a>(bytes: &'a [u8], start: usize, padded: &'a mut [u8; BLOCK]) -> &'a [u8; BLOCK] {
     bytes[start..].first_chunk().unwrap_or_else(|| {
@@ -142,7 +146,7 @@ fn block_at<'a>(bytes: &'a [u8], start: usize, padded: &'a mut [u8; BLOCK]) -> &
     })
 }
 
-/// Up to where many blocks at once have nothing special.
+/// Skips blocks without special bytes, many at a time. Returns the new position.
 #[inline(always)]
 fn skip_many(lanes: impl SimdLanes, bytes: &[u8], mut start: usize) -> usize {
     while let Some(blocks) = bytes[start..].as_chunks().0.first_chunk()
@@ -238,7 +242,8 @@ fn escapes_by_blocks(lanes: impl SimdLanes, bytes: &[u8], mut found: impl FnMut(
     }
 }
 
-/// Which bytes stand behind a backslash that begins an escape, and whether the first byte of the next block does, as 0 or 1.
+/// Returns the bytes after a backslash that begins an escape, and, as 0 or 1, whether the first byte of the next block
+/// is one.
 #[inline(always)]
 fn behind_escapes(backslashes: u64, carry: u64) -> (u64, u64) {
     let mut begins = backslashes & !carry;
@@ -254,7 +259,7 @@ fn behind_escapes(backslashes: u64, carry: u64) -> (u64, u64) {
     (begins << 1 | carry, begins >> (BLOCK - 1))
 }
 
-/// Whether these bytes go on as `\u00e9` does behind its backslash.
+/// Returns whether these bytes have the form of `\u00e9` after its backslash.
 fn is_unicode_escape(bytes: &[u8]) -> bool {
     matches!(bytes, [b'u', a, b, c, d, ..] if [a, b, c, d].into_iter().all(u8::is_ascii_hexdigit))
 }
@@ -263,7 +268,7 @@ const fn is_special(byte: u8) -> bool {
     (byte ^ 0x02 <= 0x20) | (byte == b'\\')
 }
 
-/// What every processor can do: loops over arrays and without branches, which compilers make vectors of.
+/// Portable code: loops over arrays without branches, which compilers vectorize.
 #[cfg(any(test, not(feature = "simd")))]
 #[derive(Clone, Copy)]
 struct Portable;
@@ -318,7 +323,7 @@ impl SimdLanes for Portable {
     }
 }
 
-/// What this processor can do.
+/// The vectors of this processor.
 #[cfg(feature = "simd")]
 #[derive(Clone, Copy)]
 struct Vector<S>(S);
@@ -376,7 +381,8 @@ impl<S: Simd> SimdLanes for Vector<S> {
     }
 }
 
-/// A string behind its opening quote, and what is behind its closing quote, if it is plain and so short as names are.
+/// Returns a string after its opening quote, and the text after its closing quote, if the string is as short as a name
+/// and has no special bytes.
 #[inline(always)]
 pub(super) fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut length = 0;
@@ -403,7 +409,8 @@ pub(super) fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// What is behind an integer that does not begin with a zero, is no part of another number, and is so short as ids are.
+/// Returns the text after an integer that is as short as an id. The integer does not begin with zero and is not part of
+/// another number.
 #[inline(always)]
 pub(super) fn integer(bytes: &[u8]) -> Option<&[u8]> {
     let mut rest = match bytes.first_chunk() {
@@ -417,7 +424,7 @@ pub(super) fn integer(bytes: &[u8]) -> Option<&[u8]> {
     is_whole.then_some(rest)
 }
 
-/// How many digits a word begins with.
+/// Returns the number of digits at the beginning of a word.
 #[inline(always)]
 const fn digits_in_word(word: u64) -> usize {
     // Digits become 0 to 9. Other bytes are 10 or more, or have their high bit set, and so does what is carried out of them.
@@ -426,7 +433,7 @@ const fn digits_in_word(word: u64) -> usize {
     others.trailing_zeros() as usize / 8
 }
 
-/// The bytes of a text that is shorter than a word. What is missing is zero, which is special.
+/// Returns the bytes of a text that is shorter than a word, filled with zeros, which are special.
 #[inline(always)]
 fn padded(bytes: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
@@ -437,8 +444,8 @@ fn padded(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// The high bit of each byte that is special. Only the lowest bit that is set can be relied upon: bytes above it are
-/// compared with what the subtractions have borrowed from them.
+/// Returns the high bit of each special byte. Only the lowest bit that is set is reliable: borrows of the subtractions
+/// change the bits above it.
 #[inline(always)]
 const fn special_in_word(word: u64) -> u64 {
     // Flipping one bit of a quote (0x22) makes it the neighbour of the control characters, which stay below it.

@@ -1,47 +1,47 @@
-//! A string in a JSON text: as it is written, and what it stands for.
+//! A string in a JSON text: its spelling and its text.
 
 use alloc::borrow::Cow;
 
 use super::unescape::{unescape, unescape_lossy};
 
-/// A string token: the text between the quotes.
+/// A string token.
 #[derive(Clone, Copy)]
 pub(crate) struct StringToken<'a> {
-    /// The text that it is in.
+    /// The JSON text that contains the string.
     pub(super) whole: &'a str,
-    /// How much of that is behind what is between the quotes.
+    /// The number of bytes of `whole` after the text between the quotes.
     pub(super) behind: usize,
     pub(super) inner: &'a [u8],
     pub(super) escaped: bool,
 }
 
 impl<'a> StringToken<'a> {
-    /// Whether it stands for this text.
+    /// Returns whether the string is `text`.
     #[inline(always)]
     pub(crate) fn is(self, text: &str) -> bool {
         if self.escaped { self.text().is_some_and(|this| this == text) } else { self.inner == text.as_bytes() }
     }
 
-    /// The text between the quotes, as it is written.
+    /// Returns the text between the quotes, as it is spelled.
     #[inline]
     pub(crate) fn written(self) -> &'a str {
         let start = self.whole.len() - self.behind - self.inner.len();
         &self.whole[start..start + self.inner.len()]
     }
 
-    /// Whether there are escapes in it.
+    /// Returns whether the string has escapes.
     pub(crate) const fn is_escaped(self) -> bool {
         self.escaped
     }
 
-    /// The text between the quotes, if it is escaped as it would be written here, or stands for no text, which could not be
-    /// written in another way.
+    /// Returns the text between the quotes, if this crate would spell it in the same way, or if it has no other
+    /// spelling because it is not valid text.
     pub(crate) fn ready(self) -> Option<&'a str> {
         let is_ready = !self.escaped || self.has_plain_escapes() || self.text().is_none();
         is_ready.then(|| self.written())
     }
 
-    /// Whether each escape is one that is written here as well.
+    /// Returns whether each escape is one that this crate writes.
     fn has_plain_escapes(self) -> bool {
         let mut second = None;
         memchr::memchr_iter(b'\\', self.inner).all(|at| {
@@ -58,14 +58,14 @@ impl<'a> StringToken<'a> {
         })
     }
 
-    /// The token as it is written, with its quotes.
+    /// Returns the string as it is spelled, with its quotes.
     pub(super) fn quoted(self) -> &'a str {
         let start = self.whole.len() - self.behind - self.inner.len();
         &self.whole[start - 1..start + self.inner.len() + 1]
     }
 
-    /// What can be compared with names that have only letters and digits of ASCII: the text, or something else that is equal to
-    /// none of them. Nothing is unescaped that is surely another name.
+    /// Returns a text for comparisons with names of ASCII letters and digits: the text of the string, or a text that is
+    /// equal to none of them. Strings that cannot be such a name are not unescaped.
     #[inline(always)]
     pub(crate) fn comparable(self) -> Cow<'a, str> {
         if self.escaped { self.comparable_escaped() } else { Cow::Borrowed(self.written()) }
@@ -76,19 +76,20 @@ impl<'a> StringToken<'a> {
         if self.may_be_ascii() { self.shown() } else { Cow::Borrowed(self.written()) }
     }
 
-    /// Whether each escape could stand for a letter or a digit of ASCII: it begins with `\u00`.
+    /// Returns whether each escape could be an ASCII letter or digit: whether it begins with `\u00`.
     fn may_be_ascii(self) -> bool {
         memchr::memchr_iter(b'\\', self.inner).all(|at| self.inner[at + 1..].starts_with(b"u00"))
     }
 
-    /// The text that the token stands for; `None` if an escape in it stands for no character, which makes it equal to no text.
+    /// Returns the text of the string, or `None` if an escape is half of a surrogate pair. Such a string is equal to no
+    /// text.
     #[inline]
     pub(crate) fn text(self) -> Option<Cow<'a, str>> {
         let written = self.written();
         if self.escaped { unescape(written).map(Cow::Owned) } else { Some(Cow::Borrowed(written)) }
     }
 
-    /// The text that the token stands for, for those who only show it: U+FFFD stands for an escape that stands for no character.
+    /// Returns the text of the string for display, with U+FFFD for half of a surrogate pair.
     #[inline]
     pub(crate) fn shown(self) -> Cow<'a, str> {
         let written = self.written();

@@ -1,22 +1,22 @@
-//! The text that a JSON string with escapes stands for.
+//! Unescapes JSON strings.
 
 use alloc::string::String;
 
 use crate::wire::string_scan;
 
-/// What stands between the quotes of a string that the scanner has accepted; `None` if an escape in it stands for no character:
-/// half of a surrogate pair.
+/// Returns the text of a string that the scanner has accepted, given the text between its quotes. Returns `None` if an
+/// escape is half of a surrogate pair.
 pub(super) fn unescape(written: &str) -> Option<String> {
     let (text, sound) = unescaped(written);
     sound.then_some(text)
 }
 
-/// As [`unescape`], with U+FFFD for half of a surrogate pair.
+/// Returns the text as [`unescape`] does, with U+FFFD for half of a surrogate pair.
 pub(super) fn unescape_lossy(written: &str) -> String {
     unescaped(written).0
 }
 
-/// The text, and whether each escape stands for a character. U+FFFD is in the place of those that do not.
+/// Returns the text, and whether each escape is a character. U+FFFD replaces those that are not.
 fn unescaped(written: &str) -> (String, bool) {
     let bytes = written.as_bytes();
     // What is written is never shorter: an escape has at least as many bytes as its character, or as U+FFFD.
@@ -46,7 +46,7 @@ fn unescaped(written: &str) -> (String, bool) {
     (text, sound)
 }
 
-/// The character whose digits come first in `bytes`, and how long its escape is behind the backslash.
+/// Returns the character whose digits begin `bytes`, and the length of its escape after the backslash.
 fn unicode(bytes: &[u8]) -> (Option<char>, usize) {
     let first = unit(bytes);
     if !(0xD800..0xDC00).contains(&first) {
@@ -60,7 +60,7 @@ fn unicode(bytes: &[u8]) -> (Option<char>, usize) {
     }
 }
 
-/// The number that four hexadecimal digits say.
+/// Returns the number of four hexadecimal digits.
 fn unit(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).fold(0, |unit, digit| unit << 4 | char::from(*digit).to_digit(16).unwrap_or_default())
 }

@@ -14,10 +14,10 @@ use crate::{
 
 /// A type with random values that a revision can express: encoded for it and decoded again they are the same.
 pub trait ArbitraryAt: Sized {
-    /// A random value. Without a revision, one with everything that the type can hold.
+    /// Creates a random value. Without a revision it may have every member of the type.
     ///
     /// # Errors
-    /// If there is not enough data.
+    /// Returns an error if there is not enough data.
     fn arbitrary_at(u: &mut Unstructured<'_>, version: Option<ProtocolVersion>) -> Result<Self>;
 
     #[doc(hidden)]
@@ -65,7 +65,7 @@ pub(crate) fn optional<T: ArbitraryAt>(
     }
 }
 
-/// `value`, if the revision has room for it.
+/// Returns `value`, if the revision admits it.
 pub(crate) fn admitted<T>(mut value: T, version: Option<ProtocolVersion>, rule: &Rule<T>) -> Result<T> {
     rule.mend(&mut value);
     if version.is_none_or(|version| !rule.versions().contains(version) || rule.admits(&value, version)) {
@@ -83,7 +83,7 @@ pub(crate) fn nullable<T: ArbitraryAt>(
     if u.arbitrary()? { required(u, version, rule).map(Some) } else { Ok(None) }
 }
 
-/// Members that no type has.
+/// Creates members that no type has.
 pub(crate) fn extra(u: &mut Unstructured<'_>) -> Result<Extra> {
     let mut extra = Extra::new();
     while extra.len() < 3 && u.ratio(1, 8)? {
@@ -94,7 +94,7 @@ pub(crate) fn extra(u: &mut Unstructured<'_>) -> Result<Extra> {
 
 type Variant<T> = (VersionSet, fn(&mut Unstructured<'_>, Option<ProtocolVersion>) -> Result<T>);
 
-/// One of several kinds of objects, as far as the revision has them.
+/// Creates one of several kinds of objects that the revision has.
 pub(crate) fn one_of<T>(
     u: &mut Unstructured<'_>,
     version: Option<ProtocolVersion>,
@@ -105,7 +105,7 @@ pub(crate) fn one_of<T>(
     u.choose(&usable)?.1(u, version)
 }
 
-/// Short, but with everything that makes trouble: quotes, escapes, control characters, several bytes, nothing at all.
+/// Creates a short text from difficult pieces: quotes, escapes, control characters, several bytes, the empty text.
 fn text(u: &mut Unstructured<'_>) -> Result<String> {
     const PIECES: [&str; 16] =
         ["a", "b", "c", "tool", "word ", "\"", "\\", "/", "\n", "\u{0}", "\u{7f}", "é", "漢", "🦀", "\u{2028}", "{}"];
@@ -128,7 +128,7 @@ fn number(u: &mut Unstructured<'_>) -> Result<Number> {
     Ok(number)
 }
 
-/// Any JSON, in any spelling.
+/// Creates any JSON value, in any spelling.
 fn json(u: &mut Unstructured<'_>, depth: u8) -> Result<Json> {
     let text = spell(u, depth)?;
     Ok(Json::parse(text).unwrap_or_else(|_| JsonObject::empty().into()))

@@ -25,8 +25,8 @@
 //! Params are decoded strictly: an optional member of the wrong type is an error, which becomes the answer -32602.
 //! In all other flavours such a member moves to `extra`, as it came, and its field stays empty.
 //!
-//! What the engine has to know before it sends params (the capabilities that their content needs, the severity of a
-//! log message) stands behind the members, as methods of the trait in a block `gates { … }`.
+//! A block `gates { … }` after the members has methods of the trait. The connection uses them before it sends params:
+//! the capabilities that their content needs, the severity of a log message.
 //!
 //! A member is `required`, `optional` or `nullable` (always there, perhaps `null`). The words behind its type are
 //! the methods of [`Rule`](super::encode::Rule); behind the flavour they concern the object as a whole.

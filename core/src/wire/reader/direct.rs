@@ -1,4 +1,4 @@
-//! Decoding of this crate's types without serde, by one function for each type, whichever deserializer has the text.
+//! Decodes the types of this crate without serde, with one function for each type, from any deserializer.
 
 use alloc::{borrow::Cow, string::String, vec::Vec};
 use core::{fmt, mem};
@@ -12,17 +12,17 @@ use serde_json::{Error, value::RawValue};
 use super::{RawText, Reader, ScanError, Scanner, syntax};
 use crate::wire::{escape, scan::StringToken};
 
-/// How a type of our own is read.
+/// The function that reads a type of this crate.
 pub(super) type Read<T> = fn(&mut Reader<'_>) -> Result<T, Error>;
 
-/// By this name a type of our own asks a deserializer for text. Ours knows it and gives all that it has; to others it
-/// is the name of a wrapper like any.
+/// The name of the newtype with which a type of this crate asks a deserializer for text. [`Reader`] knows the name and
+/// returns the text. Other deserializers treat it as any newtype.
 pub(super) const TEXT: &str = "$mcp_proto::private::Text";
 
-/// Reads all of `text`, which has to be one JSON value.
+/// Reads all of `text`, which must be one JSON value.
 ///
 /// # Errors
-/// What `value` has against it, or what is wrong with its syntax; both with the place.
+/// Returns the error of `value`, or a syntax error, with its line and column.
 pub(crate) fn read_all<'de, T>(
     text: &'de str,
     value: impl FnOnce(&mut Reader<'de>) -> Result<T, Error>,
@@ -35,7 +35,7 @@ pub(crate) fn read_all<'de, T>(
     }
 }
 
-/// Reads a type of our own from any deserializer.
+/// Reads a type of this crate from any deserializer.
 pub(crate) fn read_from<'de, T, D: Deserializer<'de>>(deserializer: D, read: Read<T>) -> Result<T, D::Error> {
     struct Text<T>(Read<T>);
 
@@ -54,7 +54,7 @@ pub(crate) fn read_from<'de, T, D: Deserializer<'de>>(deserializer: D, read: Rea
             }
         }
 
-        /// A word by itself, which is no JSON.
+        /// Reads a word that is not JSON text.
         fn visit_str<E: de::Error>(self, word: &str) -> Result<T, E> {
             let mut text = Vec::new();
             escape::string(&mut text, word);
@@ -67,12 +67,12 @@ pub(crate) fn read_from<'de, T, D: Deserializer<'de>>(deserializer: D, read: Rea
 }
 
 impl<'de> Reader<'de> {
-    /// What `look` finds in what comes next, which is still to be read.
+    /// Returns the result of `look` on the following values, which stay unread.
     pub(crate) fn look_ahead<T>(&self, look: impl FnOnce(&mut Self) -> T) -> T {
         look(&mut self.clone())
     }
 
-    /// What `read` reads, or nothing: then the reader stands where it stood, and no text is made of what is wrong.
+    /// Returns the result of `read`. On an error the reader is where it was before, and no error text is made.
     pub(crate) fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Option<T> {
         let before = self.clone();
         self.quiet = true;
@@ -84,19 +84,19 @@ impl<'de> Reader<'de> {
         value.ok()
     }
 
-    /// All of the text, of which nothing is left then.
+    /// Takes all of the text.
     pub(super) fn take_all(&mut self) -> &'de str {
         let all = self.scanner.go_to(0);
         self.scanner.go_to(all.len());
         all
     }
 
-    /// The first byte of what comes next.
+    /// Returns the first byte of the next value.
     pub(crate) fn peek(&self) -> Option<u8> {
         self.scanner.peek()
     }
 
-    /// Takes `null`, if that comes next.
+    /// Takes `null`, if that is the next value. Returns whether it is.
     pub(crate) fn null(&mut self) -> Result<bool, Error> {
         let is_null = self.peek() == Some(b'n');
         if is_null {
@@ -105,28 +105,29 @@ impl<'de> Reader<'de> {
         Ok(is_null)
     }
 
-    /// The string that comes next, borrowed from the input unless it was written with escapes.
+    /// Reads a string, borrowed from the input unless it has escapes.
     pub(crate) fn string(&mut self) -> Result<Cow<'de, str>, Error> {
         if self.peek() == Some(b'"') { self.text() } else { Err(self.unexpected(&"a string")) }
     }
 
-    /// Takes the string that comes next, if it says this and is written without escapes.
+    /// Takes the next string if it is spelled as `text`, without escapes. Returns whether it is.
     pub(crate) fn eat_plain(&mut self, text: &str) -> bool {
         self.scanner.eat_plain(text)
     }
 
-    /// The members of the object that comes next.
+    /// Opens the object that comes next.
     pub(crate) fn members(&mut self, expected: &dyn Expected) -> Result<Members<'_, 'de>, Error> {
         self.open(b'{', expected)?;
         Ok(Members { reader: self, first: true })
     }
 
-    /// The name of the next member of the object that the reader is in; `None` behind its closing brace.
+    /// Reads the name of the next member of the current object. Returns `None` after its closing brace.
     pub(crate) fn next_name(&mut self, first: bool) -> Result<Option<StringToken<'de>>, Error> {
         self.scanner.next_member(first).map_err(syntax)
     }
 
-    /// As [`next_name`](Self::next_name): what can be [compared](StringToken::comparable) with names.
+    /// Reads the next name as [`next_name`](Self::next_name) does, as a text that can be
+    /// [compared](StringToken::comparable) with names.
     fn next_comparable(&mut self, first: bool) -> Result<Option<Cow<'de, str>>, Error> {
         match self.scanner.next_member(first) {
             Ok(name) => Ok(name.map(StringToken::comparable)),
@@ -134,7 +135,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// The name of the member whose value comes next, as it is written between its quotes.
+    /// Returns the name of the member whose value is next, as it is spelled between its quotes.
     pub(crate) fn written_name(&self) -> &'de str {
         let before = self.scanner.since(0).trim_ascii_end();
         let name = before.strip_suffix(':').map_or("", str::trim_ascii_end);
@@ -173,15 +174,16 @@ impl<'de> Reader<'de> {
     }
 }
 
-/// The members of an object, one after the other.
+/// Reads the members of an object one after the other.
 pub(crate) struct Members<'a, 'de> {
     reader: &'a mut Reader<'de>,
     first: bool,
 }
 
 impl<'de> Members<'_, 'de> {
-    /// The name of the next member, whose value is to be read then, for those who compare it with names of their own;
-    /// `None` behind the closing brace. It is the text of the name if that has only letters and digits of ASCII.
+    /// Reads the name of the next member, whose value must be read then. Returns `None` after the closing brace. The
+    /// text is for [comparison](StringToken::comparable) only: it is the name if that has only ASCII letters and
+    /// digits.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Cow<'de, str>>, Error> {
         let name = self.reader.next_comparable(mem::replace(&mut self.first, false))?;
@@ -189,10 +191,10 @@ impl<'de> Members<'_, 'de> {
         Ok(name)
     }
 
-    /// The name of the next member, for those who keep it as text.
+    /// Reads the name of the next member as text.
     ///
     /// # Errors
-    /// If half of a surrogate pair is in it, as well.
+    /// Returns an error for wrong syntax, and for a name with half of a surrogate pair.
     pub(crate) fn next_text(&mut self) -> Result<Option<Cow<'de, str>>, Error> {
         let Some(name) = self.reader.next_name(mem::replace(&mut self.first, false))? else {
             self.reader.depth += 1;
@@ -201,17 +203,17 @@ impl<'de> Members<'_, 'de> {
         name.text().map(Some).ok_or_else(|| Error::custom("lone surrogate in an escape"))
     }
 
-    /// Where the value of the member is read.
+    /// Returns the reader, for the value of the member.
     #[inline]
     pub(crate) fn value(&mut self) -> &mut Reader<'de> {
         self.reader
     }
 }
 
-/// The text of a value that is nested deeper than the scanner follows, which serde_json does.
+/// Returns the text of a value that is nested deeper than the scanner accepts. serde_json reads it.
 ///
 /// # Errors
-/// If it is no JSON.
+/// Returns an error if the text is not JSON.
 #[cold]
 pub(crate) fn deep<'de>(scanner: &mut Scanner<'de>, start: usize) -> Result<&'de str, Error> {
     if !scanner.is_too_deep() {

@@ -1,7 +1,7 @@
-//! Values out of JSON text, for serde: what serde_json does, over our scanner.
+//! Decodes JSON text for serde, as serde_json does, on the scanner of this crate.
 //!
-//! Text that came in a frame has been scanned already, and texts are most of it. So strings are found and unescaped by blocks,
-//! raw values are copied but not read again, and what is seldom asked for is left to serde_json, value by value.
+//! The text of a frame has been scanned already, and most of it are strings. So strings are searched and unescaped by
+//! blocks, and raw values are copied without being read again. Rare types are left to serde_json, value by value.
 
 use alloc::{borrow::Cow, format, string::ToString};
 use core::{fmt, iter};
@@ -25,29 +25,29 @@ use super::{
     unescape::unescape,
 };
 
-/// Reads `text`, which has to be one JSON value, as a `T`.
+/// Reads `text`, which must be one JSON value, as a `T`.
 ///
 /// # Errors
-/// What `T` has against it, or what is wrong with its syntax.
+/// Returns an error if the text does not fit `T` or is not JSON.
 pub(crate) fn read<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
     read_all(text, |reader| T::deserialize(reader))
 }
 
-/// What reads the values that are left to it.
+/// The deserializer of serde_json, for values that are left to it.
 type Other<'de> = serde_json::Deserializer<serde_json::de::StrRead<'de>>;
 
 /// Reads one value after the other.
 #[derive(Clone)]
 pub(crate) struct Reader<'de> {
     scanner: Scanner<'de>,
-    /// How many brackets may still be opened.
+    /// The number of brackets that may still be opened.
     depth: u32,
-    /// Errors are dropped, so they need not say what is wrong.
+    /// Whether errors are dropped, so that they need no text.
     quiet: bool,
 }
 
 impl<'de> Reader<'de> {
-    /// A reader at the beginning of `text`.
+    /// Creates a reader at the beginning of `text`.
     pub(crate) fn new(text: &'de str) -> Self {
         let mut scanner = Scanner::new(text, MAX_DEPTH);
         scanner.skip_white_space();
@@ -55,7 +55,7 @@ impl<'de> Reader<'de> {
         Self { scanner, depth: MAX_DEPTH - 1, quiet: false }
     }
 
-    /// An error with its place. serde_json takes it out of the message.
+    /// Creates an error with its line and column, which serde_json parses from the message.
     #[cold]
     fn located(&self, error: &dyn fmt::Display) -> Error {
         let before = self.scanner.since(0);
@@ -64,7 +64,7 @@ impl<'de> Reader<'de> {
         Error::custom(format!("{error} at line {line} column {column}"))
     }
 
-    /// An error of what was read, with its place, and without most of a long text that it repeats.
+    /// Adds line and column to an error, and shortens a long text that it repeats.
     #[cold]
     fn told(&self, error: Error) -> Error {
         let text = error.to_string();
@@ -75,12 +75,12 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// The value that comes next, as serde_json reads it.
+    /// Reads the next value with serde_json.
     fn others<T>(&mut self, read: impl FnOnce(&mut Other<'de>) -> Result<T, Error>) -> Result<T, Error> {
         whole(self.raw()?, read)
     }
 
-    /// The text of the value that comes next.
+    /// Takes the text of the next value.
     pub(crate) fn raw(&mut self) -> Result<&'de str, Error> {
         let start = self.scanner.position();
         self.scanner.value(0).or_else(|_| deep(&mut self.scanner, start))
@@ -95,7 +95,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// The value that comes next is not what was asked for.
+    /// Returns the error that the next value is not of the expected type.
     #[cold]
     pub(crate) fn unexpected(&mut self, expected: &dyn de::Expected) -> Error {
         if self.quiet {
@@ -127,7 +127,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Opens a bracket, hands what is inside to `visit`, and closes it.
+    /// Opens a bracket, calls `visit` with its inside, and closes it.
     fn inside<T>(
         &mut self,
         bracket: u8,
@@ -161,7 +161,7 @@ fn whole<'de, T>(text: &'de str, read: impl FnOnce(&mut Other<'de>) -> Result<T,
     Ok(value)
 }
 
-/// Visits a text as whichever it is.
+/// Visits a text as borrowed or owned.
 fn visit_text<'de, V: Visitor<'de>>(text: Cow<'de, str>, visitor: V) -> Result<V::Value, Error> {
     match text {
         Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
@@ -169,7 +169,7 @@ fn visit_text<'de, V: Visitor<'de>>(text: Cow<'de, str>, visitor: V) -> Result<V
     }
 }
 
-/// Numbers of a kind: most are short and whole.
+/// Deserializes numbers; most are short and whole.
 macro_rules! numbers {
     ($($deserialize:ident)*) => {
         $(
@@ -189,7 +189,7 @@ macro_rules! numbers {
     };
 }
 
-/// The number, if it is written in so few digits that it surely fits.
+/// Returns the number, if it has at most 18 digits and nothing else.
 pub(crate) fn short_integer(number: &str) -> Option<u64> {
     if number.len() > 18 {
         return None;
@@ -355,11 +355,11 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 }
 
-/// The members of an object, or the elements of an array.
+/// The inside of an object or an array.
 struct Inside<'a, 'de> {
     reader: &'a mut Reader<'de>,
     first: bool,
-    /// Behind the closing bracket.
+    /// Whether the closing bracket was read.
     over: bool,
 }
 
@@ -396,7 +396,7 @@ impl<'de> MapAccess<'de> for &mut Inside<'_, 'de> {
     }
 }
 
-/// The name of a member, which may also be what it says.
+/// The name of a member, which may be a key of any scalar type.
 struct MemberName<'de>(StringToken<'de>);
 
 impl<'de> MemberName<'de> {
@@ -404,7 +404,7 @@ impl<'de> MemberName<'de> {
         self.0.text().ok_or_else(|| Error::custom("lone surrogate in an escape"))
     }
 
-    /// The number that it says, as serde_json reads it.
+    /// Reads the name as a number with serde_json.
     fn number<T>(self, read: impl FnOnce(&mut Other<'de>) -> Result<T, Error>) -> Result<T, Error> {
         match self.text()? {
             Cow::Borrowed(text)
@@ -486,12 +486,12 @@ impl<'de> Deserializer<'de> for MemberName<'de> {
     }
 }
 
-/// `text`, which is one JSON value and is not read again, as what serde_json writes as it is.
+/// Returns `text`, which must be one JSON value and is not checked, as a raw value of serde_json.
 pub(crate) fn raw(text: &str) -> Result<&RawValue, Error> {
     <&RawValue>::deserialize(Given(text))
 }
 
-/// The text of a value, for who asks for that.
+/// A deserializer that has the text of a value.
 struct Given<'a>(&'a str);
 
 impl<'de> Deserializer<'de> for Given<'de> {
@@ -507,7 +507,7 @@ impl<'de> Deserializer<'de> for Given<'de> {
     }
 }
 
-/// The text of a value that is to stay text.
+/// The text of a value as the member of a map.
 struct Raw<'de>(&'de str);
 
 impl<'de> IntoDeserializer<'de, Error> for Raw<'de> {

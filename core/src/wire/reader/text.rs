@@ -13,7 +13,7 @@ use serde_core::{
 };
 use serde_json::{Value, value::RawValue};
 
-/// The name of a member or of a kind, borrowed from the input unless it was written with escapes.
+/// The name of a member or of a kind, borrowed from the input unless it has escapes.
 pub(crate) struct Name<'de>(pub(crate) Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
@@ -44,10 +44,10 @@ impl<'de> Deserialize<'de> for Name<'de> {
     }
 }
 
-/// The text of a value, borrowed from the input if there is one to borrow from.
+/// The text of a value, borrowed from the input where possible.
 ///
-/// serde_json hands out raw text either borrowed or owned, but not as whichever it has. Both of its types ask for it by
-/// the same name. Of a deserializer that has no text, the text is what its value would be written as.
+/// serde_json has a borrowed and an owned type of raw text, but none for either. Both use the same name to ask for it.
+/// For a deserializer without text, the value is written as text.
 pub(crate) struct RawText<'de>(pub(crate) Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for RawText<'de> {
@@ -68,7 +68,8 @@ impl<'de> Deserialize<'de> for RawText<'de> {
                 }
             }
 
-            /// One that has values but no text, such as serde's own for fields of enums and flattened structs.
+            /// Reads a deserializer that has values but no text, such as those of serde for fields of enums and
+            /// flattened structs.
             fn visit_newtype_struct<D: Deserializer<'de>>(self, other: D) -> Result<RawText<'de>, D::Error> {
                 Value::deserialize(other).map(|value| RawText(Cow::Owned(value.to_string())))
             }
@@ -85,7 +86,8 @@ impl<'de> Deserialize<'de> for RawText<'de> {
     }
 }
 
-/// The name by which serde_json's types ask for the text of a value, which is found out by letting one of them ask.
+/// Returns the name with which the types of serde_json ask for the text of a value. Finds it by a request of one of
+/// them.
 pub(super) fn raw_name() -> Option<&'static str> {
     match <&RawValue>::deserialize(Asked) {
         Err(Wish(name)) => Some(name),
@@ -93,10 +95,10 @@ pub(super) fn raw_name() -> Option<&'static str> {
     }
 }
 
-/// A deserializer that has nothing, and remembers what it was asked for.
+/// A deserializer without values that records the name of the requested newtype.
 struct Asked;
 
-/// What was asked for.
+/// The name of the requested newtype.
 #[derive(Debug)]
 struct Wish(&'static str);
 

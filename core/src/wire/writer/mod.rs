@@ -1,4 +1,4 @@
-//! JSON out of whatever serde can look at: compact, and into a vector, where no writing fails.
+//! Encodes values of serde as compact JSON, into a vector, where writing cannot fail.
 //!
 //! The text is that of serde_json, byte for byte.
 
@@ -19,12 +19,12 @@ use nested::{Fields, Items, Members};
 /// Appends the JSON text of `value`.
 ///
 /// # Errors
-/// What `value` says of itself that JSON cannot hold. What has been written up to there stays.
+/// Returns an error if JSON cannot represent `value`. The text before the error stays in `out`.
 pub(super) fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), Error> {
     value.serialize(Writer(out))
 }
 
-/// Where the next value is written.
+/// A serializer that writes one value.
 struct Writer<'a>(&'a mut Vec<u8>);
 
 impl Writer<'_> {

@@ -16,7 +16,7 @@ use super::{escape, text::Text, write};
 /// An array.
 pub(super) struct Items<'a> {
     out: &'a mut Vec<u8>,
-    /// What stands before the next element.
+    /// The byte before the next element.
     before: u8,
     end: &'static str,
 }
@@ -71,7 +71,7 @@ items! {
 /// An object.
 pub(super) struct Members<'a> {
     out: &'a mut Vec<u8>,
-    /// What stands before the next name.
+    /// The byte before the next name.
     before: u8,
     end: &'static str,
 }
@@ -143,11 +143,11 @@ impl SerializeStructVariant for Members<'_> {
     }
 }
 
-/// What has fields: mostly an object.
+/// A struct, usually written as an object.
 pub(super) enum Fields<'a> {
     Object(Members<'a>),
-    /// JSON that is text already, which serde_json hands on as the only field of a struct with a name of its own: what is
-    /// raw, and numbers where they keep their digits.
+    /// Raw JSON text. serde_json passes it as the only field of a struct with a special name: raw values, and numbers
+    /// with arbitrary precision.
     Json(&'a mut Vec<u8>),
 }
 

@@ -12,7 +12,7 @@ use serde_json::Error;
 use super::{Escaped, Pieces, Writer, escape};
 use crate::wire::one_line;
 
-/// The name of a member, in quotes; or a text that is JSON already, on one line.
+/// The name of a member in quotes, or raw JSON text on one line.
 pub(super) struct Text<'a> {
     out: &'a mut Vec<u8>,
     quoted: bool,
@@ -29,7 +29,7 @@ impl<'a> Text<'a> {
         Self { out, quoted: false }
     }
 
-    /// Writes what needs no escapes.
+    /// Writes text that needs no escapes.
     fn plain(self, write: impl FnOnce(Writer<'_>) -> Result<(), Error>) -> Result<(), Error> {
         let Self { out, quoted } = self;
         out.extend_from_slice(if quoted { b"\"" } else { b"" });

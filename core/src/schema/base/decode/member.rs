@@ -15,7 +15,7 @@ use crate::wire::{
     reader::{Reader, short_integer},
 };
 
-/// What can be the value of a member.
+/// A type of the value of a member.
 pub(crate) trait Member: Sized {
     /// Reads the value that comes next.
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error>;
@@ -86,7 +86,7 @@ impl Member for JsonObject {
 }
 
 impl Member for u64 {
-    /// Also accepts an integer that was written with a fraction or an exponent, such as `100.0`.
+    /// Reads an integer, also one that is spelled with a fraction or an exponent, such as `100.0`.
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
         struct Integer;
 
@@ -130,7 +130,7 @@ fn twice() -> Error {
     Error::custom("given twice")
 }
 
-/// The members of params: of the right type, or `null` where they are optional.
+/// Members of params: of the right type, or `null` if they are optional.
 pub(crate) mod strict {
     use super::{Error, Extra, Member, Reader, fill};
 
@@ -158,7 +158,7 @@ pub(crate) mod strict {
     pub(crate) use self::optional as nullable;
 }
 
-/// The members of results and of data: an optional one of the wrong type is kept aside.
+/// Members of results and of data: an optional one of the wrong type is kept in `extra`.
 pub(crate) mod lenient {
     use super::{Error, Extra, Member, Reader, fill};
 

@@ -1,6 +1,6 @@
-//! How objects are read: one pass, members in any order, names compared where they lie in the input.
+//! Decodes objects in one pass, with members in any order. Names are compared in the input without a copy.
 //!
-//! The decoder knows no revisions. It reads what any revision may hold and keeps what it does not know.
+//! The decoder ignores revisions. It reads the members of all revisions and keeps unknown ones.
 
 mod member;
 mod union;
@@ -29,19 +29,19 @@ pub(crate) trait Object: Sized {
     type Slots: Default;
     /// The name of the type, for errors.
     const NAME: &'static str;
-    /// Whether the object is params: no optional member may have a wrong type.
+    /// Whether the object is params, in which an optional member of the wrong type is an error.
     const STRICT: bool;
-    /// The revisions that have it.
+    /// The revisions that have the object.
     #[cfg_attr(not(feature = "arbitrary"), expect(dead_code, reason = "only the generator asks"))]
     const VERSIONS: VersionSet;
 
-    /// Takes in one member, whose value comes next.
+    /// Reads one member, whose value comes next.
     fn member(slots: &mut Self::Slots, name: &str, reader: &mut Reader<'_>) -> Result<(), Error>;
 
     /// Builds the object out of all members.
     fn finish(slots: Self::Slots) -> Result<Self, Error>;
 
-    /// Whether it would be written as `{}`.
+    /// Returns whether the object would be written as `{}`.
     fn is_empty(&self) -> bool;
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn object<T: Object>(reader: &mut Reader<'_>) -> Result<T, Error> {
     T::finish(slots)
 }
 
-/// The type that is wanted where something else is, and its form in JSON.
+/// The expected type and its form in JSON, for errors.
 pub(crate) struct Wanted(pub(crate) &'static str, pub(crate) &'static str);
 
 impl de::Expected for Wanted {
@@ -72,7 +72,7 @@ pub(crate) fn word<T: for<'a> From<&'a str>>(reader: &mut Reader<'_>) -> Result<
     reader.string().map(|word| T::from(&word))
 }
 
-/// Reads the member that says which kind of object this is, where the kind is already decided.
+/// Reads the member that names the kind of the object, and checks that it is `kind`.
 pub(crate) fn tag(seen: &mut bool, kind: &str, reader: &mut Reader<'_>) -> Result<(), Error> {
     if core::mem::replace(seen, true) {
         return Err(Error::custom("given twice"));
@@ -89,7 +89,7 @@ pub(crate) fn tag(seen: &mut bool, kind: &str, reader: &mut Reader<'_>) -> Resul
     Err(Error::custom(format_args!("`{found}` where `{kind}` was expected")))
 }
 
-/// Checks that the member read by [`tag`] was there.
+/// Checks that the member of [`tag`] was present.
 pub(crate) fn tagged(seen: bool, owner: &str, tag: &str) -> Result<(), Error> {
     if seen { Ok(()) } else { Err(missing(owner, tag)) }
 }
@@ -102,19 +102,19 @@ pub(crate) fn unknown(extra: &mut Extra, reader: &mut Reader<'_>) -> Result<(), 
     Ok(())
 }
 
-/// The error for a member that has to be there.
+/// Returns the error for a missing member.
 #[cold]
 pub(crate) fn missing(owner: &str, name: &str) -> Error {
     Error::custom(format_args!("{owner}: missing member `{name}`"))
 }
 
-/// `error`, with the member in which it happened.
+/// Adds the name of the member to an error.
 #[cold]
 pub(crate) fn inside(owner: &str, name: &str, error: &Error) -> Error {
     Error::custom(format_args!("{owner}.{}: {error}", excerpt(name)))
 }
 
-/// Finds one member of an object that is not read yet.
+/// Returns the value of one member of an object that is not decoded yet.
 pub(crate) fn peek(object: &str, name: &str) -> Result<Option<Json>, Error> {
     read_all(object, |reader| {
         let mut members = reader.members(&"an object")?;

@@ -11,21 +11,21 @@ use crate::wire::reader::Reader;
 pub(crate) trait Union: Sized {
     /// The name of the type, for errors.
     const NAME: &'static str;
-    /// The name of the member.
+    /// The name of that member.
     const TAG: &'static str;
 
-    /// Reads the object that comes next as the kind that its tag names; `None` if there is no tag.
+    /// Reads the object that comes next as `kind`, the value of its tag, or `None` without one.
     fn variant(kind: Option<&str>, reader: &mut Reader<'_>) -> Result<Self, Error>;
 }
 
-/// Reads one of several kinds of objects. Of members in front of the tag it is seen only where they end, until it is known what
-/// they mean.
+/// Reads one of several kinds of objects. Members before the tag are skipped until the kind is known, and read after
+/// that.
 pub(crate) fn union<U: Union>(reader: &mut Reader<'_>) -> Result<U, Error> {
     let kind = reader.look_ahead(|reader| kind::<U>(reader))?;
     U::variant(kind.as_deref(), reader)
 }
 
-/// What the tag says, if there is one.
+/// Returns the value of the tag, if there is one.
 fn kind<'de, U: Union>(reader: &mut Reader<'de>) -> Result<Option<Cow<'de, str>>, Error> {
     let mut members = reader.members(&Wanted(U::NAME, "an object"))?;
     while let Some(name) = members.next()? {

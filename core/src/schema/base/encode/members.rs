@@ -1,4 +1,4 @@
-//! The members of an object: which are written, and which must not be.
+//! Writes the members of an object by their rules.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ use crate::{
     wire::RawJson,
 };
 
-/// An object while it is written.
+/// Writes one object.
 pub(crate) struct Members<E> {
     entries: E,
     version: Option<ProtocolVersion>,
@@ -33,13 +33,13 @@ impl<E: Entries> Members<E> {
         }
     }
 
-    /// Writes the member that says which kind of object this is.
+    /// Writes the member that names the kind of the object.
     #[inline]
     pub(crate) fn tag(&mut self, name: Name, kind: Word) -> Result<(), E::Error> {
         self.entries.word(name, kind)
     }
 
-    /// Writes a member that is always there.
+    /// Writes a required member.
     #[inline]
     pub(crate) fn required<T: Encode>(&mut self, name: Name, value: &T, rule: &Rule<T>) -> Result<(), E::Error> {
         match self.version {
@@ -48,7 +48,7 @@ impl<E: Entries> Members<E> {
         }
     }
 
-    /// Writes a member that is always there and may be `null`.
+    /// Writes a required member that may be `null`.
     #[inline]
     pub(crate) fn nullable<T: Encode>(
         &mut self,
@@ -59,7 +59,7 @@ impl<E: Entries> Members<E> {
         self.entries.member(name, value, self.version)
     }
 
-    /// Writes a member if there is one and the revision has it.
+    /// Writes a member if it is present and the revision has it.
     #[inline]
     pub(crate) fn optional<T: Encode>(
         &mut self,
@@ -77,7 +77,7 @@ impl<E: Entries> Members<E> {
         }
     }
 
-    /// Writes the other members, except for those whose place is taken.
+    /// Writes the extra members, except for those whose name is taken.
     #[inline]
     pub(crate) fn extra(&mut self, extra: &Extra, is_free: impl Fn(&str) -> bool) -> Result<(), E::Error> {
         if extra.is_empty() { Ok(()) } else { self.others(extra, &is_free) }
@@ -96,7 +96,7 @@ impl<E: Entries> Members<E> {
             .try_for_each(|(name, value)| self.entries.kept(name, &value))
     }
 
-    /// Writes what a member stands for that is missing.
+    /// Writes the value of a missing member.
     #[cold]
     fn fallback<T: Encode>(&mut self, name: Name, rule: &Rule<T>, version: ProtocolVersion) -> Result<(), E::Error> {
         match rule.fallback() {
@@ -111,7 +111,7 @@ impl<E: Entries> Members<E> {
     }
 }
 
-/// The error for what `version` does not admit.
+/// Returns the error for a value that `version` does not admit.
 #[cold]
 fn refused<T, E: serde_core::ser::Error>(what: impl fmt::Display, rule: &Rule<T>, version: ProtocolVersion) -> E {
     if rule.versions().contains(version) { unfit(what, version) } else { absent(what, version) }

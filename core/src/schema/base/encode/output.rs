@@ -1,4 +1,4 @@
-//! The two ways to write a value: as text, by code of our own, and into whatever serde writes to.
+//! The two outputs of a value: JSON text, and any serializer of serde.
 
 use core::fmt;
 
@@ -14,7 +14,7 @@ use crate::{
     wire::{RawJson, encode, scan::StringToken},
 };
 
-/// Where a value is written. What a type looks like is said once, for both ways.
+/// An output for a value. Each type describes its form once, for both outputs.
 pub(crate) trait Output: Sized {
     type Done;
     type Error: ser::Error;
@@ -30,7 +30,7 @@ pub(crate) trait Output: Sized {
     fn object(self) -> Result<Self::Object, Self::Error>;
 }
 
-/// An object while it is written.
+/// An object that is being written.
 pub(crate) trait Entries {
     type Done;
     type Error: ser::Error;
@@ -54,19 +54,19 @@ pub(crate) trait Entries {
         version: Option<ProtocolVersion>,
     ) -> Result<(), Self::Error>;
 
-    /// Writes a member as it came in.
+    /// Writes a member as it was received.
     fn kept(&mut self, name: StringToken<'_>, value: &RawJson<'_>) -> Result<(), Self::Error>;
 
     /// Closes the object.
     fn end(self) -> Result<Self::Done, Self::Error>;
 }
 
-/// The name of a member, as it is written behind another one: `,"name":`.
+/// The name of a member with its punctuation: `,"name":`.
 #[derive(Clone, Copy)]
 pub(crate) struct Name(&'static str);
 
 impl Name {
-    /// `written` is the name with what stands around it.
+    /// Creates a name from its text with the punctuation.
     pub(crate) const fn new(written: &'static str) -> Self {
         let bytes = written.as_bytes();
         assert!(bytes[0] == b',' && bytes[bytes.len() - 1] == b':' && is_plain(bytes, 1, bytes.len() - 1));
@@ -89,7 +89,7 @@ impl fmt::Display for Name {
 pub(crate) struct Word(&'static str);
 
 impl Word {
-    /// `written` is the word with its quotes.
+    /// Creates a word from its text with the quotes.
     pub(crate) const fn new(written: &'static str) -> Self {
         assert!(is_plain(written.as_bytes(), 0, written.len()));
         Self(written)
@@ -100,7 +100,7 @@ impl Word {
     }
 }
 
-/// Whether these bytes are a string of JSON that says what is written there.
+/// Returns whether these bytes are a JSON string without escapes.
 const fn is_plain(bytes: &[u8], start: usize, end: usize) -> bool {
     let mut at = start + 1;
     while at + 1 < end {
@@ -190,10 +190,11 @@ impl<'a, 'out> Output for &'a mut JsonLine<'out> {
     }
 }
 
-/// An object as text.
+/// An object that is written as text.
 pub(crate) struct ObjectText<'a, 'out> {
     line: &'a mut JsonLine<'out>,
-    /// Where its brace belongs. Before each member a comma is written, and the first one becomes that brace.
+    /// The position of the opening brace. Each member is written with a comma before it; the first comma is replaced by
+    /// the brace.
     start: usize,
 }
 

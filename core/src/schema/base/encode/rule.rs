@@ -1,11 +1,11 @@
-//! What holds for a member, or for an object as a whole.
+//! Rules for a member, or for an object as a whole.
 
 use crate::{
     protocol::{Method, ProtocolVersion, VersionSet},
     schema::base::format::Format,
 };
 
-/// The revisions in which params of `method` occur: also those where they travel inside of a result.
+/// Returns the revisions that have params of `method`, also as part of a result.
 const fn versions(method: Method) -> VersionSet {
     match method {
         Method::CreateMessage | Method::ListRoots | Method::Elicit => {
@@ -15,7 +15,7 @@ const fn versions(method: Method) -> VersionSet {
     }
 }
 
-/// What holds for a member: which revisions have it, and what is done about the others.
+/// The rule for a member: the revisions that have it, and its treatment in others.
 pub(crate) struct Rule<T> {
     versions: VersionSet,
     refuse: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Rule<T> {
 }
 
 impl<T> Rule<T> {
-    /// In every revision.
+    /// Creates the rule for a member of every revision.
     pub(crate) const fn new() -> Self {
         Self {
             versions: VersionSet::ALL,
@@ -42,104 +42,104 @@ impl<T> Rule<T> {
         }
     }
 
-    /// In `version` and all later ones.
+    /// Restricts the member to `version` and later revisions.
     pub(crate) const fn since(mut self, version: ProtocolVersion) -> Self {
         self.versions = self.versions.intersection(VersionSet::since(version));
         self
     }
 
-    /// In `version` and all earlier ones.
+    /// Restricts the member to `version` and earlier revisions.
     pub(crate) const fn until(mut self, version: ProtocolVersion) -> Self {
         self.versions = self.versions.intersection(VersionSet::between(ProtocolVersion::V2024_11_05, version));
         self
     }
 
-    /// Only in `version`.
+    /// Restricts the member to `version`.
     pub(crate) const fn only(mut self, version: ProtocolVersion) -> Self {
         self.versions = VersionSet::only(version);
         self
     }
 
-    /// Where `method` exists, also inside of another message.
+    /// Restricts the member to the revisions that have params of `method`, also as part of a result.
     pub(crate) const fn method(mut self, method: Method) -> Self {
         self.versions = self.versions.intersection(versions(method));
         self
     }
 
-    /// Without it the message would mean something else: writing it for another revision is an error.
+    /// Makes it an error to write the member for a revision without it, since the message would have another meaning.
     pub(crate) const fn or_refuse(mut self) -> Self {
         self.refuse = true;
         self
     }
 
-    /// Optional in the type, required by the revisions that have it.
+    /// Makes a member required in the revisions that have it, although its type is optional.
     pub(crate) const fn needed(mut self) -> Self {
         self.needed = true;
         self
     }
 
-    /// Only values of this kind exist in a revision. Others are treated as in revisions without the member.
+    /// Restricts the values of each revision. Other values are treated as in revisions without the member.
     pub(crate) const fn fits(mut self, fits: fn(&T, ProtocolVersion) -> bool) -> Self {
         self.fits = Some(fits);
         self
     }
 
-    /// Only values of this kind exist in a revision, and others are refused.
+    /// Restricts the values of each revision. Other values are an error.
     pub(crate) const fn has_to(mut self, fits: fn(&T, ProtocolVersion) -> bool) -> Self {
         self.insists = true;
         self.fits(fits)
     }
 
-    /// What a missing member stands for. A required one may be missing from the input; an optional one is written
-    /// for the revisions that have it.
+    /// Sets the value of a missing member. A required one may be missing from the input. An optional one is written for
+    /// the revisions that have it.
     pub(crate) const fn or(mut self, fallback: fn() -> T) -> Self {
         self.fallback = Some(fallback);
         self
     }
 
-    /// What the text or number has to look like.
+    /// Sets the format of the text or number.
     pub(crate) const fn is(mut self, format: Format) -> Self {
         self.format = Some(format);
         self
     }
 
-    /// How a random value becomes one that [`has_to`](Self::has_to) lets through, where few of them are.
+    /// Sets how a random value is changed into one that [`has_to`](Self::has_to) admits, if few are.
     pub(crate) const fn mended(mut self, mend: fn(&mut T)) -> Self {
         self.mend = Some(mend);
         self
     }
 
-    /// The revisions that have the member.
+    /// Returns the revisions that have the member.
     pub(crate) const fn versions(&self) -> VersionSet {
         self.versions
     }
 
-    /// What a missing member stands for.
+    /// Returns the value of a missing member, if there is one.
     pub(crate) const fn fallback(&self) -> Option<fn() -> T> {
         self.fallback
     }
 
-    /// Whether the member is written with this value.
+    /// Returns whether the member is written with this value.
     pub(crate) fn admits(&self, value: &T, version: ProtocolVersion) -> bool {
         self.versions.contains(version) && self.fits.is_none_or(|fits| fits(value, version))
     }
 
-    /// Whether it is an error to write the member with a value that `version` does not admit.
+    /// Returns whether it is an error to write the member with a value that `version` does not admit.
     pub(crate) const fn refuses(&self, version: ProtocolVersion) -> bool {
         self.refuse || (self.insists && self.versions.contains(version))
     }
 
-    /// Whether a member that had an unexpected form may be written out again.
+    /// Returns whether a member that had an unexpected form may be written again.
     pub(crate) fn may_be_odd(&self, version: Option<ProtocolVersion>) -> bool {
         version.is_none_or(|version| self.versions.contains(version) && !self.must_be_there(version))
     }
 
-    /// Whether `version` wants the member in every object.
+    /// Returns whether `version` requires the member in every object.
     pub(crate) fn must_be_there(&self, version: ProtocolVersion) -> bool {
         self.versions.contains(version) && (self.needed || self.fallback.is_some())
     }
 
-    /// Makes a random value one that the rule admits.
+    /// Changes a random value into one that the rule admits.
     #[cfg(feature = "arbitrary")]
     pub(crate) fn mend(&self, value: &mut T) {
         if let Some(mend) = self.mend {
@@ -147,7 +147,7 @@ impl<T> Rule<T> {
         }
     }
 
-    /// What the text or number has to look like.
+    /// Returns the format of the text or number.
     #[cfg(feature = "arbitrary")]
     pub(crate) const fn format(&self) -> Option<Format> {
         self.format
