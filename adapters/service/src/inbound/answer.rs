@@ -13,14 +13,14 @@ use serde_core::{Serialize, Serializer, ser::Error as _};
 
 use super::log;
 
-/// What became of a request.
+/// The result of a request, or its error.
 pub(crate) type Answer<T> = Result<T, ErrorObject>;
 
-/// An answer that is an error for sure.
+/// A response that is always an error.
 pub(crate) type Refusal = Answer<EmptyResult>;
 
-/// A result of any type. Most methods are not asked for all the time: what becomes of their results is the same code for all of
-/// them, and not some for each type, which would be most of a small server.
+/// A result of any type. Methods that are rarely requested share the code that sends their results. Code for each type
+/// would be the largest part of a small server.
 pub(crate) struct AnyResult(Box<dyn Sendable>);
 
 trait Sendable: Send + Sync {
@@ -43,7 +43,7 @@ impl AnyResult {
         Self(Box::new(result))
     }
 
-    /// What it is.
+    /// Returns the result itself.
     pub(crate) fn as_any(&self) -> &dyn Any {
         self.0.as_any()
     }
@@ -61,7 +61,8 @@ impl Encode for AnyResult {
     }
 }
 
-/// Answers a request; `false` if there is no room now. An answer that cannot be sent becomes an error that can.
+/// Responds to a request; returns `false` if the outbox has no room. A response that cannot be sent is replaced by an
+/// error.
 pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, answer: &Answer<T>) -> bool {
     let sent = match answer {
         Ok(result) => conn.respond_or_error(key, result).map(|unsent| unsent.iter().for_each(log::unsent)),
@@ -77,15 +78,15 @@ pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, ans
     sent != Err(SendError::Busy)
 }
 
-/// What a request is answered with.
+/// The kind of the response to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResponseKind {
     /// A result.
     Result,
-    /// The result of a tool that says it has failed.
+    /// The result of a failed tool (`isError`).
     Failed,
-    /// Questions, whose answers come with the request when it is sent again (2026-07-28).
+    /// An `input_required` result: the client sends the request again with the input (2026-07-28).
     InputRequired,
     /// An error.
     Error(ErrorObject),

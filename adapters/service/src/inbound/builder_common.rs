@@ -1,4 +1,4 @@
-//! What hosts and services have in common when they are put together.
+//! The common part of the builders of hosts and services.
 
 use mcp_proto::{
     connection::Settings,
@@ -10,7 +10,7 @@ use mcp_proto::{
 use super::{custom_methods::Custom, state::Role};
 use crate::util::random::Random;
 
-/// What every builder collects.
+/// The common fields of the builders.
 pub(crate) struct Common<E: Role> {
     pub(crate) info: Implementation,
     pub(crate) settings: Settings,
@@ -34,13 +34,14 @@ impl<E: Role> Common<E> {
         }
     }
 
-    /// The settings, with the revisions that were chosen.
+    /// Returns the settings, with the chosen revisions.
     pub(crate) fn chosen_settings(&self) -> Settings {
         Settings { versions: self.versions, ..self.settings.clone() }
     }
 }
 
-/// What of a list of capabilities is there and not withheld, whether by itself or as a part of something.
+/// Returns the capabilities of a list that are present and not withheld, neither themselves nor a capability that
+/// contains them.
 pub(crate) fn declared(
     capabilities: &[(Capability, bool)],
     withheld: CapabilitySet,
@@ -57,43 +58,43 @@ fn is_part_of(part: Capability, whole: Capability) -> bool {
     part.path().strip_prefix(whole.path()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The methods that every builder has. `$End` is whose builder it is.
+/// Defines the common methods of the builders. `$End` is the role.
 macro_rules! common_methods {
     ($End:ident) => {
-        /// Says more of itself than a name and a version.
+        /// Sets more information about the implementation than its name and version.
         pub fn info(mut self, f: impl FnOnce(&mut mcp_proto::schema::Implementation)) -> Self {
             f(&mut self.common.info);
             self
         }
 
-        /// Bounds and times of the connections. The [revisions](Self::versions) are not taken from here.
+        /// Sets the limits and timeouts of the connections. The [revisions](Self::versions) are not taken from here.
         pub fn settings(mut self, settings: mcp_proto::connection::Settings) -> Self {
             self.common.settings = settings;
             self
         }
 
-        /// Bounds how long a handler may take to answer a request, from when the request came in. Then the peer gets an error,
-        /// and the work on the request is cancelled. Default: none, since handlers may take as long as they like.
+        /// Limits how long a handler may take to respond to a request, from its arrival. After that the peer gets an
+        /// error, and the handler is cancelled. Default: no limit.
         ///
-        /// This is [`reply_timeout`](mcp_proto::connection::Settings::reply_timeout) of the [settings](Self::settings), which
-        /// replace it if they are given after it.
+        /// This is [`reply_timeout`](mcp_proto::connection::Settings::reply_timeout) of the [settings](Self::settings),
+        /// which replace it if they are set after it.
         pub fn reply_timeout(mut self, time: std::time::Duration) -> Self {
             self.common.settings.reply_timeout = Some(time);
             self
         }
 
-        /// The revisions to speak, whatever the settings say. Default: all of them. A host that speaks both eras asks each
-        /// server first which one it is of, and waits for the answer no longer than the
-        /// [settings](mcp_proto::connection::Settings::probe_timeout) say.
+        /// Sets the revisions to speak; those in the settings are ignored. Default: all revisions. A host that speaks
+        /// both eras first probes the era of each server, and waits for the response at most for the [probe
+        /// timeout](mcp_proto::connection::Settings::probe_timeout).
         pub fn versions(mut self, versions: mcp_proto::protocol::VersionSet) -> Self {
             self.common.versions = versions;
             self
         }
 
-        /// Hears a notification of the specification: the type of its params says which one.
+        /// Registers a handler for a notification of the specification. The type of its params selects the method.
         ///
-        /// Notifications are heard one after the other, and before the requests that came behind them. What is registered
-        /// last for a notification is what hears it.
+        /// Notifications are handled one after the other, and before the requests that came after them. A later handler
+        /// for a method replaces an earlier one.
         pub fn on<N: mcp_proto::schema::Notification>(
             mut self,
             f: impl Fn(N, crate::outbound::peer::Peer<$End>) + Send + Sync + 'static,
@@ -102,7 +103,8 @@ macro_rules! common_methods {
             self
         }
 
-        /// As [`on`](Self::on), for code that hands back a future. The next notification is heard when it is done.
+        /// Registers a handler as [`on`](Self::on) does, from a function that returns a future. The next notification
+        /// is handled when the future has ended.
         pub fn on_async<N: mcp_proto::schema::Notification, T>(
             mut self,
             f: impl Fn(N, crate::outbound::peer::Peer<$End>) -> T + Send + Sync + 'static,
@@ -114,7 +116,7 @@ macro_rules! common_methods {
             self
         }
 
-        /// Hears a notification that is not in the specification.
+        /// Registers a handler for a notification that is not in the specification.
         pub fn on_notification<P: serde_core::de::DeserializeOwned>(
             mut self,
             method: &str,
@@ -124,7 +126,8 @@ macro_rules! common_methods {
             self
         }
 
-        /// As [`on_notification`](Self::on_notification), for code that hands back a future.
+        /// Registers a handler as [`on_notification`](Self::on_notification) does, from a function that returns a
+        /// future.
         pub fn on_notification_async<P: serde_core::de::DeserializeOwned, T>(
             mut self,
             method: &str,
@@ -137,7 +140,8 @@ macro_rules! common_methods {
             self
         }
 
-        /// Answers a request that is not in the specification. The result has to be written as a JSON object.
+        /// Registers a handler for a request that is not in the specification. The result must serialize as a JSON
+        /// object.
         pub fn on_request<P, R, F>(
             mut self,
             method: &str,
@@ -152,7 +156,7 @@ macro_rules! common_methods {
             self
         }
 
-        /// As [`on_request`](Self::on_request), for code that hands back a future.
+        /// Registers a handler as [`on_request`](Self::on_request) does, from a function that returns a future.
         pub fn on_request_async<P, R, F, T>(
             mut self,
             method: &str,
@@ -168,17 +172,17 @@ macro_rules! common_methods {
             self
         }
 
-        /// Runs code around every response: to refuse requests, to count them, to see how they ended and how long that
-        /// took. Functions and futures are wrapped alike; code that blocks in it delays other futures.
+        /// Adds middleware, which runs around every response: it can refuse requests, count them, and observe their
+        /// outcome and duration. It wraps functions and futures alike. Middleware that blocks delays other futures.
         ///
-        /// It sees each request that this side answers, also those that are answered without a handler, such as lists and calls
-        /// of tools that there are not. It runs the [`Next`](crate::Next) or refuses, and what it refuses with is an error of the
-        /// protocol, also for tools. What comes first is outermost. A panic in it fails the one request.
+        /// It gets each request that this side responds to, also without a handler, such as lists and calls of unknown
+        /// tools. It runs [`Next`](crate::Next), or refuses the request with an error of the protocol, also for tools.
+        /// The first middleware is the outermost. A panic in it fails only this request.
         ///
-        /// A request that [asks](crate::CallError::InputRequired) passes again with the responses (2026-07-28). Of a
-        /// request that becomes a task, the work on the task is wrapped. Not wrapped are the handshake, pings,
-        /// subscriptions (2026-07-28), requests about the tasks of a session (2025-11-25), and notifications, which
-        /// cannot be refused.
+        /// A request that [requires input](crate::CallError::InputRequired) passes again with the responses
+        /// (2026-07-28). Of a request that becomes a task, the execution of the task is wrapped. Not wrapped are the
+        /// handshake, pings, subscriptions (2026-07-28), requests about the tasks of a session (2025-11-25), and
+        /// notifications, which cannot be refused.
         #[doc(alias = "middleware")]
         #[doc(alias = "around")]
         pub fn layer<T>(
@@ -198,9 +202,12 @@ macro_rules! common_methods {
             self
         }
 
-        /// Says which distributed trace the code that runs is part of: requests of ours belong to it, and say so in their
-        /// `_meta`. Without it, or if it does not know, what is asked on behalf of a request belongs to the trace of that one, and
-        /// all else to none, unless it is [said](crate::Peer::with_trace). It is asked for each request, and should be quick.
+        /// Sets the function that returns the distributed trace of the running code. Requests of this side belong to
+        /// that trace and carry it in their `_meta`.
+        ///
+        /// Without the function, or if it returns `None`, a request on behalf of a peer's request belongs to the trace
+        /// of that request, and any other request to none. [`traced`](crate::Peer::traced) overrides this. The function
+        /// is called for each request and should be fast.
         pub fn trace_with(
             mut self,
             f: impl Fn() -> Option<mcp_proto::schema::TraceContext> + Send + Sync + 'static,
@@ -209,19 +216,19 @@ macro_rules! common_methods {
             self
         }
 
-        /// Hears what the peer does wrong, and what it complains of. It should not take long.
+        /// Sets a handler for protocol violations of the peer, and for errors that the peer reports. It should be fast.
         pub fn on_fault(mut self, f: impl Fn(crate::inbound::fault::Fault) + Send + Sync + 'static) -> Self {
             self.common.custom.critic = Some(std::sync::Arc::new(f));
             self
         }
 
-        /// Declares something that is not in the specification.
+        /// Declares an experimental capability, which is not in the specification.
         pub fn experimental(mut self, name: impl Into<String>, settings: mcp_proto::wire::JsonObject) -> Self {
             self.common.experimental.insert(name, settings);
             self
         }
 
-        /// Does not declare a capability and what is part of it, although there is something behind it.
+        /// Withholds a capability and its parts: they are not declared, even if handlers for them are registered.
         pub fn disable_capability(mut self, capability: mcp_proto::protocol::Capability) -> Self {
             self.common.withheld = self.common.withheld.with(capability);
             self

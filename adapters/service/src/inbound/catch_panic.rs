@@ -1,4 +1,4 @@
-//! Panics of handlers become errors of their requests.
+//! Turns panics of handlers into errors of their requests.
 
 use std::{
     future::{Future, poll_fn},
@@ -12,7 +12,7 @@ use mcp_proto::wire::ErrorObject;
 use super::{answer::Answer, log};
 use crate::driver_api::deferred::Deferred;
 
-/// Begins code of the user. A panic fails this request alone, with an error without details.
+/// Starts a handler. A panic fails only this request, with an error without details.
 pub(crate) fn caught<T>(begin: impl FnOnce() -> Deferred<Answer<T>>) -> Deferred<Answer<T>> {
     // As below.
     catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
@@ -21,9 +21,9 @@ pub(crate) fn caught<T>(begin: impl FnOnce() -> Deferred<Answer<T>>) -> Deferred
     })
 }
 
-/// Polls code of the user. A panic fails this request alone, with an error without details.
+/// Polls a handler. A panic fails only this request, with an error without details.
 pub(crate) fn guarded<T>(mut f: Pin<&mut impl Future<Output = Answer<T>>>) -> impl Future<Output = Answer<T>> {
-    // What `f` leaves behind half-done is its own: nothing of this crate is under a lock while it runs.
+    // A panic can leave only the state of `f` inconsistent: this crate holds no lock while it runs.
     poll_fn(move |cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| f.as_mut().poll(cx)));
         polled.unwrap_or_else(|_| {

@@ -1,4 +1,4 @@
-//! What a handler knows of the request it works on, and what it can do meanwhile.
+//! The context of a handler: the metadata of its request, progress, requests to the peer, and cancellation.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -21,19 +21,20 @@ use crate::{
     outbound::{error::CallError, peer::Peer, pending::Pending},
 };
 
-/// What a peer is told of a question whose request was cancelled.
+/// The reason for cancelling a request to the peer because the peer's own request was cancelled.
 pub(crate) const NO_LONGER_NEEDED: &str = "no longer needed";
 
 /// The request that a handler works on: its metadata, and methods to report progress, send requests to the peer, and
 /// notice cancellation.
 ///
-/// It is cheap to clone and works from any thread. Whatever may have to wait comes back as [`Deferred`]: a function waits for it
-/// with [`wait`](Deferred::wait), an asynchronous one awaits it. It ends when the request is cancelled or the connection ends.
+/// It is cheap to clone and can be used on any thread. Methods that may have to wait return a [`Deferred`]: a function
+/// blocks with [`wait`](Deferred::wait), an asynchronous handler awaits it. It ends when the request is cancelled or
+/// the connection ends.
 pub struct Context<E: Role = ServerEnd> {
     pub(crate) shared: Arc<Shared<E>>,
     pub(crate) connection: Arc<dyn ConnectionHandle<E>>,
     pub(crate) work: Arc<Work<E::Work>>,
-    /// Boxed, since few have any, and every handler has several of these.
+    /// Boxed, since few contexts have options, and every handler has several contexts.
     options: Option<Box<RequestOptions>>,
 }
 
@@ -46,28 +47,28 @@ impl<E: Role> Context<E> {
         Self { shared, connection, work, options: None }
     }
 
-    /// The other end of the connection. What is asked through it outlives this request.
+    /// Returns the peer of the connection. Requests through it do not end with this request.
     #[must_use]
     pub fn peer(&self) -> Peer<E> {
         Peer::new(self.connection.clone(), self.shared.calls.clone())
     }
 
-    /// The same context, with other times for the questions that are asked through it.
+    /// Returns the same context with other options for its requests to the peer.
     ///
-    /// Without it, a client has the [time](mcp_proto::connection::Settings::request) that any request has; but where it has
-    /// to ask its user or its model, it may be silent for as long as it takes in all.
+    /// Without it they have the options of the connection's [settings](mcp_proto::connection::Settings::request), but
+    /// requests to the user or the model of a client have no idle timeout.
     #[must_use]
     pub fn with_options(&self, options: RequestOptions) -> Self {
         Self { options: Some(Box::new(options)), ..self.clone() }
     }
 
-    /// The same context, for questions that are answered within `timeout`.
+    /// Returns the same context with a timeout for each of its requests to the peer.
     #[must_use]
     pub fn within(&self, timeout: Duration) -> Self {
         self.with_options(RequestOptions::within(timeout))
     }
 
-    /// In which circumstances the request was made.
+    /// Returns the circumstances of the request: its revision, its client, and its principal, for example.
     #[must_use]
     pub fn info(&self) -> &RequestInfo {
         self.work.info.get_or_init(|| {
@@ -79,26 +80,27 @@ impl<E: Role> Context<E> {
         })
     }
 
-    /// The revision that the request was made in.
+    /// Returns the revision of the request.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
         self.info().version
     }
 
-    /// The `_meta` of the request.
+    /// Returns the `_meta` of the request.
     #[must_use]
     pub fn meta(&self) -> Option<&Meta> {
         self.work.meta.as_ref()
     }
 
-    /// Which distributed trace the request belongs to. What is asked through this context belongs to it as well, unless its
-    /// [options](Self::with_options) or the application ([`trace_with`](crate::ServiceBuilder::trace_with)) say otherwise.
+    /// Returns the distributed trace of the request. Requests through this context belong to it as well, unless their
+    /// [options](Self::with_options) or the application ([`trace_with`](crate::ServiceBuilder::trace_with)) set another
+    /// one.
     #[must_use]
     pub fn trace(&self) -> Option<TraceContext> {
         self.info().trace.clone().or_else(|| self.meta()?.trace())
     }
 
-    /// The id of the task that the request has become (2025-11-25, 2026-07-28).
+    /// Returns the id of the task that the request has become, if it has (2025-11-25, 2026-07-28).
     #[must_use]
     pub fn task_id(&self) -> Option<&str> {
         match &self.work.origin {
@@ -107,12 +109,12 @@ impl<E: Role> Context<E> {
         }
     }
 
-    /// Reports the progress of the request: `progress` out of `total`, if that is known, and a message for people
-    /// (2025-03-26). Nothing is sent if the peer has not asked for progress. Of a task only the message is kept, and
-    /// the peer gets it when it asks for the status (2026-07-28).
+    /// Reports the progress of the request: `progress` out of `total`, if that is known, and a message for users
+    /// (2025-03-26). It does nothing if the peer has not asked for progress. For a task of 2026-07-28 only the message
+    /// is kept, as the status message of the task.
     ///
-    /// It has to be waited for only while a peer that does not read leaves no room; dropped then, it is not said. It fails
-    /// if `progress` does not grow, or the connection is closed.
+    /// The future is pending only while the peer does not read and the outbox is full; dropping it then drops the
+    /// notification. It fails if `progress` does not grow, or the connection is closed.
     pub fn progress(
         &self,
         progress: f64,
@@ -141,7 +143,7 @@ impl<E: Role> Context<E> {
         }
     }
 
-    /// The times that were chosen for questions.
+    /// Returns the options for requests to the peer, if they were set.
     pub(crate) fn options(&self) -> Option<&RequestOptions> {
         self.options.as_deref()
     }
@@ -166,8 +168,8 @@ impl<E: Role> Context<E> {
         if self.is_cancelled() { Err(CallError::Cancelled) } else { Ok(()) }
     }
 
-    /// Waits for `time`, or fails with [`CallError::Cancelled`] as soon as the request is cancelled. Time is that of
-    /// the connection.
+    /// Waits for `time`, or fails with [`CallError::Cancelled`] as soon as the request is cancelled. It uses the clock
+    /// of the connection.
     pub fn sleep(&self, time: Duration) -> Deferred<Result<(), CallError>> {
         if let Err(error) = self.check() {
             return Deferred::ready(Err(error));
@@ -191,7 +193,7 @@ impl<E: Role> Context<E> {
         Deferred::new(async move { work.cancelled().await })
     }
 
-    /// Asks the peer on behalf of this request.
+    /// Sends a request to the peer on behalf of this request.
     pub(crate) fn ask<R>(&self, question: R) -> Deferred<Result<R::Result, CallError>>
     where
         R: Request<Result: Send> + Send + Sync + 'static,
@@ -243,12 +245,12 @@ impl<E: Role> Context<E> {
         })
     }
 
-    /// A failure as the request's revision puts it.
+    /// Converts a failure into an error of the request's revision.
     pub(crate) fn explain(&self, failure: Failure) -> ErrorObject {
         failure.into_error(self.version())
     }
 
-    /// The metadata that belongs to whatever this work sends.
+    /// Adds the metadata of the task, if it is one, to that of a message.
     pub(crate) fn related(&self, mut meta: Option<Meta>) -> Option<Meta> {
         if let Origin::Task(id) = &self.work.origin {
             // Every text can be written as JSON.
@@ -273,7 +275,7 @@ impl<E: Role> fmt::Debug for Context<E> {
     }
 }
 
-/// A request of ours that belongs to the work on one of the peer's, until it has ended or is given up.
+/// A request to the peer on behalf of one of the peer's requests, until it has ended or was dropped.
 struct Asking<E: Role> {
     context: Context<E>,
     call: CallId,

@@ -21,29 +21,29 @@ use crate::{
     util::text_arguments::excerpt,
 };
 
-/// Params as they came.
+/// The params of a request, not parsed yet.
 type Params = Option<RawJson<'static>>;
 
-/// Answers a request.
+/// A handler of a request.
 pub(crate) type Answerer<E> = Code<dyn Fn(Params, Context<E>) -> Deferred<Result<JsonObject, Failure>> + Send + Sync>;
 
-/// Hears a notification; `None` if it cannot be read.
+/// A handler of a notification. It returns `None` if the params are invalid.
 pub(crate) type Listener<E> = Code<dyn Fn(&Params, Peer<E>) -> Option<Deferred<()>> + Send + Sync>;
 
-/// What an application has registered beside the features of the specification.
+/// The handlers and middleware that an application has registered in addition to the features of the specification.
 pub struct Custom<E: Role> {
     answerers: HashMap<String, Arc<Answerer<E>>>,
     listeners: HashMap<String, Arc<Listener<E>>>,
     pub(crate) critic: Option<Critic>,
-    /// Which trace requests of ours belong to.
+    /// Returns the trace of requests of this side.
     pub(crate) tracer: Option<Tracer>,
-    /// What is around every answer.
+    /// The middleware.
     pub(crate) layers: Layers<E>,
 }
 
 /// A role whose applications have handlers and middleware of their own.
 pub trait Dispatch: Role {
-    /// Returns the handlers for what this crate does not know.
+    /// Returns the handlers for methods that are not in the specification.
     #[doc(hidden)]
     fn custom(home: &Self::Home) -> &Custom<Self>;
 }
@@ -61,7 +61,7 @@ impl<E: Role> Default for Custom<E> {
 }
 
 impl<E: Role> Custom<E> {
-    /// Registers what answers the requests called `method`. The last one counts.
+    /// Registers the handler of the requests called `method`. The last one counts.
     pub(crate) fn answer<P, R, F>(
         &mut self,
         method: &str,
@@ -97,7 +97,7 @@ impl<E: Role> Custom<E> {
         self.answerers.insert(method.to_owned(), Arc::new(Code { kind: HandlerKind::Async, run: Box::new(run) }));
     }
 
-    /// Registers what hears the notifications called `method`. The last one counts.
+    /// Registers the handler of the notifications called `method`. The last one counts.
     pub(crate) fn listen<P: DeserializeOwned>(&mut self, method: &str, f: impl Fn(P, Peer<E>) + Send + Sync + 'static) {
         let run = move |params: &Params, peer| {
             f(decode_params(params.as_ref()).ok()?, peer);
@@ -115,7 +115,7 @@ impl<E: Role> Custom<E> {
         self.listeners.insert(method.to_owned(), Arc::new(Code { kind: HandlerKind::Async, run: Box::new(run) }));
     }
 
-    /// Puts a piece of middleware inside of all that is there.
+    /// Adds a middleware inside of all others.
     pub(crate) fn wrap(&mut self, layer: Layer<E>) {
         Arc::make_mut(&mut self.layers).push(layer);
     }

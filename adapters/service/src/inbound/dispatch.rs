@@ -55,7 +55,7 @@ impl<E: Dispatch> Shared<E> {
         }))
     }
 
-    /// Answers a request without code of the user, at once if nothing that came before it is still being heard.
+    /// Responds to a request without a handler: at once if all earlier notifications were handled.
     pub(crate) fn answer<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
         asked: &Asked<'_, E>,
@@ -87,14 +87,14 @@ impl<E: Dispatch> Shared<E> {
         Some(Job::of(HandlerKind::Async, Schedule::Concurrent, move || reply.send(answer)))
     }
 
-    /// Answers a request with an error.
+    /// Responds to a request with an error.
     pub(crate) fn refuse(self: &Arc<Self>, asked: &Asked<'_, E>, error: ErrorObject) -> Option<Job> {
         self.answer(asked, move |_| Refusal::Err(error))
     }
 
-    /// A job that answers a request with code of the user, which is of this kind.
+    /// Creates the job of this kind that runs the handler of a request.
     ///
-    /// A request that is cancelled goes on until its handler is done: nothing is dropped in the middle of what it does.
+    /// The handler of a cancelled request runs to its end: it is not dropped in between.
     pub(crate) fn work<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
         asked: &Asked<'_, E>,
@@ -108,7 +108,7 @@ impl<E: Dispatch> Shared<E> {
         Job::of(kind, Schedule::Concurrent, move || reply.earn(scope, f))
     }
 
-    /// Returns the middleware and the span around the answer to a request.
+    /// Returns the middleware and the span of a request.
     pub(crate) fn request_scope(&self, asked: &Asked<'_, E>) -> RequestScope<E> {
         RequestScope::of(&E::custom(&self.home).layers, asked)
     }
@@ -145,7 +145,7 @@ impl<E: Dispatch> Shared<E> {
         }))
     }
 
-    /// Makes a job of code of the user that sends no response.
+    /// Creates the job of a handler that sends no response.
     fn serial_job(self: &Arc<Self>, kind: HandlerKind, f: impl FnOnce() -> Deferred<()> + Send + 'static) -> Job {
         let running = Sequenced::new(self.clone());
         Job::of(kind, Schedule::Serial, move || match caught(|| f().map(Ok)).try_take() {
@@ -180,7 +180,7 @@ impl<E: Role> Shared<E> {
         }
     }
 
-    /// The connection has ended, and all work with it.
+    /// Cancels all requests and tasks in flight, because the connection has ended.
     pub(super) fn close(&self) {
         self.works.close();
         self.tasks.close();
@@ -219,7 +219,7 @@ fn own(cause: CancelCause<'_>) -> CancelCause<'static> {
     }
 }
 
-/// One job in sequence that has not ended, whether it has begun or not.
+/// A sequential job that has not ended, started or not.
 struct Sequenced<E: Role>(Arc<Shared<E>>);
 
 impl<E: Role> Sequenced<E> {

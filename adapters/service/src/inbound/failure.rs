@@ -1,4 +1,4 @@
-//! How handlers fail.
+//! Failures of handlers.
 
 use std::{any::Any, fmt::Display};
 
@@ -7,11 +7,11 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, Json},
 };
 
-/// Why a handler did not do what it was asked for.
+/// The failure of a handler.
 ///
-/// Anything that can be displayed becomes one with `?`: a text that says what went wrong. From a tool it reaches the
-/// model, as a result with `isError`; from any other handler it is the message of an error -32603. An [`ErrorObject`]
-/// stays what it is, an error of the protocol.
+/// Any type that implements `Display` becomes one with `?`: its text is the reason. The failure of a tool reaches the
+/// model, as a result with `isError`; the failure of another handler is the message of an error -32603. An
+/// [`ErrorObject`] remains an error of the protocol.
 #[derive(Debug)]
 pub struct Failure(Kind);
 
@@ -23,31 +23,31 @@ enum Kind {
 }
 
 impl Failure {
-    /// Something went wrong, and this is what.
+    /// Creates a failure with this reason.
     #[must_use]
     pub fn new(what: impl Into<String>) -> Self {
         Self(Kind::Said(what.into()))
     }
 
-    /// An error of the protocol, which no model gets to see.
+    /// Creates a failure that is an error of the protocol, which models do not see.
     #[must_use]
     pub const fn rpc(error: ErrorObject) -> Self {
         Self(Kind::Rpc(error))
     }
 
-    /// There is no resource with this URI. The code depends on the revision.
+    /// Creates the failure of a request for an unknown resource. Its code depends on the revision.
     #[must_use]
     pub fn resource_not_found(uri: impl Into<String>) -> Self {
         Self(Kind::NoResource(uri.into()))
     }
 
-    /// The user said no (-1), as answer to `sampling/createMessage`.
+    /// Creates the failure of a `sampling/createMessage` that the user has rejected (-1).
     #[must_use]
     pub fn rejected() -> Self {
         Self::rpc(ErrorObject::new(ErrorCode::USER_REJECTED, "User rejected the request"))
     }
 
-    /// The text for a model, or else an error of the protocol.
+    /// Returns the text for a model, or else an error of the protocol.
     pub(crate) fn split(self, version: ProtocolVersion) -> Result<String, ErrorObject> {
         match self.0 {
             Kind::Said(text) => Ok(text),
@@ -55,7 +55,7 @@ impl Failure {
         }
     }
 
-    /// As an error of the protocol.
+    /// Converts it into an error of the protocol.
     pub(crate) fn into_error(self, version: ProtocolVersion) -> ErrorObject {
         match self.0 {
             Kind::Said(text) => ErrorObject::internal(text),
@@ -74,7 +74,7 @@ impl<E: Display + 'static> From<E> for Failure {
     }
 }
 
-/// The error for a resource that is not there.
+/// Returns the error for an unknown resource.
 pub(crate) fn resource_not_found(uri: &str, version: ProtocolVersion) -> ErrorObject {
     let error = ErrorObject::new(ErrorCode(version.resource_not_found()), "Resource not found");
     match Json::new(&NotFound { uri }) {

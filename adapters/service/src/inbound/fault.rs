@@ -1,19 +1,19 @@
-//! What a peer does wrong.
+//! Faults of the peer.
 
 use std::{fmt, sync::Arc};
 
 use mcp_proto::{connection::Violation, wire::ErrorObject};
 
-/// Hears what the peer has done wrong.
+/// The application's handler of faults.
 pub(crate) type Critic = Arc<dyn Fn(Fault) + Send + Sync>;
 
-/// Something that the peer has done wrong, or says that this side has done wrong. The connection lives on.
+/// A protocol violation of the peer, or one that the peer reports of this side. The connection stays open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The peer sent something wrong.
+    /// The peer has violated the protocol.
     Violation(Violation<'static>),
-    /// The peer complains of something that it could not attribute to a request.
+    /// The peer has sent an error response without the id of a request.
     PeerError(ErrorObject),
 }
 

@@ -1,4 +1,4 @@
-//! Functions that answer, in the shapes in which they can be written.
+//! Handlers: functions with the parameters that they can have.
 
 use std::future::Future;
 
@@ -14,13 +14,12 @@ use crate::{
     util::text_arguments as texts,
 };
 
-/// What the arguments of a call are read from.
+/// The source of the arguments of a call.
 #[derive(Clone, Copy, Debug)]
 pub enum Arguments<'a> {
     /// A JSON object.
     Json(&'a RawJson<'a>),
-    /// Texts by name, as prompts and templates have them. Where numbers, booleans or the like are wanted, the texts are read as
-    /// such.
+    /// Texts by name, as prompts and templates have them. Numbers and booleans are parsed from the texts.
     Texts(&'a Map<String>),
 }
 
@@ -33,26 +32,26 @@ impl Arguments<'_> {
     }
 }
 
-/// The arguments are not those that a handler takes. The text says why.
+/// The error of arguments that a handler cannot take. The text says why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadArguments(pub String);
 
-/// A function that answers: of nothing, of arguments, of a [`Context`], or of both.
+/// A function that handles requests: of nothing, of arguments, of a [`Context`], or of both.
 ///
-/// Implemented for `Fn() -> R`, `Fn(A) -> R`, `Fn(Context) -> R` and `Fn(A, Context) -> R`, where `A` is anything that
-/// serde can read. `Signature` tells them apart. An asynchronous handler is one whose `R` is a future.
+/// It is implemented for `Fn() -> R`, `Fn(A) -> R`, `Fn(Context) -> R` and `Fn(A, Context) -> R`, where `A` is any type
+/// that serde can deserialize. `Signature` distinguishes them. If `R` is a future, the handler is asynchronous.
 pub trait Handler<Signature>: Send + Sync + 'static {
-    /// What it answers.
+    /// The return type of the function.
     type Output;
 
-    /// Reads the arguments, and answers.
+    /// Deserializes the arguments, and calls the function.
     ///
     /// # Errors
-    /// If the arguments do not fit; then it has not run.
+    /// If the arguments cannot be deserialized. The function was not called then.
     fn call(&self, arguments: Arguments<'_>, context: &Context) -> Result<Self::Output, BadArguments>;
 }
 
-/// The shapes of handlers.
+/// Marker types for the parameters of handlers.
 pub mod signature {
     use std::marker::PhantomData;
 
@@ -116,11 +115,12 @@ where
     }
 }
 
-/// A handler whose arguments say themselves what they look like.
+/// A handler whose arguments have a schema.
 ///
-/// Without arguments they do; with the feature `schemas`, so does everything that is `schemars::JsonSchema`.
+/// It is implemented for handlers without arguments, and with the feature `schemas` for arguments that implement
+/// `schemars::JsonSchema`.
 pub trait DescribedHandler<Signature>: Handler<Signature> {
-    /// The JSON Schema of the arguments.
+    /// Returns the JSON Schema of the arguments.
     fn schema() -> serde_json::Value;
 }
 
@@ -158,10 +158,10 @@ impl<F: Handler<signature::ArgumentsAndContext<A>>, A: schemars::JsonSchema>
     }
 }
 
-/// Code that works on arguments.
+/// The code of a handler with arguments.
 pub(crate) type Call<T> = Code<dyn Fn(Arguments<'_>, &Context) -> Called<T> + Send + Sync>;
 
-/// What comes of a call, if the arguments are such that it is made.
+/// The future of a call, or the error of its arguments.
 pub(crate) type Called<T> = Result<Deferred<Result<T, Failure>>, BadArguments>;
 
 impl<T: 'static> Call<T> {

@@ -1,4 +1,4 @@
-//! One request of the peer, while a handler works on it.
+//! Requests of the peer in flight.
 
 use std::{
     future::Future,
@@ -21,10 +21,10 @@ use crate::{
     util::{lock::lock, wait_queue::WaitQueue},
 };
 
-/// Where work comes from, and so where what it says belongs to.
+/// The request or the task that a handler works on. Its messages belong to it.
 #[derive(Clone, Debug)]
 pub(crate) enum Origin {
-    /// A request that waits for its answer.
+    /// A request that waits for its response.
     Request(ReplyKey),
     /// A request that has become the task with this id (2025-11-25).
     Task(String),
@@ -35,28 +35,28 @@ pub struct Work<X> {
     pub(crate) origin: Origin,
     /// The `_meta` of the request.
     pub(crate) meta: Option<Meta>,
-    /// Boxed like the rest of what few handlers want to know: a small request is not to carry it all.
+    /// Boxed, since few handlers need it, so that small requests stay small.
     pub(crate) info: OnceLock<Box<RequestInfo>>,
-    /// What only one of the two roles knows of it.
+    /// The data of the role.
     pub(crate) role: X,
-    /// A copy of what `state.cancelled` says that is read without the lock.
+    /// A copy of `state.cancelled` that is read without the lock.
     is_cancelled: AtomicBool,
     state: Mutex<State>,
-    /// The tasks that wait for it to be cancelled.
+    /// The waiters for its cancellation.
     waiting: WaitQueue,
 }
 
 #[derive(Default)]
 struct State {
     cancelled: Option<CancelCause<'static>>,
-    /// Requests of ours that the handler waits for.
+    /// Requests to the peer that the handler waits for.
     questions: Vec<CallId>,
 }
 
-/// What only one of the two roles knows of a request that it works on.
+/// The data of a request in flight that only one of the two roles has.
 pub trait RoleWork: Default + Send + Sync + 'static {
-    /// Runs `f` on the places that this thread keeps for work that is known of no more. Most of it ends where it began, and the
-    /// next takes its place. Returns `None` if the thread ends.
+    /// Runs `f` on the entries that this thread keeps for reuse. Most requests end on the thread on which they began,
+    /// and the next one reuses the entry. Returns `None` if the thread ends.
     fn with_places<R>(f: impl FnOnce(&mut Vec<Arc<Work<Self>>>) -> R) -> Option<R>;
 
     /// Forgets everything, so that other work can take the place.
@@ -67,13 +67,13 @@ pub trait RoleWork: Default + Send + Sync + 'static {
         None
     }
 
-    /// Returns whether its handler has asked, so that the questions are the answer for now (2026-07-28).
+    /// Returns whether its handler requires input, so that the response is `input_required` (2026-07-28).
     fn has_asked(&self) -> bool {
         false
     }
 }
 
-/// How many places a thread keeps.
+/// How many entries a thread keeps.
 const MOST_PLACES: usize = 64;
 
 impl<X: RoleWork> Work<X> {
@@ -89,7 +89,7 @@ impl<X: RoleWork> Work<X> {
         }
     }
 
-    /// The work on a request.
+    /// Creates the entry of a request.
     pub(crate) fn of_request(key: ReplyKey, meta: Option<Meta>) -> Arc<Self> {
         let origin = Origin::Request(key);
         let place = X::with_places(Vec::pop).flatten();
@@ -111,7 +111,7 @@ impl<X: RoleWork> Work<X> {
         *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::default();
     }
 
-    /// The work on the task `id`.
+    /// Creates the entry of the task `id`.
     pub(crate) fn of_task(id: String, meta: Option<Meta>) -> Arc<Self> {
         Arc::new(Self::new(Origin::Task(id), meta))
     }
@@ -148,7 +148,7 @@ impl<X: RoleWork> Work<X> {
         lock(&self.state).cancelled.clone()
     }
 
-    /// Notes that the handler waits for a request of ours; `false` if it is too late for that.
+    /// Notes that the handler waits for a request to the peer; returns `false` if it was cancelled before.
     pub(crate) fn ask(&self, call: CallId) -> bool {
         let mut state = lock(&self.state);
         if state.cancelled.is_none() {
@@ -157,32 +157,32 @@ impl<X: RoleWork> Work<X> {
         state.cancelled.is_none()
     }
 
-    /// The request of ours has ended.
+    /// Notes that a request to the peer has ended.
     pub(crate) fn asked(&self, call: CallId) {
         lock(&self.state).questions.retain(|asked| *asked != call);
     }
 
-    /// Waits until it is cancelled; why it is.
+    /// Waits until it is cancelled, and returns the cause.
     pub(crate) async fn cancelled(&self) -> CancelCause<'static> {
         self.waiting.wait_for(|| self.cause()).await
     }
 
-    /// What a future comes to, unless this is cancelled first.
+    /// Waits for a future; returns `None` if this is cancelled first.
     pub(crate) async fn unless_cancelled<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         select_biased(future, self.cancelled()).await.ok()
     }
 }
 
-/// The work on the peer's requests that are not answered yet, each in the slot of its request.
+/// The peer's requests without a response yet, each in the slot of its request.
 pub(crate) struct Works<X: RoleWork>(Mutex<Slots<X>>);
 
 struct Slots<X> {
     works: Vec<Option<(ReplyKey, Arc<Work<X>>)>>,
-    /// How many of them are taken.
+    /// The number of slots in use.
     taken: usize,
 }
 
-/// How many slots are kept when none of them is taken.
+/// How many slots are kept when none of them is in use.
 const KEPT: usize = 4;
 
 impl<X: RoleWork> Default for Works<X> {
@@ -192,7 +192,7 @@ impl<X: RoleWork> Default for Works<X> {
 }
 
 impl<X: RoleWork> Works<X> {
-    /// The work on a request.
+    /// Adds the entry of a request.
     pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work<X>> {
         let work = Work::of_request(key, meta);
         let before = {
@@ -228,8 +228,8 @@ impl<X: RoleWork> Works<X> {
         drop(ended);
     }
 
-    /// Cancels all requests in flight, because the connection has closed. That has ended the requests of their
-    /// handlers, too.
+    /// Cancels all requests in flight, because the connection has closed. Requests of their handlers have ended
+    /// already.
     pub(crate) fn close(&self) {
         let mut works: Vec<_> = lock(&self.0).works.iter().flatten().cloned().collect();
         works.sort_unstable_by_key(|(key, _)| *key);

@@ -1,4 +1,4 @@
-//! Events of `tracing`: what goes wrong in handlers and at the peer. Without the feature there is nothing in here.
+//! Events of `tracing` for errors of handlers and of the peer. Without the feature the functions do nothing.
 
 #[cfg(feature = "tracing")]
 mod there {
@@ -34,11 +34,10 @@ mod there {
         tracing::debug!(target: "mcp_service", reason = &*plain(&reason), "the connection has ended");
     }
 
-    /// How much of a text that a peer has chosen is recorded, in bytes.
+    /// The most bytes of a peer's text that are recorded.
     const RECORDED: usize = 400;
 
-    /// A text that a peer has chosen, for a log: whatever prints it as it is prints one line, and nothing that changes how others
-    /// look. It is cut where it is long.
+    /// Escapes a peer's text for a log: it stays on one line and contains no control sequences. A long text is cut.
     pub(crate) fn plain(text: &str) -> Cow<'_, str> {
         let end = (0..=RECORDED.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let (text, is_cut) = (&text[..end], end < text.len());

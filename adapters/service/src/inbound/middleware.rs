@@ -1,4 +1,4 @@
-//! Middleware: code that runs around every answer.
+//! Middleware: code that runs around every response.
 
 use std::{
     any::Any,
@@ -26,33 +26,33 @@ use super::{
 };
 use crate::{driver_api::deferred::Deferred, util::lock::lock};
 
-/// A request of the peer before it is handled, as [middleware](crate::ServiceBuilder::layer) sees it.
+/// A request of the peer before it is handled, for [middleware](crate::ServiceBuilder::layer).
 pub struct IncomingRequest<E: Role = ServerEnd> {
     summary: Arc<RequestSummary>,
     context: Context<E>,
 }
 
 impl<E: Role> IncomingRequest<E> {
-    /// The method, for example `tools/call`.
+    /// Returns the method, for example `tools/call`.
     #[must_use]
     pub fn method(&self) -> &str {
         &self.summary.method
     }
 
-    /// What it is about: the name of a tool or a prompt, the URI of a resource, the id of a task. There need not be one of
-    /// that name.
+    /// Returns the subject of the request: the name of a tool or a prompt, the URI of a resource, the id of a task. It
+    /// may be unknown.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.summary.name.as_deref()
     }
 
-    /// The id that the peer has given it.
+    /// Returns the id that the peer has assigned to the request.
     #[must_use]
     pub fn id(&self) -> Option<&RequestId> {
         self.summary.id.as_ref()
     }
 
-    /// What its handler is going to see: who asks, in which revision, whether anybody still waits.
+    /// Returns the context that its handler gets.
     #[must_use]
     pub const fn context(&self) -> &Context<E> {
         &self.context
@@ -76,19 +76,19 @@ impl<E: Role> fmt::Debug for IncomingRequest<E> {
     }
 }
 
-/// What comes behind a piece of [middleware](crate::ServiceBuilder::layer): more of it, and the handler. Dropping it without
-/// running it means that the handler never runs.
+/// The rest of the chain after a [middleware](crate::ServiceBuilder::layer): further middleware, and the handler. If it
+/// is dropped without being run, the handler does not run.
 #[must_use = "nothing happens before it is run"]
 pub struct Next<E: Role = ServerEnd> {
     layers: Layers<E>,
-    /// How many of them are behind us.
+    /// The number of layers that have run.
     behind: usize,
     incoming: IncomingRequest<E>,
     handler: Deferred<Completed>,
 }
 
 impl<E: Role> Next<E> {
-    /// Runs it; how it ended. A panic in it has become an error by then.
+    /// Runs the rest of the chain, and returns the outcome. A panic in it is an error outcome.
     pub async fn run(self) -> Completed {
         let Self { layers, behind, incoming, handler } = self;
         let Some(layer) = layers.get(behind).cloned() else { return handler.await };
@@ -112,23 +112,23 @@ impl<E: Role> fmt::Debug for Next<E> {
     }
 }
 
-/// How a handler ended. It is only to be had by [running](Next::run) one.
+/// The outcome of a request. Only [`Next::run`] returns one.
 #[derive(Debug)]
 pub struct Completed {
     kind: ResponseKind,
     elapsed: Duration,
-    /// Middleware has put this in the place of what the handler came to.
+    /// Set if middleware has replaced the outcome of the handler.
     replaced: bool,
 }
 
 impl Completed {
-    /// What the request is answered with.
+    /// Returns the kind of the response.
     #[must_use]
     pub const fn kind(&self) -> &ResponseKind {
         &self.kind
     }
 
-    /// The error that the request is answered with.
+    /// Returns the error of the response, if it is one.
     #[must_use]
     pub const fn error(&self) -> Option<&ErrorObject> {
         match &self.kind {
@@ -137,18 +137,18 @@ impl Completed {
         }
     }
 
-    /// How long it took, by the clock of the connection.
+    /// Returns how long the handler ran, by the clock of the connection.
     #[must_use]
     pub const fn elapsed(&self) -> Duration {
         self.elapsed
     }
 }
 
-/// A piece of middleware.
+/// A middleware.
 pub(crate) type Layer<E> =
     Arc<dyn Fn(IncomingRequest<E>, Next<E>) -> Deferred<Result<Completed, Failure>> + Send + Sync>;
 
-/// All of it, the outermost first.
+/// All middleware, the outermost first.
 pub(crate) type Layers<E> = Arc<Vec<Layer<E>>>;
 
 pub(crate) fn layer<E: Role, T>(f: impl Fn(IncomingRequest<E>, Next<E>) -> T + Send + Sync + 'static) -> Layer<E>
@@ -158,9 +158,9 @@ where
     Arc::new(move |incoming, next| Deferred::new(f(incoming, next)))
 }
 
-/// What is around the answer to one request.
+/// The middleware and the span of one request.
 pub(crate) struct RequestScope<E: Role> {
-    /// There is none of it unless there is middleware.
+    /// `None` if the application has no middleware.
     middleware: Option<(Layers<E>, Arc<RequestSummary>)>,
     span: Span,
 }
@@ -171,7 +171,7 @@ impl<E: Role> RequestScope<E> {
         Self { middleware, span: Span::of(asked) }
     }
 
-    /// Answers a request. A panic on the way is an error.
+    /// Runs the handler within the middleware and the span. A panic becomes an error.
     pub(crate) fn run<T: Send + 'static>(
         self,
         context: &Context<E>,
@@ -204,7 +204,7 @@ impl<E: Role> RequestScope<E> {
     }
 }
 
-/// Answers a request through all the middleware.
+/// Runs the handler through all middleware.
 async fn run_layers<E: Role, T: Send + 'static>(
     layers: Layers<E>,
     incoming: IncomingRequest<E>,
@@ -239,7 +239,7 @@ fn elapsed<E: Role>(context: &Context<E>, since: mcp_proto::rpc::Timestamp) -> D
     now(context).saturating_since(since)
 }
 
-/// What an answer that was given without a handler is.
+/// Returns the kind of a response without a handler.
 pub(crate) fn outcome<E: Role, T: 'static>(answer: &Answer<T>) -> ResponseKind {
     match answer {
         Err(error) => ResponseKind::Error(error.clone()),
@@ -248,7 +248,7 @@ pub(crate) fn outcome<E: Role, T: 'static>(answer: &Answer<T>) -> ResponseKind {
     }
 }
 
-/// What the answer of a handler is.
+/// Returns the kind of a handler's response.
 fn response_kind<E: Role, T: 'static>(context: &Context<E>, answer: &Answer<T>) -> ResponseKind {
     if context.work.role.has_asked() {
         return ResponseKind::InputRequired;
@@ -256,7 +256,7 @@ fn response_kind<E: Role, T: 'static>(context: &Context<E>, answer: &Answer<T>) 
     outcome::<E, T>(answer)
 }
 
-/// The result itself, if it is of any type.
+/// Returns the result itself, also from within an [`AnyResult`].
 fn of_any<T: 'static>(result: &T) -> &dyn Any {
     let result: &dyn Any = result;
     result.downcast_ref().map_or(result, AnyResult::as_any)

@@ -1,4 +1,4 @@
-//! A request of the peer: what it says, and in which circumstances it was made.
+//! A request of the peer, and its circumstances.
 
 use std::sync::Arc;
 
@@ -17,35 +17,35 @@ use serde_core::de::DeserializeOwned;
 use super::answer::Answer;
 use crate::{driver_api::connection_handle::ConnectionHandle, util::text_arguments::excerpt};
 
-/// Reads params, or says what is wrong with them.
+/// Decodes params. The error says what is wrong with them.
 pub(crate) fn params<T: DeserializeOwned>(params: Option<&RawJson<'_>>) -> Answer<T> {
     decode_params(params)
         .map_err(|error| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {error}"))))
 }
 
-/// In which circumstances a request was made.
+/// The circumstances of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestInfo {
-    /// The revision that it is made in.
+    /// The revision of the request.
     pub version: ProtocolVersion,
-    /// Who the peer says it is.
+    /// The name and version of the peer, as it has sent them.
     pub peer: Option<Implementation>,
-    /// What the client can do for the server.
+    /// The capabilities of the client.
     pub client_capabilities: ClientCapabilities,
-    /// The least severe log messages that the client wants, if it has said so.
+    /// The level of the least severe log messages that the client wants, if it has set one.
     pub log_level: Option<LoggingLevel>,
-    /// The token under which the peer wants to hear of progress.
+    /// The token for progress notifications, if the peer wants them.
     pub progress_token: Option<ProgressToken>,
-    /// Which distributed trace it belongs to (requests of clients).
+    /// The distributed trace to which it belongs (requests of clients).
     pub trace: Option<TraceContext>,
-    /// Who the client is, if the binding was told. A pipe is not.
+    /// The authenticated client, if the transport authenticates clients. A pipe does not.
     #[doc(alias = "auth")]
     #[doc(alias = "user")]
     pub principal: Option<Principal>,
 }
 
-/// What a request says of itself.
+/// The id, the method and the subject of a request.
 #[derive(Debug)]
 pub(crate) struct RequestSummary {
     pub(crate) id: Option<RequestId>,
@@ -53,7 +53,7 @@ pub(crate) struct RequestSummary {
     pub(crate) name: Option<String>,
 }
 
-/// What a request says of itself.
+/// Returns the id, the method and the subject of a request.
 pub(crate) fn summary<E: 'static>(asked: &Asked<'_, E>) -> RequestSummary {
     let Asked { connection, key, method, params } = asked;
     let id = connection.read(|conn| conn.request_id(*key).cloned());
@@ -77,7 +77,7 @@ pub struct Asked<'a, E> {
 }
 
 impl<E> Asked<'_, E> {
-    /// Its `_meta`, if there is one that can be read.
+    /// Returns its `_meta`, if it has a valid one.
     pub(crate) fn meta(&self) -> Option<Meta> {
         self.params.as_ref()?.member("_meta")?.decode().ok()
     }

@@ -1,4 +1,4 @@
-//! Answers.
+//! Responders of requests.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ pub(crate) fn of_any_result<E: Role, T: Encode + Send + Sync + 'static>(
 /// The right to respond to one request. It responds exactly once: dropping it sends an error.
 pub(crate) struct Reply<E: Role> {
     key: ReplyKey,
-    /// What is known of the work on it. Absent once it is given.
+    /// The context of the request. Taken when it is answered.
     context: Option<Context<E>>,
-    /// Whether work on it has begun.
+    /// Whether its handler has started.
     begun: bool,
 }
 
 impl<E: Role> Reply<E> {
-    /// Where no handler works on it.
+    /// Creates a responder of a request without a handler.
     pub(crate) fn new(shared: &Arc<Shared<E>>, connection: &Arc<dyn ConnectionHandle<E>>, key: ReplyKey) -> Self {
         Self::of(shared.context(connection, Work::of_request(key, None)), key)
     }
 
-    /// What comes of this work.
+    /// Creates a responder with the context of the request.
     pub(crate) const fn of(context: Context<E>, key: ReplyKey) -> Self {
         Self { key, context: Some(context), begun: false }
     }
@@ -46,17 +46,17 @@ impl<E: Role> Reply<E> {
         self.key
     }
 
-    /// It was answered in another way.
+    /// Disarms the responder: another response was sent.
     pub(crate) fn given(mut self) {
         self.context = None;
     }
 
-    /// The work on the answer begins.
+    /// Notes that the handler starts.
     pub(crate) fn begin(&mut self) {
         self.begun = true;
     }
 
-    /// Does the work, and answers with what comes of it.
+    /// Runs the handler, and responds with its result.
     pub(crate) fn earn<T: Encode + Send + Sync + 'static>(
         mut self,
         scope: RequestScope<E>,

@@ -27,8 +27,8 @@ use crate::{
     outbound::{calls::Calls, peer::Peer, subscriptions::Subscriptions},
 };
 
-/// What runs on one connection. Each connection needs its own, from [`Host::session`](crate::Host::session) or
-/// [`Service::session`](crate::Service::session).
+/// The state and the dispatch of one connection. Each connection needs its own, from
+/// [`Host::session`](crate::Host::session) or [`Service::session`](crate::Service::session).
 pub struct Session<E: Role> {
     shared: Arc<Shared<E>>,
 }
@@ -40,19 +40,19 @@ pub type ClientSession = Session<ClientEnd>;
 pub type ServerSession = Session<ServerEnd>;
 
 impl<E: Role> Session<E> {
-    /// The other end of the connection that this session runs on.
+    /// Returns the peer of the connection that this session runs on.
     #[must_use]
     pub fn peer(&self, connection: &Arc<dyn ConnectionHandle<E>>) -> Peer<E> {
         Peer::new(connection.clone(), self.shared.calls.clone())
     }
 
-    /// The requests of ours that are in flight.
+    /// Returns the table of the requests that this side has in flight.
     #[must_use]
     pub fn calls(&self) -> &Arc<Calls<E>> {
         &self.shared.calls
     }
 
-    /// What all sessions of this application share.
+    /// Returns the application of the session: the [`Host`](crate::Host) or the [`Service`](crate::Service).
     #[must_use]
     pub fn home(&self) -> &E::Home {
         &self.shared.home
@@ -83,7 +83,7 @@ impl<E: Dispatch> Session<E> {
     fn take(&self, connection: &Arc<dyn ConnectionHandle<E>>, event: Event<'_>) -> Option<Job> {
         let shared = &self.shared;
         shared.calls.attach(connection);
-        // Most events of a server are this, and none of those that concern calls.
+        // Most events of a server are requests, which do not concern calls.
         let event = match event {
             Event::Request { key, method, params } => return shared.asked(Asked { connection, key, method, params }),
             event => event,
@@ -136,7 +136,7 @@ impl Application<ServerEnd> for ServerSession {
 
 impl<E: Role> Drop for Session<E> {
     fn drop(&mut self) {
-        // For a driver that went away without a last event. Otherwise it changes nothing.
+        // For a driver that was dropped without a last event. Otherwise it changes nothing.
         self.shared.calls.close(&CloseReason::Broken);
         self.shared.close();
         E::ended(&self.shared);

@@ -1,4 +1,4 @@
-//! The sessions that are alive.
+//! The registry of live sessions.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
 use super::state::{Role, Shared};
 use crate::{driver_api::connection_handle::ConnectionHandle, util::lock::lock};
 
-/// The live sessions of one application, in the order in which they came. It does not keep them alive.
+/// The live sessions of one application, in the order in which they began. It does not keep them alive.
 pub(crate) struct Audience<E: Role>(Mutex<Seats<E>>);
 
 struct Seats<E: Role> {
@@ -31,13 +31,13 @@ impl<E: Role> Audience<E> {
         seats.taken.insert(seat, Arc::downgrade(shared));
     }
 
-    /// A session is over. However many there are, each joins and leaves as fast as if there were few, and leaves nothing.
+    /// Removes a session that has ended. Adding and removing take time logarithmic in the number of sessions.
     pub(crate) fn leave(&self, shared: &Shared<E>) {
         let left = lock(&self.0).taken.remove(&shared.seat.load(Ordering::Relaxed));
         drop(left);
     }
 
-    /// Does something with every session whose connection is there.
+    /// Calls `f` with every session whose connection is open.
     pub(crate) fn each(&self, mut f: impl FnMut(&Shared<E>, &Arc<dyn ConnectionHandle<E>>)) {
         let sessions: Vec<_> = lock(&self.0).taken.values().filter_map(Weak::upgrade).collect();
         for session in sessions {

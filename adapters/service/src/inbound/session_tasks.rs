@@ -33,7 +33,7 @@ pub(crate) struct TaskStore<X> {
 
 struct Table<X> {
     tasks: Registry<Mutex<Entry<X>>>,
-    /// What they weigh together.
+    /// The bytes of all tasks.
     bytes: usize,
 }
 
@@ -46,28 +46,28 @@ struct Entry<X> {
     created: Timestamp,
     updated: Timestamp,
     ttl: Option<Duration>,
-    /// What the request would have been answered with. There once the status is final.
+    /// The response that the request would have got. Set when the status is final.
     outcome: Option<Answer<Json>>,
     /// `tasks/result` requests that wait for it.
     awaited_by: Vec<ReplyKey>,
-    /// Requests of ours that the task waits for.
+    /// The number of requests to the peer that the task waits for.
     questions: usize,
-    /// Its progress, if the peer wants to hear of it.
+    /// Its progress, if the peer wants progress notifications.
     progress: Option<TaskProgress>,
-    /// What it was asked, or what it came to, in bytes.
+    /// The size of its params, or of its result, in bytes.
     weight: usize,
-    /// The peer has asked for what it came to.
+    /// Set when the peer has fetched the result.
     fetched: bool,
 }
 
-/// What is to be done after a change, without a lock of the store.
+/// The effects of a change, to apply without a lock of the store.
 #[derive(Default)]
 pub(crate) struct Effects<X> {
-    /// Answers that are due.
+    /// Responses to send.
     pub(crate) answers: Vec<(ReplyKey, Answer<Json>)>,
     /// Tasks that have changed.
     pub(crate) changed: Vec<Task>,
-    /// Work that is no longer wanted.
+    /// Handlers to cancel.
     pub(crate) stop: Vec<Arc<Work<X>>>,
 }
 
@@ -76,7 +76,7 @@ impl<X: RoleWork> TaskStore<X> {
         Self { policy, random, clock: Clock::default(), tasks: Mutex::new(Table::new()) }
     }
 
-    /// A new task, which is worked on. What it was asked takes `weight` bytes.
+    /// Creates a working task. Its params take `weight` bytes.
     pub(crate) fn create(
         &self,
         now: Timestamp,
@@ -113,12 +113,12 @@ impl<X: RoleWork> TaskStore<X> {
         Ok(task)
     }
 
-    /// Removes a task of which no peer knows.
+    /// Removes a task that the peer does not know.
     pub(crate) fn discard(&self, id: &str) {
         lock(&self.tasks).remove(id);
     }
 
-    /// Lets the progress of a task go on under the token of the request that it was.
+    /// Sets the progress of a task, which continues with the token of its request.
     pub(crate) fn follow(&self, id: &str, progress: Option<TaskProgress>) {
         if let Some(entry) = self.entry(id) {
             lock(&entry).progress = progress;
@@ -154,7 +154,7 @@ impl<X: RoleWork> TaskStore<X> {
         Ok((page.iter().map(|entry| self.show(&lock(entry))).collect(), next))
     }
 
-    /// What a task has come to; `None` if `key` has to wait for that.
+    /// Returns the outcome of a task; `None` if the request `key` has to wait for it.
     pub(crate) fn result(&self, id: &str, key: ReplyKey) -> Option<Answer<Json>> {
         let entry = match self.find(id) {
             Ok(entry) => entry,
@@ -168,7 +168,7 @@ impl<X: RoleWork> TaskStore<X> {
         entry.outcome.clone()
     }
 
-    /// The request `key` does not wait for a task any more. Whether it did.
+    /// Removes a request that waits for a task. Returns whether it did.
     pub(crate) fn no_longer_awaited(&self, key: ReplyKey) -> bool {
         lock(&self.tasks).tasks.iter().any(|entry| {
             let awaited_by = &mut lock(entry).awaited_by;
@@ -193,7 +193,7 @@ impl<X: RoleWork> TaskStore<X> {
         Ok((self.show(&entry), effects))
     }
 
-    /// The work on a task is done, unless it has come to another end before. A result that there is no room for makes it fail.
+    /// Finishes a task with an outcome, unless it has ended before. A task fails if there is no room for its result.
     pub(crate) fn finish(&self, now: Timestamp, id: &str, outcome: Answer<Json>, fault: Option<String>) -> Effects<X> {
         let mut table = lock(&self.tasks);
         let Some(entry) = table.tasks.get(id).cloned() else { return Effects::default() };
@@ -242,7 +242,7 @@ impl<X: RoleWork> TaskStore<X> {
         Effects { answers, changed: vec![self.show(entry)], stop: Vec::new() }
     }
 
-    /// A task waits for so many more answers of its peer.
+    /// Changes the number of responses of its peer that a task waits for.
     pub(crate) fn ask<E: 'static>(&self, connection: &Arc<dyn ConnectionHandle<E>>, id: &str, difference: isize) {
         let Some(entry) = self.entry(id) else { return };
         connection.update(|conn, now| {
@@ -273,7 +273,7 @@ impl<X: RoleWork> TaskStore<X> {
         }
     }
 
-    /// The connection has ended, and all work with it.
+    /// Removes all tasks and cancels their handlers, because the connection has ended.
     pub(crate) fn close(&self) {
         let table = std::mem::replace(&mut *lock(&self.tasks), Table::new());
         for entry in table.tasks.iter() {
@@ -321,7 +321,7 @@ impl<X: RoleWork> Table<X> {
         }
     }
 
-    /// Makes sure that so many bytes more fit. Tasks that have ended and whose results were fetched give way, oldest first.
+    /// Makes room for this many more bytes. Ended tasks whose results were fetched are removed, oldest first.
     fn make_room(&mut self, more: usize, most: usize) -> bool {
         let Some(most) = most.checked_sub(more) else { return false };
         let mut bytes = self.bytes;
@@ -351,7 +351,7 @@ impl<X: RoleWork> Table<X> {
 }
 
 impl<X: RoleWork> Entry<X> {
-    /// Changes the status if the state machine lets it. Whether it has changed.
+    /// Changes the status if the state machine allows it. Returns whether it has changed.
     fn turn(&mut self, now: Timestamp, status: TaskStatus) -> bool {
         let may = self.status.may_become(&status);
         if may {
@@ -366,7 +366,8 @@ impl<X: RoleWork> Entry<X> {
     }
 }
 
-/// Says how a task stands. The peer cannot rely on it, so it is not said to a peer that does not read.
+/// Notifies the peer of the status of a task. The peer cannot rely on this notification, so it is dropped if the outbox
+/// is full.
 pub(crate) fn tell<E>(conn: &mut Connection<E>, task: Task) {
     let _ = conn.notify(&mcp_proto::schema::TaskStatusParams::from(task));
 }

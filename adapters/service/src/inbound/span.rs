@@ -1,4 +1,4 @@
-//! What of the work on a request can be watched with `tracing`. Without the feature there is nothing in here.
+//! The `tracing` spans of requests. Without the feature the functions do nothing.
 
 #[cfg(feature = "tracing")]
 mod there {
@@ -19,7 +19,7 @@ mod there {
     pub(crate) struct Span(tracing::Span);
 
     impl Span {
-        /// It begins when the request comes in, so waiting for a handler is part of it.
+        /// Creates the span of a request when it arrives, so waiting for a handler is part of it.
         pub(crate) fn of<E: Role>(asked: &Asked<'_, E>) -> Self {
             if !tracing::span_enabled!(target: "mcp_service", Level::INFO) {
                 return Self(tracing::Span::none());

@@ -1,4 +1,4 @@
-//! What differs between the two ends of a connection.
+//! The two roles of an application, and the state of a session.
 
 use std::{
     any::Any,
@@ -30,40 +30,40 @@ use crate::{
 /// One of the two ends of a connection: [`ClientEnd`](mcp_proto::connection::ClientEnd) or
 /// [`ServerEnd`](mcp_proto::connection::ServerEnd).
 pub trait Role: Sized + Send + Sync + 'static {
-    /// What all sessions of an application share: a [`Host`](crate::Host) or a [`Service`](crate::Service).
+    /// The application, which all of its sessions share: a [`Host`](crate::Host) or a [`Service`](crate::Service).
     type Home: Clone + fmt::Debug + Send + Sync;
-    /// What each session has for itself.
+    /// The state of each session.
     #[doc(hidden)]
     type State: Default + Send + Sync;
-    /// What it knows of a request that it works on, beside what both roles know.
+    /// The data of a request in flight that only this role has.
     #[doc(hidden)]
     type Work: RoleWork;
 
-    /// The session of an application begins.
+    /// Notes that a session of the application begins.
     #[doc(hidden)]
     fn begun(shared: &Arc<Shared<Self>>);
 
-    /// The session is over.
+    /// Notes that the session has ended.
     #[doc(hidden)]
     fn ended(shared: &Shared<Self>);
 
-    /// The connection is ready for use.
+    /// Notes that the connection is ready for use.
     #[doc(hidden)]
     fn ready(_shared: &Arc<Shared<Self>>, _connection: &Arc<dyn ConnectionHandle<Self>>) {}
 
-    /// Answers a request, or makes a job of it. What this crate does not know is handed back.
+    /// Responds to a request, or returns its job. A request with a method that is not in the specification is returned.
     #[doc(hidden)]
     fn asked<'a>(shared: &Arc<Shared<Self>>, asked: Asked<'a, Self>) -> Result<Option<Job>, Asked<'a, Self>>;
 
-    /// Whether a notification is news, rather than something to be ignored.
+    /// Returns whether a notification is to be handled; others are ignored.
     #[doc(hidden)]
     fn is_news(shared: &Shared<Self>, method: &MethodName<'_>, params: Option<&RawJson<'_>>) -> bool;
 
-    /// A request of ours was answered with an error.
+    /// Notes that a request of this side was answered with an error.
     #[doc(hidden)]
     fn refused(_shared: &Shared<Self>, _error: &ErrorObject) {}
 
-    /// The handler of a task of the extension says what it is at (2026-07-28).
+    /// Sets the status message of a task of the extension (2026-07-28).
     #[doc(hidden)]
     fn said_of_task(
         _shared: &Arc<Shared<Self>>,
@@ -101,19 +101,19 @@ pub trait Role: Sized + Send + Sync + 'static {
         options: RequestOptions,
     ) -> Result<CallId, SendError>;
 
-    /// In which circumstances a request was made.
+    /// Returns the circumstances of a request.
     #[doc(hidden)]
     fn info(conn: &Connection<Self>, key: Option<ReplyKey>) -> RequestInfo;
 }
 
-/// What a session, its jobs and its handlers have in common.
+/// The state of a session, which its jobs and handlers share.
 pub struct Shared<E: Role> {
     pub(crate) home: E::Home,
     pub(crate) calls: Arc<Calls<E>>,
     pub(crate) works: Works<E::Work>,
     pub(crate) tasks: TaskStore<E::Work>,
     pub(crate) state: E::State,
-    /// Jobs in sequence that have not ended.
+    /// The number of sequential jobs that have not ended.
     pub(super) sequenced: AtomicUsize,
     /// Its place among the sessions of its application.
     pub(crate) seat: AtomicU64,

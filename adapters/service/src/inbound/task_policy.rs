@@ -1,43 +1,45 @@
-//! How many tasks are kept, and for how long.
+//! The limits of tasks.
 
 use std::time::Duration;
 
-/// How many tasks an application keeps, and for how long: in a session those of its connection (2025-11-25), otherwise those of
-/// all clients of a service together (2026-07-28).
+/// The limits of the tasks that an application keeps: in a session those of its connection (2025-11-25), otherwise
+/// those of all clients of a service together (2026-07-28).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskPolicy {
-    /// Tasks of a session that are kept at once, finished ones included. At this number new ones are refused. Default 128.
+    /// The maximum number of tasks of a session, finished ones included. At this number new ones are refused. Default
+    /// 128.
     pub max_tasks: usize,
-    /// The bytes that the tasks of a session may take together: what those that run were asked, and the results of those that
-    /// have ended. Tasks whose results were fetched are removed for others, oldest first. Beyond that a new task is refused, and
-    /// a task whose result does not fit fails. Default 16 MiB.
+    /// The maximum size of the tasks of a session together, in bytes: the params of running tasks, and the results of
+    /// ended ones. Tasks whose results were fetched are removed for others, oldest first. Beyond that a new task is
+    /// refused, and a task without room for its result fails. Default 16 MiB.
     pub max_bytes: usize,
-    /// Tasks without a session that are kept at once, finished ones included. At this number, and at each of the following
-    /// three, a finished task is removed for a new one or for a result: first those whose client has asked for the result,
-    /// then those of the principal with most tasks. Where none has finished, new ones are refused. Default 1,024.
+    /// The maximum number of tasks without a session, finished ones included. At this number, and at each of the
+    /// following three limits, a finished task is removed for a new one or for a result: first those whose client has
+    /// fetched the result, then those of the principal with most tasks. If none has finished, new ones are refused.
+    /// Default 1,024.
     pub max_shared_tasks: usize,
-    /// What all tasks without a session may weigh, in bytes: what they were asked, what they ask, what they came to. A task
-    /// is refused for which there is no room, and fails if there is none for its result. Default 64 MiB.
+    /// The maximum size of all tasks without a session together, in bytes: their params, their requests for input, and
+    /// their results. A task without room is refused, and fails without room for its result. Default 64 MiB.
     pub max_shared_bytes: usize,
-    /// How many of [`max_shared_tasks`](Self::max_shared_tasks) one principal may have, so that no client takes the tasks of
-    /// all others. Where principals are not known, this holds for each address over HTTP and at a listener for TCP on a runtime,
-    /// and else for each connection. Where an HTTP server tells no addresses (`PeerAddr`), it is no bound there, since each
-    /// request of 2026-07-28 is a connection. Default 256.
+    /// The part of [`max_shared_tasks`](Self::max_shared_tasks) that one principal may have, so that one client cannot
+    /// take all of it. Without principals, the limit holds for each address over HTTP and at a TCP listener on a
+    /// runtime, and otherwise for each connection. If an HTTP server does not pass addresses on (`PeerAddr`), it has no
+    /// effect there, since each request of 2026-07-28 is a connection. Default 256.
     pub max_tasks_per_principal: usize,
-    /// How much of [`max_shared_bytes`](Self::max_shared_bytes) the tasks of one principal may weigh, in bytes, as above.
-    /// Default 16 MiB.
+    /// The part of [`max_shared_bytes`](Self::max_shared_bytes) that the tasks of one principal may take, in bytes, as
+    /// above. Default 16 MiB.
     pub max_bytes_per_principal: usize,
-    /// Questions that a task without a session may ask at once. Default 64.
+    /// The maximum number of pending requests for input of a task without a session. Default 64.
     pub max_questions: usize,
-    /// How long a task is kept from its creation if the peer does not say, and without a session it never does. `None` keeps
-    /// it for as long as the connection or the service lives. Default 1 hour.
+    /// How long a task is kept from its creation if the peer does not set it. Without a session the peer never does.
+    /// `None` keeps it until the connection or the service ends. Default 1 hour.
     pub default_ttl: Option<Duration>,
-    /// How long a task is kept at most, whatever the peer asks for. `None` is without limit. Default 24 hours.
+    /// The longest time that a task is kept, also if the peer asks for more. `None` is without limit. Default 24 hours.
     pub max_ttl: Option<Duration>,
-    /// How long the peer is asked to wait between two looks at a task. Default 1 second.
+    /// The interval at which the peer is asked to poll a task. Default 1 second.
     pub poll_interval: Duration,
-    /// Tasks in one answer to `tasks/list`. Default 50.
+    /// The number of tasks in one page of `tasks/list`. Default 50.
     pub page_size: usize,
 }
 
@@ -60,7 +62,7 @@ impl Default for TaskPolicy {
 }
 
 impl TaskPolicy {
-    /// What is granted to a peer that asks for `milliseconds`.
+    /// Returns the time that a task is kept if the peer asks for `milliseconds`.
     pub(crate) fn grant(&self, milliseconds: Option<u64>) -> Option<Duration> {
         let wanted = milliseconds.map(Duration::from_millis).or(self.default_ttl);
         match (wanted, self.max_ttl) {

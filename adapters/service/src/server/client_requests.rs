@@ -86,7 +86,7 @@ impl Context<ServerEnd> {
         })
     }
 
-    /// Requests a completion from the client's model.
+    /// Asks the client's model for a message (`sampling/createMessage`).
     ///
     /// It fails if the client has no model, the user refuses, or the request was cancelled, for example.
     pub fn sample(&self, params: CreateMessageParams) -> Deferred<Result<CreateMessageResult, CallError>> {
@@ -156,7 +156,7 @@ impl Context<ServerEnd> {
         Ok(ElicitUrlParams { elicitation_id: Some(id), ..ElicitUrlParams::new(message, url) })
     }
 
-    /// Requests the folders that the server may work in.
+    /// Asks for the folders that the server may work in (`roots/list`).
     ///
     /// It fails if the client has no roots, or the request was cancelled, for example.
     pub fn roots(&self) -> Deferred<Result<Vec<Root>, CallError>> {

@@ -22,7 +22,7 @@ use crate::{
 ///
 /// A request to the user or the model of the client has no idle timeout, only the total timeout.
 impl Peer<ServerEnd> {
-    /// Requests a completion from the client's model.
+    /// Asks the client's model for a message (`sampling/createMessage`).
     ///
     /// # Errors
     /// If the request is not allowed now, or `params` are invalid. It was not sent then.
@@ -31,7 +31,7 @@ impl Peer<ServerEnd> {
         self.with_user_timeout::<CreateMessageParams>().request(&in_order(params.clone(), self.version(), knows)?)
     }
 
-    /// Requests a completion from the client's model as a task: `params` carry `task` (2025-11-25).
+    /// Asks the client's model for a message as a task: `params` carry `task` (2025-11-25).
     ///
     /// # Errors
     /// As [`sample`](Self::sample).
@@ -61,7 +61,7 @@ impl Peer<ServerEnd> {
         }))
     }
 
-    /// Requests the folders that the server may work in.
+    /// Asks for the folders that the server may work in (`roots/list`).
     ///
     /// # Errors
     /// If the request is not allowed now. It was not sent then.
