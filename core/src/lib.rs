@@ -97,7 +97,7 @@
 //!
 //! [`request`](connection::Connection::request) takes the params of a method, checks them against the handshake, the
 //! revision and the peer's capabilities, and returns a [`CallId`](rpc::CallId). The call ends with exactly one
-//! [`Event::Response`](connection::Event::Response): answered, failed, timed out, cancelled, or closed with the
+//! [`Event::Response`]: answered, failed, timed out, cancelled, or closed with the
 //! connection. Its result is decoded by the type that belongs to the method:
 //!
 //! ```
@@ -122,13 +122,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A request of the peer comes as [`Event::Request`](connection::Event::Request) with a
+//! A request of the peer comes as [`Event::Request`] with a
 //! [`ReplyKey`](rpc::ReplyKey), and is owed one answer. If the peer cancels it meanwhile, the answer is swallowed:
 //! a handler never needs to know who won the race.
 //!
 //! # Time
 //!
-//! Time is an argument, a [`Timestamp`](rpc::Timestamp) since a moment of your choice. Every request has deadlines
+//! Time is an argument, a [`Timestamp`] since a moment of your choice. Every request has deadlines
 //! unless you say otherwise ([`RequestOptions`](connection::RequestOptions));
 //! [`poll_timeout`](connection::Connection::poll_timeout) says when the next thing is due, and why.
 //!
