@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 use mcp_proto::{
-    connection::{ClientEnd, Connection, RequestOptions, ServerEnd, Usage, Violation},
+    connection::{ClientRole, Connection, RequestOptions, ServerRole, Usage, Violation},
     protocol::{Method, ProtocolVersion, VersionSet},
     schema::{ResourceUpdatedParams, SubscriptionFilter, SubscriptionsListenParams},
 };
@@ -239,7 +239,7 @@ impl Play {
     }
 }
 
-fn listen(conn: &mut Connection<ClientEnd>, app: &mut App, now: mcp_proto::rpc::Timestamp, bits: u8) {
+fn listen(conn: &mut Connection<ClientRole>, app: &mut App, now: mcp_proto::rpc::Timestamp, bits: u8) {
     let bit = |n: u8| Some(bits & (1 << n) != 0);
     let filter = SubscriptionFilter {
         tools_list_changed: bit(0),
@@ -252,7 +252,7 @@ fn listen(conn: &mut Connection<ClientEnd>, app: &mut App, now: mcp_proto::rpc::
 }
 
 /// Answers with questions what may be answered so.
-fn ask(conn: &mut Connection<ServerEnd>, app: &mut App, nth: usize) {
+fn ask(conn: &mut Connection<ServerRole>, app: &mut App, nth: usize) {
     let modern = |key| conn.context(key).is_some_and(|context| context.era() == mcp_proto::protocol::Era::Modern);
     if app.nth(nth).is_some_and(modern) {
         app.ask_nth(conn, nth);

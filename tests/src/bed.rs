@@ -180,9 +180,9 @@ impl<E> End<E> {
 /// A client and a server, joined.
 pub struct Bed {
     /// The client's end.
-    pub client: End<mcp_proto::connection::ClientEnd>,
+    pub client: End<mcp_proto::connection::ClientRole>,
     /// The server's end.
-    pub server: End<mcp_proto::connection::ServerEnd>,
+    pub server: End<mcp_proto::connection::ServerRole>,
     /// From the client to the server.
     pub up: Link,
     /// From the server to the client.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_proto::{
     codec::{Frame, LineDecoder},
     connection::{
-        Client, ClientConfig, ClientEnd, Connection, Event, Opening, RequestOptions, Server, ServerConfig, ServerEnd,
+        Client, ClientConfig, ClientRole, Connection, Event, Opening, RequestOptions, Server, ServerConfig, ServerRole,
     },
     protocol::{ProtocolVersion, VersionSet},
     rpc::{CallId, ReplyKey, Timestamp},
@@ -51,7 +51,7 @@ pub fn full_client() -> ClientConfig {
     config
 }
 
-impl Solo<ServerEnd> {
+impl Solo<ServerRole> {
     /// A server before the handshake.
     #[must_use]
     pub fn server(config: ServerConfig) -> Self {
@@ -80,7 +80,7 @@ impl Solo<ServerEnd> {
     }
 }
 
-impl Solo<ServerEnd> {
+impl Solo<ServerRole> {
     /// A server with everything declared that speaks these revisions, and no session.
     #[must_use]
     pub fn speaking(versions: VersionSet) -> Self {
@@ -96,7 +96,7 @@ impl Solo<ServerEnd> {
     }
 }
 
-impl Solo<ClientEnd> {
+impl Solo<ClientRole> {
     /// A client with everything declared that has found a server of 2026-07-28 with everything declared.
     #[must_use]
     pub fn modern_client() -> Self {

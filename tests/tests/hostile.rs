@@ -205,7 +205,7 @@ impl<E> Drop for Victim<E> {
 }
 
 /// A client whose application keeps asking.
-fn ask(client: &mut Victim<mcp_proto::connection::ClientEnd>, step: u64) {
+fn ask(client: &mut Victim<mcp_proto::connection::ClientRole>, step: u64) {
     let params = aside(|| match step % 5 {
         0 => ("tools/call", json(r#"{"name":"t","task":{"ttl":1000}}"#)),
         1 => ("tools/list", json(&format!(r#"{{"cursor":"{step}"}}"#))),

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use mcp_proto::{
     codec::LineDecoder,
-    connection::{ClientEnd, Event, RequestOptions, SendError, ServerEnd, Usage},
+    connection::{ClientRole, Event, RequestOptions, SendError, ServerRole, Usage},
     protocol::{Era, ProtocolVersion, VersionSet},
 };
 use mcp_tests::{
@@ -280,7 +280,7 @@ fn replay<E>(mut solo: Solo<E>, chunks: &[&[u8]]) -> (Seen, Usage) {
 }
 
 /// A server for any client: with a session of this revision, without one, or for both eras.
-fn some_server(kind: usize, version: ProtocolVersion) -> Solo<ServerEnd> {
+fn some_server(kind: usize, version: ProtocolVersion) -> Solo<ServerRole> {
     match kind % 4 {
         0 => Solo::ready_server(version),
         1 => Solo::modern_server(),
@@ -294,7 +294,7 @@ fn some_server(kind: usize, version: ProtocolVersion) -> Solo<ServerEnd> {
 }
 
 /// A client with requests in flight: in a session of this revision, without one, or still looking for its server's era.
-fn some_client(kind: usize, version: ProtocolVersion) -> Solo<ClientEnd> {
+fn some_client(kind: usize, version: ProtocolVersion) -> Solo<ClientRole> {
     let mut client = match kind % 3 {
         0 => Solo::ready_client(version),
         1 => Solo::modern_client(),

@@ -25,7 +25,7 @@ const KNOWN_TO_ADAPTERS: [&str; 28] = [
     "Caller",
     "Client",
     "ClientConfig",
-    "ClientEnd",
+    "ClientRole",
     "CloseReason",
     "Connection",
     "Event",
@@ -37,7 +37,7 @@ const KNOWN_TO_ADAPTERS: [&str; 28] = [
     "Paths",
     "Policy",
     "Server",
-    "ServerEnd",
+    "ServerRole",
     "Timestamp",
     "as",
     // Modules.

@@ -14,7 +14,7 @@ use mcp_driver::connect_with_hint;
 #[cfg(feature = "signals")]
 use mcp_driver::signals;
 use mcp_proto::{
-    connection::{Client as Connection, ClientEnd, CloseReason},
+    connection::{Client as Connection, ClientRole, CloseReason},
     schema::InitializeResult,
 };
 use mcp_service::{Calls, Host, Peer, block_on};
@@ -51,8 +51,8 @@ use mcp_driver::{Command, Disconnected, Error, Options};
 pub struct Client(Arc<Inner>);
 
 struct Inner {
-    peer: Peer<ClientEnd>,
-    handle: Handle<ClientEnd>,
+    peer: Peer<ClientRole>,
+    handle: Handle<ClientRole>,
     child: Option<Child>,
     /// Set when the handshake is over.
     server: OnceLock<InitializeResult>,
@@ -134,8 +134,8 @@ impl Client {
 
     /// Waits for the handshake.
     pub(crate) fn begin(
-        handle: Handle<ClientEnd>,
-        calls: Arc<Calls<ClientEnd>>,
+        handle: Handle<ClientRole>,
+        calls: Arc<Calls<ClientRole>>,
         child: Option<Child>,
     ) -> Result<Self, Error> {
         let peer = Peer::new(handle.connection(), calls);
@@ -184,7 +184,7 @@ impl Client {
 }
 
 impl Deref for Client {
-    type Target = Peer<ClientEnd>;
+    type Target = Peer<ClientRole>;
 
     fn deref(&self) -> &Self::Target {
         &self.0.peer

@@ -2,7 +2,7 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use mcp_proto::connection::{CloseReason, Server as Connection, ServerEnd};
+use mcp_proto::connection::{CloseReason, Server as Connection, ServerRole};
 use mcp_service::{Peer, Service};
 
 use crate::{handle::Handle, thread_driver::driver::Driver, transport::Transport};
@@ -54,8 +54,8 @@ pub fn serve_stdio(service: &Service) -> Result<(), Error> {
 /// connection.
 #[derive(Debug)]
 pub struct Server {
-    peer: Peer<ServerEnd>,
-    pub(crate) handle: Handle<ServerEnd>,
+    peer: Peer<ServerRole>,
+    pub(crate) handle: Handle<ServerRole>,
 }
 
 impl Server {
@@ -85,7 +85,7 @@ impl Server {
 }
 
 impl Deref for Server {
-    type Target = Peer<ServerEnd>;
+    type Target = Peer<ServerRole>;
 
     fn deref(&self) -> &Self::Target {
         &self.peer

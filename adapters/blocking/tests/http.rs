@@ -17,7 +17,7 @@ pub(crate) mod adapter {
 
     pub(crate) use mcp_blocking::{Error, StopHandle};
     use mcp_driver::Disconnected;
-    use mcp_proto::connection::ClientEnd;
+    use mcp_proto::connection::ClientRole;
     use mcp_service::{Host, Peer, Service};
 
     #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) mod adapter {
     }
 
     impl Deref for Client {
-        type Target = Peer<ClientEnd>;
+        type Target = Peer<ClientRole>;
 
         fn deref(&self) -> &Self::Target {
             &self.0

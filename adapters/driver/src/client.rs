@@ -8,7 +8,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{Client as Connection, ClientEnd, CloseReason},
+    connection::{Client as Connection, ClientRole, CloseReason},
     schema::InitializeResult,
 };
 
@@ -30,8 +30,8 @@ use mcp_service::{Calls, Deferred, Host, Peer};
 pub struct Client(Arc<Inner>);
 
 struct Inner {
-    peer: Peer<ClientEnd>,
-    handle: Handle<ClientEnd>,
+    peer: Peer<ClientRole>,
+    handle: Handle<ClientRole>,
     child: Option<Child>,
     /// Set when the handshake is over.
     server: OnceLock<InitializeResult>,
@@ -80,8 +80,8 @@ impl Client {
 
     /// Waits for the handshake.
     pub(super) async fn begin(
-        handle: Handle<ClientEnd>,
-        calls: Arc<Calls<ClientEnd>>,
+        handle: Handle<ClientRole>,
+        calls: Arc<Calls<ClientRole>>,
         child: Option<Child>,
     ) -> Result<Self, Error> {
         let peer = Peer::new(handle.connection(), calls);
@@ -150,7 +150,7 @@ pub async fn connect_with_hint<T, F: Future<Output = Result<T, Error>>>(
 }
 
 impl Deref for Client {
-    type Target = Peer<ClientEnd>;
+    type Target = Peer<ClientRole>;
 
     fn deref(&self) -> &Self::Target {
         &self.0.peer

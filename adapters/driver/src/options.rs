@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientEnd, Opening},
+    connection::{ClientRole, Opening},
     protocol::ProtocolVersion,
 };
 
@@ -63,7 +63,7 @@ impl Options {
     /// Returns these options for the next connection to a server, with the era of the last connection and its
     /// subscriptions.
     #[must_use]
-    pub fn after(&self, last: &Peer<ClientEnd>) -> Self {
+    pub fn after(&self, last: &Peer<ClientRole>) -> Self {
         let era = last.version().map(ProtocolVersion::era);
         Self {
             opening: era.map_or(self.opening, Opening::known),

@@ -2,7 +2,7 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use mcp_proto::connection::{CloseReason, Server as Connection, ServerEnd};
+use mcp_proto::connection::{CloseReason, Server as Connection, ServerRole};
 
 use crate::{
     error::{Disconnected, Error},
@@ -36,8 +36,8 @@ pub async fn serve_with(service: &Service, transport: impl IntoTransport, option
 /// close the connection.
 #[derive(Debug)]
 pub struct Server {
-    peer: Peer<ServerEnd>,
-    pub(super) handle: Handle<ServerEnd>,
+    peer: Peer<ServerRole>,
+    pub(super) handle: Handle<ServerRole>,
 }
 
 impl Server {
@@ -67,7 +67,7 @@ impl Server {
 }
 
 impl Deref for Server {
-    type Target = Peer<ServerEnd>;
+    type Target = Peer<ServerRole>;
 
     fn deref(&self) -> &Self::Target {
         &self.peer

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_proto::connection::ClientEnd;
+use mcp_proto::connection::ClientRole;
 
 use crate::sync::lock;
 use crate::{
@@ -34,7 +34,7 @@ struct State<C> {
     busy: bool,
 }
 
-impl<C: Clone + Deref<Target = Peer<ClientEnd>>> Supervisor<C> {
+impl<C: Clone + Deref<Target = Peer<ClientRole>>> Supervisor<C> {
     /// Creates a supervisor that has not started a server yet.
     #[must_use]
     pub fn new(policy: RestartPolicy) -> Self {

@@ -7,7 +7,7 @@
 use std::{env, error::Error};
 
 use mcp_proto::{
-    connection::ClientEnd,
+    connection::ClientRole,
     protocol::{Capability, Era, ProtocolVersion, VersionSet},
     schema::{ElicitFormParams, ElicitResult, ElicitValue, Map, Tool},
 };
@@ -57,7 +57,7 @@ impl Scenario {
     }
 
     /// Uses all that a server has.
-    pub(crate) async fn play(&self, server: &Peer<ClientEnd>) -> Result<(), Box<dyn Error>> {
+    pub(crate) async fn play(&self, server: &Peer<ClientRole>) -> Result<(), Box<dyn Error>> {
         if let Some(loads) = self.skills {
             return use_skills(server, loads).await;
         }
@@ -87,7 +87,7 @@ impl Scenario {
 }
 
 /// Looks at all skills, and loads them if that is wanted, with all that belongs to them.
-async fn use_skills(server: &Peer<ClientEnd>, loads: bool) -> Result<(), Box<dyn Error>> {
+async fn use_skills(server: &Peer<ClientRole>, loads: bool) -> Result<(), Box<dyn Error>> {
     let mut skills = server.all_skills();
     while let Some(skill) = skills.try_next().await? {
         if !loads {

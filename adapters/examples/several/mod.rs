@@ -21,7 +21,7 @@ use std::{
 
 use mcp_driver::Command;
 use mcp_proto::{
-    connection::ClientEnd,
+    connection::ClientRole,
     schema::{CallToolResult, ContentBlock, LogMessageParams, Tool},
 };
 use mcp_service::{CallError, Host, Peer};
@@ -63,10 +63,10 @@ pub(crate) fn host(server: &str) -> Host {
 
 /// The servers that are there, by their names.
 #[derive(Default)]
-pub(crate) struct Servers(BTreeMap<String, Peer<ClientEnd>>);
+pub(crate) struct Servers(BTreeMap<String, Peer<ClientRole>>);
 
 impl Servers {
-    pub(crate) fn join(&mut self, name: String, server: Peer<ClientEnd>) {
+    pub(crate) fn join(&mut self, name: String, server: Peer<ClientRole>) {
         self.0.insert(name, server.within(PATIENCE));
     }
 

@@ -15,7 +15,7 @@ use std::{
 
 use mcp_driver::Watched;
 use mcp_proto::{
-    connection::ClientEnd,
+    connection::ClientRole,
     protocol::VersionSet,
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
@@ -59,7 +59,7 @@ impl Heard {
     /// Waits until something was heard, but not forever. Whether it was.
     pub(crate) async fn wait(
         &self,
-        client: &Peer<ClientEnd>,
+        client: &Peer<ClientRole>,
         patience: Duration,
         condition: impl Fn(&Counts) -> bool,
     ) -> bool {

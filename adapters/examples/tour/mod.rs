@@ -32,7 +32,7 @@ use std::{
 
 use mcp_driver::{Command, Disconnected};
 use mcp_proto::{
-    connection::ClientEnd,
+    connection::ClientRole,
     protocol::{ProtocolVersion, VersionSet},
     schema::InitializeResult,
 };
@@ -94,7 +94,7 @@ impl Tour {
     }
 
     /// Tries all that a server has.
-    pub(crate) async fn visit(&mut self, client: &Peer<ClientEnd>, server: &InitializeResult) {
+    pub(crate) async fn visit(&mut self, client: &Peer<ClientRole>, server: &InitializeResult) {
         let (heard, report, folder) = (self.heard.clone(), mem::take(&mut self.report), self.folder.clone());
         let mut visit = Visit::new(client.clone(), server.clone(), heard, report, folder);
         visit.run().await;

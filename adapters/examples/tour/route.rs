@@ -8,7 +8,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{ClientEnd, SendError},
+    connection::{ClientRole, SendError},
     protocol::{Capability, Era, ProtocolVersion},
     schema::{
         DiscoverParams, InitializeResult, LoggingLevel, Map, PingParams, Prompt, PromptReference,
@@ -39,7 +39,7 @@ const SOON: Duration = Duration::from_millis(20);
 
 /// One visit to one server.
 pub(crate) struct Visit {
-    pub(crate) client: Peer<ClientEnd>,
+    pub(crate) client: Peer<ClientRole>,
     pub(crate) server: InitializeResult,
     pub(crate) heard: Heard,
     pub(crate) report: Report,
@@ -71,7 +71,7 @@ pub(crate) async fn wait<T>(pending: Result<Pending<T>, SendError>) -> Result<T,
 
 impl Visit {
     pub(crate) fn new(
-        client: Peer<ClientEnd>,
+        client: Peer<ClientRole>,
         server: InitializeResult,
         heard: Heard,
         report: Report,

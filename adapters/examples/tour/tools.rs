@@ -10,7 +10,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{ClientEnd, Progress, RequestOptions},
+    connection::{ClientRole, Progress, RequestOptions},
     schema::{CallToolParams, CallToolResult, LoggingLevel, Meta, TaskSupport, Tool, keys},
     wire::JsonObject,
 };
@@ -152,7 +152,7 @@ async fn call(visit: &mut Visit, tool: &Tool, arguments: &Value, as_task: bool) 
 
 /// Without a session every request says by itself which log messages it wants.
 fn call_plainly(
-    client: &Peer<ClientEnd>,
+    client: &Peer<ClientRole>,
     tool: &Tool,
     arguments: &Value,
     has_session: bool,
@@ -169,7 +169,7 @@ fn call_plainly(
 }
 
 async fn run_task(
-    client: &Peer<ClientEnd>,
+    client: &Peer<ClientRole>,
     tool: &Tool,
     arguments: &Value,
     on_progress: impl FnMut(Progress<'_>),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use allocation_counter::measure;
 use mcp_proto::{
     codec::Frame,
-    connection::{Connection, Event, Server, ServerEnd},
+    connection::{Connection, Event, Server, ServerRole},
     rpc::Timestamp,
     wire::JsonObject,
 };
@@ -17,12 +17,12 @@ struct Wire {
     waiters: Waiters,
 }
 
-impl ConnectionHandle<ServerEnd> for Wire {
-    fn with_mut(&self, f: &mut dyn FnMut(&mut Connection<ServerEnd>, Timestamp)) {
+impl ConnectionHandle<ServerRole> for Wire {
+    fn with_mut(&self, f: &mut dyn FnMut(&mut Connection<ServerRole>, Timestamp)) {
         f(&mut self.connection.lock().expect("no panic"), Timestamp::ZERO);
     }
 
-    fn with_ref(&self, f: &mut dyn FnMut(&Connection<ServerEnd>)) {
+    fn with_ref(&self, f: &mut dyn FnMut(&Connection<ServerRole>)) {
         f(&self.connection.lock().expect("no panic"));
     }
 
@@ -34,7 +34,7 @@ impl ConnectionHandle<ServerEnd> for Wire {
 /// Takes in a frame, runs what comes of it, and hands back what leaves.
 fn exchange(
     wire: &Wire,
-    connection: &Arc<dyn ConnectionHandle<ServerEnd>>,
+    connection: &Arc<dyn ConnectionHandle<ServerRole>>,
     session: &ServerSession,
     frame: &str,
     out: &mut Vec<u8>,
@@ -65,7 +65,7 @@ fn a_small_call_costs_one_allocation() {
     let session = service.session();
     let server = Server::new(service.config(), Timestamp::ZERO);
     let wire = Arc::new(Wire { connection: Mutex::new(server), waiters: Waiters::new() });
-    let connection: Arc<dyn ConnectionHandle<ServerEnd>> = wire.clone();
+    let connection: Arc<dyn ConnectionHandle<ServerRole>> = wire.clone();
     let mut out = Vec::new();
     let mut exchange = |frame: &str, expected: &str| {
         exchange(&wire, &connection, &session, frame, &mut out);

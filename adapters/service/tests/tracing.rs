@@ -158,7 +158,7 @@ fn service() -> Service {
 
 fn host() -> Host {
     Host::builder("client", "1")
-        .sampling_async(async |_, _: Context<mcp_proto::connection::ClientEnd>| {
+        .sampling_async(async |_, _: Context<mcp_proto::connection::ClientRole>| {
             Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("Me"), "m"))
         })
         .build()

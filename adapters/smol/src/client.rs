@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_io::Async;
-use mcp_proto::{connection::ClientEnd, schema::InitializeResult};
+use mcp_proto::{connection::ClientRole, schema::InitializeResult};
 use mcp_service::{Deferred, Host, Peer};
 
 use crate::{child, executor, transport::Transport};
@@ -152,7 +152,7 @@ impl From<mcp_driver::Client> for Client {
 }
 
 impl Deref for Client {
-    type Target = Peer<ClientEnd>;
+    type Target = Peer<ClientRole>;
 
     fn deref(&self) -> &Self::Target {
         &self.0

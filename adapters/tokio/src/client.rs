@@ -3,7 +3,7 @@
 use std::{fmt, ops::Deref, path::Path};
 
 use mcp_driver::Runtime;
-use mcp_proto::{connection::ClientEnd, schema::InitializeResult};
+use mcp_proto::{connection::ClientRole, schema::InitializeResult};
 use mcp_service::{Deferred, Host, Peer};
 use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
 
@@ -135,7 +135,7 @@ impl From<mcp_driver::Client> for Client {
 }
 
 impl Deref for Client {
-    type Target = Peer<ClientEnd>;
+    type Target = Peer<ClientRole>;
 
     fn deref(&self) -> &Self::Target {
         &self.0

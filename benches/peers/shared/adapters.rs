@@ -5,7 +5,7 @@ use std::{net::SocketAddr, thread};
 use mcp_benches::{ARGUMENTS, Case, TEXT};
 use mcp_blocking::Command;
 use mcp_proto::{
-    connection::{ClientEnd, SendError},
+    connection::{ClientRole, SendError},
     wire::JsonObject,
 };
 use mcp_service::{Context, Host, Peer, Service, Tool};
@@ -108,7 +108,7 @@ pub(super) fn serve_http(adapter: &str) {
 }
 
 /// Makes calls at once, and waits for all of them as a task.
-async fn calls(client: &Peer<ClientEnd>, arguments: &JsonObject, at_once: usize) {
+async fn calls(client: &Peer<ClientRole>, arguments: &JsonObject, at_once: usize) {
     let calls: Vec<_> = (0..at_once).map(|_| client.call_tool("echo", arguments).expect("it is allowed")).collect();
     for call in calls {
         assert_eq!(call.await.expect("a result").content[0].as_text(), Some(TEXT));
@@ -116,7 +116,7 @@ async fn calls(client: &Peer<ClientEnd>, arguments: &JsonObject, at_once: usize)
 }
 
 /// The same as a thread.
-fn blocking_calls(client: &Peer<ClientEnd>, arguments: &JsonObject, at_once: usize) {
+fn blocking_calls(client: &Peer<ClientRole>, arguments: &JsonObject, at_once: usize) {
     let calls: Vec<_> = (0..at_once).map(|_| client.call_tool("echo", arguments).expect("it is allowed")).collect();
     for call in calls {
         assert_eq!(call.wait().expect("a result").content[0].as_text(), Some(TEXT));

@@ -11,7 +11,7 @@ mod state;
 mod steps;
 mod types;
 
-pub use api::{Client, ClientEnd, Connection, Server, ServerEnd};
+pub use api::{Client, ClientRole, Connection, Server, ServerRole};
 #[cfg(feature = "http")]
 pub(crate) use state::stateless_request::request_weight;
 pub use types::{

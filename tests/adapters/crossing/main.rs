@@ -9,7 +9,7 @@ use identity::Identity;
 use libtest_mimic::{Arguments, Trial};
 use mcp_blocking::http::ureq;
 use mcp_driver::StopHandle;
-use mcp_proto::{connection::ClientEnd, protocol::VersionSet};
+use mcp_proto::{connection::ClientRole, protocol::VersionSet};
 use mcp_service::{Host, Peer, Service, Tool};
 use mcp_tokio::http::rustls;
 use serde_json::json;
@@ -26,7 +26,7 @@ fn service() -> Service {
 }
 
 /// What is the same for every crossing.
-fn visit(client: &Peer<ClientEnd>) {
+fn visit(client: &Peer<ClientRole>) {
     for tool in ["echo", "echo_on_a_thread"] {
         // More than any buffer on the way takes, and less than takes long.
         for message in ["Ünïcode\n".to_owned(), "x".repeat(1 << 18), "hello".to_owned()] {

@@ -43,7 +43,7 @@ fn is_served<A: Adapter>(host: &Host, service: &Service) {
 }
 
 /// Keeps asking, and gives up on what takes too long or is too much.
-fn ask(server: &Asking<mcp_proto::connection::ClientEnd>) {
+fn ask(server: &Asking<mcp_proto::connection::ClientRole>) {
     let server = server.within(PATIENCE);
     let questions = [
         ("tools/call", json!({"name": "t", "task": {"ttl": 1000}})),

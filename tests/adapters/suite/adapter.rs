@@ -18,7 +18,7 @@ use mcp_driver::{
     memory::{PipeReader, PipeWriter},
 };
 use mcp_proto::{
-    connection::{ClientEnd, CloseReason, Connection, ServerEnd},
+    connection::{ClientRole, CloseReason, Connection, ServerRole},
     rpc::Timestamp,
     schema::InitializeResult,
 };
@@ -95,13 +95,13 @@ pub(crate) trait Handle<E>: Send + Sync + 'static {
     fn close(&self) -> Option<CloseReason>;
 }
 
-pub(crate) trait Client: Clone + fmt::Debug + Deref<Target = Peer<ClientEnd>> + Send + Sync + 'static {
+pub(crate) trait Client: Clone + fmt::Debug + Deref<Target = Peer<ClientRole>> + Send + Sync + 'static {
     fn introduction(&self) -> &InitializeResult;
     fn wait(&self) -> Disconnected;
     fn close(&self) -> Disconnected;
 }
 
-pub(crate) trait Server: Deref<Target = Peer<ServerEnd>> + Send + Sync + 'static {
+pub(crate) trait Server: Deref<Target = Peer<ServerRole>> + Send + Sync + 'static {
     fn wait(&self) -> CloseReason;
     fn close(&self) -> CloseReason;
 }

@@ -12,7 +12,7 @@ use std::{
 
 use mcp_driver::Options;
 use mcp_proto::{
-    connection::{ClientConfig, ClientEnd, CloseReason, Event, RequestOptions, SendError},
+    connection::{ClientConfig, ClientRole, CloseReason, Event, RequestOptions, SendError},
     wire::RawJson,
 };
 use mcp_service::{CallError, Job, Pending, Schedule};
@@ -53,7 +53,7 @@ fn hasty() -> ClientConfig {
 }
 
 /// Fills every buffer between a client and a peer that has stopped reading.
-fn stuff<A: Adapter>(client: &End<A, ClientEnd>) -> Vec<Pending<RawJson<'static>>> {
+fn stuff<A: Adapter>(client: &End<A, ClientRole>) -> Vec<Pending<RawJson<'static>>> {
     let params = json!({ "text": "x".repeat(100_000) }).to_string();
     (0..20).map(|_| client.ask("test/stuff", &params)).collect()
 }

@@ -8,7 +8,7 @@ use std::sync::{
 use mcp_driver::Options;
 use mcp_proto::{
     connection::{
-        Client, ClientConfig, ClientEnd, Connection, Event, SendError, Server, ServerConfig, ServerEnd, Usage,
+        Client, ClientConfig, ClientRole, Connection, Event, SendError, Server, ServerConfig, ServerRole, Usage,
     },
     rpc::{ReplyKey, Timestamp},
     schema::Implementation,
@@ -145,13 +145,13 @@ pub(crate) fn server_config() -> ServerConfig {
 pub(crate) fn client_with<A: Adapter>(
     config: ClientConfig,
     transport: A::Transport,
-    act: impl Fn(Asked<ClientEnd>) -> Option<Job> + Send + Sync + 'static,
-) -> End<A, ClientEnd> {
+    act: impl Fn(Asked<ClientRole>) -> Option<Job> + Send + Sync + 'static,
+) -> End<A, ClientRole> {
     End::start(|now| Client::new(config, now), transport, &Options::default(), act)
 }
 
 /// A client that answers nothing.
-pub(crate) fn client<A: Adapter>(transport: A::Transport) -> End<A, ClientEnd> {
+pub(crate) fn client<A: Adapter>(transport: A::Transport) -> End<A, ClientRole> {
     client_with::<A>(client_config(), transport, |asked| panic!("unexpected {}", asked.method))
 }
 
@@ -159,16 +159,16 @@ pub(crate) fn server_with<A: Adapter>(
     config: ServerConfig,
     transport: A::Transport,
     options: &Options,
-    act: impl Fn(Asked<ServerEnd>) -> Option<Job> + Send + Sync + 'static,
-) -> End<A, ServerEnd> {
+    act: impl Fn(Asked<ServerRole>) -> Option<Job> + Send + Sync + 'static,
+) -> End<A, ServerRole> {
     End::start(|now| Server::new(config, now), transport, options, act)
 }
 
 /// A server whose jobs are `act`.
 pub(crate) fn server<A: Adapter>(
     transport: A::Transport,
-    act: impl Fn(&Asked<ServerEnd>) + Clone + Send + Sync + 'static,
-) -> End<A, ServerEnd> {
+    act: impl Fn(&Asked<ServerRole>) + Clone + Send + Sync + 'static,
+) -> End<A, ServerRole> {
     server_with::<A>(server_config(), transport, &Options::default(), in_jobs(act))
 }
 
@@ -183,15 +183,15 @@ pub(crate) fn in_jobs<E: 'static>(
 }
 
 /// A server that answers every request with its params.
-pub(crate) fn echo<A: Adapter>(transport: A::Transport) -> End<A, ServerEnd> {
+pub(crate) fn echo<A: Adapter>(transport: A::Transport) -> End<A, ServerRole> {
     server::<A>(transport, |asked| asked.echo())
 }
 
 /// Both ends, after their handshake.
 pub(crate) fn joined<A: Adapter>(
     (left, right): Pair<A>,
-    act: impl Fn(&Asked<ServerEnd>) + Clone + Send + Sync + 'static,
-) -> (End<A, ClientEnd>, End<A, ServerEnd>) {
+    act: impl Fn(&Asked<ServerRole>) + Clone + Send + Sync + 'static,
+) -> (End<A, ClientRole>, End<A, ServerRole>) {
     let (client, server) = (client::<A>(left), server::<A>(right, act));
     assert_eq!(client.event(), Event::Ready);
     assert_eq!(server.event(), Event::Ready);

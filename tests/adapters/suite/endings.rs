@@ -10,7 +10,7 @@ use std::{
 };
 
 use mcp_driver::{ByteReader, ByteWriter, Options, memory::pipe};
-use mcp_proto::connection::{CloseReason, Event, ServerEnd};
+use mcp_proto::connection::{CloseReason, Event, ServerRole};
 use mcp_service::{CallError, block_on};
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ fn a_handler_that_never_ends_delays_the_end_for_a_bounded_time<A: Adapter>() {
         config,
         transport,
         &Options::default(),
-        in_jobs(move |_: &Asked<ServerEnd>| {
+        in_jobs(move |_: &Asked<ServerRole>| {
             begin.open();
             hold.pass();
         }),
@@ -118,7 +118,7 @@ fn lines_of_many_writers_stay_whole<A: Adapter>() {
         config,
         A::memory(source, sink),
         &Options { handlers: 100, ..Options::default() },
-        in_jobs(move |asked: &Asked<ServerEnd>| {
+        in_jobs(move |asked: &Asked<ServerRole>| {
             barrier.wait();
             asked.echo();
         }),

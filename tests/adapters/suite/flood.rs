@@ -36,8 +36,8 @@ fn scaled() -> ServerConfig {
 
 fn serve<A: Adapter>(
     transport: A::Transport,
-    act: impl Fn(&Asked<mcp_proto::connection::ServerEnd>) + Clone + Send + Sync + 'static,
-) -> End<A, mcp_proto::connection::ServerEnd> {
+    act: impl Fn(&Asked<mcp_proto::connection::ServerRole>) + Clone + Send + Sync + 'static,
+) -> End<A, mcp_proto::connection::ServerRole> {
     server_with::<A>(scaled(), transport, &Options::default(), in_jobs(act))
 }
 
@@ -45,7 +45,7 @@ fn serve<A: Adapter>(
 /// writes of a client that does not read would wait for good. It is not called if everything could be written before.
 fn send_calls<A: Adapter>(
     peer: &mut Raw,
-    server: &End<A, mcp_proto::connection::ServerEnd>,
+    server: &End<A, mcp_proto::connection::ServerRole>,
     (calls, padding): (u64, usize),
     blocked: impl FnOnce(),
 ) {

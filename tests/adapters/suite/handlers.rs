@@ -12,7 +12,7 @@ use std::{
 
 use mcp_driver::Options;
 use mcp_proto::{
-    connection::{CancelCause, CloseReason, Event, Server, ServerEnd},
+    connection::{CancelCause, CloseReason, Event, Server, ServerRole},
     protocol::MethodName,
     rpc::ReplyKey,
     wire::RawJson,
@@ -56,7 +56,7 @@ fn handlers(handlers: usize) -> Options {
 fn a_single_handler_asks_back_and_goes_on<A: Adapter>() {
     let (left, right) = A::pair(64);
     let client = client_with::<A>(client_config(), left, in_jobs(|asked| asked.echo()));
-    let calls = Arc::new(Mutex::new(None::<Peer<ServerEnd>>));
+    let calls = Arc::new(Mutex::new(None::<Peer<ServerRole>>));
     let peer = calls.clone();
     let server = server_with::<A>(
         server_config(),
@@ -89,11 +89,11 @@ fn handlers_that_wait_for_answers_do_not_keep_the_answers_away<A: Adapter>() {
             asked.echo();
         })
     });
-    let home = Arc::new(Mutex::new(None::<Peer<ServerEnd>>));
+    let home = Arc::new(Mutex::new(None::<Peer<ServerRole>>));
     let peer = home.clone();
     let arrived = AtomicUsize::new(0);
     let server = server_with::<A>(server_config(), right, &handlers(4), {
-        let act = in_jobs(move |asked: &Asked<ServerEnd>| {
+        let act = in_jobs(move |asked: &Asked<ServerRole>| {
             let peer = peer.lock().expect("no panics").clone().expect("the server has started");
             ask(&peer, "test/back", "{}").wait().expect("the client answers");
             asked.echo();
@@ -121,7 +121,7 @@ fn answers_leave_while_what_came_with_them_is_worked_on<A: Adapter>() {
     let gate = Gate::default();
     let server = server_with::<A>(server_config(), transport, &handlers(1), {
         let gate = gate.clone();
-        in_jobs(move |asked: &Asked<ServerEnd>| {
+        in_jobs(move |asked: &Asked<ServerRole>| {
             if asked.method == "test/slow" {
                 gate.pass();
             }
@@ -140,13 +140,13 @@ fn answers_leave_while_what_came_with_them_is_worked_on<A: Adapter>() {
 
 /// Runs notifications in sequence and requests beside each other, and writes down what has begun.
 struct Log {
-    calls: Arc<Calls<ServerEnd>>,
+    calls: Arc<Calls<ServerRole>>,
     begun: Arc<Mutex<Vec<String>>>,
     running: Arc<AtomicBool>,
 }
 
-impl Application<ServerEnd> for Log {
-    fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+impl Application<ServerRole> for Log {
+    fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
         match self.calls.handle(event)? {
             Event::Notification { method: MethodName::Custom(_), params } => {
                 let (begun, running) = (self.begun.clone(), self.running.clone());
@@ -209,7 +209,7 @@ fn handlers_hear_once_that_the_connection_is_gone<A: Adapter>() {
         config,
         transport,
         &handlers(64),
-        in_jobs(move |asked: &Asked<ServerEnd>| {
+        in_jobs(move |asked: &Asked<ServerRole>| {
             hold.pass();
             asked.echo();
         }),
@@ -241,14 +241,14 @@ fn handlers_hear_once_that_the_connection_is_gone<A: Adapter>() {
 fn a_handler_can_close_the_connection_it_runs_on<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let client = client::<A>(left);
-    let (handle, took) = (Arc::new(Mutex::new(None::<Arc<A::Handle<ServerEnd>>>)), channel());
+    let (handle, took) = (Arc::new(Mutex::new(None::<Arc<A::Handle<ServerRole>>>)), channel());
     let (own, tell) = (handle.clone(), Mutex::new(took.0));
     let tell = Arc::new(tell);
     let server = server_with::<A>(
         server_config(),
         right,
         &handlers(2),
-        in_jobs(move |asked: &Asked<ServerEnd>| {
+        in_jobs(move |asked: &Asked<ServerRole>| {
             let start = Instant::now();
             let handle = own.lock().expect("no panics").clone().expect("the server has started");
             handle.close();
@@ -272,9 +272,9 @@ fn a_handler_can_close_the_connection_it_runs_on<A: Adapter>() {
 fn a_notification_handler_asks_the_peer<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let done = Gate::default();
-    struct Curious(Arc<Calls<ServerEnd>>, Gate);
-    impl Application<ServerEnd> for Curious {
-        fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+    struct Curious(Arc<Calls<ServerRole>>, Gate);
+    impl Application<ServerRole> for Curious {
+        fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
             match self.0.handle(event)? {
                 Event::Notification { .. } => {
                     let (peer, done) = (Peer::new(connection.clone(), self.0.clone()), self.1.clone());
@@ -301,9 +301,9 @@ fn notifications_that_pile_up_are_dropped_and_nothing_else_suffers<A: Adapter>()
     let (transport, mut peer) = Raw::pair::<A>();
     let (gate, first) = (Gate::default(), Gate::default());
     let heard = Arc::new(AtomicUsize::new(0));
-    struct Slow(Arc<Calls<ServerEnd>>, Gate, Gate, Arc<AtomicUsize>);
-    impl Application<ServerEnd> for Slow {
-        fn handle(&self, _: &Arc<dyn ConnectionHandle<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+    struct Slow(Arc<Calls<ServerRole>>, Gate, Gate, Arc<AtomicUsize>);
+    impl Application<ServerRole> for Slow {
+        fn handle(&self, _: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
             if !matches!(self.0.handle(event)?, Event::Notification { .. }) {
                 return None;
             }
@@ -340,7 +340,7 @@ fn a_job_that_panics_takes_nothing_with_it<A: Adapter>() {
         server_config(),
         right,
         &handlers(1),
-        in_jobs(|asked: &Asked<ServerEnd>| {
+        in_jobs(|asked: &Asked<ServerRole>| {
             asked.echo();
             assert_ne!(asked.method, "test/panic", "on purpose");
         }),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{Client, ClientEnd, Server, ServerEnd},
+    connection::{Client, ClientRole, Server, ServerRole},
     protocol::{Era, Phase, Role},
     rpc::Timestamp,
 };
@@ -83,8 +83,8 @@ struct Wire {
 /// A state of the conversation.
 #[derive(Clone, Debug)]
 pub struct World {
-    client: Rc<End<ClientEnd>>,
-    server: Rc<End<ServerEnd>>,
+    client: Rc<End<ClientRole>>,
+    server: Rc<End<ServerRole>>,
     /// What is on its way to the client, and to the server.
     to: [Wire; 2],
     now: Timestamp,
@@ -153,8 +153,8 @@ impl<E: Clone + fmt::Debug> Steps<E> {
 struct Memory {
     frames: Frames,
     notes: Notes,
-    client: Steps<ClientEnd>,
-    server: Steps<ServerEnd>,
+    client: Steps<ClientRole>,
+    server: Steps<ServerRole>,
 }
 
 /// Does something with one of the ends, which have different types.

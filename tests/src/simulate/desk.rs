@@ -6,7 +6,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{ClientEnd, CloseReason, Connection, Event, Outcome, SendError, ServerEnd, Usage, Violation},
+    connection::{ClientRole, CloseReason, Connection, Event, Outcome, SendError, ServerRole, Usage, Violation},
     protocol::{CapabilitySet, Era, Method, MethodName, ProtocolVersion, Role},
     rpc::{CallId, ReplyKey, Timestamp},
     wire::RawJson,
@@ -36,7 +36,7 @@ pub trait End: Sized {
     fn check_cache(_: &Connection<Self>) {}
 }
 
-impl End for ClientEnd {
+impl End for ClientRole {
     const ROLE: Role = Role::Client;
 
     fn context(conn: &Connection<Self>, _: ReplyKey) -> Option<(ProtocolVersion, CapabilitySet)> {
@@ -53,7 +53,7 @@ impl End for ClientEnd {
     }
 }
 
-impl End for ServerEnd {
+impl End for ServerRole {
     const ROLE: Role = Role::Server;
 
     fn context(conn: &Connection<Self>, key: ReplyKey) -> Option<(ProtocolVersion, CapabilitySet)> {

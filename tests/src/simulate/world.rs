@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use mcp_proto::{
-    connection::{Client, ClientEnd, Connection, Server, ServerEnd, Wake},
+    connection::{Client, ClientRole, Connection, Server, ServerRole, Wake},
     protocol::{ProtocolVersion, Role, VersionSet, negotiate},
     rpc::Timestamp,
 };
@@ -34,8 +34,8 @@ enum Chair<E> {
 /// One connection.
 struct Pair {
     actor: usize,
-    client: Chair<ClientEnd>,
-    server: Chair<ServerEnd>,
+    client: Chair<ClientRole>,
+    server: Chair<ServerRole>,
     up: Way,
     down: Way,
     /// When there is something to do next; now, if that is not known.
@@ -323,7 +323,7 @@ impl<'a> World<'a> {
     }
 
     /// Has every connection of the server tell something.
-    fn tell_servers(&mut self, tell: impl Fn(&mut Desk, &mut Stage<'_>, &mut Connection<ServerEnd>)) {
+    fn tell_servers(&mut self, tell: impl Fn(&mut Desk, &mut Stage<'_>, &mut Connection<ServerRole>)) {
         for pair in &mut self.pairs {
             if let Some(seat) = pair.server.seat()
                 && seat.desk.closed.is_none()

@@ -1,7 +1,7 @@
 //! What an answer, or a notification to many, may cost, and what becomes of one that is too large.
 
 use mcp_proto::{
-    connection::{CloseReason, Event, SendError, ServerConfig, ServerEnd, Usage, Violation},
+    connection::{CloseReason, Event, SendError, ServerConfig, ServerRole, Usage, Violation},
     protocol::{Capability, ProtocolVersion, VersionSet},
     rpc::ReplyKey,
     wire::{ErrorObject, Json, RawJson},
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::allocated;
 
-type Server = Solo<ServerEnd>;
+type Server = Solo<ServerRole>;
 
 /// A server of the revision with batches, with room for so many bytes.
 fn server(outbox_bytes: usize) -> Server {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientEnd, CloseReason, Event, Outcome, RequestOptions, Violation},
+    connection::{ClientRole, CloseReason, Event, Outcome, RequestOptions, Violation},
     protocol::{Capability, Method, ProtocolVersion, VersionSet},
     rpc::CallId,
     schema::CallToolResult,
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::{allocated, members};
 
-type Client = Solo<ClientEnd>;
+type Client = Solo<ClientRole>;
 
 /// A client of a server of 2026-07-28 that has tasks.
 fn client() -> Client {

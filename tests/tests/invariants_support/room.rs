@@ -1,7 +1,7 @@
 //! One end with little room, whose application says more than fits, and a peer that reads now and then.
 
 use mcp_proto::{
-    connection::{Event, Limits, RequestOptions, SendError, ServerEnd},
+    connection::{Event, Limits, RequestOptions, SendError, ServerRole},
     protocol::{Capability, ProtocolVersion, VersionSet},
     rpc::ReplyKey,
     wire::{Json, RawJson},
@@ -52,7 +52,7 @@ pub(crate) fn press() -> impl Strategy<Value = Press> {
 
 /// The end, and what its application owes.
 pub(crate) struct Cramped {
-    solo: Solo<ServerEnd>,
+    solo: Solo<ServerRole>,
     limits: Limits,
     open: Vec<(ReplyKey, f64)>,
     next_id: u64,

@@ -60,7 +60,7 @@ fn settle(settings: &mut Settings, revision: ProtocolVersion) {
     (settings.limits, settings.versions) = (limits, VersionSet::only(revision));
 }
 
-fn client(revision: ProtocolVersion, is_ready: bool) -> Solo<mcp_proto::connection::ClientEnd> {
+fn client(revision: ProtocolVersion, is_ready: bool) -> Solo<mcp_proto::connection::ClientRole> {
     let mut config: ClientConfig = full_client();
     settle(&mut config.settings, revision);
     match (is_ready, revision.era()) {
@@ -77,7 +77,7 @@ fn client(revision: ProtocolVersion, is_ready: bool) -> Solo<mcp_proto::connecti
     }
 }
 
-fn server(revision: ProtocolVersion, is_ready: bool) -> Solo<mcp_proto::connection::ServerEnd> {
+fn server(revision: ProtocolVersion, is_ready: bool) -> Solo<mcp_proto::connection::ServerRole> {
     let mut config: ServerConfig = full_server();
     settle(&mut config.settings, revision);
     if is_ready && revision.era() == Era::Legacy {

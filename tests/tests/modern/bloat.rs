@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientEnd, CloseReason, Event, Limits, Outcome, RequestOptions, Usage, Violation},
+    connection::{ClientRole, CloseReason, Event, Limits, Outcome, RequestOptions, Usage, Violation},
     protocol::{Capability, ProtocolVersion, VersionSet},
     schema::CallToolParams,
 };
@@ -102,7 +102,7 @@ fn a_server_that_says_too_much_of_itself_is_left() {
     }
 }
 
-fn listening(asked: Value) -> (Solo<ClientEnd>, Value) {
+fn listening(asked: Value) -> (Solo<ClientRole>, Value) {
     let mut client = Solo::modern_client_with(speaking(modern_only()));
     let params = mcp_proto::wire::Json::new(&json!({"notifications": asked})).expect("it is JSON");
     let options = RequestOptions::default();
@@ -127,7 +127,7 @@ fn a_server_promises_no_more_than_it_was_asked_for() {
 }
 
 /// A client whose messages may have 2000 bytes, one of whose calls has become a task.
-fn pursuing(id: &str, status: &str) -> (Solo<ClientEnd>, Vec<Event<'static>>) {
+fn pursuing(id: &str, status: &str) -> (Solo<ClientRole>, Vec<Event<'static>>) {
     let mut config = full_client();
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
     (config.settings.versions, config.settings.limits) = (modern_only(), limits(2000));

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use mcp_proto::{
-    connection::{ClientEnd, Event, Outcome, RequestOptions, SendError, Usage, Violation},
+    connection::{ClientRole, Event, Outcome, RequestOptions, SendError, Usage, Violation},
     protocol::{ProtocolVersion, VersionSet},
     rpc::CallId,
     schema::{
@@ -19,7 +19,7 @@ use mcp_tests::{
 };
 use serde_json::{Value, json};
 
-type Client = Solo<ClientEnd>;
+type Client = Solo<ClientRole>;
 
 const NOTHING: [Value; 0] = [];
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientConfig, ClientEnd, Event, Outcome, RequestOptions, SendError, Violation},
+    connection::{ClientConfig, ClientRole, Event, Outcome, RequestOptions, SendError, Violation},
     protocol::{Method, ProtocolVersion, VersionSet},
     rpc::{CallId, ReplyKey},
     schema::{CallToolParams, ListToolsParams, PingParams, ToolsListChangedParams},
@@ -12,7 +12,7 @@ use mcp_proto::{
 use mcp_tests::solo::{Solo, full_client};
 use serde_json::{Value, json};
 
-type Client = Solo<ClientEnd>;
+type Client = Solo<ClientRole>;
 
 const META: &str = "io.modelcontextprotocol/";
 

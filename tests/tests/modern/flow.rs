@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mcp_proto::{
     connection::{
-        ClientEnd, CloseReason, Event, Outcome, RequestOptions, SendError, ServerConfig, ServerEnd, Usage, Violation,
+        ClientRole, CloseReason, Event, Outcome, RequestOptions, SendError, ServerConfig, ServerRole, Usage, Violation,
     },
     protocol::{Capability, ProtocolVersion, VersionSet},
     rpc::{CallId, ReplyKey},
@@ -35,12 +35,12 @@ fn message(level: LoggingLevel) -> LogMessageParams {
     LogMessageParams::new(level, Json::parse("\"hm\"").expect("JSON"))
 }
 
-fn ask_for_tool(client: &mut Solo<ClientEnd>) -> (CallId, Value) {
+fn ask_for_tool(client: &mut Solo<ClientRole>) -> (CallId, Value) {
     let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default());
     (call.expect("it is ready"), one(client.sent()))
 }
 
-fn listen_for_tools(client: &mut Solo<ClientEnd>) -> (CallId, Value) {
+fn listen_for_tools(client: &mut Solo<ClientRole>) -> (CallId, Value) {
     let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
     let params = SubscriptionsListenParams::new(filter);
     let call = client.conn.request(client.now, &params, RequestOptions::default()).expect("it is ready");
@@ -242,7 +242,7 @@ fn without_a_subscription_nobody_hears_of_changes() {
     }
 }
 
-fn change_everything(server: &mut Solo<ServerEnd>) {
+fn change_everything(server: &mut Solo<ServerRole>) {
     server.conn.notify(&ToolsListChangedParams::default()).expect("it is declared");
     server.conn.notify(&PromptsListChangedParams::default()).expect("it is declared");
     server.conn.notify(&ResourcesListChangedParams::default()).expect("it is declared");
@@ -319,7 +319,7 @@ fn a_subscription_ends_with_its_connection() {
         config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
         config
     });
-    type Way = fn(&mut Solo<ServerEnd>);
+    type Way = fn(&mut Solo<ServerRole>);
     let ways: [Way; 3] = [
         |server| server.conn.handle_eof(server.now),
         |server| server.conn.handle_broken(),
@@ -345,7 +345,7 @@ fn a_subscription_ends_with_its_connection() {
 
 /// What is in flight when a connection ends: a call, one whose questions are being asked, one that goes again, and a
 /// subscription.
-fn busy() -> (Solo<ClientEnd>, Vec<CallId>, ReplyKey) {
+fn busy() -> (Solo<ClientRole>, Vec<CallId>, ReplyKey) {
     let mut client = Solo::modern_client();
     let (plain, _) = ask_for_tool(&mut client);
     let (asking, request) = ask_for_tool(&mut client);
@@ -366,7 +366,7 @@ fn busy() -> (Solo<ClientEnd>, Vec<CallId>, ReplyKey) {
 // req: M-STDIO-019 M-SUBS-018
 #[test]
 fn nothing_waits_for_a_server_that_is_gone() {
-    type Way = fn(&mut Solo<ClientEnd>);
+    type Way = fn(&mut Solo<ClientRole>);
     let ways: [(Way, CloseReason); 3] = [
         (|client| client.conn.handle_eof(client.now), CloseReason::Eof),
         (|client| client.conn.handle_broken(), CloseReason::Broken),

@@ -1,7 +1,7 @@
 //! Which requests a server of 2026-07-28 serves, and which fields of `_meta` it takes: every method and every JSON type.
 
 use mcp_proto::{
-    connection::{ClientConfig, ClientEnd, Event, RequestOptions, SendError, ServerEnd, Violation},
+    connection::{ClientConfig, ClientRole, Event, RequestOptions, SendError, ServerRole, Violation},
     protocol::{Capability, Method, VersionSet},
     schema::{ServerCapabilities, keys},
 };
@@ -40,7 +40,7 @@ fn all_but(missing: Option<Capability>) -> ServerCapabilities {
 }
 
 /// A server which declares all but `missing`, and serves these revisions.
-fn server(versions: VersionSet, missing: Option<Capability>) -> Solo<ServerEnd> {
+fn server(versions: VersionSet, missing: Option<Capability>) -> Solo<ServerRole> {
     let mut config = full_server();
     config.settings.versions = versions;
     config.capabilities = all_but(missing);
@@ -163,7 +163,7 @@ fn a_log_level_is_one_of_eight_strings() {
 }
 
 /// A client that has found a server which declares all but `missing`.
-fn client(missing: Option<Capability>, extension: bool) -> Solo<ClientEnd> {
+fn client(missing: Option<Capability>, extension: bool) -> Solo<ClientRole> {
     let config: ClientConfig = speaking(modern_only());
     let extensions = serde_json::from_value(declared(extension)).expect("capabilities");
     let mut client = Solo::client(ClientConfig { capabilities: extensions, ..config });

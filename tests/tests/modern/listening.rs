@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientEnd, CloseReason, Event, Outcome, RequestOptions, Usage, Violation, Wake},
+    connection::{ClientRole, CloseReason, Event, Outcome, RequestOptions, Usage, Violation, Wake},
     protocol::Method,
     rpc::CallId,
     schema::{ListToolsParams, SubscriptionFilter, SubscriptionsListenParams},
@@ -15,7 +15,7 @@ use mcp_tests::{
 };
 use serde_json::{Value, json};
 
-type Client = Solo<ClientEnd>;
+type Client = Solo<ClientRole>;
 
 const NOTHING: [Value; 0] = [];
 

@@ -1,7 +1,7 @@
 //! Messages of 2026-07-28: which are served, which are refused with which code, and which are not answered at all.
 
 use mcp_proto::{
-    connection::{ClientConfig, Event, Outcome, RequestOptions, SendError, ServerConfig, ServerEnd, Usage, Violation},
+    connection::{ClientConfig, Event, Outcome, RequestOptions, SendError, ServerConfig, ServerRole, Usage, Violation},
     protocol::{Capability, Method, ProtocolVersion, VersionSet},
     rpc::ReplyKey,
     schema::{CallToolParams, Implementation, ListPromptsParams, ListToolsParams, ReadResourceParams},
@@ -21,7 +21,7 @@ fn one(mut sent: Vec<Value>) -> Value {
 }
 
 /// Servers that serve 2026-07-28: alone, beside the older revisions, and beside a session.
-fn servers() -> [Solo<ServerEnd>; 3] {
+fn servers() -> [Solo<ServerRole>; 3] {
     let mut beside = Solo::speaking(VersionSet::ALL);
     beside.feed(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}}));
@@ -206,7 +206,7 @@ fn a_result_that_is_no_object_does_not_leave() {
     assert_eq!(one(server.sent())["result"]["resultType"], "complete");
 }
 
-fn code_of(server: &mut Solo<ServerEnd>, key: ReplyKey, code: i64) -> i64 {
+fn code_of(server: &mut Solo<ServerRole>, key: ReplyKey, code: i64) -> i64 {
     let error = ErrorObject::new(ErrorCode(code), "why").with_data(Json::parse("{\"a\":1}").expect("JSON"));
     server.conn.respond_error(key, &error).expect("an answer is owed");
     let answer = one(server.sent());

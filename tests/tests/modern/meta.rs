@@ -1,7 +1,7 @@
 //! What every request and every result of 2026-07-28 says of itself in `_meta`, and what is made of it.
 
 use mcp_proto::{
-    connection::{ClientConfig, Event, RequestOptions, ServerConfig, ServerEnd},
+    connection::{ClientConfig, Event, RequestOptions, ServerConfig, ServerRole},
     protocol::{ProtocolVersion, VersionSet},
     schema::{
         CallToolParams, Extensions, Implementation, ListToolsParams, SubscriptionFilter, SubscriptionsListenParams,
@@ -219,7 +219,7 @@ fn extensions_of_a_server_are_declared_with_their_settings() {
 }
 
 /// What came before on the connection.
-type Past = fn(&mut Solo<ServerEnd>);
+type Past = fn(&mut Solo<ServerRole>);
 
 // req: M-STDIO-011 M-STDIO-021 M-BASE-040 M-META-011 M-DUAL-039
 #[test]

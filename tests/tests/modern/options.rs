@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{
-    connection::{ClientEnd, Connection, RequestOptions},
+    connection::{ClientRole, Connection, RequestOptions},
     protocol::ProtocolVersion,
     schema::{CallToolParams, LoggingLevel, Meta, TraceContext},
 };
@@ -25,7 +25,7 @@ fn options() -> RequestOptions {
     RequestOptions { log_level: Some(LoggingLevel::Warning), trace: Some(trace()), ..RequestOptions::default() }
 }
 
-fn ask(client: &mut Solo<ClientEnd>, params: &CallToolParams) -> Value {
+fn ask(client: &mut Solo<ClientRole>, params: &CallToolParams) -> Value {
     client.conn.request(client.now, params, options()).expect("it is ready");
     client.sent_one()
 }

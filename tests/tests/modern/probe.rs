@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientEnd, CloseReason, Event, Opening, Violation},
+    connection::{ClientRole, CloseReason, Event, Opening, Violation},
     protocol::{Era, Method, ProtocolVersion, VersionSet},
     wire::ErrorObject,
 };
@@ -16,7 +16,7 @@ use mcp_tests::{
 };
 use serde_json::{Value, json};
 
-type Client = Solo<ClientEnd>;
+type Client = Solo<ClientRole>;
 
 const NOTHING: [Value; 0] = [];
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientEnd, Deadline, Event, Outcome, RequestOptions, SendError, Settings, Usage, Wake},
+    connection::{ClientRole, Deadline, Event, Outcome, RequestOptions, SendError, Settings, Usage, Wake},
     protocol::{Capability, Method, MethodName, ProtocolVersion, VersionSet},
     rpc::{CallId, ReplyKey},
     schema::{CallToolParams, GetPromptParams, tasks_extension::Task},
@@ -12,7 +12,7 @@ use mcp_proto::{
 use mcp_tests::solo::{Solo, full_client};
 use serde_json::{Value, json};
 
-pub(super) type Client = Solo<ClientEnd>;
+pub(super) type Client = Solo<ClientRole>;
 
 pub(super) const NOTHING: [Value; 0] = [];
 

@@ -1,7 +1,7 @@
 //! Questions that travel in results (2026-07-28): whose results may be some, and what may be asked at all.
 
 use mcp_proto::{
-    connection::{ClientEnd, Event, Outcome, RequestOptions, Usage},
+    connection::{ClientRole, Event, Outcome, RequestOptions, Usage},
     protocol::{Method, ProtocolVersion, VersionSet},
     rpc::CallId,
     schema::{CallToolParams, GetPromptParams, ReadResourceParams},
@@ -19,7 +19,7 @@ fn one(mut sent: Vec<Value>) -> Value {
     sent.remove(0)
 }
 
-fn call(client: &mut Solo<ClientEnd>, name: &str) -> (CallId, Value) {
+fn call(client: &mut Solo<ClientRole>, name: &str) -> (CallId, Value) {
     let call = client.conn.request(client.now, &CallToolParams::new(name), RequestOptions::default());
     (call.expect("it is ready"), one(client.sent()))
 }

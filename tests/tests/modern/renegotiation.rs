@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientEnd, CloseReason, Event, Keepalive, Outcome, RequestOptions, SendError, Usage, Wake},
+    connection::{ClientRole, CloseReason, Event, Keepalive, Outcome, RequestOptions, SendError, Usage, Wake},
     protocol::{Method, ProtocolVersion, VersionSet},
     rpc::CallId,
     schema::{CallToolParams, ListToolsParams, SubscriptionFilter, SubscriptionsListenParams},
@@ -15,7 +15,7 @@ use mcp_tests::{
 };
 use serde_json::{Value, json};
 
-type Client = Solo<ClientEnd>;
+type Client = Solo<ClientRole>;
 
 const NOTHING: [Value; 0] = [];
 

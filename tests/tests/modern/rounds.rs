@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientEnd, Event, Outcome, RequestOptions, SendError, Usage, Wake},
+    connection::{ClientRole, Event, Outcome, RequestOptions, SendError, Usage, Wake},
     rpc::{CallId, ReplyKey},
     schema::CallToolParams,
     wire::Json,
@@ -14,7 +14,7 @@ use mcp_tests::{
 };
 use serde_json::{Value, json};
 
-type Client = Solo<ClientEnd>;
+type Client = Solo<ClientRole>;
 
 const NOTHING: [Value; 0] = [];
 

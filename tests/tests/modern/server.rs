@@ -13,7 +13,7 @@ use mcp_proto::{
 use mcp_tests::solo::{Solo, full_server};
 use serde_json::{Value, json};
 
-type Server = Solo<mcp_proto::connection::ServerEnd>;
+type Server = Solo<mcp_proto::connection::ServerRole>;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";

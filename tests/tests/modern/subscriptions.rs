@@ -1,7 +1,7 @@
 //! Subscriptions of 2026-07-28 on a server whose client does not read, or not as fast as there is news.
 
 use mcp_proto::{
-    connection::{CloseReason, Event, SendError, ServerEnd, Usage},
+    connection::{CloseReason, Event, SendError, ServerRole, Usage},
     protocol::VersionSet,
     rpc::ReplyKey,
     schema::{PromptsListChangedParams, ResourceUpdatedParams, ToolsListChangedParams},
@@ -13,7 +13,7 @@ use mcp_tests::{
 use serde_json::{Value, json};
 
 /// A server with room for some messages.
-fn small() -> Solo<ServerEnd> {
+fn small() -> Solo<ServerRole> {
     let mut config = full_server();
     config.settings.versions = VersionSet::ALL;
     let limits = &mut config.settings.limits;
@@ -22,7 +22,7 @@ fn small() -> Solo<ServerEnd> {
 }
 
 /// Has answers wait until there is room for no more.
-fn fill(server: &mut Solo<ServerEnd>) {
+fn fill(server: &mut Solo<ServerRole>) {
     for id in 0.. {
         let key = server.ask(&modern(id, "tools/list", json!({})));
         let pad = mcp_proto::wire::Json::new(&json!({"tools": [], "pad": "x".repeat(100)})).expect("JSON");
@@ -135,7 +135,7 @@ fn whoever_tells_hears_that_there_is_no_room() {
 }
 
 /// Events that a server tells its session and two subscriptions of, one way or another.
-fn told(server: &mut Solo<ServerEnd>) -> (usize, usize) {
+fn told(server: &mut Solo<ServerRole>) -> (usize, usize) {
     let sent = server.sent();
     let tagged = sent.iter().filter(|it| subscription_of(it).is_some()).count();
     (tagged, sent.len() - tagged)

@@ -1,7 +1,7 @@
 //! The tasks extension of 2026-07-28 as both ends of a connection keep its rules.
 
 use mcp_proto::{
-    connection::{ClientEnd, Event, Outcome, RequestOptions, SendError, ServerConfig, ServerEnd, Usage, Violation},
+    connection::{ClientRole, Event, Outcome, RequestOptions, SendError, ServerConfig, ServerRole, Usage, Violation},
     protocol::{Capability, Method, MethodName, ProtocolVersion, VersionSet},
     schema::{
         TaskStatus,
@@ -12,8 +12,8 @@ use mcp_proto::{
 use mcp_tests::solo::{Solo, full_client, full_server};
 use serde_json::{Value, json};
 
-type Server = Solo<ServerEnd>;
-type Client = Solo<ClientEnd>;
+type Server = Solo<ServerRole>;
+type Client = Solo<ClientRole>;
 
 const META: &str = "io.modelcontextprotocol/";
 

@@ -12,7 +12,7 @@ use mcp_proto::{
 use mcp_tests::solo::{Solo, full_server};
 use serde_json::{Value, json};
 
-type Server = Solo<mcp_proto::connection::ServerEnd>;
+type Server = Solo<mcp_proto::connection::ServerRole>;
 
 fn session() -> Server {
     Solo::ready_server(ProtocolVersion::V2025_11_25)

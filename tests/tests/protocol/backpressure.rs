@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::{
     connection::{
-        ClientEnd, CloseReason, Event, Keepalive, Limits, Outcome, RequestOptions, Room, SendError, ServerEnd,
+        ClientRole, CloseReason, Event, Keepalive, Limits, Outcome, RequestOptions, Room, SendError, ServerRole,
         TaskProgress, Wake,
     },
     protocol::ProtocolVersion,
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 const PAUSE: Duration = Duration::from_secs(30);
 
-fn server_with(change: impl FnOnce(&mut Limits)) -> Solo<ServerEnd> {
+fn server_with(change: impl FnOnce(&mut Limits)) -> Solo<ServerRole> {
     let mut config = full_server();
     change(&mut config.settings.limits);
     Solo::ready_server_with(config, ProtocolVersion::V2025_11_25)
@@ -40,7 +40,7 @@ fn take_one<E>(solo: &mut Solo<E>) {
 }
 
 /// A server with so much output waiting that reading pauses.
-fn with_much_output(pause: impl FnOnce(&mut Limits)) -> Solo<ServerEnd> {
+fn with_much_output(pause: impl FnOnce(&mut Limits)) -> Solo<ServerRole> {
     let mut server = server_with(|limits| {
         limits.outbox_bytes = 20_000;
         pause(limits);
@@ -134,7 +134,7 @@ fn a_pause_without_progress_ends_at_its_deadline() {
 
 #[test]
 fn progress_starts_the_deadline_anew() {
-    type Act = fn(&mut Solo<ServerEnd>, ReplyKey);
+    type Act = fn(&mut Solo<ServerRole>, ReplyKey);
     let progress: [(&str, Act); 3] = [
         ("output leaves", |server, _| take_one(server)),
         ("bytes of it are written", |server, _| server.conn.handle_written()),
@@ -232,7 +232,7 @@ fn what_was_refused_is_reported_once_when_there_is_room() {
 
     let mut config = full_client();
     config.settings.limits.calls = 1;
-    let mut client: Solo<ClientEnd> = Solo::ready_client_with(config, ProtocolVersion::V2025_11_25);
+    let mut client: Solo<ClientRole> = Solo::ready_client_with(config, ProtocolVersion::V2025_11_25);
     let call = client.call("tools/list");
     let refused = client.conn.request_raw(client.now, "tools/list", None, RequestOptions::default());
     assert_eq!((refused, client.conn.poll_room()), (Err(SendError::Busy), None));
@@ -301,7 +301,7 @@ fn common<E>() -> Vec<(&'static str, Room, Verb<E>)> {
 
 #[test]
 fn each_refused_verb_is_reported_when_there_is_room() {
-    let of_servers: [(&str, Room, Verb<ServerEnd>); 3] = [
+    let of_servers: [(&str, Room, Verb<ServerRole>); 3] = [
         ("notify", Room::Message, |it, _, _| it.conn.notify(&ResourceUpdatedParams::new("a:b"))),
         ("log", Room::Message, |it, [key, _], _| {
             let message = json!({"level": "error", "data": "it broke"});

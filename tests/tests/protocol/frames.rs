@@ -23,13 +23,13 @@ fn stretched(head: &str, length: usize) -> String {
     format!("{head}{}{tail}", "x".repeat(length - head.len() - tail.len()))
 }
 
-fn small_server() -> Solo<mcp_proto::connection::ServerEnd> {
+fn small_server() -> Solo<mcp_proto::connection::ServerRole> {
     let mut config = full_server();
     config.settings.limits.frame_bytes = LIMIT;
     Solo::ready_server_with(config, ProtocolVersion::V2025_06_18)
 }
 
-fn small_client() -> Solo<mcp_proto::connection::ClientEnd> {
+fn small_client() -> Solo<mcp_proto::connection::ClientRole> {
     let mut config = full_client();
     config.settings.limits.frame_bytes = 1000;
     Solo::ready_client_with(config, ProtocolVersion::V2025_06_18)

@@ -2,7 +2,7 @@
 
 use mcp_proto::{
     codec::{Frame, LineDecoder},
-    connection::{Client, ClientEnd, Connection, Event, Outcome, Server, ServerEnd, Violation},
+    connection::{Client, ClientRole, Connection, Event, Outcome, Server, ServerRole, Violation},
     protocol::{MethodName, ProtocolVersion},
     rpc::Timestamp,
     wire::Defect,
@@ -214,8 +214,8 @@ fn a_session_runs_over_a_transport_that_has_no_lines() {
     for version in ProtocolVersion::LEGACY {
         let mut config = full_client();
         config.settings.versions = mcp_proto::protocol::VersionSet::only(version);
-        let mut client: Connection<ClientEnd> = Client::new(config, Timestamp::ZERO);
-        let mut server: Connection<ServerEnd> = Server::new(full_server(), Timestamp::ZERO);
+        let mut client: Connection<ClientRole> = Client::new(config, Timestamp::ZERO);
+        let mut server: Connection<ServerRole> = Server::new(full_server(), Timestamp::ZERO);
         assert_eq!(carry(&mut client, &mut server), []);
         assert_eq!(carry(&mut server, &mut client), [Event::Ready]);
         assert_eq!(carry(&mut client, &mut server), [Event::Ready]);

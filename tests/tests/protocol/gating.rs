@@ -3,7 +3,7 @@
 //! What is expected stands in a table of its own, taken from the specification, not from the method table of the core.
 
 use mcp_proto::{
-    connection::{ClientEnd, Event, RequestOptions, SendError, ServerEnd, Violation},
+    connection::{ClientRole, Event, RequestOptions, SendError, ServerRole, Violation},
     protocol::{
         Capability::{self, *},
         Kind, Method, MethodName,
@@ -123,7 +123,7 @@ fn within(capability: Capability, other: Option<Capability>) -> bool {
 }
 
 /// A client and what it believes the server to be.
-fn client(version: ProtocolVersion, local: ClientCapabilities, peer: &ServerCapabilities) -> Solo<ClientEnd> {
+fn client(version: ProtocolVersion, local: ClientCapabilities, peer: &ServerCapabilities) -> Solo<ClientRole> {
     let mut config = full_client();
     config.capabilities = local;
     let mut client = Solo::client(config);
@@ -138,7 +138,7 @@ fn client(version: ProtocolVersion, local: ClientCapabilities, peer: &ServerCapa
 }
 
 /// A server and what it believes the client to be.
-fn server(version: ProtocolVersion, local: ServerCapabilities, peer: &ClientCapabilities) -> Solo<ServerEnd> {
+fn server(version: ProtocolVersion, local: ServerCapabilities, peer: &ClientCapabilities) -> Solo<ServerRole> {
     let mut config = full_server();
     config.capabilities = local;
     let mut server = Solo::server(config);
@@ -315,7 +315,7 @@ fn params_that_need_a_capability_of_their_own_are_not_sent_without_it() {
     }
     let task = || Some(TaskMetadata::default());
     let sample = || CreateMessageParams::new(vec![SamplingMessage::user("hi")], 10u64);
-    let asks = |params: &dyn Fn(Solo<ServerEnd>, Option<Capability>), capability| {
+    let asks = |params: &dyn Fn(Solo<ServerRole>, Option<Capability>), capability| {
         for missing in [Some(capability), None] {
             params(server(V2025_11_25, full_server().capabilities, &all_but(missing).collect()), missing);
         }

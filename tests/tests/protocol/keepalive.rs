@@ -14,7 +14,7 @@ use mcp_tests::{
 };
 use serde_json::{Value, json};
 
-type Client = Solo<mcp_proto::connection::ClientEnd>;
+type Client = Solo<mcp_proto::connection::ClientRole>;
 
 const NOTHING: [Value; 0] = [];
 const INTERVAL: Duration = Duration::from_secs(10);

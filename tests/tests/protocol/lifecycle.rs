@@ -38,7 +38,7 @@ fn orders(n: usize) -> Vec<Vec<usize>> {
 }
 
 /// Answers whatever the server is asked.
-fn serve(server: &mut Solo<mcp_proto::connection::ServerEnd>) -> Vec<Event<'static>> {
+fn serve(server: &mut Solo<mcp_proto::connection::ServerRole>) -> Vec<Event<'static>> {
     let (requests, others): (Vec<_>, Vec<_>) =
         server.take_events().into_iter().partition(|event| matches!(event, Event::Request { .. }));
     for event in requests {

@@ -24,7 +24,7 @@ fn server_with(change: impl FnOnce(&mut Limits)) -> ServerConfig {
     config
 }
 
-fn ready_with(change: impl FnOnce(&mut Limits)) -> Solo<mcp_proto::connection::ServerEnd> {
+fn ready_with(change: impl FnOnce(&mut Limits)) -> Solo<mcp_proto::connection::ServerRole> {
     Solo::ready_server_with(server_with(change), ProtocolVersion::V2025_11_25)
 }
 
@@ -35,7 +35,7 @@ fn ask(id: u64) -> Value {
 #[test]
 fn a_million_messages_to_a_peer_that_does_not_read_are_refused_at_the_bound() {
     const OUTBOX: usize = 10_000;
-    type Send = fn(&mut Solo<mcp_proto::connection::ServerEnd>) -> Result<(), SendError>;
+    type Send = fn(&mut Solo<mcp_proto::connection::ServerRole>) -> Result<(), SendError>;
     let kinds: [(&str, Send); 4] = [
         ("request", |server| {
             let options = RequestOptions { progress: false, ..RequestOptions::default() };

@@ -12,7 +12,7 @@ use mcp_tests::{
 };
 use serde_json::{Value, json};
 
-type Server = Solo<mcp_proto::connection::ServerEnd>;
+type Server = Solo<mcp_proto::connection::ServerRole>;
 
 const NOTHING: [Value; 0] = [];
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];

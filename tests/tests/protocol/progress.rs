@@ -360,7 +360,7 @@ fn a_task_goes_on_under_the_token_of_the_request_that_began_it() {
 // req: PROG-016
 #[test]
 fn the_token_of_a_task_is_known_until_the_task_has_ended() {
-    type Client = Solo<mcp_proto::connection::ClientEnd>;
+    type Client = Solo<mcp_proto::connection::ClientRole>;
     type Tell = fn(&mut Client, &str);
     fn reports(client: &mut Client, call: CallId) -> bool {
         client.feed(&progress(call.as_u64(), 5));

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use mcp_driver::{Runtime, tuning::JOB_SHUTDOWN_TIMEOUT};
 use mcp_proto::{
-    connection::{ClientEnd, CloseReason},
+    connection::{ClientRole, CloseReason},
     http,
 };
 use mcp_service::Host;
@@ -45,7 +45,7 @@ impl Client {
 
 /// A connection whose messages travel on requests of HTTP, and the threads for that.
 struct Exchanges {
-    handle: mcp_driver::Handle<ClientEnd>,
+    handle: mcp_driver::Handle<ClientRole>,
     threads: Mutex<Option<Threads>>,
 }
 

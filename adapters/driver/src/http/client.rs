@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, future::Future, io, pin::Pin, sync::Arc, t
 
 use http::{Request, response::Parts};
 use mcp_proto::{
-    connection::{ClientEnd, Connection, Event},
+    connection::{ClientRole, Connection, Event},
     http::client::{Action, Client, ExchangeId},
     rpc::Timestamp,
 };
@@ -44,7 +44,7 @@ pub trait AuthProvider: Send + Sync + 'static {
 
 /// Receives the response to one request. Dropping it before the end means that the request was given up.
 pub struct ResponseHandler {
-    shared: Arc<SharedConnection<ClientEnd, HttpClientBinding>>,
+    shared: Arc<SharedConnection<ClientRole, HttpClientBinding>>,
     exchange: ExchangeId,
     over: bool,
 }
@@ -104,12 +104,12 @@ impl HttpClientBinding {
     }
 }
 
-impl Binding<ClientEnd> for HttpClientBinding {
-    fn connection(&mut self, now: Timestamp) -> &mut Connection<ClientEnd> {
+impl Binding<ClientRole> for HttpClientBinding {
+    fn connection(&mut self, now: Timestamp) -> &mut Connection<ClientRole> {
         self.client.connection(now)
     }
 
-    fn view(&self) -> &Connection<ClientEnd> {
+    fn view(&self) -> &Connection<ClientRole> {
         self.client.view()
     }
 
@@ -173,7 +173,7 @@ impl<R: Runtime> RequestRunner<R> {
 
 /// Says when it is dropped whether something was proved.
 struct AuthState {
-    shared: Arc<SharedConnection<ClientEnd, HttpClientBinding>>,
+    shared: Arc<SharedConnection<ClientRole, HttpClientBinding>>,
     exchange: ExchangeId,
     is_there: bool,
 }
@@ -189,8 +189,8 @@ impl Drop for AuthState {
     }
 }
 
-impl<R: Runtime> TransportIo<ClientEnd, HttpClientBinding> for RequestRunner<R> {
-    fn write(&mut self, dispatcher: &Dispatcher<ClientEnd, HttpClientBinding>, _cx: &mut Context<'_>) -> bool {
+impl<R: Runtime> TransportIo<ClientRole, HttpClientBinding> for RequestRunner<R> {
+    fn write(&mut self, dispatcher: &Dispatcher<ClientRole, HttpClientBinding>, _cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
         let mut moved = false;
         loop {

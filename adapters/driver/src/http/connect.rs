@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{
-    connection::ClientEnd,
+    connection::ClientRole,
     http::client::{Client as HttpConnection, Options as Address},
     rpc::Timestamp,
 };
@@ -20,11 +20,11 @@ use crate::{
     sync::lock,
 };
 
-impl Handle<ClientEnd> {
+impl Handle<ClientRole> {
     /// Runs a client over HTTP.
     pub fn over_http<R: Runtime>(
         client: impl FnOnce(Timestamp) -> HttpConnection,
-        application: Arc<dyn Application<ClientEnd>>,
+        application: Arc<dyn Application<ClientRole>>,
         requests: Arc<dyn HttpClient>,
         credentials: Option<Arc<dyn AuthProvider>>,
         options: &Options,

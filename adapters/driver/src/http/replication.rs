@@ -11,7 +11,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{Principal, ServerEnd, SessionSnapshot},
+    connection::{Principal, ServerRole, SessionSnapshot},
     http::{
         Limits, MemoryReplayBuffer, ReplayBuffer, SessionId,
         server::{ExchangeId, ReplayChunk, Session},
@@ -308,8 +308,13 @@ impl ReplicationIo {
     }
 }
 
-impl TransportIo<ServerEnd, HttpSession> for ReplicationIo {
-    fn read(&mut self, dispatcher: &Dispatcher<ServerEnd, HttpSession>, _now: Timestamp, cx: &mut Context<'_>) -> bool {
+impl TransportIo<ServerRole, HttpSession> for ReplicationIo {
+    fn read(
+        &mut self,
+        dispatcher: &Dispatcher<ServerRole, HttpSession>,
+        _now: Timestamp,
+        cx: &mut Context<'_>,
+    ) -> bool {
         self.shared.as_mut().is_some_and(|shared| {
             let fetched = shared.fetch(dispatcher, cx);
             shared.touch(dispatcher, cx) || fetched
@@ -319,7 +324,7 @@ impl TransportIo<ServerEnd, HttpSession> for ReplicationIo {
 
 impl SessionReplicator {
     /// Looks for what was sent elsewhere.
-    fn fetch(&mut self, dispatcher: &Dispatcher<ServerEnd, HttpSession>, cx: &mut Context<'_>) -> bool {
+    fn fetch(&mut self, dispatcher: &Dispatcher<ServerRole, HttpSession>, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
         let mut moved = false;
         loop {
@@ -341,7 +346,7 @@ impl SessionReplicator {
     }
 
     /// Renews a session with open streams in the store: it is in use even without requests.
-    fn touch(&mut self, dispatcher: &Dispatcher<ServerEnd, HttpSession>, cx: &mut Context<'_>) -> bool {
+    fn touch(&mut self, dispatcher: &Dispatcher<ServerRole, HttpSession>, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
         let now = shared.now();
         if self.touching.is_none() && self.touch_at <= now && lock(&shared.state).binding.session.usage().exchanges > 0

@@ -12,7 +12,7 @@ use std::{
 
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use mcp_proto::{
-    connection::{Event, ServerEnd},
+    connection::{Event, ServerRole},
     http::{
         Answer, SessionId,
         server::{Caller, Endpoint, Intake, Options as Endpoints, Request, Session},
@@ -280,8 +280,8 @@ impl<R: Runtime> Inner<R> {
         Ok(())
     }
 
-    fn event_loop(&self, room: &Arc<SharedSession>) -> EventLoop<ServerEnd, HttpSession, R> {
-        let application: Arc<dyn Application<ServerEnd>> = Arc::new(self.service.session());
+    fn event_loop(&self, room: &Arc<SharedSession>) -> EventLoop<ServerRole, HttpSession, R> {
+        let application: Arc<dyn Application<ServerRole>> = Arc::new(self.service.session());
         lock(&room.state).binding.application = Some(Arc::downgrade(&application));
         EventLoop::new(room.clone(), application, self.runtime.clone())
     }
@@ -343,7 +343,7 @@ impl<R: Runtime> Inner<R> {
     }
 
     /// Runs a session. Most requests that stand alone are done at once, and take no task.
-    fn run(&self, event_loop: EventLoop<ServerEnd, HttpSession, R>, room: &Arc<SharedSession>) {
+    fn run(&self, event_loop: EventLoop<ServerRole, HttpSession, R>, room: &Arc<SharedSession>) {
         let id = lock(&room.state).binding.session.id().cloned();
         let others = ReplicationIo::new(self.share.as_ref(), id.as_ref(), room.now());
         let known = id.map(|id| (id, Arc::downgrade(room)));
@@ -376,7 +376,7 @@ fn give_up(rooms: Vec<Arc<SharedSession>>) {
 /// There is one for each session. It captures what it is handed, since an `async fn` would keep its parameters twice.
 #[expect(clippy::manual_async_fn, reason = "its parameters would be kept twice")]
 fn stay<R: Runtime>(
-    mut event_loop: EventLoop<ServerEnd, HttpSession, R>,
+    mut event_loop: EventLoop<ServerRole, HttpSession, R>,
     mut others: ReplicationIo,
 ) -> impl Future<Output = ()> + Send + 'static {
     async move {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{Connection, Event, ServerEnd},
+    connection::{Connection, Event, ServerRole},
     http::server::{ExchangeId, Session},
     rpc::Timestamp,
     schema::LoggingLevel,
@@ -34,7 +34,7 @@ pub(super) struct HttpSession {
     pub(super) session: Session,
     readers: BTreeMap<ExchangeId, Waker>,
     /// The application that runs on it, while it runs.
-    pub(super) application: Option<Weak<dyn Application<ServerEnd>>>,
+    pub(super) application: Option<Weak<dyn Application<ServerRole>>>,
     /// The state that was last written to the store, if there is one.
     pub(super) settled: Option<Settled>,
     /// Its part of the quotas of its client.
@@ -42,7 +42,7 @@ pub(super) struct HttpSession {
 }
 
 /// A session and its lock.
-pub(super) type SharedSession = SharedConnection<ServerEnd, HttpSession>;
+pub(super) type SharedSession = SharedConnection<ServerRole, HttpSession>;
 
 impl HttpSession {
     pub(super) const fn new(session: Session, held: Held) -> Self {
@@ -81,12 +81,12 @@ impl SharedSession {
     }
 }
 
-impl Binding<ServerEnd> for HttpSession {
-    fn connection(&mut self, now: Timestamp) -> &mut Connection<ServerEnd> {
+impl Binding<ServerRole> for HttpSession {
+    fn connection(&mut self, now: Timestamp) -> &mut Connection<ServerRole> {
         self.session.connection(now)
     }
 
-    fn view(&self) -> &Connection<ServerEnd> {
+    fn view(&self) -> &Connection<ServerRole> {
         self.session.view()
     }
 

@@ -3,7 +3,7 @@
 use std::{fmt, future::Future, sync::Arc};
 
 use mcp_proto::{
-    connection::{ClientConfig, ClientEnd},
+    connection::{ClientConfig, ClientRole},
     protocol::{Capability, CapabilitySet},
     schema::{
         ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult,
@@ -28,7 +28,7 @@ use crate::{
 /// Puts a [`Host`] together.
 #[must_use = "nothing happens before `build`"]
 pub struct HostBuilder {
-    common: Common<ClientEnd>,
+    common: Common<ClientRole>,
     sampling: Option<Answerer<CreateMessageParams, CreateMessageResult>>,
     form: Option<Answerer<ElicitFormParams, ElicitResult>>,
     url: Option<Answerer<ElicitUrlParams, ElicitAction>>,
@@ -56,7 +56,7 @@ impl HostBuilder {
     /// Requests whose tool results do not match their uses are refused before it is called.
     pub fn sampling<F: Into<Failure>>(
         mut self,
-        f: impl Fn(CreateMessageParams, Context<ClientEnd>) -> Result<CreateMessageResult, F> + Send + Sync + 'static,
+        f: impl Fn(CreateMessageParams, Context<ClientRole>) -> Result<CreateMessageResult, F> + Send + Sync + 'static,
     ) -> Self {
         self.sampling = Some(answerer(f));
         self
@@ -65,7 +65,7 @@ impl HostBuilder {
     /// As [`sampling`](Self::sampling), for code that hands back a future.
     pub fn sampling_async<F: Into<Failure>, T>(
         mut self,
-        f: impl Fn(CreateMessageParams, Context<ClientEnd>) -> T + Send + Sync + 'static,
+        f: impl Fn(CreateMessageParams, Context<ClientRole>) -> T + Send + Sync + 'static,
     ) -> Self
     where
         T: Future<Output = Result<CreateMessageResult, F>> + Send + 'static,
@@ -91,7 +91,7 @@ impl HostBuilder {
     /// What the user has not filled in gets its default, and an answer that does not fit the form is not sent.
     pub fn elicitation<F: Into<Failure>>(
         mut self,
-        f: impl Fn(ElicitFormParams, Context<ClientEnd>) -> Result<ElicitResult, F> + Send + Sync + 'static,
+        f: impl Fn(ElicitFormParams, Context<ClientRole>) -> Result<ElicitResult, F> + Send + Sync + 'static,
     ) -> Self {
         self.form = Some(answerer(f));
         self
@@ -100,7 +100,7 @@ impl HostBuilder {
     /// As [`elicitation`](Self::elicitation), for code that hands back a future.
     pub fn elicitation_async<F: Into<Failure>, T>(
         mut self,
-        f: impl Fn(ElicitFormParams, Context<ClientEnd>) -> T + Send + Sync + 'static,
+        f: impl Fn(ElicitFormParams, Context<ClientRole>) -> T + Send + Sync + 'static,
     ) -> Self
     where
         T: Future<Output = Result<ElicitResult, F>> + Send + 'static,
@@ -113,7 +113,7 @@ impl HostBuilder {
     /// wants to. Nothing else opens it.
     pub fn elicitation_url<F: Into<Failure>>(
         mut self,
-        f: impl Fn(ElicitUrlParams, Context<ClientEnd>) -> Result<ElicitAction, F> + Send + Sync + 'static,
+        f: impl Fn(ElicitUrlParams, Context<ClientRole>) -> Result<ElicitAction, F> + Send + Sync + 'static,
     ) -> Self {
         self.url = Some(answerer(f));
         self
@@ -122,7 +122,7 @@ impl HostBuilder {
     /// As [`elicitation_url`](Self::elicitation_url), for code that hands back a future.
     pub fn elicitation_url_async<F: Into<Failure>, T>(
         mut self,
-        f: impl Fn(ElicitUrlParams, Context<ClientEnd>) -> T + Send + Sync + 'static,
+        f: impl Fn(ElicitUrlParams, Context<ClientRole>) -> T + Send + Sync + 'static,
     ) -> Self
     where
         T: Future<Output = Result<ElicitAction, F>> + Send + 'static,
@@ -143,7 +143,7 @@ impl HostBuilder {
         self
     }
 
-    common_methods!(ClientEnd);
+    common_methods!(ClientRole);
 
     /// The host.
     #[must_use]
@@ -192,14 +192,14 @@ impl HostBuilder {
 }
 
 fn answerer<P: 'static, R: 'static, F: Into<Failure>>(
-    f: impl Fn(P, Context<ClientEnd>) -> Result<R, F> + Send + Sync + 'static,
+    f: impl Fn(P, Context<ClientRole>) -> Result<R, F> + Send + Sync + 'static,
 ) -> Answerer<P, R> {
     let run = move |params, context| Deferred::ready(f(params, context).map_err(Into::into));
     Code { kind: HandlerKind::Blocking, run: Box::new(run) }
 }
 
 fn answerer_async<P: 'static, R: 'static, F: Into<Failure>, T: Future<Output = Result<R, F>> + Send + 'static>(
-    f: impl Fn(P, Context<ClientEnd>) -> T + Send + Sync + 'static,
+    f: impl Fn(P, Context<ClientRole>) -> T + Send + Sync + 'static,
 ) -> Answerer<P, R> {
     let run = move |params, context| {
         let future = f(params, context);

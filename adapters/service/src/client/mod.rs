@@ -12,7 +12,7 @@ pub(crate) mod subscription;
 use std::{fmt, sync::Arc};
 
 use mcp_proto::{
-    connection::{ClientConfig, ClientEnd},
+    connection::{ClientConfig, ClientRole},
     schema::{CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams},
 };
 
@@ -28,7 +28,7 @@ use crate::{
 use builder::HostBuilder;
 use roots::Roots;
 
-type Answerer<P, R> = Code<dyn Fn(P, Context<ClientEnd>) -> Deferred<Result<R, Failure>> + Send + Sync>;
+type Answerer<P, R> = Code<dyn Fn(P, Context<ClientRole>) -> Deferred<Result<R, Failure>> + Send + Sync>;
 
 /// What an application does for the servers that it uses: answer for its model and its user, show its roots, and
 /// listen.
@@ -58,7 +58,7 @@ pub(crate) struct Inner {
     pub(crate) form: Option<Answerer<ElicitFormParams, ElicitResult>>,
     pub(crate) url: Option<Answerer<ElicitUrlParams, ElicitAction>>,
     pub(crate) roots: Option<Roots>,
-    pub(crate) custom: Custom<ClientEnd>,
+    pub(crate) custom: Custom<ClientRole>,
     tasks: TaskPolicy,
     random: Random,
 }

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration, vec};
 
 use mcp_proto::{
-    connection::{ClientEnd, SendError},
+    connection::{ClientRole, SendError},
     rpc::Timestamp,
 };
 
@@ -42,7 +42,7 @@ type Fetch<T> = Box<dyn FnMut(Option<&str>) -> Result<Pending<Page<T>>, SendErro
 /// A list ends without a cursor, up to 2025-11-25 also with an empty one. One that comes back to a cursor it has had, or that is longer than
 /// the [limits](Self::limits), ends with [`CallError::Invalid`]. After an error there is nothing more.
 pub struct Pages<T> {
-    connection: Arc<dyn ConnectionHandle<ClientEnd>>,
+    connection: Arc<dyn ConnectionHandle<ClientRole>>,
     fetch: Fetch<T>,
     limits: PageLimits,
     items: vec::IntoIter<T>,
@@ -62,7 +62,7 @@ enum Next {
 
 impl<T> Pages<T> {
     pub(super) fn new(
-        peer: &Peer<ClientEnd>,
+        peer: &Peer<ClientRole>,
         fetch: impl FnMut(Option<&str>) -> Result<Pending<Page<T>>, SendError> + Send + 'static,
     ) -> Self {
         let this = Self {

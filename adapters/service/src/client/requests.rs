@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientEnd, SendError},
+    connection::{ClientRole, SendError},
     protocol::{Capability, ProtocolVersion},
     schema::{
         CallToolParams, CallToolResult, CompleteParams, CompleteResult, CompletionArgument, CompletionContext,
@@ -50,7 +50,7 @@ macro_rules! lists {
 }
 
 /// What a client asks its server, whatever the revision. What a revision does not have is a [`SendError`].
-impl Peer<ClientEnd> {
+impl Peer<ClientRole> {
     lists! {
         list_tools, all_tools: ListToolsParams => ListToolsResult { tools: Tool }, "tools";
         list_prompts, all_prompts: ListPromptsParams => ListPromptsResult { prompts: Prompt }, "prompts";
@@ -88,7 +88,7 @@ impl Peer<ClientEnd> {
         &self,
         tool: &Tool,
         arguments: impl Serialize,
-    ) -> Result<Pending<ResultOrTask<CallToolResult, ClientEnd>>, SendError> {
+    ) -> Result<Pending<ResultOrTask<CallToolResult, ClientRole>>, SendError> {
         let as_task = *tool.task_support() == TaskSupport::Required
             && self.version() == Some(ProtocolVersion::V2025_11_25)
             && self.capabilities().contains(Capability::TasksToolsCall);
@@ -106,7 +106,7 @@ impl Peer<ClientEnd> {
         tool: &Tool,
         arguments: impl Serialize,
         ttl: Option<Duration>,
-    ) -> Result<Pending<ResultOrTask<CallToolResult, ClientEnd>>, SendError> {
+    ) -> Result<Pending<ResultOrTask<CallToolResult, ClientRole>>, SendError> {
         if self.is_modern() {
             return self.run_tool(tool, arguments);
         }

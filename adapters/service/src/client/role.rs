@@ -7,7 +7,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{ClientEnd, Connection, RequestOptions, SendError},
+    connection::{ClientRole, Connection, RequestOptions, SendError},
     protocol::{Capability, Method, MethodName, ProtocolVersion},
     rpc::{CallId, ReplyKey, Timestamp},
     schema::{
@@ -61,13 +61,13 @@ impl State {
     }
 }
 
-impl Dispatch for ClientEnd {
+impl Dispatch for ClientRole {
     fn custom(home: &Host) -> &Custom<Self> {
         &home.0.custom
     }
 }
 
-impl Role for ClientEnd {
+impl Role for ClientRole {
     type Home = Host;
     type State = State;
     type Work = ClientWork;
@@ -157,8 +157,8 @@ struct Question<P> {
     task: Option<TaskMetadata>,
 }
 
-impl Shared<ClientEnd> {
-    fn sample(self: &Arc<Self>, asked: &Asked<'_, ClientEnd>) -> Answer<Option<Job>> {
+impl Shared<ClientRole> {
+    fn sample(self: &Arc<Self>, asked: &Asked<'_, ClientRole>) -> Answer<Option<Job>> {
         let mut params: CreateMessageParams = params(asked.params.as_ref())?;
         check_tool_results(&params.messages)
             .map_err(|fault| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {fault}"))))?;
@@ -167,7 +167,7 @@ impl Shared<ClientEnd> {
         Ok(self.ask_user(asked, kind, Capability::TasksSampling, Question { params, meta, task }, sample))
     }
 
-    fn elicit(self: &Arc<Self>, asked: &Asked<'_, ClientEnd>) -> Answer<Option<Job>> {
+    fn elicit(self: &Arc<Self>, asked: &Asked<'_, ClientRole>) -> Answer<Option<Job>> {
         Ok(match params(asked.params.as_ref())? {
             ElicitParams::Form(mut params) => {
                 let (meta, task) = (params.meta.clone(), params.task.take());
@@ -189,11 +189,11 @@ impl Shared<ClientEnd> {
     /// A job that asks the user or the model, as a task if the server wants one and this client offers that.
     fn ask_user<P, R, F>(
         self: &Arc<Self>,
-        asked: &Asked<'_, ClientEnd>,
+        asked: &Asked<'_, ClientRole>,
         kind: Option<HandlerKind>,
         capability: Capability,
         question: Question<P>,
-        f: fn(P, Context<ClientEnd>) -> F,
+        f: fn(P, Context<ClientRole>) -> F,
     ) -> Option<Job>
     where
         P: Send + 'static,
@@ -218,7 +218,7 @@ impl Shared<ClientEnd> {
     }
 }
 
-async fn sample(params: CreateMessageParams, context: Context<ClientEnd>) -> Answer<CreateMessageResult> {
+async fn sample(params: CreateMessageParams, context: Context<ClientRole>) -> Answer<CreateMessageResult> {
     let host = context.shared.home.clone();
     let Some(sample) = &host.0.sampling else {
         return Err(ErrorObject::method_not_found(Method::CreateMessage.as_str()));
@@ -226,7 +226,7 @@ async fn sample(params: CreateMessageParams, context: Context<ClientEnd>) -> Ans
     (sample.run)(params, context.clone()).await.map_err(|failure| context.explain(failure))
 }
 
-async fn fill_in_form(params: ElicitFormParams, context: Context<ClientEnd>) -> Answer<ElicitResult> {
+async fn fill_in_form(params: ElicitFormParams, context: Context<ClientRole>) -> Answer<ElicitResult> {
     let host = context.shared.home.clone();
     let Some(fill_in) = &host.0.form else {
         return Err(ErrorObject::invalid_params("This client does not show forms"));
@@ -245,7 +245,7 @@ async fn fill_in_form(params: ElicitFormParams, context: Context<ClientEnd>) -> 
     }
 }
 
-async fn open_page(params: ElicitUrlParams, context: Context<ClientEnd>) -> Answer<ElicitResult> {
+async fn open_page(params: ElicitUrlParams, context: Context<ClientRole>) -> Answer<ElicitResult> {
     let host = context.shared.home.clone();
     let Some(open) = &host.0.url else {
         return Err(ErrorObject::invalid_params("This client does not open pages"));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::ClientEnd,
+    connection::ClientRole,
     schema::{Root, RootsListChangedParams},
 };
 
@@ -22,7 +22,7 @@ pub struct Roots(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     list: Mutex<Vec<Root>>,
-    servers: Audience<ClientEnd>,
+    servers: Audience<ClientRole>,
 }
 
 /// This is no root: its URI does not start with `file://`, or climbs out of a folder with `..`.
@@ -77,11 +77,11 @@ impl Roots {
         Ok(())
     }
 
-    pub(super) fn join(&self, shared: &Arc<Shared<ClientEnd>>) {
+    pub(super) fn join(&self, shared: &Arc<Shared<ClientRole>>) {
         self.0.servers.join(shared);
     }
 
-    pub(super) fn leave(&self, shared: &Shared<ClientEnd>) {
+    pub(super) fn leave(&self, shared: &Shared<ClientRole>) {
         self.0.servers.leave(shared);
     }
 }

@@ -1,7 +1,7 @@
 //! What a client asks for skills and folders.
 
 use mcp_proto::{
-    connection::{ClientEnd, SendError},
+    connection::{ClientRole, SendError},
     schema::{GetSkillParams, GetSkillResult, ReadDirectoryParams, ReadDirectoryResult, Resource},
 };
 
@@ -15,7 +15,7 @@ use crate::{
 #[cfg(feature = "skills")]
 use mcp_proto::schema::Skill;
 
-impl Peer<ClientEnd> {
+impl Peer<ClientRole> {
     /// Asks for one skill as it is now, by the URI of its `SKILL.md`: also for one that is in no list.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use mcp_proto::{
-    connection::{ClientEnd, SendError},
+    connection::{ClientRole, SendError},
     protocol::Era,
     rpc::CallId,
     schema::{SubscriptionFilter, SubscriptionsListenParams},
@@ -107,7 +107,7 @@ impl fmt::Debug for Subscription {
 /// Requests of subscriptions.
 impl Subscriptions {
     /// There is a connection again: asks for everything that rests.
-    fn resume(&self, connection: &Arc<dyn ConnectionHandle<ClientEnd>>, calls: &Arc<Calls<ClientEnd>>) {
+    fn resume(&self, connection: &Arc<dyn ConnectionHandle<ClientRole>>, calls: &Arc<Calls<ClientRole>>) {
         for id in self.resting() {
             // What cannot be sent now waits for the next connection.
             let _ = self.ask(id, connection, calls, |_| {});
@@ -118,8 +118,8 @@ impl Subscriptions {
     fn ask<R>(
         &self,
         id: u64,
-        connection: &Arc<dyn ConnectionHandle<ClientEnd>>,
-        calls: &Arc<Calls<ClientEnd>>,
+        connection: &Arc<dyn ConnectionHandle<ClientRole>>,
+        calls: &Arc<Calls<ClientRole>>,
         enter: impl FnOnce(CallId) -> R,
     ) -> Result<Option<(CallId, R)>, SendError> {
         connection.update(|conn, now| {
@@ -141,7 +141,7 @@ impl Subscriptions {
     }
 }
 
-impl Peer<ClientEnd> {
+impl Peer<ClientRole> {
     /// Wants to hear of changes (2026-07-28): of lists, of resources, of tasks. It comes back as soon as the server has
     /// said of which it tells, which has to be in time; the subscription itself lasts for as long as it is held.
     ///
@@ -170,7 +170,7 @@ impl Peer<ClientEnd> {
 }
 
 /// The connection is ready: what was listened to on an earlier one is listened to again.
-pub(super) fn ready(connection: &Arc<dyn ConnectionHandle<ClientEnd>>, calls: &Arc<Calls<ClientEnd>>) {
+pub(super) fn ready(connection: &Arc<dyn ConnectionHandle<ClientRole>>, calls: &Arc<Calls<ClientRole>>) {
     let is_modern = connection.read(|conn| conn.version().is_some_and(|version| version.era() == Era::Modern));
     if is_modern {
         calls.subscriptions().resume(connection, calls);

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use mcp_proto::{
-    connection::{CancelCause, RequestOptions, SendError, ServerEnd},
+    connection::{CancelCause, RequestOptions, SendError, ServerRole},
     protocol::ProtocolVersion,
     rpc::CallId,
     schema::{Meta, Request, TraceContext},
@@ -30,7 +30,7 @@ pub(crate) const NO_LONGER_NEEDED: &str = "no longer needed";
 /// It is cheap to clone and can be used on any thread. Methods that may have to wait return a [`Deferred`]: a function
 /// blocks with [`wait`](Deferred::wait), an asynchronous handler awaits it. It ends when the request is cancelled or
 /// the connection ends.
-pub struct Context<E: Role = ServerEnd> {
+pub struct Context<E: Role = ServerRole> {
     pub(crate) shared: Arc<Shared<E>>,
     pub(crate) connection: Arc<dyn ConnectionHandle<E>>,
     pub(crate) work: Arc<Work<E::Work>>,

@@ -10,7 +10,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     wire::{ErrorObject, RequestId},
 };
 
@@ -27,7 +27,7 @@ use super::{
 use crate::{driver_api::deferred::Deferred, util::lock::lock};
 
 /// A request of the peer before it is handled, for [middleware](crate::ServiceBuilder::layer).
-pub struct IncomingRequest<E: Role = ServerEnd> {
+pub struct IncomingRequest<E: Role = ServerRole> {
     summary: Arc<RequestSummary>,
     context: Context<E>,
 }
@@ -79,7 +79,7 @@ impl<E: Role> fmt::Debug for IncomingRequest<E> {
 /// The rest of the chain after a [middleware](crate::ServiceBuilder::layer): further middleware, and the handler. If it
 /// is dropped without being run, the handler does not run.
 #[must_use = "nothing happens before it is run"]
-pub struct Next<E: Role = ServerEnd> {
+pub struct Next<E: Role = ServerRole> {
     layers: Layers<E>,
     /// The number of layers that have run.
     behind: usize,

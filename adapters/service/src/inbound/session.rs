@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use mcp_proto::connection::{ClientEnd, CloseReason, Event, Outcome, ServerEnd};
+use mcp_proto::connection::{ClientRole, CloseReason, Event, Outcome, ServerRole};
 
 use super::{
     custom_methods::Dispatch,
@@ -34,10 +34,10 @@ pub struct Session<E: Role> {
 }
 
 /// The session of a client.
-pub type ClientSession = Session<ClientEnd>;
+pub type ClientSession = Session<ClientRole>;
 
 /// The session of a server.
-pub type ServerSession = Session<ServerEnd>;
+pub type ServerSession = Session<ServerRole>;
 
 impl<E: Role> Session<E> {
     /// Returns the peer of the connection that this session runs on.
@@ -114,22 +114,22 @@ impl<E: Dispatch> Session<E> {
     }
 }
 
-impl Application<ClientEnd> for ClientSession {
-    fn begin(&self, connection: &Arc<dyn ConnectionHandle<ClientEnd>>) {
+impl Application<ClientRole> for ClientSession {
+    fn begin(&self, connection: &Arc<dyn ConnectionHandle<ClientRole>>) {
         self.shared.calls.attach(connection);
     }
 
-    fn handle(&self, connection: &Arc<dyn ConnectionHandle<ClientEnd>>, event: Event<'_>) -> Option<Job> {
+    fn handle(&self, connection: &Arc<dyn ConnectionHandle<ClientRole>>, event: Event<'_>) -> Option<Job> {
         self.take(connection, event)
     }
 }
 
-impl Application<ServerEnd> for ServerSession {
-    fn begin(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>) {
+impl Application<ServerRole> for ServerSession {
+    fn begin(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>) {
         self.shared.calls.attach(connection);
     }
 
-    fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+    fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
         self.take(connection, event)
     }
 }

@@ -27,8 +27,8 @@ use crate::{
     outbound::calls::Calls,
 };
 
-/// One of the two ends of a connection: [`ClientEnd`](mcp_proto::connection::ClientEnd) or
-/// [`ServerEnd`](mcp_proto::connection::ServerEnd).
+/// One of the two ends of a connection: [`ClientRole`](mcp_proto::connection::ClientRole) or
+/// [`ServerRole`](mcp_proto::connection::ServerRole).
 pub trait Role: Sized + Send + Sync + 'static {
     /// The application, which all of its sessions share: a [`Host`](crate::Host) or a [`Service`](crate::Service).
     type Home: Clone + fmt::Debug + Send + Sync;

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use mcp_proto::{
-    connection::{ClientEnd, CloseReason, Connection, RequestOptions, SendError},
+    connection::{ClientRole, CloseReason, Connection, RequestOptions, SendError},
     protocol::{CapabilitySet, Era, Method, ProtocolVersion},
     rpc::{CallId, ReplyKey, Timestamp},
     schema::{EmptyResult, LoggingLevel, Notification, PingParams, Request, TraceContext},
@@ -20,7 +20,7 @@ use crate::driver_api::{
     deferred::{Deferred, select_biased},
 };
 
-/// The other end of a connection: whom `E` asks and tells things. A client holds a `Peer<ClientEnd>`, which is its
+/// The other end of a connection: whom `E` asks and tells things. A client holds a `Peer<ClientRole>`, which is its
 /// server.
 ///
 /// It is cheap to clone and works from any thread. It does not wait: requests come back as [`Pending`], and what
@@ -231,7 +231,7 @@ impl<E: 'static> Peer<E> {
     }
 }
 
-impl Peer<ClientEnd> {
+impl Peer<ClientRole> {
     /// The same peer, for requests that are not answered with what is known already, however good it still is
     /// (2026-07-28). Whole lists that are asked for in this way are as of one time.
     #[must_use]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     schema::{CacheHints, CacheScope},
 };
 
@@ -37,7 +37,7 @@ use crate::inbound::{
 /// A builder of a [`Service`].
 #[must_use = "nothing happens before `build`"]
 pub struct ServiceBuilder {
-    common: Common<ServerEnd>,
+    common: Common<ServerRole>,
     instructions: Option<String>,
     declared: DeclaredCapabilities,
     page_size: usize,
@@ -222,7 +222,7 @@ impl ServiceBuilder {
         self
     }
 
-    common_methods!(ServerEnd);
+    common_methods!(ServerRole);
 
     /// Builds the service.
     ///

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     protocol::Era,
     schema::{At, CallToolParams, Map, Meta, TaskMetadata},
     wire::{ErrorObject, Json, JsonObject, RawJson},
@@ -24,7 +24,7 @@ pub(super) struct Called<'a> {
 }
 
 impl<'a> Called<'a> {
-    pub(super) fn of(asked: &'a Asked<'_, ServerEnd>) -> Answer<Self> {
+    pub(super) fn of(asked: &'a Asked<'_, ServerRole>) -> Answer<Self> {
         if let Some(called) = asked.params.as_ref().and_then(Self::plain) {
             return Ok(called);
         }
@@ -43,7 +43,7 @@ impl<'a> Called<'a> {
 }
 
 /// Reads all params. Ignores `task` in the modern era, where requests do not ask for tasks.
-fn read(asked: &Asked<'_, ServerEnd>) -> Answer<CallToolParams> {
+fn read(asked: &Asked<'_, ServerRole>) -> Answer<CallToolParams> {
     let raw = asked.params.as_ref();
     let read: Answer<CallToolParams> = params(raw);
     let asks =

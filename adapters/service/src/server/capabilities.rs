@@ -1,7 +1,7 @@
 //! The capabilities that a server declares.
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     protocol::{Capability, CapabilitySet},
     schema::{ServerCapabilities, TaskSupport},
 };
@@ -20,7 +20,7 @@ pub(super) struct DeclaredCapabilities {
 
 impl DeclaredCapabilities {
     /// What follows from what is registered.
-    pub(super) fn capabilities(&self, catalog: &Catalog, common: &Common<ServerEnd>) -> ServerCapabilities {
+    pub(super) fn capabilities(&self, catalog: &Catalog, common: &Common<ServerRole>) -> ServerCapabilities {
         let tools = self.tools || !catalog.tools.is_empty();
         let prompts = self.prompts || !catalog.prompts.is_empty();
         let (skills, directories) = catalog.has_skills();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{SendError, ServerEnd},
+    connection::{SendError, ServerRole},
     protocol::{Capability, Era, ProtocolVersion},
     schema::{
         At, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
@@ -36,7 +36,7 @@ use crate::{
 /// the response. The handler then runs again from the start, and its earlier requests have their responses at once. So
 /// return errors with `?`, make the requests in the same order each time, and do nothing that must not be done twice
 /// before the last request. Only handlers of tools, prompts and resources can make requests.
-impl Context<ServerEnd> {
+impl Context<ServerRole> {
     /// Returns the service of this handler, for example to add a tool.
     #[must_use]
     pub fn service(&self) -> &Service {
@@ -317,7 +317,7 @@ pub struct UrlElicitation {
     pub action: ElicitAction,
     id: String,
     /// The client to notify of the completion, in the revision that has this notification.
-    client: Option<Peer<ServerEnd>>,
+    client: Option<Peer<ServerRole>>,
 }
 
 impl UrlElicitation {

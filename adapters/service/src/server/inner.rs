@@ -2,7 +2,7 @@
 
 use std::sync::RwLock;
 
-use mcp_proto::{connection::ServerEnd, schema::CacheHints};
+use mcp_proto::{connection::ServerRole, schema::CacheHints};
 
 use super::{
     capabilities::DeclaredCapabilities, catalog::Catalog, input_required::request_state::Seal,
@@ -15,7 +15,7 @@ use crate::{
 
 /// The state that all sessions of a [`Service`](crate::Service) share.
 pub(crate) struct Inner {
-    pub(super) common: Common<ServerEnd>,
+    pub(super) common: Common<ServerRole>,
     /// Of the hash tables whose keys clients choose.
     pub(super) hash_seed: u64,
     pub(super) instructions: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) struct Inner {
     pub(super) catalog: RwLock<Catalog>,
     /// Who answers what is asked about it.
     pub(super) desks: Desks,
-    pub(super) clients: Audience<ServerEnd>,
+    pub(super) clients: Audience<ServerRole>,
 }
 
 impl Inner {

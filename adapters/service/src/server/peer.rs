@@ -1,7 +1,7 @@
 //! Requests and notifications of a server to its client.
 
 use mcp_proto::{
-    connection::{SendError, ServerEnd},
+    connection::{SendError, ServerRole},
     protocol::{Capability, ProtocolVersion},
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult, ElicitationCompleteParams,
@@ -21,7 +21,7 @@ use crate::{
 /// [`Context`](crate::Context) instead.
 ///
 /// A request to the user or the model of the client has no idle timeout, only the total timeout.
-impl Peer<ServerEnd> {
+impl Peer<ServerRole> {
     /// Asks the client's model for a message (`sampling/createMessage`).
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Peer<ServerEnd> {
     pub fn sample_as_task(
         &self,
         params: &CreateMessageParams,
-    ) -> Result<Pending<ResultOrTask<CreateMessageResult, ServerEnd>>, SendError> {
+    ) -> Result<Pending<ResultOrTask<CreateMessageResult, ServerRole>>, SendError> {
         let knows = self.capabilities().contains(Capability::SamplingContext);
         self.request_as_task(&in_order(params.clone(), self.version(), knows)?)
     }

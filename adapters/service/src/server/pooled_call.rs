@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     schema::Meta,
     wire::{OwnedRawJson, RawJson},
 };
@@ -33,14 +33,14 @@ struct CallSlot {
 struct Calling {
     tool: Arc<Tool>,
     arguments: OwnedRawJson,
-    scope: RequestScope<ServerEnd>,
-    reply: Reply<ServerEnd>,
+    scope: RequestScope<ServerRole>,
+    reply: Reply<ServerRole>,
 }
 
 impl PooledCall {
     pub(super) fn new(
-        shared: &Arc<Shared<ServerEnd>>,
-        asked: &Asked<'_, ServerEnd>,
+        shared: &Arc<Shared<ServerRole>>,
+        asked: &Asked<'_, ServerRole>,
         tool: Arc<Tool>,
         arguments: &RawJson<'_>,
         meta: Option<Meta>,

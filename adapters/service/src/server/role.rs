@@ -3,7 +3,7 @@
 use std::{any::Any, sync::Arc};
 
 use mcp_proto::{
-    connection::{Connection, RequestOptions, SendError, ServerEnd},
+    connection::{Connection, RequestOptions, SendError, ServerRole},
     protocol::{Method, MethodName, ProtocolVersion},
     rpc::{CallId, ReplyKey, Timestamp},
     schema::{CallToolResult, EmptyResult, SetLevelParams},
@@ -36,7 +36,7 @@ pub struct State {
     pub(super) task_time: TaskTime,
 }
 
-impl Role for ServerEnd {
+impl Role for ServerRole {
     type Home = Service;
     type State = State;
     type Work = ServerWork;
@@ -118,7 +118,7 @@ impl Role for ServerEnd {
     }
 }
 
-impl Dispatch for ServerEnd {
+impl Dispatch for ServerRole {
     fn custom(home: &Service) -> &Custom<Self> {
         &home.0.common.custom
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use mcp_proto::{connection::ServerEnd, protocol::Method, wire::ErrorObject};
+use mcp_proto::{connection::ServerRole, protocol::Method, wire::ErrorObject};
 
 use crate::{
     driver_api::job::Job,
@@ -10,10 +10,10 @@ use crate::{
 };
 
 /// A request of a client.
-pub(super) type Request<'a> = Asked<'a, ServerEnd>;
+pub(super) type Request<'a> = Asked<'a, ServerRole>;
 
 /// Answers what clients ask about a topic.
-pub(super) type Desk = fn(&Arc<Shared<ServerEnd>>, Method, &Request<'_>) -> Answer<Option<Job>>;
+pub(super) type Desk = fn(&Arc<Shared<ServerRole>>, Method, &Request<'_>) -> Answer<Option<Job>>;
 
 /// What clients ask about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Desks {
     /// Answers a request. `None` if it is about nothing that services have.
     pub(super) fn ask(
         &self,
-        shared: &Arc<Shared<ServerEnd>>,
+        shared: &Arc<Shared<ServerRole>>,
         method: Method,
         asked: &Request<'_>,
     ) -> Option<Answer<Option<Job>>> {

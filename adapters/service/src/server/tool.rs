@@ -3,7 +3,7 @@
 use std::{fmt, future::Future, sync::Arc};
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     protocol::{Capability, CapabilitySet, HeaderParam},
     schema::{CallToolResult, ContentBlock, ToolAnnotations, is_object_schema},
     wire::{ErrorObject, JsonObject, RawJson},
@@ -70,7 +70,7 @@ pub(super) struct ToolCall<'a> {
 }
 
 /// Calls a tool.
-type CallTool = fn(&Arc<Shared<ServerEnd>>, &Request<'_>, ToolCall<'_>) -> Answer<Option<Job>>;
+type CallTool = fn(&Arc<Shared<ServerRole>>, &Request<'_>, ToolCall<'_>) -> Answer<Option<Job>>;
 
 /// The code that runs tools as tasks. Only tools that declare task support refer to it.
 pub(super) struct TaskDesk {

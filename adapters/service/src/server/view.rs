@@ -6,7 +6,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     rpc::ReplyKey,
     schema::{CacheHints, CacheScope, ReadResourceResult},
 };
@@ -88,18 +88,25 @@ impl View {
 
 impl Inner {
     /// Returns the items that the sender of this request may see.
-    pub(super) fn view(&self, asked: &Asked<'_, ServerEnd>) -> View {
+    pub(super) fn view(&self, asked: &Asked<'_, ServerRole>) -> View {
         self.view_of(asked.connection, asked.key)
     }
 
-    fn view_of(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>, key: ReplyKey) -> View {
+    fn view_of(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, key: ReplyKey) -> View {
         let predicate = self.visible.clone();
-        View(predicate.map(|predicate| Box::new((predicate, connection.read(|conn| ServerEnd::info(conn, Some(key)))))))
+        View(
+            predicate.map(|predicate| Box::new((predicate, connection.read(|conn| ServerRole::info(conn, Some(key)))))),
+        )
     }
 
     /// Returns whether a subscriber may be notified of a resource: it is visible to the sender of the request, or is
     /// not registered.
-    pub(super) fn may_hear(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>, key: ReplyKey, uri: &str) -> bool {
+    pub(super) fn may_hear(
+        &self,
+        connection: &Arc<dyn ConnectionHandle<ServerRole>>,
+        key: ReplyKey,
+        uri: &str,
+    ) -> bool {
         self.visible.is_none()
             || self.view_of(connection, key).find(self, uri).is_some()
             || read(&self.catalog).find(uri).is_none()

@@ -11,7 +11,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{Arrival, Client, ClientEnd, Principal, Server, ServerEnd},
+    connection::{Arrival, Client, ClientRole, Principal, Server, ServerRole},
     protocol::{ProtocolVersion, VersionSet},
     schema::{CallToolResult, GetPromptResult, ReadResourceResult},
 };
@@ -34,8 +34,8 @@ use crate::{
 ///
 /// Every error of the client or the service panics with the transcript: it is only for tests.
 pub struct TestClient {
-    client: Arc<End<ClientEnd>>,
-    server: Arc<End<ServerEnd>>,
+    client: Arc<End<ClientRole>>,
+    server: Arc<End<ServerRole>>,
     session: Arc<ClientSession>,
     _server_session: Arc<ServerSession>,
     clock: Arc<Clock>,
@@ -129,7 +129,7 @@ impl TestClient {
     /// Returns the peer with which the test sends requests to the server. Nothing is sent or processed until the test
     /// calls [`wait`](Self::wait), [`advance`](Self::advance) or [`settle`](Self::settle).
     #[must_use]
-    pub fn server(&self) -> Peer<ClientEnd> {
+    pub fn server(&self) -> Peer<ClientRole> {
         self.session.peer(&self.client.connection())
     }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{ClientEnd, Event, Limits, SendError, Settings},
+    connection::{ClientRole, Event, Limits, SendError, Settings},
     protocol::ProtocolVersion,
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitSchema,
@@ -154,15 +154,15 @@ fn a_panic_fails_the_one_request() {
 fn thoughtful(heard: &Arc<Mutex<Vec<String>>>) -> HostBuilder {
     let (first, second) = (heard.clone(), heard.clone());
     Host::builder("client", "1")
-        .sampling_async(async |_: CreateMessageParams, _: Context<ClientEnd>| {
+        .sampling_async(async |_: CreateMessageParams, _: Context<ClientRole>| {
             pause().await;
             Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("four"), "m"))
         })
-        .elicitation_async(async |asked: ElicitFormParams, _: Context<ClientEnd>| {
+        .elicitation_async(async |asked: ElicitFormParams, _: Context<ClientRole>| {
             pause().await;
             Ok::<_, Failure>(ElicitResult::accept([("name", asked.message.as_str().into())]))
         })
-        .elicitation_url_async(async |_: ElicitUrlParams, _: Context<ClientEnd>| {
+        .elicitation_url_async(async |_: ElicitUrlParams, _: Context<ClientRole>| {
             pause().await;
             Ok::<_, Failure>(ElicitAction::Decline)
         })

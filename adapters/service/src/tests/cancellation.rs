@@ -7,7 +7,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{CancelCause, ClientEnd, RequestOptions},
+    connection::{CancelCause, ClientRole, RequestOptions},
     protocol::ProtocolVersion,
     schema::{CreateMessageParams, CreateMessageResult, SamplingMessage},
     wire::ErrorCode,
@@ -237,7 +237,7 @@ fn a_handler_has_as_long_as_its_builder_says() {
 
     begun.store(false, Ordering::SeqCst);
     let (causes, has_begun) = (seen.clone(), begun.clone());
-    let wait = move |_: CreateMessageParams, context: Context<ClientEnd>| {
+    let wait = move |_: CreateMessageParams, context: Context<ClientRole>| {
         let (causes, has_begun) = (causes.clone(), has_begun.clone());
         async move {
             has_begun.store(true, Ordering::SeqCst);

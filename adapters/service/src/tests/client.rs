@@ -4,7 +4,7 @@ use std::sync::{
 };
 
 use mcp_proto::{
-    connection::ClientEnd,
+    connection::ClientRole,
     protocol::{Capability, ProtocolVersion, VersionSet},
     schema::{
         At, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
@@ -442,7 +442,7 @@ fn a_client_completes_with_what_it_knows() {
 
 #[test]
 fn a_handler_of_a_client_can_ask_back() {
-    let host = Host::builder("client", "1").sampling(|_: CreateMessageParams, context: Context<ClientEnd>| {
+    let host = Host::builder("client", "1").sampling(|_: CreateMessageParams, context: Context<ClientRole>| {
         let tool = context.peer().call_tool("echo", json!({"message": "from inside"}))?.wait()?;
         let text = tool.content[0].as_text().unwrap_or_default().to_owned();
         Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text(text), "model"))

@@ -13,7 +13,7 @@ use std::{
 use mcp_proto::{
     codec::Frame,
     connection::{
-        Arrival, Client, ClientConfig, ClientEnd, Connection, Event, Principal, Server, ServerConfig, ServerEnd, Wake,
+        Arrival, Client, ClientConfig, ClientRole, Connection, Event, Principal, Server, ServerConfig, ServerRole, Wake,
     },
     protocol::{Capability, ProtocolVersion, VersionSet},
     rpc::Timestamp,
@@ -193,8 +193,8 @@ impl<E: Send + 'static> ConnectionHandle<E> for End<E> {
 
 /// A client and a server, joined.
 pub(crate) struct Pair {
-    pub(crate) client: Arc<End<ClientEnd>>,
-    pub(crate) server: Arc<End<ServerEnd>>,
+    pub(crate) client: Arc<End<ClientRole>>,
+    pub(crate) server: Arc<End<ServerRole>>,
     pub(crate) client_session: Arc<ClientSession>,
     pub(crate) server_session: Arc<ServerSession>,
     clock: Arc<AtomicU64>,
@@ -234,7 +234,7 @@ impl Pair {
     fn join(
         host: &Host,
         service: &Service,
-        script: Option<Arc<dyn Application<ServerEnd>>>,
+        script: Option<Arc<dyn Application<ServerRole>>>,
         f: impl FnOnce(&mut Joining),
     ) -> Self {
         let mut joining =
@@ -266,12 +266,12 @@ impl Pair {
     }
 
     /// The server, for the client.
-    pub(crate) fn to_server(&self) -> Peer<ClientEnd> {
+    pub(crate) fn to_server(&self) -> Peer<ClientRole> {
         self.client_session.peer(&self.client.connection())
     }
 
     /// The client, for the server.
-    pub(crate) fn to_client(&self) -> Peer<ServerEnd> {
+    pub(crate) fn to_client(&self) -> Peer<ServerRole> {
         self.server_session.peer(&self.server.connection())
     }
 
@@ -487,8 +487,8 @@ type Answers = Box<dyn FnMut(&str, Value) -> Result<Value, ErrorObject> + Send>;
 /// A server that answers as a test says.
 struct Script(Mutex<Answers>);
 
-impl Application<ServerEnd> for Script {
-    fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+impl Application<ServerRole> for Script {
+    fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
         if let Event::Request { key, method, params } = event {
             let params = params.map_or(Value::Null, |params| serde_json::from_str(params.get()).expect("JSON"));
             let answer = (lock(&self.0))(method.as_str(), params);

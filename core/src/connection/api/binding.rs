@@ -5,7 +5,7 @@ use core::{marker::PhantomData, time::Duration};
 
 use crate::{
     connection::{
-        api::{ClientEnd, Connection, ServerEnd},
+        api::{ClientRole, Connection, ServerRole},
         engine::{Engine, RoleState},
         state::{streams::Downstream, tags::CallTag},
         types::{ClientConfig, CloseReason, Event, Failure, Limits, Opening, Outcome, RequestOptions},
@@ -15,7 +15,7 @@ use crate::{
     wire::{RequestId, encode},
 };
 
-impl Connection<ServerEnd> {
+impl Connection<ServerRole> {
     /// Returns the stream of a request, answered or not, as long as the request holds a slot.
     pub(crate) fn stream_of(&self, key: ReplyKey) -> Option<u64> {
         self.engine.requests.get(key)?.0.tag.stream()
@@ -88,7 +88,7 @@ impl Connection<ServerEnd> {
     }
 }
 
-impl Connection<ClientEnd> {
+impl Connection<ClientRole> {
     /// Creates a client as [`knowing`](Self::knowing) does, over HTTP: there a server answers every request, so a
     /// missing answer does not tell its era.
     pub(crate) fn over_http(config: Arc<ClientConfig>, opening: Opening, now: Timestamp) -> Self {

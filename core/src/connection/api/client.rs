@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use crate::{
     cache::Cache,
     connection::{
-        api::{ClientEnd, Connection},
+        api::{ClientRole, Connection},
         engine::{Engine, RoleState},
         steps::client::subscription::subscription_id,
         types::{ClientConfig, Opening, RequestOptions, Room, SendError},
@@ -16,7 +16,7 @@ use crate::{
     wire::RawJson,
 };
 
-impl Connection<ClientEnd> {
+impl Connection<ClientRole> {
     /// Creates a client, whose first message waits to be written. Any number of clients can share a configuration.
     #[must_use]
     pub fn new(config: impl Into<Arc<ClientConfig>>, now: Timestamp) -> Self {
@@ -55,7 +55,7 @@ impl Connection<ClientEnd> {
     }
 }
 
-impl Connection<ClientEnd> {
+impl Connection<ClientRole> {
     /// Returns how to begin the next connection if the server is started again after this one has ended; `None` if a
     /// new attempt would begin in the same way or is not worthwhile.
     ///
@@ -71,7 +71,7 @@ impl Connection<ClientEnd> {
     }
 }
 
-impl Connection<ClientEnd> {
+impl Connection<ClientRole> {
     /// Returns the `subscriptions/listen` of this side to which a notification belongs, by the notification's params
     /// (2026-07-28). The id in them is the one under which the request was last sent.
     #[must_use]
@@ -82,7 +82,7 @@ impl Connection<ClientEnd> {
     }
 }
 
-impl Connection<ClientEnd> {
+impl Connection<ClientRole> {
     /// Returns the cache of results. Change notifications of the server make its results stale.
     #[must_use]
     pub fn cache(&self) -> &Cache {

@@ -25,18 +25,18 @@ use crate::{
 };
 
 /// The client's end of a connection: it opens the connection and sends requests to the server.
-pub type Client = Connection<ClientEnd>;
+pub type Client = Connection<ClientRole>;
 
 /// The server's end of a connection.
-pub type Server = Connection<ServerEnd>;
+pub type Server = Connection<ServerRole>;
 
 /// The marker of a client's [`Connection`].
 #[derive(Clone, Copy, Debug)]
-pub enum ClientEnd {}
+pub enum ClientRole {}
 
 /// The marker of a server's [`Connection`].
 #[derive(Clone, Copy, Debug)]
-pub enum ServerEnd {}
+pub enum ServerRole {}
 
 /// One end of a connection.
 ///

@@ -5,7 +5,7 @@ use core::{marker::PhantomData, time::Duration};
 
 use crate::{
     connection::{
-        api::{Connection, ServerEnd},
+        api::{Connection, ServerRole},
         engine::{Engine, RoleState},
         steps::stateless::requests::header_mismatch,
         types::{RequestContext, Room, SendError, ServerConfig},
@@ -16,7 +16,7 @@ use crate::{
     wire::{ErrorObject, RawJson},
 };
 
-impl Connection<ServerEnd> {
+impl Connection<ServerRole> {
     /// Creates a server, which waits for the first message of its client. Any number of servers can share a
     /// configuration.
     #[must_use]

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 
 use crate::{
     connection::{
-        api::{Connection, ServerEnd},
+        api::{Connection, ServerRole},
         engine::{Engine, RoleState},
         state::{client_params::kept_bytes, tags::FIRST_ID},
         types::{Event, ServerConfig, SessionSnapshot},
@@ -14,7 +14,7 @@ use crate::{
     schema::LoggingLevel,
 };
 
-impl Connection<ServerEnd> {
+impl Connection<ServerRole> {
     /// Creates a server that continues a session of another process. The ids of its requests begin after `calls`, so
     /// that several processes can send requests within one session.
     ///

@@ -18,7 +18,7 @@ use super::{
     tools::Tools,
 };
 use crate::{
-    connection::{ClientConfig, ClientEnd, CloseReason, Connection, Event, Opening},
+    connection::{ClientConfig, ClientRole, CloseReason, Connection, Event, Opening},
     http::{Deadline, Wake, names::SESSION_ID},
     protocol::{Era, Phase},
     rpc::{CallId, Timestamp},
@@ -38,7 +38,7 @@ use crate::{
 /// - **state**: [`is_over`](Self::is_over), [`is_listening`](Self::is_listening), [`call_on`](Self::call_on),
 ///   [`exchange_of`](Self::exchange_of), [`usage`](Self::usage).
 pub struct Client {
-    pub(super) conn: Connection<ClientEnd>,
+    pub(super) conn: Connection<ClientRole>,
     pub(super) options: Options,
     /// The latest time that was passed in.
     pub(super) clock: Timestamp,
@@ -221,14 +221,14 @@ impl Client {
     // ---- what you want ----
 
     /// Returns the connection for use at the time `now`. Poll the client afterwards.
-    pub fn connection(&mut self, now: Timestamp) -> &mut Connection<ClientEnd> {
+    pub fn connection(&mut self, now: Timestamp) -> &mut Connection<ClientRole> {
         self.clock = self.clock.max(now);
         &mut self.conn
     }
 
     /// Returns the connection for inspection.
     #[must_use]
-    pub const fn view(&self) -> &Connection<ClientEnd> {
+    pub const fn view(&self) -> &Connection<ClientRole> {
         &self.conn
     }
 

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     collections::{LazyBox, SeqMap},
-    connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerEnd, SessionSnapshot},
+    connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerRole, SessionSnapshot},
     http::{Answer, Challenge, Deadline, ReplayBuffer, SessionId, Wake, answer},
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
@@ -109,7 +109,7 @@ impl Session {
         kind: SessionKind,
         client: &Arc<Client>,
     ) -> Self {
-        Self::over(Connection::<ServerEnd>::new(config.clone(), now), now, options, kind, client)
+        Self::over(Connection::<ServerRole>::new(config.clone(), now), now, options, kind, client)
     }
 
     fn over(conn: Server, now: Timestamp, options: &Arc<Options>, kind: SessionKind, client: &Arc<Client>) -> Self {
@@ -172,7 +172,7 @@ impl Session {
         snapshot: &SessionSnapshot,
         (activity, client): (&Arc<Activity>, &Arc<Client>),
     ) -> Option<Self> {
-        let conn = Connection::<ServerEnd>::resumed(config.clone(), snapshot, Streams::first(part), now)?;
+        let conn = Connection::<ServerRole>::resumed(config.clone(), snapshot, Streams::first(part), now)?;
         let kind = SessionKind::Streams { id, streams: Streams::new(options.limits.replay(), part) };
         let mut resumed = Self::over(conn, now, options, kind, client);
         resumed.came_back = true;
@@ -322,7 +322,7 @@ impl Session {
     // ---- what you want ----
 
     /// Returns the connection for use at the time `now`. Poll the session afterwards.
-    pub fn connection(&mut self, now: Timestamp) -> &mut Connection<ServerEnd> {
+    pub fn connection(&mut self, now: Timestamp) -> &mut Connection<ServerRole> {
         self.clock = self.clock.max(now);
         self.touched = true;
         &mut self.conn
@@ -330,7 +330,7 @@ impl Session {
 
     /// Returns the connection for inspection.
     #[must_use]
-    pub const fn view(&self) -> &Connection<ServerEnd> {
+    pub const fn view(&self) -> &Connection<ServerRole> {
         &self.conn
     }
 

@@ -8,7 +8,7 @@ pub(crate) mod request_state;
 use std::{collections::BTreeSet, sync::Mutex};
 
 use mcp_proto::{
-    connection::{Connection, SendError, ServerEnd},
+    connection::{Connection, SendError, ServerRole},
     protocol::{CapabilitySet, Era, Method, ProtocolVersion},
     rpc::ReplyKey,
     schema::{
@@ -53,7 +53,7 @@ pub(super) struct Asker {
 
 impl Asker {
     /// Who has sent a request of the modern era.
-    pub(super) fn of(conn: &Connection<ServerEnd>, key: ReplyKey) -> Option<Self> {
+    pub(super) fn of(conn: &Connection<ServerRole>, key: ReplyKey) -> Option<Self> {
         let context = conn.context(key).filter(|context| context.era() == Era::Modern)?;
         Some(Self {
             declared: context.client_capabilities.set(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     schema::{CacheHints, Encode, Meta},
     wire::ErrorObject,
 };
@@ -31,7 +31,7 @@ pub(super) struct Page<T> {
     pub(super) hints: CacheHints,
 }
 
-impl Shared<ServerEnd> {
+impl Shared<ServerRole> {
     /// Answers with a page of one of the lists, made into its kind of result.
     pub(super) fn list<T: Registered<About: Send + Sync> + Send + Sync + 'static, R: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     protocol::{Capability, Method},
     schema::{
         CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionReference, PromptReference,
@@ -29,11 +29,11 @@ use crate::{
     util::text_arguments::excerpt,
 };
 
-pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, _: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+pub(super) fn answer(shared: &Arc<Shared<ServerRole>>, _: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
     shared.complete(asked)
 }
 
-impl Shared<ServerEnd> {
+impl Shared<ServerRole> {
     fn complete(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let Asked { connection, .. } = *asked;
         // In 2024-11-05 anybody may ask.

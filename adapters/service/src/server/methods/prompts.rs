@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     protocol::Method,
     schema::{GetPromptParams, ListPromptsParams, ListPromptsResult},
     wire::ErrorObject,
@@ -17,7 +17,7 @@ use crate::{
     util::text_arguments::excerpt,
 };
 
-pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+pub(super) fn answer(shared: &Arc<Shared<ServerRole>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
     match method {
         Method::GetPrompt => shared.get_prompt(asked),
         _ => {
@@ -33,7 +33,7 @@ fn result(page: Page<mcp_proto::schema::Prompt>) -> ListPromptsResult {
     ListPromptsResult { next_cursor, ttl_ms, cache_scope, ..ListPromptsResult::new(items) }
 }
 
-impl Shared<ServerEnd> {
+impl Shared<ServerRole> {
     fn get_prompt(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let GetPromptParams { name, arguments, meta, .. } = params(asked.params.as_ref())?;
         let service = &*self.home.0;

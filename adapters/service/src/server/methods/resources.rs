@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     protocol::Method,
     schema::{
         EmptyResult, ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams,
@@ -26,7 +26,7 @@ use crate::{
     server::{catalog::Found, routes::Request},
 };
 
-pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+pub(super) fn answer(shared: &Arc<Shared<ServerRole>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
     match method {
         Method::ReadResource => shared.read_resource(asked),
         Method::Subscribe => shared.subscribe(asked),
@@ -54,7 +54,7 @@ fn templates(page: Page<ResourceTemplate>) -> ListResourceTemplatesResult {
     ListResourceTemplatesResult { next_cursor, ttl_ms, cache_scope, ..ListResourceTemplatesResult::new(items) }
 }
 
-impl Shared<ServerEnd> {
+impl Shared<ServerRole> {
     fn read_resource(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let ReadResourceParams { uri, meta, .. } = params(asked.params.as_ref())?;
         let uri = valid(uri)?;
@@ -99,6 +99,6 @@ impl Shared<ServerEnd> {
 }
 
 fn not_found(asked: &Request<'_>, uri: &str) -> ErrorObject {
-    let info = asked.connection.read(|conn| ServerEnd::info(conn, Some(asked.key)));
+    let info = asked.connection.read(|conn| ServerRole::info(conn, Some(asked.key)));
     resource_not_found(uri, info.version)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     protocol::Method,
     schema::{
         CacheHints, GetSkillParams, GetSkillResult, ListSkillsParams, ListSkillsResult, ReadDirectoryParams, Skill,
@@ -19,7 +19,7 @@ use crate::{
     util::text_arguments::excerpt,
 };
 
-pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+pub(super) fn answer(shared: &Arc<Shared<ServerRole>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
     match method {
         Method::GetSkill => shared.get_skill(asked),
         Method::ReadDirectory => shared.read_directory(asked),
@@ -36,7 +36,7 @@ fn result(page: Page<Skill>) -> ListSkillsResult {
     ListSkillsResult { next_cursor, ttl_ms, cache_scope, ..ListSkillsResult::new(items) }
 }
 
-impl Shared<ServerEnd> {
+impl Shared<ServerRole> {
     fn get_skill(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let GetSkillParams { uri, .. } = params(asked.params.as_ref())?;
         let uri = valid(uri)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     protocol::{Capability, Method},
     schema::{MissingRequiredClientCapability, TaskSupport, ToolExecution},
     wire::{ErrorCode, ErrorObject, OwnedRawJson},
@@ -46,7 +46,7 @@ impl Tool {
 
 static TASKS: TaskDesk = TaskDesk { call, answer };
 
-fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+fn answer(shared: &Arc<Shared<ServerRole>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
     match method {
         Method::Listen => shared.listen_to_tasks(asked),
         Method::ExtGetTask | Method::ExtUpdateTask | Method::ExtCancelTask => shared.asked_about_task(method, asked),
@@ -54,7 +54,7 @@ fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) 
     }
 }
 
-fn call(shared: &Arc<Shared<ServerEnd>>, asked: &Request<'_>, mut tool_call: ToolCall<'_>) -> Answer<Option<Job>> {
+fn call(shared: &Arc<Shared<ServerRole>>, asked: &Request<'_>, mut tool_call: ToolCall<'_>) -> Answer<Option<Job>> {
     let support = tool_call.tool.about.task_support();
     match (tool_call.extension, support) {
         (Some(false), TaskSupport::Required) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::ServerRole,
     protocol::{Capability, CapabilitySet, Era, Method},
     schema::{CallToolResult, ListToolsParams, ListToolsResult, MissingRequiredClientCapability},
     wire::{ErrorCode, ErrorObject, OwnedRawJson},
@@ -29,7 +29,7 @@ use crate::{
     util::text_arguments::excerpt,
 };
 
-pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+pub(super) fn answer(shared: &Arc<Shared<ServerRole>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
     match method {
         Method::CallTool => shared.call_tool(asked),
         _ => {
@@ -45,7 +45,7 @@ fn result(page: Page<mcp_proto::schema::Tool>) -> ListToolsResult {
     ListToolsResult { next_cursor, ttl_ms, cache_scope, ..ListToolsResult::new(items) }
 }
 
-impl Shared<ServerEnd> {
+impl Shared<ServerRole> {
     fn call_tool(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let called = Called::of(asked)?;
         // A request of the modern era says so in its metadata. Of a session there is nothing to be known here.
@@ -98,7 +98,7 @@ impl Shared<ServerEnd> {
         if required == CapabilitySet::EMPTY {
             return None;
         }
-        let info = asked.connection.read(|conn| ServerEnd::info(conn, Some(asked.key)));
+        let info = asked.connection.read(|conn| ServerRole::info(conn, Some(asked.key)));
         let declared = info.client_capabilities.set();
         let missing: CapabilitySet = required.iter().filter(|required| !declared.contains(*required)).collect();
         if missing == CapabilitySet::EMPTY {

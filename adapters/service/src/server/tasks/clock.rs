@@ -5,7 +5,7 @@ use std::{
     task::{Wake, Waker},
 };
 
-use mcp_proto::{connection::ServerEnd, rpc::Timestamp};
+use mcp_proto::{connection::ServerRole, rpc::Timestamp};
 
 use super::detached_sleep::Naps;
 use crate::{
@@ -24,9 +24,9 @@ pub(in crate::server) struct TaskTime {
     alarm: Mutex<Option<(Timestamp, u64)>>,
 }
 
-impl Shared<ServerEnd> {
+impl Shared<ServerRole> {
     /// What time it is for tasks.
-    pub(crate) fn task_time(&self, connection: &Arc<dyn ConnectionHandle<ServerEnd>>) -> Timestamp {
+    pub(crate) fn task_time(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>) -> Timestamp {
         self.task_time_at(connection.update(|_, now| now))
     }
 
@@ -42,7 +42,7 @@ impl Shared<ServerEnd> {
 
     /// Ends the tasks that have expired, and sets an alarm for the next one, so that tasks expire even if no client
     /// asks about them. Every connection over which a client has asked about tasks does this.
-    pub(super) fn tend_tasks(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<ServerEnd>>) {
+    pub(super) fn tend_tasks(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<ServerRole>>) {
         let tasks = self.home.tasks();
         for task in tasks.expire(self.task_time(connection)) {
             tasks.tell(&task);
@@ -50,7 +50,7 @@ impl Shared<ServerEnd> {
         self.watch_tasks(connection);
     }
 
-    pub(super) fn watch_tasks(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<ServerEnd>>) {
+    pub(super) fn watch_tasks(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<ServerRole>>) {
         let Some(next) = self.home.tasks().next_expiry() else { return };
         let now = connection.update(|_, now| now);
         let at = now + next.saturating_since(self.task_time_at(now));
@@ -74,7 +74,7 @@ impl Shared<ServerEnd> {
 }
 
 /// Looks for tasks that have had their time.
-struct Watch(Weak<Shared<ServerEnd>>);
+struct Watch(Weak<Shared<ServerRole>>);
 
 impl Wake for Watch {
     fn wake(self: Arc<Self>) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{
-    connection::{Connection, SendError, ServerEnd},
+    connection::{Connection, SendError, ServerRole},
     protocol::{Capability, Era, Method},
     rpc::ReplyKey,
     schema::{CallToolResult, Meta, tasks_extension::CreateTaskResult},
@@ -59,10 +59,10 @@ enum NotBegun {
     Cancelled,
 }
 
-impl Shared<ServerEnd> {
+impl Shared<ServerRole> {
     /// Whether a request may become a task: it is one of the modern era, and both sides have the extension. `None` if this
     /// side does not offer tasks to it at all.
-    pub(in crate::server) fn may_become_task(conn: &Connection<ServerEnd>, key: ReplyKey) -> Option<bool> {
+    pub(in crate::server) fn may_become_task(conn: &Connection<ServerRole>, key: ReplyKey) -> Option<bool> {
         let context = conn.context(key).filter(|context| context.era() == Era::Modern)?;
         let offered = conn.capabilities().contains(Capability::TasksExtension);
         offered.then(|| context.client_capabilities.set().contains(Capability::TasksExtension))
@@ -71,13 +71,13 @@ impl Shared<ServerEnd> {
     /// Runs a handler whose request becomes a task.
     pub(in crate::server) fn work_on_task(
         self: &Arc<Self>,
-        asked: &Asked<'_, ServerEnd>,
+        asked: &Asked<'_, ServerRole>,
         meta: Option<Meta>,
         (kind, beginning): (HandlerKind, Beginning),
         run: impl FnOnce(&Context) -> Deferred<Answer<CallToolResult>> + Send + 'static,
     ) -> Answer<Option<Job>> {
         let Asked { connection, key, params, .. } = asked;
-        let (asker, info) = connection.read(|conn| (Asker::of(conn, *key), ServerEnd::info(conn, Some(*key))));
+        let (asker, info) = connection.read(|conn| (Asker::of(conn, *key), ServerRole::info(conn, Some(*key))));
         let Some(asker) = asker else { return Ok(None) };
         let owner = asker.principal.clone();
         let rounds = || Rounds::begin(&self.home.0.seal, Method::CallTool, params.as_ref(), asker);
@@ -116,7 +116,7 @@ impl Shared<ServerEnd> {
     /// Makes a task of a request, and tells the client.
     fn begin_shared_task(
         self: &Arc<Self>,
-        connection: &Arc<dyn ConnectionHandle<ServerEnd>>,
+        connection: &Arc<dyn ConnectionHandle<ServerRole>>,
         work: &Arc<Work<ServerWork>>,
     ) -> Result<(), NotBegun> {
         let (Origin::Request(key), Some(permit)) = (&work.origin, work.role.permit.get()) else { return Ok(()) };
@@ -151,7 +151,7 @@ impl Shared<ServerEnd> {
     }
 }
 
-impl Context<ServerEnd> {
+impl Context<ServerRole> {
     /// Makes the request a task, if it can be one (2026-07-28): its client gets a handle at once and comes back for the
     /// result, and what is asked from now on is asked by the task. Whether it is a task from now on.
     ///
@@ -202,17 +202,17 @@ impl Context<ServerEnd> {
     }
 }
 
-fn has_room(conn: &Connection<ServerEnd>) -> Result<(), SendError> {
+fn has_room(conn: &Connection<ServerRole>) -> Result<(), SendError> {
     if conn.has_room() { Ok(()) } else { Err(SendError::Busy) }
 }
 
 /// The execution of a request that may become a task. Dropping it early ends the request or the task, too.
 struct Duty {
-    shared: Arc<Shared<ServerEnd>>,
-    connection: Arc<dyn ConnectionHandle<ServerEnd>>,
+    shared: Arc<Shared<ServerRole>>,
+    connection: Arc<dyn ConnectionHandle<ServerRole>>,
     work: Arc<Work<ServerWork>>,
     /// What the request is owed, until it was given.
-    reply: Option<Reply<ServerEnd>>,
+    reply: Option<Reply<ServerRole>>,
 }
 
 impl Duty {

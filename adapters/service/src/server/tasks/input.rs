@@ -3,7 +3,7 @@
 use std::{future::poll_fn, sync::Arc};
 
 use mcp_proto::{
-    connection::{SendError, ServerEnd},
+    connection::{SendError, ServerRole},
     protocol::ProtocolVersion,
     rpc::Timestamp,
     schema::{CreateMessageResult, ElicitParams, ElicitResult, InputRequest, InputResponses, ListRootsResult, Request},
@@ -23,7 +23,7 @@ use crate::{
     util::{elicitation_form as form, text_arguments::excerpt},
 };
 
-impl Context<ServerEnd> {
+impl Context<ServerRole> {
     /// Asks on behalf of a task. The question stands in the task from now on, until it is answered or what is handed back
     /// is dropped.
     pub(in crate::server) fn ask_in_task<R>(
@@ -82,7 +82,7 @@ impl Context<ServerEnd> {
 
 /// A question of a task. Dropping it withdraws the question.
 struct Asking {
-    context: Context<ServerEnd>,
+    context: Context<ServerRole>,
     task: Arc<Task>,
     key: String,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{
-    connection::{Connection, SendError, ServerEnd},
+    connection::{Connection, SendError, ServerRole},
     protocol::Method,
     rpc::ReplyKey,
     schema::{
@@ -26,9 +26,9 @@ use crate::{
     server::input_required::Asker,
 };
 
-type Request<'a> = Asked<'a, ServerEnd>;
+type Request<'a> = Asked<'a, ServerRole>;
 
-impl Shared<ServerEnd> {
+impl Shared<ServerRole> {
     /// Answers what is asked about a task. That the client has declared the extension was seen to by the connection.
     pub(in crate::server) fn asked_about_task(
         self: &Arc<Self>,
@@ -91,7 +91,7 @@ impl Shared<ServerEnd> {
 
     fn try_to_listen(
         self: &Arc<Self>,
-        connection: &Arc<dyn ConnectionHandle<ServerEnd>>,
+        connection: &Arc<dyn ConnectionHandle<ServerRole>>,
         key: ReplyKey,
         wanted: &[String],
     ) -> Result<(), SendError> {
@@ -110,6 +110,6 @@ impl Shared<ServerEnd> {
 }
 
 /// Who asks, where that is known.
-fn owner(conn: &Connection<ServerEnd>, key: ReplyKey) -> Option<String> {
+fn owner(conn: &Connection<ServerRole>, key: ReplyKey) -> Option<String> {
     Asker::of(conn, key)?.principal
 }

@@ -293,7 +293,7 @@ fn a_tool_can_become_a_task_when_it_knows_what_it_is_up_to() {
     }
     // In a session nothing of this happens.
     let host = Host::builder("client", "1").elicitation(
-        |_: mcp_proto::schema::ElicitFormParams, _: Context<mcp_proto::connection::ClientEnd>| {
+        |_: mcp_proto::schema::ElicitFormParams, _: Context<mcp_proto::connection::ClientRole>| {
             Ok::<_, Failure>(mcp_proto::schema::ElicitResult::decline())
         },
     );

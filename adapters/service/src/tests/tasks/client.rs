@@ -9,7 +9,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::ClientEnd,
+    connection::ClientRole,
     protocol::{ProtocolVersion, VersionSet},
     schema::{
         CallToolResult, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams,
@@ -142,7 +142,7 @@ fn host_with_tasks(gate: &Arc<AtomicBool>) -> HostBuilder {
     let gate = gate.clone();
     Host::builder("client", "1")
         .tasks(TaskPolicy::default())
-        .sampling(move |params: CreateMessageParams, context: Context<ClientEnd>| {
+        .sampling(move |params: CreateMessageParams, context: Context<ClientRole>| {
             while !gate.load(Ordering::SeqCst) {
                 context.check()?;
                 std::thread::yield_now();

@@ -14,7 +14,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::ClientEnd,
+    connection::ClientRole,
     protocol::{Capability, ProtocolVersion, VersionSet},
     schema::{
         CallToolResult, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult,
@@ -106,7 +106,7 @@ fn listed(name: &str, support: TaskSupport) -> ListedTool {
     ListedTool { execution: Some(execution), ..ListedTool::new(name, JsonObject::empty()) }
 }
 
-fn begun(pair: &Pair, name: &str) -> ResultOrTask<CallToolResult, ClientEnd> {
+fn begun(pair: &Pair, name: &str) -> ResultOrTask<CallToolResult, ClientRole> {
     let pending = pair
         .to_server()
         .call_tool_as_task(&listed(name, TaskSupport::Optional), (), Some(Duration::from_secs(60)))

@@ -11,7 +11,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{CancelCause, ServerEnd},
+    connection::{CancelCause, ServerRole},
     rpc::Timestamp,
     schema::{At, CallToolResult, InputRequest, TaskStatus},
     wire::{ErrorObject, JsonObject},
@@ -93,7 +93,7 @@ struct Asked {
 
 /// A connection that is notified of the changes of a task.
 struct Listener {
-    session: Weak<Shared<ServerEnd>>,
+    session: Weak<Shared<ServerRole>>,
     /// Up to which of its turns.
     told: u64,
 }

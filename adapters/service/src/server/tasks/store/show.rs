@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use mcp_proto::{
-    connection::{Connection, ServerEnd},
+    connection::{Connection, ServerRole},
     schema::{
         InputRequests, TaskStatus,
         tasks_extension::{Task as Shown, TaskParams},
@@ -51,8 +51,8 @@ impl Tasks {
     pub(in crate::server::tasks) fn listen(
         &self,
         task: &Task,
-        session: &Arc<Shared<ServerEnd>>,
-        conn: &mut Connection<ServerEnd>,
+        session: &Arc<Shared<ServerRole>>,
+        conn: &mut Connection<ServerRole>,
     ) {
         let state = &mut *lock(&task.state);
         state.listeners.retain(|listener| listener.session.strong_count() > 0);
@@ -84,8 +84,8 @@ impl Tasks {
         &self,
         task: &Task,
         state: &mut State,
-        session: *const Shared<ServerEnd>,
-        conn: &mut Connection<ServerEnd>,
+        session: *const Shared<ServerRole>,
+        conn: &mut Connection<ServerRole>,
     ) {
         let turns = state.turns;
         let is_due = |listener: &Listener| std::ptr::eq(listener.session.as_ptr(), session) && listener.told < turns;
