@@ -243,7 +243,7 @@ fn an_import_that_runs_downward_is_fine() {
         "use crate::{wire::{self, Id}, rpc};",
         "use super::{Kind, super::wire::Id};",
         "//! Like `crate::schema`.\n/// See [`crate::schema::Tool`].\n// use crate::schema;\nconst A: &str = \"crate::schema\";",
-        "mod inner { use super::*; use super::super::Party; pub(in crate::protocol) use self::schema; }",
+        "mod inner { use super::*; use super::super::Sender; pub(in crate::protocol) use self::schema; }",
         "pub(crate) fn f() {}",
         "use schema_of::schema;",
         "#[cfg(test)] mod tests { use crate::schema::Tool; }",

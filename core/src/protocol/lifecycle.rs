@@ -1,6 +1,6 @@
 //! The lifecycle of a legacy session: what may be sent, and what is served, before and after the handshake.
 
-use super::{Capability, CapabilitySet, Kind, Method, ProtocolVersion};
+use super::{Capability, CapabilitySet, Method, MethodKind, ProtocolVersion};
 
 /// The end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,9 +111,9 @@ pub fn check(
     let Some(needed) = method.needs(version) else { return Ok(()) };
     // The receiver of a request declares its capability, and the sender of a notification. There is one exception.
     let holder = match method.kind() {
-        Kind::Request => sender.other(),
-        Kind::Notification if method == Method::ElicitationComplete => sender.other(),
-        Kind::Notification => sender,
+        MethodKind::Request => sender.other(),
+        MethodKind::Notification if method == Method::ElicitationComplete => sender.other(),
+        MethodKind::Notification => sender,
     };
     if !declared(holder).contains(needed) {
         return Err(Refusal::Undeclared(needed));

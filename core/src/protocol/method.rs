@@ -8,7 +8,7 @@ use super::{Capability, Era, ProtocolVersion, VersionSet};
 
 /// The side that sends a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Party {
+pub enum Sender {
     /// Only clients.
     Client,
     /// Only servers.
@@ -17,7 +17,7 @@ pub enum Party {
     Both,
 }
 
-impl Party {
+impl Sender {
     /// Returns whether clients send the message.
     #[must_use]
     pub const fn is_client(self) -> bool {
@@ -33,7 +33,7 @@ impl Party {
 
 /// The kind of message that a method belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum MethodKind {
     /// A request has an id and gets a response.
     Request,
     /// A notification has no id and gets no response.
@@ -79,11 +79,11 @@ macro_rules! methods {
                 match name { $($name => Some(Self::$variant),)* _ => None }
             }
 
-            const fn row(self) -> Row {
+            const fn spec(self) -> MethodSpec {
                 match self {
-                    $(Self::$variant => Row {
-                        kind: Kind::$kind,
-                        from: Party::$from,
+                    $(Self::$variant => MethodSpec {
+                        kind: MethodKind::$kind,
+                        from: Sender::$from,
                         versions: $versions,
                         needs: methods!(@option $($need)?),
                     },)*
@@ -93,9 +93,9 @@ macro_rules! methods {
     };
 }
 
-struct Row {
-    kind: Kind,
-    from: Party,
+struct MethodSpec {
+    kind: MethodKind,
+    from: Sender,
     versions: VersionSet,
     needs: Option<Capability>,
 }
@@ -170,14 +170,14 @@ impl Method {
 
     /// Returns whether the method is a request or a notification.
     #[must_use]
-    pub const fn kind(self) -> Kind {
-        self.row().kind
+    pub const fn kind(self) -> MethodKind {
+        self.spec().kind
     }
 
     /// Returns the side that sends the method.
     #[must_use]
-    pub const fn from(self) -> Party {
-        self.row().from
+    pub const fn from(self) -> Sender {
+        self.spec().from
     }
 
     /// The notifications of changes that a client of 2026-07-28 receives only through `subscriptions/listen`.
@@ -250,7 +250,7 @@ impl Method {
     /// Returns the revisions that have the method.
     #[must_use]
     pub const fn versions(self) -> VersionSet {
-        self.row().versions
+        self.spec().versions
     }
 
     /// Returns whether the server may turn the request into a task of the tasks extension (2026-07-28).
@@ -276,7 +276,7 @@ impl Method {
         if self == Self::Complete && version == ProtocolVersion::V2024_11_05 {
             return None;
         }
-        self.row().needs
+        self.spec().needs
     }
 }
 

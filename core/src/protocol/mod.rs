@@ -12,6 +12,6 @@ pub use capability::{Capability, CapabilitySet};
 pub use headers::{HeaderError, HeaderMismatch, MirroredHeaders, Said, decode_header, encode_header};
 pub use lifecycle::{Phase, Refusal, Role, check};
 pub use meta::{InvalidMetaKey, check_extension_name, check_meta_key, is_reserved_meta_key};
-pub use method::{Kind, Method, MethodName, Party};
+pub use method::{Method, MethodKind, MethodName, Sender};
 pub use version::{Era, ProtocolVersion, VersionSet, negotiate};
 pub use x_mcp_header::{HeaderParam, InvalidHeaderParam, NotEncodable};

@@ -295,7 +295,7 @@ fn misplaced(method: Method, place: &str) -> serde_json::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Kind, Party};
+    use crate::protocol::{MethodKind, Sender};
 
     #[test]
     fn other_results_are_those_of_the_table() {
@@ -308,12 +308,20 @@ mod tests {
     #[test]
     fn every_method_has_its_place() {
         for method in Method::ALL.iter().copied() {
-            let expected = |kind, sends: fn(Party) -> bool| method.kind() == kind && sends(method.from());
-            assert_eq!(ClientRequest::METHODS.contains(&method), expected(Kind::Request, Party::is_client), "{method}");
-            assert_eq!(ServerRequest::METHODS.contains(&method), expected(Kind::Request, Party::is_server), "{method}");
-            let notified = expected(Kind::Notification, Party::is_client);
+            let expected = |kind, sends: fn(Sender) -> bool| method.kind() == kind && sends(method.from());
+            assert_eq!(
+                ClientRequest::METHODS.contains(&method),
+                expected(MethodKind::Request, Sender::is_client),
+                "{method}"
+            );
+            assert_eq!(
+                ServerRequest::METHODS.contains(&method),
+                expected(MethodKind::Request, Sender::is_server),
+                "{method}"
+            );
+            let notified = expected(MethodKind::Notification, Sender::is_client);
             assert_eq!(ClientNotification::METHODS.contains(&method), notified, "{method}");
-            let notified = expected(Kind::Notification, Party::is_server);
+            let notified = expected(MethodKind::Notification, Sender::is_server);
             assert_eq!(ServerNotification::METHODS.contains(&method), notified, "{method}");
         }
     }

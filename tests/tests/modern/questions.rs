@@ -28,7 +28,8 @@ fn call(client: &mut Solo<ClientRole>, name: &str) -> (CallId, Value) {
 #[test]
 fn three_methods_ask_and_come_again_and_no_others() {
     let options = RequestOptions::default();
-    for method in Method::ALL.iter().copied().filter(|method| method.kind() == mcp_proto::protocol::Kind::Request) {
+    for method in Method::ALL.iter().copied().filter(|method| method.kind() == mcp_proto::protocol::MethodKind::Request)
+    {
         let mut client = Solo::modern_client();
         let asked = match method {
             Method::CallTool => client.conn.request(client.now, &CallToolParams::new("t"), options.clone()),

@@ -2,7 +2,7 @@
 
 use mcp_proto::{
     connection::{Event, Outcome, Violation},
-    protocol::{Kind, Method, MethodName, ProtocolVersion},
+    protocol::{Method, MethodKind, MethodName, ProtocolVersion},
     rpc::CallId,
     wire::{Defect, ErrorCode},
 };
@@ -320,12 +320,12 @@ fn a_method_of_the_specification_comes_as_its_own_kind_or_not_at_all() {
         for method in Method::ALL.iter().map(|method| method.in_era(version.era())) {
             let mut server = Solo::ready_server(version);
             match method.kind() {
-                Kind::Notification => {
+                MethodKind::Notification => {
                     server.feed(&request_with(7, method.as_str(), json!({})));
                     let sent = server.sent();
                     assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&json!(7), &json!(-32600)), "{method}");
                 }
-                Kind::Request => {
+                MethodKind::Request => {
                     server.feed(&notification_with(method.as_str(), json!({})));
                     assert_eq!(server.sent(), NOTHING, "{method}");
                 }

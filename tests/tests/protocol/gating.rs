@@ -6,7 +6,7 @@ use mcp_proto::{
     connection::{ClientRole, Event, RequestOptions, SendError, ServerRole, Violation},
     protocol::{
         Capability::{self, *},
-        Kind, Method, MethodName,
+        Method, MethodKind, MethodName,
         ProtocolVersion::{self, *},
         Role,
     },
@@ -154,7 +154,7 @@ fn server(version: ProtocolVersion, local: ServerCapabilities, peer: &ClientCapa
 
 /// Tries to send a row, and confirms that what is refused leaves no trace.
 fn try_to_send<E>(solo: &mut Solo<E>, row: &Row) -> Result<(), SendError> {
-    let is_request = Method::parse(row.0).map(Method::kind) == Some(Kind::Request);
+    let is_request = Method::parse(row.0).map(Method::kind) == Some(MethodKind::Request);
     let outcome = if is_request {
         solo.conn.request_raw(solo.now, row.0, None, RequestOptions::default()).map(|_| ())
     } else {

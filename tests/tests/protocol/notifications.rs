@@ -2,7 +2,7 @@
 
 use mcp_proto::{
     connection::{Event, RequestOptions, SendError},
-    protocol::{Era, Kind, Method, MethodName, ProtocolVersion},
+    protocol::{Era, Method, MethodKind, MethodName, ProtocolVersion},
     schema::{ClientCapabilities, RootsListChangedParams, ServerCapabilities, ToolsListChangedParams},
     wire::{Json, RawJson},
 };
@@ -156,8 +156,8 @@ fn a_method_is_sent_as_its_own_kind_or_not_at_all() {
     fn check<E>(mut solo: Solo<E>) {
         for method in Method::ALL.iter().map(|method| method.in_era(Era::Legacy)) {
             let outcome = match method.kind() {
-                Kind::Request => solo.conn.notify_raw(method.as_str(), None),
-                Kind::Notification => {
+                MethodKind::Request => solo.conn.notify_raw(method.as_str(), None),
+                MethodKind::Notification => {
                     solo.conn.request_raw(solo.now, method.as_str(), None, RequestOptions::default()).map(|_| ())
                 }
             };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mcp_proto::{
     connection::{Connection, RequestOptions, SendError},
-    protocol::{Kind, Method, ProtocolVersion},
+    protocol::{Method, MethodKind, ProtocolVersion},
     schema::{CallToolParams, CallToolResult, ContentBlock, LogMessageParams, LoggingLevel},
     wire::{ErrorObject, Json, JsonObject, RawJson},
 };
@@ -47,10 +47,10 @@ fn say_everything<E>(solo: &mut Solo<E>) -> Vec<Value> {
     for method in Method::ALL.iter().copied() {
         for params in [None, Some(&empty)] {
             match method.kind() {
-                Kind::Request => {
+                MethodKind::Request => {
                     let _ = solo.conn.request_raw(solo.now, method.as_str(), params, RequestOptions::default());
                 }
-                Kind::Notification => {
+                MethodKind::Notification => {
                     let _ = solo.conn.notify_raw(method.as_str(), params);
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mcp_proto::{
     connection::{Event, Outcome, Progress, RequestOptions, SendError, Usage, Violation},
-    protocol::{Kind, Method, ProtocolVersion},
+    protocol::{Method, MethodKind, ProtocolVersion},
     rpc::CallId,
     schema::{CallToolParams, Meta},
     wire::{ErrorObject, Json, RawJson},
@@ -184,7 +184,7 @@ fn progress_carries_the_token_of_the_request_byte_for_byte() {
 fn every_method_can_be_asked_for_progress() {
     for version in ProtocolVersion::LEGACY {
         let is_asked = |method: &Method| {
-            method.kind() == Kind::Request
+            method.kind() == MethodKind::Request
                 && method.from().is_client()
                 && method.versions().contains(version)
                 && !matches!(method, Method::Initialize | Method::Ping)

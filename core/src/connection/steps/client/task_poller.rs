@@ -22,7 +22,7 @@ use crate::{
         steps::core::responses::call_of,
         types::{Event, Outcome, RequestOptions, SendError},
     },
-    protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase},
+    protocol::{Capability, CapabilitySet, Method, MethodKind, MethodName, Phase},
     rpc::{CallId, Priority, ReplyKey, Timestamp},
     schema::{TaskStatus, tasks_extension::TaskError},
     wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode},
@@ -52,7 +52,7 @@ impl Engine {
 
     /// Pursues a task whose id was kept from elsewhere. It begins with a look.
     pub(crate) fn pursue(&mut self, now: Timestamp, task: &str, options: RequestOptions) -> Result<CallId, SendError> {
-        self.may_send(&Method::ExtGetTask.into(), Kind::Request, CapabilitySet::EMPTY)?;
+        self.may_send(&Method::ExtGetTask.into(), MethodKind::Request, CapabilitySet::EMPTY)?;
         self.has_room_for_request()?;
         let mut poller = TaskPoller { is_own: false, ..TaskPoller::new(task.to_string(), now) };
         let options = RequestOptions { progress: false, ..options };

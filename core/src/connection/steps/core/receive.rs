@@ -9,7 +9,7 @@ use crate::{
         state::tags::{FIRST_ID, Origin, RequestTag, Token},
         types::{CancelCause, CloseReason, Event, Outcome, Progress, Violation, error::syntax_at},
     },
-    protocol::{Capability, Kind, Method, MethodName, Phase, Refusal, Role, check},
+    protocol::{Capability, Method, MethodKind, MethodName, Phase, Refusal, Role, check},
     rpc::{CallId, FrameOwner, Inserted, ReplyKey, State, Timestamp},
     schema::{LoggingLevel, SetLevelParams, TraceContext, keys},
     wire::{
@@ -241,7 +241,7 @@ impl Engine {
             Some(Method::Initialize) if self.role() == Role::Server => {
                 return self.receive_initialize(&id, params, origin);
             }
-            Some(known) if known.kind() == Kind::Notification => {
+            Some(known) if known.kind() == MethodKind::Notification => {
                 let message = "Invalid request: this method is a notification";
                 return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::WrongKind(known));
             }
@@ -413,7 +413,7 @@ impl Engine {
             // Anybody's own notifications may come at any time.
             return Some(Event::Notification { method, params });
         };
-        if known.kind() == Kind::Request {
+        if known.kind() == MethodKind::Request {
             return self.violation(Violation::WrongKind(known));
         }
         match (known, params) {

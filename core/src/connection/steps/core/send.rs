@@ -13,7 +13,7 @@ use crate::{
         },
         types::{CloseReason, Event, Outcome, RequestOptions, SendError, TaskProgress},
     },
-    protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, check},
+    protocol::{Capability, CapabilitySet, Method, MethodKind, MethodName, Phase, ProtocolVersion, Refusal, check},
     rpc::{CallId, Entry, FrameOwner, Priority, ReplyKey, State, Timestamp},
     schema::{LoggingLevel, keys},
     wire::{
@@ -30,13 +30,18 @@ pub(crate) type Answer<'a> = Result<&'a dyn Fn(&mut Vec<u8>) -> Encoded, &'a Err
 
 impl Engine {
     /// Whether this side may send `method` now.
-    pub(crate) fn may_send(&self, method: &MethodName<'_>, kind: Kind, needs: CapabilitySet) -> Result<(), SendError> {
+    pub(crate) fn may_send(
+        &self,
+        method: &MethodName<'_>,
+        kind: MethodKind,
+        needs: CapabilitySet,
+    ) -> Result<(), SendError> {
         let known = method.known();
         let open = match kind {
             // As long as the era is open, not even pings: the modern one has none.
-            Kind::Request => (self.version.is_some() || !self.serves_modern()) && self.phase.sends_request(known),
+            MethodKind::Request => (self.version.is_some() || !self.serves_modern()) && self.phase.sends_request(known),
             // Those of requests and subscriptions aside, they are for a session.
-            Kind::Notification => self.has_session() && self.phase.sends_notification(known),
+            MethodKind::Notification => self.has_session() && self.phase.sends_notification(known),
         };
         if !open {
             return Err(if self.phase >= Phase::Draining { SendError::Closed } else { SendError::NotReady });
@@ -86,7 +91,7 @@ impl Engine {
         options: RequestOptions,
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<CallId, SendError> {
-        self.may_send(method, Kind::Request, needs)?;
+        self.may_send(method, MethodKind::Request, needs)?;
         if let Some(known) = self.remembers(method.known()) {
             let mut text = self.retries.buffer();
             params(&mut text)?;
@@ -190,7 +195,7 @@ impl Engine {
         // Before the handshake is complete, only subscribers can be notified.
         let for_session = !for_listeners || self.phase >= Phase::Ready;
         if for_session {
-            self.may_send(method, Kind::Notification, CapabilitySet::EMPTY)?;
+            self.may_send(method, MethodKind::Notification, CapabilitySet::EMPTY)?;
         }
         if let Some(known @ (Method::Cancelled | Method::Progress)) = known {
             // They belong to a request: see `cancel` and `progress`.

@@ -16,8 +16,8 @@ use crate::{
         types::{Event, Violation},
     },
     protocol::{
-        Capability, Era, HeaderMismatch, Kind, Method, MethodName, MirroredHeaders, Phase, ProtocolVersion, Refusal,
-        Role, VersionSet, check,
+        Capability, Era, HeaderMismatch, Method, MethodKind, MethodName, MirroredHeaders, Phase, ProtocolVersion,
+        Refusal, Role, VersionSet, check,
     },
     rpc::FrameOwner,
     schema::{
@@ -160,7 +160,7 @@ impl Engine {
             headers.method.repeats("Mcp-Method", method.as_str())?;
         }
         if let Some(known) = known {
-            if known.kind() == Kind::Notification {
+            if known.kind() == MethodKind::Notification {
                 let error =
                     ErrorObject::new(ErrorCode::INVALID_REQUEST, "Invalid request: this method is a notification");
                 return Err(Rejection { error, violation: Violation::WrongKind(known) });
