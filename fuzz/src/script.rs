@@ -207,7 +207,7 @@ pub(crate) fn act<E>(conn: &mut Connection<E>, app: &mut App, now: Timestamp, ve
             (options.idle_timeout, options.progress) = (Some(Duration::from_secs(1)), true);
             app.calls.extend(conn.request_raw(now, name, params.as_ref(), options));
         }
-        'f' => app.calls.extend(conn.request_raw(now, name, params.as_ref(), RequestOptions::forever())),
+        'f' => app.calls.extend(conn.request_raw(now, name, params.as_ref(), RequestOptions::no_timeout())),
         'n' => drop(conn.notify_raw(name, params.as_ref())),
         'x' => app.cancel_nth(conn, number),
         'r' => app.answer_nth(conn, number, true),

@@ -216,7 +216,7 @@ fn ask(client: &mut Victim<mcp_proto::connection::ClientRole>, step: u64) {
         ),
         _ => ("tools/call", json(r#"{"name":"t"}"#)),
     });
-    let options = RequestOptions { relisten: true, ..RequestOptions::default() };
+    let options = RequestOptions { resubscribe: true, ..RequestOptions::default() };
     for _ in 0..3 {
         if let Ok(call) =
             client.conn.request_raw(client.now, params.0, Some(&RawJson::from(&params.1)), options.clone())

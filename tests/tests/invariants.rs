@@ -167,7 +167,7 @@ proptest! {
 /// Returns how many calls of each side have ended.
 fn play_pauses(bed: &mut mcp_tests::bed::Bed, up: usize, down: usize) -> (usize, usize) {
     let (mut asked, mut ended) = ((0, 0), (0, 0));
-    let options = RequestOptions::forever;
+    let options = RequestOptions::no_timeout;
     for _ in 0..100_000 {
         let now = bed.now;
         while asked.0 < up && bed.client.conn.request_raw(now, "tools/call", None, options()).is_ok() {

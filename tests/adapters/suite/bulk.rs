@@ -301,7 +301,7 @@ pub(crate) fn crowd<A: Adapter>() {
     let (left, right) = A::pair(64 << 10);
     let server = A::serve_with(&service, right, &Options { async_handlers: CROWD, ..Options::default() });
     let client = A::connect(left, &host).expect("it serves");
-    let peer = client.with_options(RequestOptions::forever());
+    let peer = client.with_options(RequestOptions::no_timeout());
     let mut calls = Vec::with_capacity(CROWD);
     let mut answers = Vec::with_capacity(CROWD);
     ALLOCATED.reset_peak_usage();

@@ -70,8 +70,8 @@ impl Ask {
             idle_timeout: self.idle.map(Duration::from_secs),
             total_timeout: self.total.map(Duration::from_secs),
             progress: self.progress,
-            relisten: self.again,
-            ..RequestOptions::forever()
+            resubscribe: self.again,
+            ..RequestOptions::no_timeout()
         }
     }
 }
@@ -309,7 +309,7 @@ impl Scenario {
         config.settings.versions = self.versions().0;
         config.settings.keepalive = self.client.keepalive;
         config.settings.limits = self.client.limits.clone().unwrap_or_default();
-        config.settings.limits.relistens = 2;
+        config.settings.limits.resubscriptions = 2;
         // While a task asks it is looked at less often. That must not be longer than its call lasts.
         config.settings.polling.most = INTERVAL;
         config

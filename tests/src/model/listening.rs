@@ -9,7 +9,7 @@ use super::{
     peer::Model,
     request::RequestState,
     step::{Ending, Seen},
-    table::{LONGEST, RELISTENS},
+    table::{LONGEST, RESUBSCRIPTIONS},
 };
 
 /// A subscription of this side.
@@ -95,7 +95,7 @@ impl Model {
             let lasted = listening.since.is_some_and(|since| now - since >= LONGEST);
             listening.count = if lasted { 1 } else { listening.count + 1 };
             (listening.acknowledged, listening.since) = (false, None);
-            if listening.count <= RELISTENS {
+            if listening.count <= RESUBSCRIPTIONS {
                 let pause = 250 << (listening.count - 1);
                 self.calls[index].state = CallState::Waits;
                 self.calls[index].idle_at = None;

@@ -23,4 +23,4 @@ mod table;
 
 pub use peer::Model;
 pub use step::{By, Ending, Reply, Seen, Step, params_of, refusal, result_of};
-pub use table::{CALLS, LEVELS, RELISTENS, REQUESTS, ROUNDS};
+pub use table::{CALLS, LEVELS, REQUESTS, RESUBSCRIPTIONS, ROUNDS};

@@ -11,7 +11,7 @@ pub const REQUESTS: usize = 4;
 /// How often a call may be answered with questions.
 pub const ROUNDS: u32 = 3;
 /// How often in a row a subscription is opened again.
-pub const RELISTENS: u32 = 2;
+pub const RESUBSCRIPTIONS: u32 = 2;
 /// How long answers may take when the connection closes, in milliseconds.
 pub(super) const DRAIN: u64 = 5000;
 

@@ -86,8 +86,12 @@ impl World {
         let params = Json::new(&params).map_err(|error| Fault::new(Rule::Rest, error))?;
         let Some(open) = self.web.sessions.get_mut(&session) else { return Ok(false) };
         let time = Some(Duration::from_secs(60));
-        let options =
-            RequestOptions { cause: Some(key), progress: false, total_timeout: time, ..RequestOptions::default() };
+        let options = RequestOptions {
+            related_request: Some(key),
+            progress: false,
+            total_timeout: time,
+            ..RequestOptions::default()
+        };
         let asked =
             open.connection(now).request_raw(now, "sampling/createMessage", Some(&RawJson::from(&params)), options);
         if let Ok(call) = asked {

@@ -108,7 +108,7 @@ impl Made {
     /// Whether it may have been sent again meanwhile, so that it has as much time to be answered as at first: with
     /// answers, after a pause, or because a server says that it does not speak the revision after all.
     fn may_go_again(&self, is_good: bool) -> bool {
-        !is_good || self.may_ask() || self.method == LISTEN && self.options.relisten
+        !is_good || self.may_ask() || self.method == LISTEN && self.options.resubscribe
     }
 
     /// Whether it should have ended.
@@ -125,7 +125,7 @@ impl Made {
                 let echoes = !matches!(self.method, "ping" | LISTEN) && result.member("task").is_none();
                 if other.is_good && echoes {
                     let number: u64 = member(Some(result), "number").expect("its answers have a number");
-                    let is_known = !self.options.fresh && memory.has(self.at, self.method, number);
+                    let is_known = !self.options.bypass_cache && memory.has(self.at, self.method, number);
                     assert!(number == self.number || is_known, "{number} answers another request than {self:?}");
                 }
             }
@@ -279,9 +279,9 @@ impl Desk {
             total_timeout,
             progress: stage.dice.percent(60) && !matches!(method, "ping" | LISTEN),
             log_level,
-            fresh: stage.dice.percent(30),
-            relisten: stage.dice.percent(50),
-            ..RequestOptions::forever()
+            bypass_cache: stage.dice.percent(30),
+            resubscribe: stage.dice.percent(50),
+            ..RequestOptions::no_timeout()
         }
     }
 

@@ -196,7 +196,7 @@ fn tight(dice: &mut Dice) -> Limits {
     limits.task_questions = dice.size(1..=4);
     limits.cache_entries = dice.size(0..=4);
     limits.cache_bytes = dice.size(0..=2000);
-    limits.relistens = u32::try_from(dice.within(0..=3)).unwrap_or(0);
+    limits.resubscriptions = u32::try_from(dice.within(0..=3)).unwrap_or(0);
     limits.subscriptions = dice.size(1..=4);
     limits.drain = dice.time(Duration::from_secs(10));
     limits

@@ -138,7 +138,7 @@ fn questions_travel_both_ways() {
                     } else if modern {
                         respond(web, session, key, &json!({"content": []}));
                     } else {
-                        let options = RequestOptions { cause: Some(key), ..RequestOptions::default() };
+                        let options = RequestOptions { related_request: Some(key), ..RequestOptions::default() };
                         open.connection(now).request_raw(now, "roots/list", None, options).expect("it may ask");
                         waiting.set(Some((session, key)));
                     }

@@ -252,7 +252,7 @@ fn a_stream_without_ids_cannot_be_taken_up() {
 fn a_stream_that_brings_nothing_new_is_given_up() {
     for version in SESSIONS {
         let (mut caller, _) = Caller::in_session(version);
-        let (call, exchange, id) = streaming_with(&mut caller, RequestOptions::forever());
+        let (call, exchange, id) = streaming_with(&mut caller, RequestOptions::no_timeout());
         caller.body(exchange, "id: 1\ndata: \n\n");
         caller.end(exchange);
         let mut pauses = Vec::new();
@@ -396,10 +396,13 @@ fn a_subscription_that_is_lost_is_begun_again_if_that_was_asked_for() {
             "notifications": {"toolsListChanged": true}, "_meta": {"io.modelcontextprotocol/subscriptionId": id}}})
     };
     let filter = json!({"notifications": {"toolsListChanged": true}});
-    for relisten in [true, false] {
+    for resubscribe in [true, false] {
         let mut caller = Caller::modern();
-        let call =
-            caller.call_with("subscriptions/listen", &filter, RequestOptions { relisten, ..RequestOptions::forever() });
+        let call = caller.call_with(
+            "subscriptions/listen",
+            &filter,
+            RequestOptions { resubscribe, ..RequestOptions::no_timeout() },
+        );
         let mut ids = Vec::new();
         for how in 0..4 {
             let (exchange, request) = caller.posted("subscriptions/listen");
@@ -416,7 +419,7 @@ fn a_subscription_that_is_lost_is_begun_again_if_that_was_asked_for() {
                 _ => caller.respond(exchange, Response::builder().status(503), ""),
             }
             ids.push(id);
-            if !relisten {
+            if !resubscribe {
                 let lost = Event::Response { call, outcome: Outcome::Failed(Failure::StreamLost) };
                 assert_eq!(caller.take_events(), [lost]);
                 break;
@@ -424,7 +427,7 @@ fn a_subscription_that_is_lost_is_begun_again_if_that_was_asked_for() {
             assert_eq!(caller.take_events(), []);
             caller.advance(Duration::from_secs(30));
         }
-        if relisten {
+        if resubscribe {
             // A refusal that will not change is final.
             let (exchange, _) = caller.posted("subscriptions/listen");
             caller.respond(exchange, Response::builder().status(405), "");

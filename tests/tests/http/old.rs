@@ -50,7 +50,7 @@ fn a_session_is_a_stream_and_posts_beside_it() {
         let now = web.now;
         let conn = web.sessions.get_mut(&key.0).expect("it is open").connection(now);
         conn.notify(&ToolsListChangedParams::default()).expect("declared");
-        let options = RequestOptions { cause: Some(key.1), ..RequestOptions::default() };
+        let options = RequestOptions { related_request: Some(key.1), ..RequestOptions::default() };
         conn.request_raw(now, "roots/list", None, options).expect("it may ask");
         web.answer(key, &json!({"tools": []}));
         let kinds = |message: &Value| message["method"].as_str().unwrap_or("answer").to_owned();

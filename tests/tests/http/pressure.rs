@@ -267,7 +267,7 @@ fn what_is_missing_in_a_replay_is_noticed() {
     let now = web.now;
     let ask = |web: &mut Web| {
         let conn = web.named(&id).expect("it is open").connection(now);
-        let options = RequestOptions { cause: Some(key), ..RequestOptions::default() };
+        let options = RequestOptions { related_request: Some(key), ..RequestOptions::default() };
         let call = conn.request_raw(now, "roots/list", None, options).expect("it may ask");
         web.settle();
         call
@@ -378,7 +378,7 @@ fn calls_wait_for_room_instead_of_being_refused() {
     assert_eq!(open.len(), 63);
     let now = web.now;
     let conn = web.named(&id).expect("it is open").connection(now);
-    let options = RequestOptions { cause: Some(open[0]), ..RequestOptions::default() };
+    let options = RequestOptions { related_request: Some(open[0]), ..RequestOptions::default() };
     let question = conn.request_raw(now, "roots/list", None, options).expect("it may ask");
     web.settle();
     let told = web.say(&id, &json!({"jsonrpc": "2.0", "id": question.as_u64(), "result": {"roots": []}}));

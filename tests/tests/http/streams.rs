@@ -86,7 +86,7 @@ fn what_a_handler_asks_travels_with_its_request() {
         let (asked, key) = call(&mut web, &id, 1);
         let now = web.now;
         let conn = web.named(&id).expect("it is open").connection(now);
-        let options = RequestOptions { cause: Some(key), ..RequestOptions::default() };
+        let options = RequestOptions { related_request: Some(key), ..RequestOptions::default() };
         let related = conn.request_raw(now, "roots/list", None, options).expect("it may ask");
         let other = conn.request_raw(now, "roots/list", None, RequestOptions::default()).expect("it may ask");
         web.settle();

@@ -9,7 +9,7 @@ use mcp_proto::{
     wire::{ErrorObject, Json, RawJson},
 };
 use mcp_tests::{
-    model::{CALLS, Model, RELISTENS, REQUESTS, ROUNDS, Reply, Seen, Step, params_of, refusal, result_of},
+    model::{CALLS, Model, REQUESTS, RESUBSCRIPTIONS, ROUNDS, Reply, Seen, Step, params_of, refusal, result_of},
     modern::discovered,
     solo::{Solo, full_client, full_server},
 };
@@ -56,7 +56,7 @@ pub(crate) fn with<R>(start: Start, play: impl FnOnce(&mut dyn Sides) -> R) -> R
 
 fn settle(settings: &mut Settings, revision: ProtocolVersion) {
     let mut limits = Limits::default();
-    (limits.calls, limits.requests, limits.rounds, limits.relistens) = (CALLS, REQUESTS, ROUNDS, RELISTENS);
+    (limits.calls, limits.requests, limits.rounds, limits.resubscriptions) = (CALLS, REQUESTS, ROUNDS, RESUBSCRIPTIONS);
     (settings.limits, settings.versions) = (limits, VersionSet::only(revision));
 }
 
@@ -191,8 +191,8 @@ impl<E> Pair<E> {
                     idle_timeout: idle.map(Duration::from_millis),
                     total_timeout: total.map(Duration::from_millis),
                     progress: *progress,
-                    relisten: *again,
-                    ..RequestOptions::forever()
+                    resubscribe: *again,
+                    ..RequestOptions::no_timeout()
                 };
                 let call = conn.request_raw(now, method, params.as_ref().map(RawJson::from).as_ref(), options)?;
                 self.calls.push(call);

@@ -160,7 +160,7 @@ fn what_the_server_has_said_of_itself_is_kept_too() {
 fn whoever_wants_it_fresh_asks_and_brings_it_for_the_others() {
     let mut client = Client::modern_client();
     assert!(is_asked(&mut client, &tools(None)));
-    let options = RequestOptions { fresh: true, ..RequestOptions::default() };
+    let options = RequestOptions { bypass_cache: true, ..RequestOptions::default() };
     ask_with(&mut client, &tools(None), options.clone());
     let request = client.sent_one();
     let mut newer = good(60_000);

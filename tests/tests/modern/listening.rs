@@ -24,7 +24,7 @@ fn filter() -> SubscriptionFilter {
 }
 
 fn again() -> RequestOptions {
-    RequestOptions { relisten: true, ..RequestOptions::default() }
+    RequestOptions { resubscribe: true, ..RequestOptions::default() }
 }
 
 fn listen(client: &mut Client, options: RequestOptions) -> (CallId, Value) {

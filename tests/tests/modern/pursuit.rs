@@ -551,7 +551,7 @@ fn a_look_does_not_time_out_while_reading_is_paused() {
     begun(&mut client);
     look_after(&mut client, millis(100));
     let large = CallToolParams::new("x".repeat(1500));
-    client.conn.request(client.now, &large, RequestOptions::forever()).expect("there is room");
+    client.conn.request(client.now, &large, RequestOptions::no_timeout()).expect("there is room");
     assert!(!client.conn.wants_input(client.now), "too much waits to be written");
     client.advance(Duration::from_secs(60));
     assert_eq!(client.take_events(), []);

@@ -76,7 +76,7 @@ fn what_belongs_to_a_request_leaves_on_its_stream() {
     server.answer(second, &json!({"content": []}));
     assert_eq!(streams(&mut server), [Some(20), Some(10), None, Some(10), None, Some(20)]);
     let fourth = key(&feed(&mut server, &call(4), on(40)));
-    let options = RequestOptions { cause: Some(fourth), ..RequestOptions::default() };
+    let options = RequestOptions { related_request: Some(fourth), ..RequestOptions::default() };
     server.conn.request_raw(server.now, "roots/list", None, options).expect("it may ask");
     server.conn.request_raw(server.now, "roots/list", None, RequestOptions::default()).expect("it may ask");
     assert_eq!(streams(&mut server), [Some(40), None]);

@@ -106,7 +106,8 @@ fn a_client_with_64_large_calls_loses_none_of_them() {
 fn full_tables_do_not_pause_reading_while_an_answer_is_waited_for() {
     let mut server = server_with(|limits| limits.requests = 2);
     let (first, _) = (server.ask(&ask(1)), server.ask(&ask(2)));
-    let call = server.call_with("roots/list", RequestOptions { cause: Some(first), ..RequestOptions::default() });
+    let call =
+        server.call_with("roots/list", RequestOptions { related_request: Some(first), ..RequestOptions::default() });
     assert!(server.conn.wants_input(server.now));
     server.feed(&ask(3));
     assert_eq!(server.sent().iter().filter(|message| message["error"].is_object()).count(), 1, "it is refused");

@@ -86,7 +86,7 @@ fn calls_end_with_the_connection_and_with_its_reason() {
         for end in ENDS {
             let mut solo = ready();
             let sent = solo.call("vendor/a");
-            let also = solo.call_with("vendor/b", RequestOptions::forever());
+            let also = solo.call_with("vendor/b", RequestOptions::no_timeout());
             let queued =
                 solo.conn.request_raw(solo.now, "vendor/c", None, RequestOptions::default()).expect("it is ready");
             end.happens(&mut solo.conn, solo.now);

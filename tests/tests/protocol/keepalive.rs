@@ -111,7 +111,7 @@ fn a_quiet_peer_is_pinged_and_one_that_talks_is_not() {
 #[test]
 fn a_peer_that_stays_silent_is_left_after_the_pings_it_may_miss() {
     let mut client = ready(keeping_alive());
-    let call = client.call_with("vendor/a", RequestOptions::forever());
+    let call = client.call_with("vendor/a", RequestOptions::no_timeout());
     client.advance(INTERVAL);
     let mut last = ping(&mut client);
     for missed in 1..3 {
@@ -166,7 +166,7 @@ fn a_peer_is_not_taken_for_silent_because_we_wait_for_many_answers() {
     config.settings.limits.calls = 2;
     let mut client = ready(config);
     for _ in 0..2 {
-        client.call_with("vendor/a", RequestOptions::forever());
+        client.call_with("vendor/a", RequestOptions::no_timeout());
     }
     client.advance(INTERVAL);
     let id = ping(&mut client);

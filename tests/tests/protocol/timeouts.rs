@@ -69,7 +69,7 @@ fn no_call_is_without_a_deadline_unless_that_was_said() {
         conn.request_raw(now, "vendor/a", None, options(None, SECOND)),
         conn.request_raw(now, "vendor/a", None, options(SECOND, None)),
     ];
-    let forever = conn.request_raw(now, "vendor/a", None, RequestOptions::forever()).expect("it is ready");
+    let forever = conn.request_raw(now, "vendor/a", None, RequestOptions::no_timeout()).expect("it is ready");
     client.sent();
     client.advance(Duration::from_secs(3600));
     assert_eq!(client.take_events().len(), calls.len());

@@ -25,7 +25,7 @@ use crate::{
 /// [`Host`](crate::HostBuilder::on).
 ///
 /// It outlasts its connection: see [`Subscriptions`]. A server that ends it is asked again, after a pause, and only so
-/// [often](mcp_proto::connection::Limits::relistens).
+/// [often](mcp_proto::connection::Limits::resubscriptions).
 #[must_use = "dropping it ends the subscription"]
 pub struct Subscription {
     table: Subscriptions,
@@ -152,7 +152,7 @@ impl Peer<ClientRole> {
     pub fn listen(&self, filter: SubscriptionFilter) -> Result<Pending<Subscription>, SendError> {
         let mut options =
             self.options().unwrap_or_else(|| self.connection().read(|conn| conn.settings().request.clone()));
-        options.relisten = true;
+        options.resubscribe = true;
         let table = self.subscriptions().clone();
         let subscription = Subscription { id: table.add(filter.clone(), options), table, filter };
         let (connection, calls) = (self.connection(), self.calls());

@@ -80,7 +80,7 @@ impl<E: 'static> Peer<E> {
 
     /// The same peer, for requests on behalf of one of its own: they travel with that, where there are several streams.
     pub(crate) fn caused_by(&self, request: ReplyKey) -> Self {
-        self.map_options(|options| options.cause = Some(request))
+        self.map_options(|options| options.related_request = Some(request))
     }
 
     /// The same peer, for requests that take at most `timeout`, whatever progress they make.
@@ -238,7 +238,7 @@ impl Peer<ClientRole> {
     #[doc(alias = "no_cache")]
     #[doc(alias = "fresh")]
     pub fn bypass_cache(&self) -> Self {
-        self.map_options(|options| options.fresh = true)
+        self.map_options(|options| options.bypass_cache = true)
     }
 
     /// The same peer, for requests about which log messages of this level, and of more severe ones, are to be sent

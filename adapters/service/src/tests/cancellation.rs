@@ -160,7 +160,7 @@ fn questions_end_with_the_request_they_were_asked_for() {
 fn everything_ends_with_the_connection() {
     let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));
     let pair = Pair::simple(&patient(&seen, &begun));
-    let server = pair.to_server().with_options(RequestOptions::forever());
+    let server = pair.to_server().with_options(RequestOptions::no_timeout());
     let waiting = std::thread::spawn(move || server.call_tool("work", ()).map_err(CallError::from)?.wait());
     pair.until(|| begun.load(Ordering::SeqCst));
     let reason = std::thread::spawn({

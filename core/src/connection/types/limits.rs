@@ -56,9 +56,9 @@ pub struct Limits {
     /// Subscriptions that a client may hold open (2026-07-28). Default 64.
     pub subscriptions: usize,
     /// How often in a row a subscription that the server ends is opened again (2026-07-28, see
-    /// [`RequestOptions::relisten`]). Default 8: with the pauses between them, enough for a server that restarts within
+    /// [`RequestOptions::resubscribe`]). Default 8: with the pauses between them, enough for a server that restarts within
     /// half a minute.
-    pub relistens: u32,
+    pub resubscriptions: u32,
     /// Results that a client keeps in its cache (2026-07-28). 0 keeps none. Default 1,024: every page of the lists of a
     /// few large servers.
     pub cache_entries: usize,
@@ -145,7 +145,7 @@ impl Default for Limits {
             noise_lines: 4096,
             tasks: 1024,
             subscriptions: 64,
-            relistens: 8,
+            resubscriptions: 8,
             cache_entries: 1024,
             cache_bytes: 16 << 20,
             rounds: 16,
@@ -175,13 +175,13 @@ pub struct RequestOptions {
     /// The distributed trace of the request. Default: none.
     pub trace: Option<Arc<TraceContext>>,
     /// Whether to ask the server even if the cache has a valid result (2026-07-28). Default false.
-    pub fresh: bool,
+    pub bypass_cache: bool,
     /// Whether `subscriptions/listen` (2026-07-28) is sent again, after a pause, when the server ends the subscription.
-    /// The server acknowledges it anew then. After [`Limits::relistens`] in a row the call ends. Default false.
-    pub relisten: bool,
+    /// The server acknowledges it anew then. After [`Limits::resubscriptions`] in a row the call ends. Default false.
+    pub resubscribe: bool,
     /// The request of the peer on whose behalf this one is made: this one is sent on the stream of that one, over
     /// bindings with several streams. Default: none.
-    pub cause: Option<ReplyKey>,
+    pub related_request: Option<ReplyKey>,
     /// Whether a task that the request becomes is followed until it is over (2026-07-28): the request ends with the
     /// result of the task, its timeouts cover both together, and cancelling it cancels the task. Otherwise it ends with
     /// the task itself, a [`CreateTaskResult`](crate::schema::tasks_extension::CreateTaskResult). Default true.
@@ -193,7 +193,7 @@ impl Default for RequestOptions {
         Self {
             idle_timeout: Some(Duration::from_secs(60)),
             total_timeout: Some(Duration::from_secs(30 * 60)),
-            ..Self::forever()
+            ..Self::no_timeout()
         }
     }
 }
@@ -208,25 +208,25 @@ impl RequestOptions {
             progress: false,
             log_level: None,
             trace: None,
-            fresh: false,
-            relisten: false,
-            cause: None,
+            bypass_cache: false,
+            resubscribe: false,
+            related_request: None,
             follow_task: true,
         }
     }
 
     /// Creates options without a timeout. The request ends when it is answered or cancelled, or with the connection.
     #[must_use]
-    pub const fn forever() -> Self {
+    pub const fn no_timeout() -> Self {
         Self {
             idle_timeout: None,
             total_timeout: None,
             progress: true,
             log_level: None,
             trace: None,
-            fresh: false,
-            relisten: false,
-            cause: None,
+            bypass_cache: false,
+            resubscribe: false,
+            related_request: None,
             follow_task: true,
         }
     }

@@ -32,19 +32,19 @@ impl Engine {
         &mut self,
         now: Timestamp,
         method: Method,
-        fresh: bool,
+        bypass_cache: bool,
         params: &[u8],
         ask: impl FnOnce(&mut Self) -> Result<CallId, SendError>,
     ) -> Result<CallId, SendError> {
         let key = self.cache_key(method, params);
-        if let Some(key) = key.as_ref().filter(|_| !fresh)
+        if let Some(key) = key.as_ref().filter(|_| !bypass_cache)
             && let Some(call) = self.remember(now, key)
         {
             return Ok(call);
         }
         let call = ask(self)?;
         if let Some(key) = key {
-            self.stats.cache_misses += u64::from(!fresh);
+            self.stats.cache_misses += u64::from(!bypass_cache);
             let asked = self.cache.ask(&key);
             self.retries.change(call, |kept| kept.asked = Some((asked, key)));
         }

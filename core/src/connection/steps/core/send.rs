@@ -95,8 +95,8 @@ impl Engine {
         if let Some(known) = self.remembers(method.known()) {
             let mut text = self.retries.buffer();
             params(&mut text)?;
-            let fresh = options.fresh;
-            let call = self.ask_or_remember(now, known, fresh, &text, |engine| {
+            let bypass_cache = options.bypass_cache;
+            let call = self.ask_or_remember(now, known, bypass_cache, &text, |engine| {
                 engine.send_request(now, method, task, options, |out| {
                     out.extend_from_slice(&text);
                     Ok(())
@@ -117,12 +117,12 @@ impl Engine {
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<CallId, SendError> {
         self.has_room_for_request()?;
-        let stream = options.cause.and_then(|cause| self.requests.get(cause)?.0.tag.stream());
+        let stream = options.related_request.and_then(|key| self.requests.get(key)?.0.tag.stream());
         let tag = CallTag::User { method: method.known(), task, stream };
         let mut options = options;
         // A ping carries nothing but itself, and a subscription makes no progress.
         options.progress &= !matches!(method.known(), Some(Method::Ping | Method::Listen));
-        let listening = method.known().filter(|method| *method == Method::Listen).map(|_| options.relisten);
+        let listening = method.known().filter(|method| *method == Method::Listen).map(|_| options.resubscribe);
         let call = self.start(now, Priority::Request, method.as_str(), tag, options, params)?;
         if let Some(again) = listening {
             self.retries.change(call, |kept| kept.listening = Some(Box::new(Listening::new(again))));
