@@ -181,7 +181,7 @@ impl Options {
 
     fn apply(self, settings: &mut Settings) {
         settings.strict_meta = self.strict;
-        settings.keepalive = self.keepalive.then_some(Keepalive { interval: Duration::from_secs(2), missed: 2 });
+        settings.keepalive = self.keepalive.then_some(Keepalive { interval: Duration::from_secs(2), max_missed: 2 });
         if self.small {
             let limits = &mut settings.limits;
             (limits.frame_bytes, limits.json_depth) = (2000, 8);

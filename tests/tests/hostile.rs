@@ -38,7 +38,7 @@ fn limits() -> Limits {
 
 fn settings(version: ProtocolVersion) -> Settings {
     let mut settings = Settings { limits: limits(), versions: VersionSet::only(version), ..Settings::default() };
-    settings.keepalive = Some(Keepalive { interval: Duration::from_secs(5), missed: 3 });
+    settings.keepalive = Some(Keepalive { interval: Duration::from_secs(5), max_missed: 3 });
     settings
 }
 

@@ -160,7 +160,7 @@ fn what_was_listened_to_is_listened_to_when_the_server_is_started_again<A: Adapt
 fn a_server_that_ends_too_often_is_given_up<A: Adapter>() {
     let mut policy = RestartPolicy::default();
     policy.budget = 2;
-    policy.backoff = Backoff { first: Duration::from_millis(1), most: Duration::from_millis(2) };
+    policy.backoff = Backoff { initial: Duration::from_millis(1), max: Duration::from_millis(2) };
     let supervisor = A::supervise(command::<A>("server"), &host(), policy);
     for _ in 0..3 {
         let client = supervisor.client().expect("it is started");

@@ -265,7 +265,7 @@ fn pings_are_answered_while_all_handlers_are_busy<A: Adapter>() {
 
 fn a_server_that_has_gone_silent_is_left<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
-    let keepalive = mcp_proto::connection::Keepalive { interval: Duration::from_millis(300), missed: 2 };
+    let keepalive = mcp_proto::connection::Keepalive { interval: Duration::from_millis(300), max_missed: 2 };
     let settings = Settings { keepalive: Some(keepalive), ..Settings::default() };
     let host = Host::builder("test", "1").settings(settings).build();
     let connected = thread::spawn(move || A::connect(transport, &host).expect("it shakes hands"));

@@ -151,7 +151,7 @@ impl Plan {
     /// A quiet peer is pinged after so many seconds, and left after two pings.
     #[must_use]
     pub fn pings(self, seconds: u64) -> Self {
-        Self { keepalive: Some(Keepalive { interval: Duration::from_secs(seconds), missed: 2 }), ..self }
+        Self { keepalive: Some(Keepalive { interval: Duration::from_secs(seconds), max_missed: 2 }), ..self }
     }
 
     /// It may have so many requests in flight each way, and so many bytes that wait to be written. It reads all the same.
@@ -311,7 +311,7 @@ impl Scenario {
         config.settings.limits = self.client.limits.clone().unwrap_or_default();
         config.settings.limits.resubscriptions = 2;
         // While a task asks it is looked at less often. That must not be longer than its call lasts.
-        config.settings.polling.most = INTERVAL;
+        config.settings.polling.max = INTERVAL;
         config
     }
 

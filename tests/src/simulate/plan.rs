@@ -169,7 +169,7 @@ fn settings(dice: &mut Dice, length: Duration, is_tight: bool) -> Settings {
     }
     if dice.percent(25) {
         let interval = length / u32::try_from(dice.scale(2, 200)).unwrap_or(1);
-        settings.keepalive = Some(Keepalive { interval, missed: u32::try_from(dice.within(1..=3)).unwrap_or(1) });
+        settings.keepalive = Some(Keepalive { interval, max_missed: u32::try_from(dice.within(1..=3)).unwrap_or(1) });
     }
     settings.handshake_timeout = dice.time(Duration::from_secs(60)).max(Duration::from_millis(100));
     settings.probe_timeout = dice.time(Duration::from_secs(10)).max(Duration::from_millis(10));

@@ -280,7 +280,7 @@ fn calls_that_ask_end_one_by_one_at_a_cost_of_their_own() {
 fn the_application_hears_of_late_answers_to_its_own_calls() {
     let mut config = full_client();
     config.settings.keepalive =
-        Some(mcp_proto::connection::Keepalive { interval: Duration::from_secs(10), missed: 100 });
+        Some(mcp_proto::connection::Keepalive { interval: Duration::from_secs(10), max_missed: 100 });
     let mut client = Solo::ready_client_with(config, ProtocolVersion::V2025_11_25);
     let mine = client.call_with("vendor/x", RequestOptions::within(Duration::from_secs(1)));
     client.advance(Duration::from_secs(1));

@@ -376,7 +376,8 @@ fn requests_wait_for_an_exchange_and_for_so_long_only() {
 #[test]
 fn pings_go_nowhere_where_streams_show_who_is_there() {
     let mut config = full_server();
-    config.settings.keepalive = Some(mcp_proto::connection::Keepalive { interval: Duration::from_secs(1), missed: 1 });
+    config.settings.keepalive =
+        Some(mcp_proto::connection::Keepalive { interval: Duration::from_secs(1), max_missed: 1 });
     let mut web = Web::new(config);
     let id = web.begin("2025-11-25");
     web.advance(Duration::from_secs(600));

@@ -325,9 +325,9 @@ fn a_call_can_end_with_the_task_itself() {
 #[test]
 fn a_task_is_looked_at_as_often_as_its_server_wants_within_bounds() {
     let bounds = |settings: &mut Settings| {
-        settings.polling.usual = millis(700);
-        settings.polling.least = millis(20);
-        settings.polling.most = millis(5000);
+        settings.polling.default = millis(700);
+        settings.polling.min = millis(20);
+        settings.polling.max = millis(5000);
     };
     let table = [(json!(0), 20), (json!(19), 20), (json!(300), 300), (json!(u64::MAX), 5000), (json!(null), 700)];
     for (interval, pause) in table {

@@ -22,7 +22,7 @@ const NOTHING: [Value; 0] = [];
 /// A client of both eras that has found a server of 2026-07-28.
 fn client() -> Client {
     let mut config = speaking(VersionSet::ALL);
-    config.settings.keepalive = Some(Keepalive { interval: Duration::from_secs(1000), missed: 3 });
+    config.settings.keepalive = Some(Keepalive { interval: Duration::from_secs(1000), max_missed: 3 });
     let mut client = Solo::client(config);
     let probe = client.sent_one();
     let mut found = discovered(&probe["id"], &["2026-07-28"]);

@@ -174,7 +174,7 @@ fn a_connection_that_closes_is_read() {
 #[test]
 fn a_peer_that_is_not_read_is_not_silent() {
     let mut config = full_server();
-    config.settings.keepalive = Some(Keepalive { interval: Duration::from_secs(5), missed: 1 });
+    config.settings.keepalive = Some(Keepalive { interval: Duration::from_secs(5), max_missed: 1 });
     config.settings.limits.requests = 1;
     let mut server = Solo::ready_server_with(config, ProtocolVersion::V2025_11_25);
     server.advance(Duration::from_secs(5));

@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 fn keeping_alive() -> ClientConfig {
     let mut config = full_client();
-    config.settings.keepalive = Some(Keepalive { interval: INTERVAL, missed: 3 });
+    config.settings.keepalive = Some(Keepalive { interval: INTERVAL, max_missed: 3 });
     config
 }
 

@@ -51,7 +51,7 @@ impl RestartState {
         if self.starts.len() >= budget {
             return None;
         }
-        let pause = backoff.pause(u32::try_from(self.starts.len()).unwrap_or(u32::MAX));
+        let pause = backoff.delay(u32::try_from(self.starts.len()).unwrap_or(u32::MAX));
         let start = now + pause;
         self.starts.push_back(start);
         Some(start)
@@ -66,7 +66,7 @@ mod tests {
     fn pauses_grow_until_the_budget_is_spent() {
         let ms = Duration::from_millis;
         let policy = RestartPolicy {
-            backoff: Backoff { first: ms(100), most: ms(300) },
+            backoff: Backoff { initial: ms(100), max: ms(300) },
             budget: 4,
             window: Duration::from_secs(10),
         };

@@ -236,23 +236,23 @@ impl RequestOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// The first pause. Each further one is twice as long. Default 250 milliseconds.
-    pub first: Duration,
+    pub initial: Duration,
     /// The longest pause. Default 8 seconds.
-    pub most: Duration,
+    pub max: Duration,
 }
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { first: Duration::from_millis(250), most: Duration::from_secs(8) }
+        Self { initial: Duration::from_millis(250), max: Duration::from_secs(8) }
     }
 }
 
 impl Backoff {
     /// Returns the `n`th pause; zero for `n` = 0.
     #[must_use]
-    pub fn pause(self, n: u32) -> Duration {
+    pub fn delay(self, n: u32) -> Duration {
         let Some(doubled) = n.checked_sub(1) else { return Duration::ZERO };
-        1u32.checked_shl(doubled).map_or(self.most, |factor| self.first.saturating_mul(factor)).min(self.most)
+        1u32.checked_shl(doubled).map_or(self.max, |factor| self.initial.saturating_mul(factor)).min(self.max)
     }
 }
 
@@ -260,24 +260,24 @@ impl Backoff {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Polling {
     /// The interval if the server does not ask for one. Default 2 seconds.
-    pub usual: Duration,
+    pub default: Duration,
     /// The shortest interval, whatever the server asks for. Default 50 milliseconds.
-    pub least: Duration,
+    pub min: Duration,
     /// The longest interval, whatever the server asks for. Default 1 hour.
-    pub most: Duration,
+    pub max: Duration,
 }
 
 impl Default for Polling {
     fn default() -> Self {
-        Self { usual: Duration::from_secs(2), least: Duration::from_millis(50), most: Duration::from_secs(3600) }
+        Self { default: Duration::from_secs(2), min: Duration::from_millis(50), max: Duration::from_secs(3600) }
     }
 }
 
 impl Polling {
     /// Returns the interval to use if the server asks for `interval`, or for none.
     #[must_use]
-    pub fn pause(self, interval: Option<Duration>) -> Duration {
-        interval.unwrap_or(self.usual).min(self.most).max(self.least)
+    pub fn delay(self, interval: Option<Duration>) -> Duration {
+        interval.unwrap_or(self.default).min(self.max).max(self.min)
     }
 }
 
@@ -287,5 +287,5 @@ pub struct Keepalive {
     /// How long the peer may be quiet before it is pinged, and how long it may then take to send anything.
     pub interval: Duration,
     /// The number of unanswered pings in a row that ends the connection.
-    pub missed: u32,
+    pub max_missed: u32,
 }

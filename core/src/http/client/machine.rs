@@ -533,7 +533,7 @@ impl Client {
         let pause = match flow.retry {
             Some(retry) => retry.min(limits.longest_pause),
             None => {
-                let pause = self.options.backoff.pause(flow.attempts).min(limits.longest_pause);
+                let pause = self.options.backoff.delay(flow.attempts).min(limits.longest_pause);
                 // Up to a quarter less, so that not everybody comes back at once.
                 self.random ^= self.random << 13;
                 self.random ^= self.random >> 7;

@@ -174,7 +174,7 @@ impl Options {
             listen: true,
             old_transport: true,
             proves: false,
-            backoff: Backoff { first: Duration::from_secs(1), most: Duration::from_secs(30) },
+            backoff: Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(30) },
             limits: Limits::default(),
             seed,
         })

@@ -22,7 +22,7 @@ impl Engine {
     /// The peer has put a call off: it is sent again after the `n`th pause.
     pub(crate) fn send_later(&mut self, call: CallId, n: u32) {
         self.calls.suspend(call);
-        match self.settings().backoff.pause(n) {
+        match self.settings().backoff.delay(n) {
             pause if pause.is_zero() => self.send_again(call),
             pause => self.retries.wait(call, self.clock + pause),
         }

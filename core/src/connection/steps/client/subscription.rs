@@ -68,7 +68,7 @@ impl Engine {
 
     /// The server has ended a subscription: in good order, or by taking the request back.
     pub(crate) fn subscription_ended<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
-        let (clock, longest, most) = (self.clock, self.settings().backoff.most, self.limits().resubscriptions);
+        let (clock, longest, most) = (self.clock, self.settings().backoff.max, self.limits().resubscriptions);
         self.stop_listening(call);
         let count = self.retries.change(call, |kept| {
             let listening = kept.listening.as_mut().filter(|listening| listening.again)?;

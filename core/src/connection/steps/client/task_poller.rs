@@ -214,14 +214,14 @@ impl Engine {
         let settings = self.settings();
         let (polling, backoff) = (settings.polling, settings.backoff);
         let Some(poller) = self.poller(call) else { return };
-        let mut pause = polling.pause(poller.interval);
+        let mut pause = polling.delay(poller.interval);
         if poller.is_asking() {
-            pause = pause.saturating_mul(WHILE_ASKED).min(polling.most.max(pause));
+            pause = pause.saturating_mul(WHILE_ASKED).min(polling.max.max(pause));
         }
         if poller.has_answers() && poller.failures == 0 {
             return self.send_again(call);
         }
-        pause = pause.max(backoff.pause(poller.failures));
+        pause = pause.max(backoff.delay(poller.failures));
         self.retries.wait(call, self.clock + pause);
     }
 

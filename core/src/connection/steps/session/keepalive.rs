@@ -51,7 +51,7 @@ impl Engine {
             return;
         }
         pings.missed += 1;
-        if pings.missed >= pings.keepalive.missed {
+        if pings.missed >= pings.keepalive.max_missed {
             self.end(CloseReason::PeerSilent);
         } else {
             self.keep_alive(now);
