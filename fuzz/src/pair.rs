@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 use mcp_proto::{
-    connection::{ClientRole, Connection, RequestOptions, ServerRole, Usage, Violation},
+    connection::{ClientRole, Connection, RequestOptions, ResourceUsage, ServerRole, Violation},
     protocol::{Method, ProtocolVersion, VersionSet},
     schema::{ResourceUpdatedParams, SubscriptionFilter, SubscriptionsListenParams},
 };
@@ -233,7 +233,7 @@ impl Play {
             (&self.server, self.bed.server.conn.usage(), self.bed.server.conn.is_drained()),
         ] {
             app.assert_over();
-            assert_eq!(usage, Usage::default());
+            assert_eq!(usage, ResourceUsage::default());
             assert!(drained);
         }
     }

@@ -422,7 +422,7 @@ impl<E: Debug> Play<E> {
         self.poll_events();
         self.app.assert_over();
         assert!(self.conn.is_drained(), "{:?}", self.conn);
-        assert_eq!(self.conn.usage(), mcp_proto::connection::Usage::default());
+        assert_eq!(self.conn.usage(), mcp_proto::connection::ResourceUsage::default());
         assert_eq!(self.conn.poll_timeout(), None);
         (self.app.seen.unwrap_or_default(), self.sent)
     }

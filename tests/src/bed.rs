@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::{
     codec::LineDecoder,
-    connection::{Client, ClientConfig, Connection, Event, Limits, Opening, Server, ServerConfig, Usage},
+    connection::{Client, ClientConfig, Connection, Event, Limits, Opening, ResourceUsage, Server, ServerConfig},
     protocol::Phase,
     rpc::Timestamp,
 };
@@ -297,7 +297,7 @@ impl Bed {
     /// Panics unless both ends hold nothing any more.
     #[track_caller]
     pub fn assert_at_rest(&self) {
-        assert_eq!(self.client.conn.usage(), Usage::default(), "the client holds something");
-        assert_eq!(self.server.conn.usage(), Usage::default(), "the server holds something");
+        assert_eq!(self.client.conn.usage(), ResourceUsage::default(), "the client holds something");
+        assert_eq!(self.server.conn.usage(), ResourceUsage::default(), "the server holds something");
     }
 }

@@ -12,7 +12,7 @@ use mcp_proto::{
     connection::{Event, Principal, ServerConfig},
     http::{
         Answer, Policy, SessionId,
-        server::{Caller, Endpoint, ExchangeId, Options, Output, Session, Usage},
+        server::{Caller, Endpoint, ExchangeId, Options, Output, ResourceUsage, Session},
     },
     rpc::{ReplyKey, Timestamp},
     wire::{Json, RawJson},
@@ -434,7 +434,7 @@ impl Web {
     #[track_caller]
     pub fn assert_at_rest(&self) {
         for session in self.sessions.values() {
-            assert_eq!(session.usage(), Usage::default(), "the session holds something");
+            assert_eq!(session.usage(), ResourceUsage::default(), "the session holds something");
         }
     }
 }

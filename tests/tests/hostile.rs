@@ -7,8 +7,8 @@ use allocation_counter::{AllocationInfo, measure, opt_out};
 use mcp_proto::{
     codec::LineDecoder,
     connection::{
-        Client, ClientConfig, Connection, Event, Keepalive, Limits, RequestOptions, Server, ServerConfig, Settings,
-        Usage,
+        Client, ClientConfig, Connection, Event, Keepalive, Limits, RequestOptions, ResourceUsage, Server,
+        ServerConfig, Settings,
     },
     protocol::{Capability, ProtocolVersion, Role, VersionSet},
     rpc::{CallId, ReplyKey, Timestamp},
@@ -190,7 +190,7 @@ impl<E> Victim<E> {
             self.poll();
         }
         self.settle();
-        assert_eq!(self.conn.usage(), Usage::default(), "{what}");
+        assert_eq!(self.conn.usage(), ResourceUsage::default(), "{what}");
         assert!(self.conn.is_drained() && self.conn.poll_timeout().is_none(), "{what}");
         assert!(self.calls.is_empty() && self.owed.is_empty(), "{what}: {:?} {:?}", self.calls, self.owed);
     }

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use mcp_proto::{
     codec::LineDecoder,
-    connection::{ClientRole, Event, RequestOptions, SendError, ServerRole, Usage},
+    connection::{ClientRole, Event, RequestOptions, ResourceUsage, SendError, ServerRole},
     protocol::{Era, ProtocolVersion, VersionSet},
 };
 use mcp_tests::{
@@ -268,7 +268,7 @@ fn there_is_little_room() {
 
 type Seen = (Vec<Event<'static>>, Vec<String>);
 
-fn replay<E>(mut solo: Solo<E>, chunks: &[&[u8]]) -> (Seen, Usage) {
+fn replay<E>(mut solo: Solo<E>, chunks: &[&[u8]]) -> (Seen, ResourceUsage) {
     let mut lines = LineDecoder::new(2000);
     for chunk in chunks {
         solo.feed_stream(&mut lines, chunk);

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use allocation_counter::{AllocationInfo, measure};
 use mcp_proto::{
     codec::{Frame, LineDecoder},
-    connection::{Client, Connection, Event, Limits, Outcome, RequestOptions, Server, ServerConfig, Usage},
+    connection::{Client, Connection, Event, Limits, Outcome, RequestOptions, ResourceUsage, Server, ServerConfig},
     protocol::{HeaderParam, InvalidHeaderParam, ProtocolVersion},
     rpc::{ReplyKey, Timestamp},
     wire::{ErrorObject, Json, RawJson},
@@ -155,7 +155,7 @@ fn calls_leave_nothing_behind_however_they_end() {
         let after = calls(&mut pair, MANY, &ENDS);
         // Ids grow longer, so a buffer may grow once.
         assert!(after.bytes_current < 500, "the heap is flat: {after:?}");
-        assert_eq!((pair.client.usage(), pair.server.usage()), (Usage::default(), Usage::default()));
+        assert_eq!((pair.client.usage(), pair.server.usage()), (ResourceUsage::default(), ResourceUsage::default()));
         // The last way for calls to end is the end of the connection.
         for _ in 0..1000 {
             let options = RequestOptions::default();
@@ -170,7 +170,7 @@ fn calls_leave_nothing_behind_however_they_end() {
         for key in keys {
             pair.server.respond_error(key, &ErrorObject::internal("late")).expect("it is swallowed");
         }
-        assert_eq!((pair.client.usage(), pair.server.usage()), (Usage::default(), Usage::default()));
+        assert_eq!((pair.client.usage(), pair.server.usage()), (ResourceUsage::default(), ResourceUsage::default()));
     });
     assert_eq!((whole.count_current, whole.bytes_current), (0, 0));
 }

@@ -17,6 +17,6 @@ pub(crate) use state::stateless_request::request_weight;
 pub use types::{
     Arrival, Backoff, CancelCause, ClientConfig, CloseReason, Deadline, Event, Failure, InboundRequest, Keepalive,
     Limits, Opening, OutboundRequest, Outcome, Polling, Principal, Progress, RequestContext, RequestOptions,
-    RequestState, Room, Route, SendError, ServerConfig, SessionSnapshot, Settings, Stats, TaskProgress, Transmit,
-    Usage, Violation, Wake,
+    RequestState, ResourceUsage, Room, Route, SendError, ServerConfig, SessionSnapshot, Settings, Stats, TaskProgress,
+    Transmit, Violation, Wake,
 };

@@ -13,7 +13,7 @@ use std::{
 };
 
 use mcp_driver::{Options, Watched};
-use mcp_proto::connection::{CloseReason, RequestOptions, SendError, Settings, Stats, Usage};
+use mcp_proto::connection::{CloseReason, RequestOptions, ResourceUsage, SendError, Settings, Stats};
 use mcp_service::{CallError, Context, Host, Service, Tool};
 
 use crate::{
@@ -235,7 +235,7 @@ pub(crate) fn dropped<A: Adapter>() {
         let sent = client_last.frames_sent - client_first.frames_sent - 1;
         let called_off = server_last.cancelled - server_first.cancelled;
         let responses = server_last.frames_sent - server_first.frames_sent - 1;
-        let too_late = client_last.late - client_first.late;
+        let too_late = client_last.late_responses - client_first.late_responses;
         assert_eq!(sent, (called_off + responses) + (called_off + too_late), "{client_last:?} {server_last:?}");
         let taken_back = 1000 - called_off - responses;
         assert!(answered <= responses - too_late, "{answered} answers of {responses}, {too_late} of them too late");
@@ -250,7 +250,7 @@ pub(crate) fn dropped<A: Adapter>() {
         };
         assert_eq!(client.close().reason, CloseReason::Local);
         assert_eq!(server.wait(), CloseReason::Eof);
-        assert_eq!(usage(&client, &server), [Usage::default(); 2]);
+        assert_eq!(usage(&client, &server), [ResourceUsage::default(); 2]);
         drop((client, server));
         match before {
             None => before = Some(Belongings::of::<A>()),
@@ -264,7 +264,7 @@ pub(crate) fn dropped<A: Adapter>() {
         drop_calls(&client, None, 1000, 7);
         let ending = client.close();
         assert!(ending.exit.as_ref().expect("it was a child").success(), "{ending}");
-        assert_eq!(client.connection().update(|conn, _| conn.usage()), Usage::default());
+        assert_eq!(client.connection().update(|conn, _| conn.usage()), ResourceUsage::default());
         drop(client);
         match before {
             None => before = Some(Belongings::of::<A>()),

@@ -8,7 +8,7 @@ use std::sync::{
 use mcp_driver::Options;
 use mcp_proto::{
     connection::{
-        Client, ClientConfig, ClientRole, Connection, Event, SendError, Server, ServerConfig, ServerRole, Usage,
+        Client, ClientConfig, ClientRole, Connection, Event, ResourceUsage, SendError, Server, ServerConfig, ServerRole,
     },
     rpc::{ReplyKey, Timestamp},
     schema::Implementation,
@@ -117,7 +117,7 @@ impl<A: Adapter, E: Send + Sync + 'static> End<A, E> {
     }
 
     /// What the connection holds.
-    pub(crate) fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> ResourceUsage {
         self.handle.connection().update(|conn, _| conn.usage())
     }
 }

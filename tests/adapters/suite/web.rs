@@ -11,7 +11,7 @@ use std::{
 
 use mcp_driver::{Error, StopHandle};
 use mcp_proto::{
-    connection::{SendError, Settings, Usage},
+    connection::{ResourceUsage, SendError, Settings},
     protocol::VersionSet,
 };
 use mcp_service::{CallError, Context, Host, Service, Tool};
@@ -172,7 +172,10 @@ pub(crate) fn leftovers<A: Adapter>() {
                 drop(calls);
                 for client in &clients {
                     client.close();
-                    assert_eq!(client.connection().update(|connection, _| connection.usage()), Usage::default());
+                    assert_eq!(
+                        client.connection().update(|connection, _| connection.usage()),
+                        ResourceUsage::default()
+                    );
                 }
                 server.stop();
             }

@@ -10,7 +10,7 @@ use std::{
 
 use mcp_proto::{
     codec,
-    connection::{Connection, Event, SendError, Usage, Wake},
+    connection::{Connection, Event, ResourceUsage, SendError, Wake},
     protocol::{Era, Phase, Role},
     rpc::Timestamp,
     wire::{ErrorObject, Json, RawJson},
@@ -470,7 +470,7 @@ impl<E: Clone + fmt::Debug> End<E> {
             self.app.tasks.settled()?;
         }
         let usage = self.conn.usage();
-        demand(usage == Usage::default(), Rule::Rest, || format!("something is held: {usage:?}"))?;
+        demand(usage == ResourceUsage::default(), Rule::Rest, || format!("something is held: {usage:?}"))?;
         if ended {
             demand(self.gone, Rule::Rest, || format!("the connection never ends: {:?}", self.conn.phase()))
         } else {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::connection::Usage;
+use mcp_proto::connection::ResourceUsage;
 
 use super::{
     client::{Kind, Say},
@@ -146,7 +146,7 @@ impl World {
             demand((usage.replay, usage.replay_bytes) == (0, 0), Rule::Rest, || {
                 format!("it keeps something: {usage:?}")
             })?;
-            demand(connection == Usage::default(), Rule::Rest, || {
+            demand(connection == ResourceUsage::default(), Rule::Rest, || {
                 format!("a connection holds something: {connection:?}")
             })?;
         }

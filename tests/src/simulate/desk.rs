@@ -6,7 +6,9 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{ClientRole, CloseReason, Connection, Event, Outcome, SendError, ServerRole, Usage, Violation},
+    connection::{
+        ClientRole, CloseReason, Connection, Event, Outcome, ResourceUsage, SendError, ServerRole, Violation,
+    },
     protocol::{CapabilitySet, Era, Method, MethodName, ProtocolVersion, Role},
     rpc::{CallId, ReplyKey, Timestamp},
     wire::RawJson,
@@ -283,7 +285,7 @@ impl Desk {
     /// Confirms that the tables of a connection are those of its application.
     pub fn check_tables<E: End>(&self, conn: &Connection<E>) {
         E::check_cache(conn);
-        let Usage { calls, requests, tasks, .. } = conn.usage();
+        let ResourceUsage { calls, requests, tasks, .. } = conn.usage();
         // The handshake, pings and farewells to tasks are the core's own.
         assert!(calls >= self.calls.len(), "{calls} calls");
         assert!(requests >= self.jobs.len(), "{requests} requests");

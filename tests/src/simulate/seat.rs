@@ -2,7 +2,7 @@
 
 use mcp_proto::{
     codec::{Frame, LineDecoder},
-    connection::{Connection, Event, Limits, Route, Transmit, Usage},
+    connection::{Connection, Event, Limits, ResourceUsage, Route, Transmit},
     protocol::{Phase, Role},
 };
 
@@ -237,7 +237,7 @@ impl<E: End> Seat<E> {
     /// Confirms that nothing is open: no call waits, and nothing is held.
     pub fn assert_at_rest(&self) {
         self.desk.assert_done();
-        assert_eq!(self.conn.usage(), Usage::default(), "{} holds something", self.desk.who);
+        assert_eq!(self.conn.usage(), ResourceUsage::default(), "{} holds something", self.desk.who);
         if !self.has_left {
             self.tap.assert_at_rest();
         }
@@ -245,7 +245,7 @@ impl<E: End> Seat<E> {
 }
 
 /// What the limits promise, in the terms of what a connection says that it holds.
-fn check_limits(usage: &Usage, limits: &Limits) {
+fn check_limits(usage: &ResourceUsage, limits: &Limits) {
     // One message more than there is room for, and the end of each subscription. The longest has 4000 bytes.
     let slack = limits.frame_bytes.min(4000) + limits.subscriptions * 500;
     let bytes = limits.outbox_bytes + limits.control_bytes + slack;

@@ -1,7 +1,7 @@
 //! What an answer, or a notification to many, may cost, and what becomes of one that is too large.
 
 use mcp_proto::{
-    connection::{CloseReason, Event, SendError, ServerConfig, ServerRole, Usage, Violation},
+    connection::{CloseReason, Event, ResourceUsage, SendError, ServerConfig, ServerRole, Violation},
     protocol::{Capability, ProtocolVersion, VersionSet},
     rpc::ReplyKey,
     wire::{ErrorObject, Json, RawJson},
@@ -60,7 +60,7 @@ fn a_batch_with_more_answers_than_there_is_room_for_holds_up_nobody() {
     assert_eq!(answers.iter().map(|answer| &answer["id"]).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(answers[0]["result"]["pad"].is_string());
     assert_eq!((&answers[1]["error"]["code"], &answers[2]["error"]["code"]), (&json!(-32603), &json!(-32603)));
-    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn the_answers_of_a_batch_are_no_longer_together_than_a_message_may_be() {
         assert_eq!(server.conn.respond_raw_or_error(key, &RawJson::from(&result)), Ok(None));
     }
     assert!(server.sent()[0].to_string().len() <= FRAME);
-    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn what_batches_hold_is_bounded_and_every_request_is_answered() {
         server.answer(key, &json!({}));
     }
     assert_eq!(server.sent().len(), count);
-    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn an_answer_that_cannot_be_sent_becomes_an_error() {
     let sent = server.sent();
     assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&json!(1), &json!(-32603)));
     assert!(sent[1]["result"].is_object());
-    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.usage(), ResourceUsage::default());
     // Where there is no room it is tried again, and nothing was said.
     let key = server.ask(&request(3, "vendor/x"));
     while server.conn.notify_raw("vendor/y", None).is_ok() {}

@@ -139,9 +139,9 @@ fn progress_of_a_round_that_was_answered_moves_no_deadline() {
     assert_eq!(second["params"]["_meta"]["progressToken"], second["id"]);
     let deadline = client.conn.poll_timeout().map(|deadline| deadline.at);
     client.advance(Duration::from_secs(30));
-    let late = client.conn.stats().late;
+    let late = client.conn.stats().late_responses;
     client.feed(&progress(call.as_u64(), 1));
-    assert_eq!((client.take_events(), client.conn.stats().late - late), (vec![], 1));
+    assert_eq!((client.take_events(), client.conn.stats().late_responses - late), (vec![], 1));
     assert_eq!(client.conn.poll_timeout().map(|deadline| deadline.at), deadline);
     // That of the round under way does.
     client.feed(&progress(second["id"].clone(), 1));
@@ -290,12 +290,12 @@ fn the_application_hears_of_late_answers_to_its_own_calls() {
     let ping = client.sent_one();
     client.advance(Duration::from_secs(10));
     client.take_events();
-    let late = client.conn.stats().late;
+    let late = client.conn.stats().late_responses;
     for id in [json!(1), ping["id"].clone()] {
         client.feed(&result(id.clone(), json!({})));
         assert_eq!(client.take_events(), [], "{id} was not the application's");
     }
     client.feed(&result(mine.as_u64(), json!({})));
     assert_eq!(client.take_events(), [Event::Late(mine)]);
-    assert_eq!(client.conn.stats().late - late, 3);
+    assert_eq!(client.conn.stats().late_responses - late, 3);
 }

@@ -363,7 +363,7 @@ fn a_modern_request_is_cancelled_by_hanging_up() {
     caller.advance(Duration::from_secs(1));
     assert_eq!(outcome(&mut caller, call), Outcome::TimedOut { total: true });
     assert_eq!((std::mem::take(&mut caller.aborted), caller.requests.len()), (vec![exchange], 0));
-    assert_eq!(caller.client.usage(), mcp_proto::http::client::Usage::default());
+    assert_eq!(caller.client.usage(), mcp_proto::http::client::ResourceUsage::default());
 }
 
 // req: HTTP-033

@@ -7,7 +7,7 @@ use mcp_proto::{
     connection::{Event, SendError, ServerConfig, SessionSnapshot},
     http::{
         Policy, SessionId,
-        server::{Options, Session, Usage},
+        server::{Options, ResourceUsage, Session},
     },
     protocol::VersionSet,
     rpc::ReplyKey,
@@ -55,7 +55,7 @@ fn respond(web: &mut Web, (session, key): (usize, ReplyKey), bytes: usize) {
     web.settle();
 }
 
-fn usage(web: &Web, session: usize) -> Usage {
+fn usage(web: &Web, session: usize) -> ResourceUsage {
     web.sessions.get(&session).expect("it is open").usage()
 }
 

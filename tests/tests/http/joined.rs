@@ -3,7 +3,7 @@
 use std::{cell::Cell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use mcp_proto::{
-    connection::{ClientConfig, Event, Outcome, RequestOptions, ServerConfig, Usage},
+    connection::{ClientConfig, Event, Outcome, RequestOptions, ResourceUsage, ServerConfig},
     protocol::{Method, MethodName, VersionSet},
     rpc::ReplyKey,
     schema::ToolsListChangedParams,
@@ -231,7 +231,7 @@ fn cut_call(version: &'static str, cuts: Vec<Cut>, chunk: usize) -> (Vec<u32>, V
     net.advance(Duration::from_secs(120));
     let (progress, outcomes) = heard(&mut net);
     let now = net.caller.now;
-    assert_eq!(net.caller.client.connection(now).usage(), Usage::default(), "the client holds something");
+    assert_eq!(net.caller.client.connection(now).usage(), ResourceUsage::default(), "the client holds something");
     (progress, outcomes, net.requests - before)
 }
 
@@ -325,7 +325,7 @@ fn two_ends_come_to_rest() {
         assert_eq!(net.caller.take_events().len(), 20 * 6);
         net.advance(Duration::from_secs(600));
         let now = net.caller.now;
-        assert_eq!(net.caller.client.connection(now).usage(), Usage::default());
+        assert_eq!(net.caller.client.connection(now).usage(), ResourceUsage::default());
         let usage = net.caller.client.usage();
         assert_eq!((usage.held, usage.pauses, usage.bytes), (0, 0, 0));
         assert_eq!(usage.exchanges, usize::from(versions == VersionSet::LEGACY));

@@ -214,7 +214,7 @@ fn headers_that_are_refused_are_made_anew_once() {
         );
     }
     caller.advance(Duration::from_secs(2));
-    assert_eq!(caller.client.usage(), mcp_proto::http::client::Usage::default());
+    assert_eq!(caller.client.usage(), mcp_proto::http::client::ResourceUsage::default());
 }
 
 /// A refusal is kept as long as the list of tools is looked at, within the bytes that answers may take.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientRole, CloseReason, Event, Limits, Outcome, RequestOptions, Usage, Violation},
+    connection::{ClientRole, CloseReason, Event, Limits, Outcome, RequestOptions, ResourceUsage, Violation},
     protocol::{Capability, ProtocolVersion, VersionSet},
     schema::CallToolParams,
 };
@@ -77,7 +77,7 @@ fn a_client_that_says_too_much_of_itself_is_refused() {
         assert_eq!(server.take_events(), [Event::Violation(Violation::Oversized)]);
         let refusal = server.sent_one();
         assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&json!(1), &json!(-32600)));
-        assert_eq!(server.conn.usage(), Usage::default());
+        assert_eq!(server.conn.usage(), ResourceUsage::default());
     }
 }
 
@@ -156,7 +156,7 @@ fn nothing_is_said_of_a_task_behind_the_end_of_its_call() {
     // It cannot be asked how it stands, since that would be longer than a message may be.
     let (client, events) = pursuing(&"t".repeat(1700), "input_required");
     assert!(matches!(events[..], [Event::Response { outcome: Outcome::Error(_), .. }]), "{events:?}");
-    assert_eq!(client.conn.usage(), Usage::default());
+    assert_eq!(client.conn.usage(), ResourceUsage::default());
 
     // The answer to its question is too long, which shows when the server, which is left in peace, says how it stands.
     let (mut client, _) = pursuing("t", "working");

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use mcp_proto::{
-    connection::{ClientRole, Event, Outcome, RequestOptions, SendError, Usage, Violation},
+    connection::{ClientRole, Event, Outcome, RequestOptions, ResourceUsage, SendError, Violation},
     protocol::{ProtocolVersion, VersionSet},
     rpc::CallId,
     schema::{
@@ -73,7 +73,7 @@ fn what_is_good_is_not_asked_again_and_what_is_stale_is_at_its_next_use() {
     assert!(is_asked(&mut client, &tools(None)));
     let stats = client.conn.stats();
     assert_eq!((stats.cache_hits, stats.cache_misses), (3, 3));
-    assert_eq!(client.conn.usage(), Usage::default());
+    assert_eq!(client.conn.usage(), ResourceUsage::default());
 }
 
 // req: M-CACHE-009

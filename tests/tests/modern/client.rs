@@ -117,7 +117,7 @@ fn the_kind_of_a_result_decides_what_becomes_of_it() {
             [Event::Response { call, outcome: Outcome::Malformed }] if !good => assert_eq!(*call, asked),
             _ => panic!("{value}: {events:?}"),
         }
-        assert_eq!(client.conn.usage(), mcp_proto::connection::Usage::default());
+        assert_eq!(client.conn.usage(), mcp_proto::connection::ResourceUsage::default());
     }
 }
 
@@ -170,7 +170,7 @@ fn questions_are_asked_and_the_request_goes_again_with_the_answers() {
         matches!(&events[..], [Event::Response { call, outcome: Outcome::Result(_) }] if *call == asked),
         "{events:?}"
     );
-    assert_eq!(client.conn.usage(), mcp_proto::connection::Usage::default());
+    assert_eq!(client.conn.usage(), mcp_proto::connection::ResourceUsage::default());
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn questions_that_were_not_offered_end_the_call() {
         client.feed(&result(&request, json!({"resultType": "input_required", "inputRequests": {"q": question}})));
         let events = client.take_events();
         assert_eq!(events, [Event::Response { call: asked, outcome: Outcome::Malformed }]);
-        assert_eq!(client.conn.usage(), mcp_proto::connection::Usage::default());
+        assert_eq!(client.conn.usage(), mcp_proto::connection::ResourceUsage::default());
     }
 }
 
@@ -224,7 +224,7 @@ fn a_call_that_waits_for_its_own_side_can_end_in_every_way() {
             respond(&mut client, key, "{}");
         }
         client.sent();
-        assert_eq!(client.conn.usage(), mcp_proto::connection::Usage::default(), "{way}");
+        assert_eq!(client.conn.usage(), mcp_proto::connection::ResourceUsage::default(), "{way}");
     }
 }
 
@@ -296,7 +296,7 @@ fn a_subscription_is_heard_of_only_while_it_lives() {
         client.feed(&crossed);
         assert_eq!(client.take_events(), []);
     }
-    assert_eq!((client.conn.stats().late, client.conn.stats().violations), (2, 0));
+    assert_eq!((client.conn.stats().late_responses, client.conn.stats().violations), (2, 0));
     for never in [json!(99), json!("s")] {
         let id: RequestId = serde_json::from_value(never.clone()).expect("an id");
         let violation = Violation::UnknownSubscription(id);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use mcp_proto::{
     connection::{
-        ClientRole, CloseReason, Event, Outcome, RequestOptions, SendError, ServerConfig, ServerRole, Usage, Violation,
+        ClientRole, CloseReason, Event, Outcome, RequestOptions, ResourceUsage, SendError, ServerConfig, ServerRole,
+        Violation,
     },
     protocol::{Capability, ProtocolVersion, VersionSet},
     rpc::{CallId, ReplyKey},
@@ -238,7 +239,7 @@ fn without_a_subscription_nobody_hears_of_changes() {
         assert_eq!(one(server.sent())["id"], 1);
         change_everything(&mut server);
         assert_eq!(server.sent(), NOTHING);
-        assert_eq!(server.conn.usage(), Usage::default());
+        assert_eq!(server.conn.usage(), ResourceUsage::default());
     }
 }
 
@@ -332,7 +333,7 @@ fn a_subscription_ends_with_its_connection() {
         end(&mut server);
         server.sent();
         server.take_events();
-        assert_eq!(server.conn.usage(), Usage::default());
+        assert_eq!(server.conn.usage(), ResourceUsage::default());
         assert_eq!(server.conn.listeners("a:b"), []);
         // The next connection of the same process knows nothing of it, and its id is free.
         let mut next = Solo::server(ServerConfig::clone(&config));
@@ -384,7 +385,7 @@ fn nothing_waits_for_a_server_that_is_gone() {
         assert_eq!(events.last(), Some(&Event::Closed(reason)));
         client.answer(question, &json!({"roots": []}));
         client.sent();
-        assert_eq!(client.conn.usage(), Usage::default());
+        assert_eq!(client.conn.usage(), ResourceUsage::default());
     }
     // A subscription that was ended on purpose has an answer to show for it.
     let mut client = Solo::modern_client();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientRole, CloseReason, Event, Outcome, RequestOptions, Usage, Violation, Wake},
+    connection::{ClientRole, CloseReason, Event, Outcome, RequestOptions, ResourceUsage, Violation, Wake},
     protocol::Method,
     rpc::CallId,
     schema::{ListToolsParams, SubscriptionFilter, SubscriptionsListenParams},
@@ -144,7 +144,7 @@ fn a_subscription_ends_once_however_the_server_says_so() {
             events.iter().filter(|event| matches!(event, Event::Response { call: ended, .. } if *ended == call));
         assert_eq!(ended.count(), 1, "{way}: {events:?}");
         assert_eq!((client.conn.stats().violations, client.sent()), (0, vec![]), "{way}");
-        assert_eq!(client.conn.usage(), Usage::default(), "{way}");
+        assert_eq!(client.conn.usage(), ResourceUsage::default(), "{way}");
     }
 }
 
@@ -207,7 +207,7 @@ fn it_is_opened_again_only_so_often_and_not_counted_when_it_has_lasted() {
         matches!(&events[..], [Event::Response { call: ended, outcome: Outcome::Result(_) }] if *ended == call),
         "{events:?}"
     );
-    assert_eq!((patient.sent(), patient.conn.usage()), (vec![], Usage::default()));
+    assert_eq!((patient.sent(), patient.conn.usage()), (vec![], ResourceUsage::default()));
 }
 
 // req: M-SUBS-032
@@ -242,7 +242,7 @@ fn what_waits_to_be_opened_again_can_be_given_up() {
     client.conn.cancel(call, None).expect("it is in force");
     assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }]);
     client.advance(Duration::from_secs(60));
-    assert_eq!((client.sent(), client.conn.usage()), (vec![], Usage::default()));
+    assert_eq!((client.sent(), client.conn.usage()), (vec![], ResourceUsage::default()));
 
     let (mut client, call, first) = listening();
     client.feed(&done(&first));

@@ -1,7 +1,9 @@
 //! Messages of 2026-07-28: which are served, which are refused with which code, and which are not answered at all.
 
 use mcp_proto::{
-    connection::{ClientConfig, Event, Outcome, RequestOptions, SendError, ServerConfig, ServerRole, Usage, Violation},
+    connection::{
+        ClientConfig, Event, Outcome, RequestOptions, ResourceUsage, SendError, ServerConfig, ServerRole, Violation,
+    },
     protocol::{Capability, Method, ProtocolVersion, VersionSet},
     rpc::ReplyKey,
     schema::{CallToolParams, Implementation, ListPromptsParams, ListToolsParams, ReadResourceParams},
@@ -102,7 +104,7 @@ fn what_is_no_request_is_refused_with_the_code_for_it() {
             assert_eq!((&answer["error"]["code"], answer.get("id")), (&json!(code), id.as_ref()), "{shown}");
             assert!(answer["error"]["message"].is_string() && answer.get("result").is_none(), "{answer}");
             assert!(matches!(server.take_events()[..], [Event::Violation(_)]), "{shown}");
-            assert_eq!(server.conn.usage(), Usage::default());
+            assert_eq!(server.conn.usage(), ResourceUsage::default());
             server.ask(&good());
         }
     }
@@ -135,7 +137,7 @@ fn a_batch_is_for_the_session_that_has_batches() {
         "{answers}"
     );
     assert!(server.take_events().iter().all(|event| matches!(event, Event::Violation(_))));
-    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 // req: M-BASE-021 M-BASE-056

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientRole, Deadline, Event, Outcome, RequestOptions, SendError, Settings, Usage, Wake},
+    connection::{ClientRole, Deadline, Event, Outcome, RequestOptions, ResourceUsage, SendError, Settings, Wake},
     protocol::{Capability, Method, MethodName, ProtocolVersion, VersionSet},
     rpc::{CallId, ReplyKey},
     schema::{CallToolParams, GetPromptParams, tasks_extension::Task},
@@ -125,7 +125,7 @@ pub(super) fn farewell(client: &mut Client) {
         refuse(client, &farewell, -32602);
     }
     assert_eq!(client.take_events(), []);
-    assert_eq!(client.conn.usage(), Usage::default());
+    assert_eq!(client.conn.usage(), ResourceUsage::default());
 }
 
 // req: M-TASK-005 M-TASK-008 M-TASK-018 M-TASK-035 M-TASK-037 M-TASK-041 M-TASK-044
@@ -151,7 +151,7 @@ fn a_call_that_becomes_a_task_ends_with_what_the_task_comes_to() {
     let events = client.take_events();
     let Outcome::Result(result) = outcome(&events, call) else { panic!("{events:?}") };
     assert_eq!(result.get(), r#"{"content":[{"text":"done","type":"text"}]}"#);
-    assert_eq!((events.len(), client.conn.usage()), (1, Usage::default()));
+    assert_eq!((events.len(), client.conn.usage()), (1, ResourceUsage::default()));
     assert_eq!(client.conn.poll_timeout(), None);
     // What it was answered with before is over.
     answer(&mut client, &look, "complete", completed());
@@ -186,7 +186,7 @@ fn a_task_can_come_to_an_end_in_every_way() {
             let look = look_after(&mut client, millis(100));
             answer(&mut client, &look, kind, last.clone());
             assert_eq!(*outcome(&client.take_events(), call), expected, "{last}");
-            assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), Usage::default()));
+            assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), ResourceUsage::default()));
         }
     }
     // One that is over before it was looked at is looked at at once.
@@ -240,7 +240,7 @@ fn a_task_where_there_can_be_none_is_no_answer() {
         answer(&mut client, &request, "task", broken);
         assert_eq!(*outcome(&client.take_events(), call), Outcome::Malformed);
     }
-    assert_eq!(client.conn.usage(), Usage::default());
+    assert_eq!(client.conn.usage(), ResourceUsage::default());
     // What a task is looked at with is not answered with questions, and a task has a status.
     let broken = [
         ("input_required", json!({"inputRequests": {"a": roots()}})),
@@ -279,7 +279,7 @@ fn a_call_can_end_with_the_task_itself() {
     let events = client.take_events();
     let Outcome::Result(result) = outcome(&events, call) else { panic!("{events:?}") };
     let created: mcp_proto::schema::tasks_extension::CreateTaskResult = result.decode().expect("a task");
-    assert_eq!((created.task_id.as_str(), client.conn.usage()), ("t", Usage::default()));
+    assert_eq!((created.task_id.as_str(), client.conn.usage()), ("t", ResourceUsage::default()));
 
     // It can be followed later, by its id.
     let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
@@ -291,7 +291,7 @@ fn a_call_can_end_with_the_task_itself() {
     let look = look_after(&mut client, millis(100));
     answer(&mut client, &look, "complete", completed());
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
-    assert_eq!(client.conn.usage(), Usage::default());
+    assert_eq!(client.conn.usage(), ResourceUsage::default());
     // One that the server does not know.
     let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
     let look = one(client.sent());
@@ -316,7 +316,7 @@ fn a_call_can_end_with_the_task_itself() {
     client.advance(millis(150));
     assert!(client.take_events().iter().any(|event| matches!(event, Event::Response { call: ended, outcome: Outcome::TimedOut { total: true } } if *ended == call)));
     client.answer(key, &json!({"roots": []}));
-    assert_eq!((client.sent(), client.conn.usage()), (vec![], Usage::default()));
+    assert_eq!((client.sent(), client.conn.usage()), (vec![], ResourceUsage::default()));
     let mut old = Solo::ready_client(ProtocolVersion::V2025_11_25);
     let refused = old.conn.follow_task(old.now, "t", RequestOptions::default());
     assert!(matches!(refused, Err(SendError::NotInRevision { method: Method::ExtGetTask, .. })));
@@ -367,7 +367,7 @@ fn a_look_that_fails_is_not_the_end_of_the_task() {
     // But some refusals are final.
     refuse(&mut client, &look, -32602);
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));
-    assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), Usage::default()));
+    assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), ResourceUsage::default()));
     for code in [-32600, -32601, -32021, -32022] {
         let call = begun(&mut client);
         let look = look_after(&mut client, millis(100));
@@ -396,7 +396,7 @@ fn a_look_that_fails_is_not_the_end_of_the_task() {
             refuse(&mut client, &look, -32603);
             assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(_)));
         }
-        assert_eq!(client.conn.usage(), Usage::default());
+        assert_eq!(client.conn.usage(), ResourceUsage::default());
     }
 }
 
@@ -420,13 +420,16 @@ fn what_comes_of_a_look_that_was_given_up_is_late() {
         assert_eq!(one(client.sent())["params"]["requestId"], look["id"]);
         answer(&mut client, &look, "complete", completed());
         refuse(&mut client, &look, -32603);
-        assert_eq!((client.take_events(), client.conn.stats().late, client.conn.stats().violations), (vec![], 2, 0));
+        assert_eq!(
+            (client.take_events(), client.conn.stats().late_responses, client.conn.stats().violations),
+            (vec![], 2, 0)
+        );
         // The next one is what counts.
         client.advance(Duration::from_secs(2));
         let look = one(client.sent());
         answer(&mut client, &look, "complete", completed());
         assert!(matches!(client.take_events()[..], [Event::Response { outcome: Outcome::Result(_), .. }]));
-        assert_eq!(client.conn.usage(), Usage::default());
+        assert_eq!(client.conn.usage(), ResourceUsage::default());
     }
 }
 
@@ -480,7 +483,10 @@ fn whoever_gives_up_on_a_call_gives_up_on_its_task() {
     client.sent();
     client.take_events();
     client.advance(Duration::from_secs(60));
-    assert_eq!((client.sent(), client.take_events(), client.conn.usage()), (NOTHING.into(), vec![], Usage::default()));
+    assert_eq!(
+        (client.sent(), client.take_events(), client.conn.usage()),
+        (NOTHING.into(), vec![], ResourceUsage::default())
+    );
 }
 
 #[track_caller]

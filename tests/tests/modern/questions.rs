@@ -1,7 +1,7 @@
 //! Questions that travel in results (2026-07-28): whose results may be some, and what may be asked at all.
 
 use mcp_proto::{
-    connection::{ClientRole, Event, Outcome, RequestOptions, Usage},
+    connection::{ClientRole, Event, Outcome, RequestOptions, ResourceUsage},
     protocol::{Method, ProtocolVersion, VersionSet},
     rpc::CallId,
     schema::{CallToolParams, GetPromptParams, ReadResourceParams},
@@ -90,7 +90,7 @@ fn a_server_that_has_asked_waits_for_nothing() {
         server.answer(key, &json!({"resultType": "input_required", "requestState": "s"}));
         assert_eq!(one(server.sent())["result"]["resultType"], "input_required");
     }
-    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.usage(), ResourceUsage::default());
     assert_eq!(server.conn.poll_timeout(), None);
     // A client that comes again comes as any other, under whichever id.
     let key = server.ask(&modern(5, "tools/call", json!({"name": "t", "requestState": "s", "inputResponses": {}})));
@@ -178,7 +178,7 @@ fn what_a_client_has_not_declared_is_not_asked_of_its_user() {
             [Event::Response { call: ended, outcome: Outcome::Malformed }] if !is_asked => {
                 assert_eq!(*ended, asking);
                 assert_eq!(client.sent(), NOTHING);
-                assert_eq!(client.conn.usage(), Usage::default());
+                assert_eq!(client.conn.usage(), ResourceUsage::default());
             }
             _ => panic!("{declared} {question}: {events:?}"),
         }

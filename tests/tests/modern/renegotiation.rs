@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientRole, CloseReason, Event, Keepalive, Outcome, RequestOptions, SendError, Usage, Wake},
+    connection::{ClientRole, CloseReason, Event, Keepalive, Outcome, RequestOptions, ResourceUsage, SendError, Wake},
     protocol::{Method, ProtocolVersion, VersionSet},
     rpc::CallId,
     schema::{CallToolParams, ListToolsParams, SubscriptionFilter, SubscriptionsListenParams},
@@ -68,7 +68,7 @@ fn a_request_that_is_refused_for_its_revision_goes_again_once() {
     client.feed(&unsupported(&second, json!(["2026-07-28"])));
     let (call_id, error) = ended(&mut client);
     assert_eq!((call_id, error.code.0), (asked, -32022));
-    assert_eq!((client.sent(), client.conn.usage()), (vec![], Usage::default()));
+    assert_eq!((client.sent(), client.conn.usage()), (vec![], ResourceUsage::default()));
     // Each request has its own.
     let (_, third) = call(&mut client);
     client.feed(&unsupported(&third, json!(["2026-07-28"])));
@@ -219,7 +219,7 @@ fn a_session_that_does_not_come_about_is_the_end_of_the_call() {
             "{way}: {events:?}"
         );
         assert_eq!(client.sent(), NOTHING, "{way}");
-        assert_eq!(client.conn.usage(), Usage::default(), "{way}");
+        assert_eq!(client.conn.usage(), ResourceUsage::default(), "{way}");
     }
     // The caller has no time for it, or gives up.
     let (mut client, asked, hello) = begins_session("2025-11-25");

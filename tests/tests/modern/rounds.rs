@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientRole, Event, Outcome, RequestOptions, SendError, Usage, Wake},
+    connection::{ClientRole, Event, Outcome, RequestOptions, ResourceUsage, SendError, Wake},
     rpc::{CallId, ReplyKey},
     schema::CallToolParams,
     wire::Json,
@@ -56,7 +56,7 @@ fn what_waits_for_its_own_side_is_given_up_without_a_word() {
         client.take_events();
         assert_eq!(client.sent(), NOTHING, "{way}: the server has answered, and works on nothing");
         respond(&mut client, key);
-        assert_eq!((client.sent(), client.conn.usage()), (vec![], Usage::default()), "{way}");
+        assert_eq!((client.sent(), client.conn.usage()), (vec![], ResourceUsage::default()), "{way}");
     }
 }
 
@@ -111,7 +111,7 @@ fn what_is_put_off_goes_again_at_once_and_then_after_longer_and_longer_pauses() 
     let request = client.sent_one();
     client.feed(&answer(&request, json!({"content": []})));
     assert!(matches!(client.take_events()[..], [Event::Response { call: ended, .. }] if ended == call));
-    assert_eq!(client.conn.usage(), Usage::default());
+    assert_eq!(client.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn what_is_put_off_can_be_given_up_and_times_out() {
             "{way}: {events:?}"
         );
         client.advance(Duration::from_secs(60));
-        assert_eq!((client.sent(), client.conn.usage()), (vec![], Usage::default()), "{way}");
+        assert_eq!((client.sent(), client.conn.usage()), (vec![], ResourceUsage::default()), "{way}");
     }
 }
 
@@ -156,7 +156,7 @@ fn rounds_are_bounded() {
     }
     client.feed(&put_off(&request));
     assert!(matches!(client.take_events()[..], [Event::Response { outcome: Outcome::Malformed, .. }]));
-    assert_eq!((client.sent(), client.conn.usage()), (vec![], Usage::default()));
+    assert_eq!((client.sent(), client.conn.usage()), (vec![], ResourceUsage::default()));
 }
 
 // req: M-MRTR-022
@@ -228,5 +228,5 @@ fn what_is_kept_of_calls_is_bounded_and_told() {
         matches!(&events[..], [Event::Response { call, outcome: Outcome::Error(_) }] if *call == ended),
         "{events:?}"
     );
-    assert_eq!((client.sent(), client.conn.usage()), (vec![], Usage::default()));
+    assert_eq!((client.sent(), client.conn.usage()), (vec![], ResourceUsage::default()));
 }

@@ -107,7 +107,7 @@ fn each_defect_has_its_code() {
         let answer = one(server.sent());
         assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), &json!(1)), "{message}");
         assert!(matches!(server.take_events()[..], [Event::Violation(_)]));
-        assert_eq!(server.conn.usage(), mcp_proto::connection::Usage::default());
+        assert_eq!(server.conn.usage(), mcp_proto::connection::ResourceUsage::default());
         if code == -32022 {
             let data = &answer["error"]["data"];
             assert_eq!(data["requested"], message["params"]["_meta"][VERSION]);
@@ -290,7 +290,7 @@ fn a_cancelled_request_says_nothing_more() {
     server.conn.respond(call, &CallToolResult::text("x")).expect("it is owed");
     server.feed(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "a"}}));
     assert_eq!(server.sent(), Vec::<Value>::new());
-    assert_eq!(server.conn.usage(), mcp_proto::connection::Usage::default());
+    assert_eq!(server.conn.usage(), mcp_proto::connection::ResourceUsage::default());
 }
 
 fn listen(id: impl Into<Value>, filter: Value) -> Value {
@@ -376,7 +376,7 @@ fn a_subscription_ends_from_either_side_and_holds_its_id_until_then() {
     assert_eq!(sent[1]["method"], "notifications/cancelled");
     assert_eq!(sent[1]["params"]["requestId"], 2);
     assert_eq!(server.take_events(), [Event::Closed(CloseReason::Local)]);
-    assert_eq!(server.conn.usage(), mcp_proto::connection::Usage::default());
+    assert_eq!(server.conn.usage(), mcp_proto::connection::ResourceUsage::default());
     assert!(server.conn.is_drained());
 }
 
@@ -390,7 +390,7 @@ fn a_subscription_that_the_client_has_cancelled_says_nothing_more() {
     server.conn.notify(&ResourceUpdatedParams::new("mem://a")).expect("it is declared");
     server.feed(&cancelled);
     assert_eq!(server.sent(), Vec::<Value>::new());
-    assert_eq!(server.conn.usage(), mcp_proto::connection::Usage::default());
+    assert_eq!(server.conn.usage(), mcp_proto::connection::ResourceUsage::default());
 }
 
 // req: M-SUBS-015

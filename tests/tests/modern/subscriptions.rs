@@ -1,7 +1,7 @@
 //! Subscriptions of 2026-07-28 on a server whose client does not read, or not as fast as there is news.
 
 use mcp_proto::{
-    connection::{CloseReason, Event, SendError, ServerRole, Usage},
+    connection::{CloseReason, Event, ResourceUsage, SendError, ServerRole},
     protocol::VersionSet,
     rpc::ReplyKey,
     schema::{PromptsListChangedParams, ResourceUpdatedParams, ToolsListChangedParams},
@@ -61,7 +61,7 @@ fn a_subscription_ends_also_where_there_is_no_room() {
         assert_eq!(ended.iter().map(|it| &it["id"]).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(sent.last().map(|it| &it["params"]["requestId"]), Some(&json!("b")));
         assert!(server.conn.is_drained());
-        assert_eq!(server.conn.usage(), Usage::default());
+        assert_eq!(server.conn.usage(), ResourceUsage::default());
     }
 }
 
@@ -80,7 +80,7 @@ fn a_client_that_subscribes_and_does_not_read_is_left() {
     // What was under the limit when it came, and one message.
     assert!(most < 6000 + 6000, "{most}");
     server.sent();
-    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 // req: M-SUBS-013

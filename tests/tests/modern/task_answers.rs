@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{Outcome, RequestOptions, Usage},
+    connection::{Outcome, RequestOptions, ResourceUsage},
     schema::CallToolParams,
 };
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn what_is_kept_of_a_task_and_its_questions_is_told() {
     let look = look_after(&mut client, millis(100));
     answer(&mut client, &look, "complete", completed());
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
-    assert_eq!(client.conn.usage(), Usage::default());
+    assert_eq!(client.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn what_a_server_says_first_of_how_long_it_keeps_a_task_counts() {
     let look = one(client.sent());
     refuse(&mut client, &look, -32603);
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(_)));
-    assert_eq!(client.conn.usage(), Usage::default());
+    assert_eq!(client.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
@@ -111,5 +111,5 @@ fn answers_that_do_not_arrive_are_sent_again() {
     let update = one(client.sent());
     refuse(&mut client, &update, -32602);
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));
-    assert_eq!(client.conn.usage(), Usage::default());
+    assert_eq!(client.conn.usage(), ResourceUsage::default());
 }

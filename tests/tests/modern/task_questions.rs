@@ -1,7 +1,7 @@
 //! Questions of tasks of the extension: each is asked once and answered once.
 
 use mcp_proto::{
-    connection::{Event, Outcome, RequestOptions, Usage, Violation},
+    connection::{Event, Outcome, RequestOptions, ResourceUsage, Violation},
     protocol::{Capability, Method, ProtocolVersion, VersionSet},
     schema::CallToolParams,
     wire::ErrorObject,
@@ -61,7 +61,7 @@ fn what_a_task_asks_is_asked_once_and_answered_once() {
     let look = look_after(&mut client, millis(100));
     answer(&mut client, &look, "complete", completed());
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
-    assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), Usage::default()));
+    assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), ResourceUsage::default()));
 }
 
 // req: M-TASK-051 M-TASK-052
@@ -146,7 +146,7 @@ fn a_question_that_a_task_does_not_ask_any_more_is_withdrawn() {
     assert!(matches!(events[0], Event::Cancelled { key, .. } if key == third));
     assert_eq!(*outcome(&events, call), Outcome::Cancelled);
     client.answer(third, &json!({"roots": []}));
-    assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), Usage::default()));
+    assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), ResourceUsage::default()));
 }
 
 // req: M-TASK-021 M-TASK-022
@@ -172,9 +172,13 @@ fn questions_can_come_before_the_task() {
     assert_eq!(update["params"].get("requestState"), None);
     client.feed(&progress(update["id"].clone(), 1));
     assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownProgress)]), "tasks have none");
-    let late = client.conn.stats().late;
+    let late = client.conn.stats().late_responses;
     client.feed(&progress(call.as_u64(), 1));
-    assert_eq!((client.take_events(), client.conn.stats().late - late), (vec![], 1), "the token of a round is over");
+    assert_eq!(
+        (client.take_events(), client.conn.stats().late_responses - late),
+        (vec![], 1),
+        "the token of a round is over"
+    );
     answer(&mut client, &update, "complete", json!({}));
     let look = look_after(&mut client, millis(100));
     answer(&mut client, &look, "complete", completed());

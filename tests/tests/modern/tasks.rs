@@ -1,7 +1,9 @@
 //! The tasks extension of 2026-07-28 as both ends of a connection keep its rules.
 
 use mcp_proto::{
-    connection::{ClientRole, Event, Outcome, RequestOptions, SendError, ServerConfig, ServerRole, Usage, Violation},
+    connection::{
+        ClientRole, Event, Outcome, RequestOptions, ResourceUsage, SendError, ServerConfig, ServerRole, Violation,
+    },
     protocol::{Capability, Method, MethodName, ProtocolVersion, VersionSet},
     schema::{
         TaskStatus,
@@ -271,7 +273,7 @@ fn whoever_wants_to_hear_of_tasks_has_to_declare_the_extension() {
         assert_eq!(one(server.sent())["error"]["code"], -32602, "{bad}");
         server.take_events();
     }
-    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.usage(), ResourceUsage::default());
     // Who wants nothing of tasks need not declare anything.
     server.feed(&listen(1, &json!({"toolsListChanged": true}), &json!({})));
     assert_eq!(server.sent(), [acknowledged(1, &json!({"toolsListChanged": true}))]);
@@ -356,14 +358,14 @@ fn a_subscription_to_tasks_that_is_not_opened_leaves_nothing() {
     cancelled.feed(&cancel);
     assert!(matches!(cancelled.take_events()[..], [Event::Cancelled { .. }]));
     assert_eq!(cancelled.conn.accept_subscription(key, |_| true), Ok(()));
-    assert_eq!((cancelled.sent(), cancelled.conn.usage()), (nothing().into(), Usage::default()));
+    assert_eq!((cancelled.sent(), cancelled.conn.usage()), (nothing().into(), ResourceUsage::default()));
 
     let mut refused = server();
     let key = ask(&mut refused);
     refused.conn.respond_error(key, &mcp_proto::wire::ErrorObject::internal("no")).expect("it is owed");
     assert_eq!(one(refused.sent())["error"]["code"], -32603);
     assert_eq!(refused.conn.accept_subscription(key, |_| true), Err(SendError::Answered));
-    assert_eq!(refused.conn.usage(), Usage::default());
+    assert_eq!(refused.conn.usage(), ResourceUsage::default());
 
     let mut closing = server();
     let key = ask(&mut closing);
@@ -372,7 +374,7 @@ fn a_subscription_to_tasks_that_is_not_opened_leaves_nothing() {
     assert_eq!(closing.conn.accept_subscription(key, |_| true), Ok(()));
     assert_eq!(one(closing.sent())["error"]["code"], -32603);
     assert!(matches!(closing.take_events()[..], [Event::Closed(_)]));
-    assert_eq!(closing.conn.usage(), Usage::default());
+    assert_eq!(closing.conn.usage(), ResourceUsage::default());
 
     let mut lost = server();
     ask(&mut lost);

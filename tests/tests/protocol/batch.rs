@@ -1,7 +1,7 @@
 //! Several messages in one array: only in 2025-03-26, and only as an answer to one.
 
 use mcp_proto::{
-    connection::{CancelCause, Event, Outcome, Usage, Violation},
+    connection::{CancelCause, Event, Outcome, ResourceUsage, Violation},
     protocol::{Method, MethodName, ProtocolVersion},
     rpc::ReplyKey,
     wire::{Defect, ErrorObject},
@@ -60,7 +60,7 @@ fn each_request_of_a_batch_is_answered_once_and_in_one_array() {
         let answers = members(&mut solo);
         assert_eq!(answers[..3], [result("2", json!({"c": 1})), error(1, -32603, "no"), result(3, json!({}))]);
         assert_eq!((&answers[3]["id"], &answers[3]["error"]["code"]), (&json!(4), &json!(-32600)));
-        assert_eq!(solo.conn.usage(), Usage::default());
+        assert_eq!(solo.conn.usage(), ResourceUsage::default());
         solo.ask(&request(1, "vendor/a"));
     }
     check(Solo::ready_server(BATCHES));
@@ -87,7 +87,7 @@ fn a_batch_of_answers_ends_its_calls() {
         };
         assert_eq!([first, second, third, late], [&b, &c, &a, &a]);
         assert_eq!(solo.sent(), NOTHING);
-        assert_eq!(solo.conn.usage(), Usage::default());
+        assert_eq!(solo.conn.usage(), ResourceUsage::default());
     }
     check(Solo::ready_server(BATCHES));
     check(Solo::ready_client(BATCHES));
@@ -152,7 +152,7 @@ fn what_an_array_is_answered_with() {
                 }
                 _ => panic!("{array} at {version}: {sent:?}"),
             }
-            assert_eq!(server.conn.usage(), Usage::default());
+            assert_eq!(server.conn.usage(), ResourceUsage::default());
             server.feed(&ping);
             assert_eq!(server.sent(), [result(1, json!({}))], "it lives on");
         }
@@ -205,7 +205,7 @@ fn a_cancelled_member_leaves_the_others_alone() {
     assert_eq!(server.sent(), [json!([result(2, json!({}))])]);
     server.answer(keys[0], &json!({}));
     assert_eq!(server.sent(), NOTHING, "the answer is swallowed");
-    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_batch_is_not_over_before_its_last_member() {
     server.answer(keys[0], &json!({}));
     server.answer(keys[1], &json!({}));
     assert_eq!(members(&mut server), [result(2, json!({})), result(3, json!({}))]);
-    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn an_answer_that_waits_for_its_array_can_still_be_taken_back() {
     assert!(server.conn.usage().outbox_bytes < 1000);
     server.answer(keys[1], &json!({}));
     assert_eq!(members(&mut server), [result(2, json!({})), result(3, json!({}))]);
-    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_batch_that_is_cancelled_as_a_whole_leaves_nothing() {
             let _ = server.conn.respond_error(key, &ErrorObject::internal("too late"));
         }
         assert_eq!(server.sent(), NOTHING);
-        assert_eq!(server.conn.usage(), Usage::default());
+        assert_eq!(server.conn.usage(), ResourceUsage::default());
     }
 }
 
@@ -290,5 +290,5 @@ fn an_answer_of_the_connections_own_is_taken_back_out_of_its_array() {
     server.feed(&cancelled(2));
     server.answer(keys[1], &json!({}));
     assert_eq!(members(&mut server), [1, 3, 4].map(|id| result(id, json!({}))));
-    assert_eq!((server.conn.usage(), server.conn.stats().cancelled), (Usage::default(), 1));
+    assert_eq!((server.conn.usage(), server.conn.stats().cancelled), (ResourceUsage::default(), 1));
 }

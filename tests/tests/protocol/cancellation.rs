@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{CancelCause, CloseReason, Connection, Event, Outcome, RequestOptions, SendError, Usage},
+    connection::{CancelCause, CloseReason, Connection, Event, Outcome, RequestOptions, ResourceUsage, SendError},
     protocol::{ProtocolVersion, VersionSet},
     rpc::{CallId, ReplyKey, Timestamp},
     schema::{CallToolParams, TaskMetadata},
@@ -55,7 +55,7 @@ fn giving_up_ends_the_call_at_once_and_tells_the_peer_which_one() {
                 solo.feed(&late);
                 assert_eq!(solo.take_events(), [Event::Late(call)]);
             }
-            assert_eq!((solo.sent(), solo.conn.usage()), (vec![], Usage::default()));
+            assert_eq!((solo.sent(), solo.conn.usage()), (vec![], ResourceUsage::default()));
         }
         assert_eq!(solo.conn.stats().violations, 0);
         solo.call("vendor/b");
@@ -215,7 +215,7 @@ fn a_cancelled_request_is_not_answered_whatever_its_handler_does() {
             assert_eq!(solo.conn.progress(key, 1.0, None, None), Ok(()));
             assert_eq!(fail(&mut solo.conn, key), Ok(()));
             assert_eq!(fail(&mut solo.conn, key), Err(SendError::Answered));
-            assert_eq!((solo.sent(), solo.conn.usage()), (vec![], Usage::default()));
+            assert_eq!((solo.sent(), solo.conn.usage()), (vec![], ResourceUsage::default()));
         }
     }
     for version in ProtocolVersion::LEGACY {
@@ -242,7 +242,7 @@ fn an_answer_that_has_not_left_is_taken_back() {
         server.feed(&cancellation);
         assert_eq!(server.take_events(), [], "the application is done with it");
         assert_eq!(server.sent(), [result(1, json!({})), result(3, json!({}))], "{version}, form {form}");
-        assert_eq!(server.conn.usage(), Usage::default());
+        assert_eq!(server.conn.usage(), ResourceUsage::default());
     }
 }
 
@@ -261,7 +261,7 @@ fn an_answer_of_the_connection_itself_is_taken_back_like_any_other() {
         }
         let answered: Vec<_> = solo.sent().iter().map(|message| message["id"].clone()).collect();
         assert_eq!(answered, [json!("1"), json!(3), json!(2)], "one cancellation is for one request");
-        assert_eq!((solo.conn.usage(), solo.conn.stats().cancelled), (Usage::default(), 2));
+        assert_eq!((solo.conn.usage(), solo.conn.stats().cancelled), (ResourceUsage::default(), 2));
     }
     for version in ProtocolVersion::LEGACY {
         for form in 0..cancellations(&json!(1)).len() {
@@ -280,7 +280,7 @@ fn an_answer_of_the_connection_itself_is_taken_back_like_any_other() {
     assert_eq!(server.sent(), [json!([result(4, json!({})), result(3, json!({}))])]);
     server.feed(&json!([request(1, "ping"), notification("vendor/b")]));
     server.feed(&cancelled(1));
-    assert_eq!((server.sent(), server.conn.usage()), (vec![], Usage::default()));
+    assert_eq!((server.sent(), server.conn.usage()), (vec![], ResourceUsage::default()));
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn the_id_of_a_cancelled_request_is_free_while_its_handler_still_works() {
     assert_eq!(server.sent(), [result(1, json!({"new": true}))]);
     server.feed(&cancelled(1));
     assert_eq!((server.take_events(), server.sent()), (vec![], vec![]), "it is too late for the answer that left");
-    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 // req: CANC-003 CANC-004 CANC-013
@@ -386,7 +386,7 @@ fn in_every_order_of_things_there_is_at_most_one_answer_and_none_behind_a_cancel
         let _ = fail(&mut server.conn, key);
         server.sent();
         server.take_events();
-        assert_eq!(server.conn.usage(), Usage::default(), "{order:?}");
+        assert_eq!(server.conn.usage(), ResourceUsage::default(), "{order:?}");
     }
 }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use mcp_proto::{
     codec::Frame,
-    connection::{CancelCause, CloseReason, Connection, Event, Outcome, RequestOptions, SendError, Usage, Wake},
+    connection::{
+        CancelCause, CloseReason, Connection, Event, Outcome, RequestOptions, ResourceUsage, SendError, Wake,
+    },
     protocol::{Phase, ProtocolVersion},
     rpc::Timestamp,
     wire::ErrorObject,
@@ -59,7 +61,7 @@ fn with_nothing_to_do_a_connection_ends_at_once_in_every_phase() {
             assert_eq!(solo.take_events(), [Event::Closed(end.reason())], "{end:?} in {phase:?}");
             assert_eq!(solo.sent(), NOTHING, "{end:?} in {phase:?}");
             assert!(solo.conn.is_drained());
-            assert_eq!((solo.conn.usage(), solo.conn.poll_timeout()), (Usage::default(), None));
+            assert_eq!((solo.conn.usage(), solo.conn.poll_timeout()), (ResourceUsage::default(), None));
         }
     }
     let initializing = || {
@@ -94,7 +96,7 @@ fn calls_end_with_the_connection_and_with_its_reason() {
             let expected = [ended(sent), ended(also), ended(queued), Event::Closed(end.reason())];
             assert_eq!(solo.take_events(), expected, "{end:?}");
             assert_eq!(solo.sent(), NOTHING, "nothing is sent any more: {end:?}");
-            assert_eq!((solo.conn.usage(), solo.conn.poll_timeout()), (Usage::default(), None));
+            assert_eq!((solo.conn.usage(), solo.conn.poll_timeout()), (ResourceUsage::default(), None));
         }
     }
     for version in ProtocolVersion::LEGACY {
@@ -129,7 +131,7 @@ fn a_closed_connection_does_nothing_any_more() {
         solo.advance(Duration::from_secs(3600));
         assert_eq!((solo.take_events(), solo.sent()), (vec![], vec![]));
         assert!(solo.conn.is_drained());
-        assert_eq!((solo.conn.usage(), solo.conn.poll_timeout()), (Usage::default(), None));
+        assert_eq!((solo.conn.usage(), solo.conn.poll_timeout()), (ResourceUsage::default(), None));
     }
     for end in ENDS {
         check(Solo::ready_client(ProtocolVersion::V2025_11_25), end);
@@ -156,7 +158,7 @@ fn everyone_who_works_for_nobody_is_told_once_and_before_the_end() {
             let _ = solo.conn.respond_error(*key, &ErrorObject::internal("too late"));
         }
         assert_eq!(solo.sent(), NOTHING);
-        assert_eq!(solo.conn.usage(), Usage::default());
+        assert_eq!(solo.conn.usage(), ResourceUsage::default());
     }
     for end in ENDS {
         check(Solo::ready_client(ProtocolVersion::V2025_06_18), end);
@@ -185,7 +187,7 @@ fn a_server_whose_input_has_ended_still_answers_what_it_was_asked() {
         assert_eq!(server.sent(), [result(3, json!({}))]);
         assert!(server.conn.is_drained());
         server.answer(keys[1], &json!({}));
-        assert_eq!(server.conn.usage(), Usage::default());
+        assert_eq!(server.conn.usage(), ResourceUsage::default());
     }
 }
 
@@ -255,7 +257,7 @@ fn what_breaks_is_told_with_what_is_known_of_it() {
     assert_eq!(client.take_events(), [ended, Event::Closed(reason.clone())]);
     assert!(reason.to_string().contains("exit status 1") && !reason.is_clean());
     assert_eq!(client.sent(), NOTHING);
-    assert_eq!(client.conn.usage(), Usage::default(), "an answer that never left holds nothing");
+    assert_eq!(client.conn.usage(), ResourceUsage::default(), "an answer that never left holds nothing");
 }
 
 #[test]
@@ -271,7 +273,7 @@ fn what_was_not_written_when_it_broke_is_forgotten() {
         server.conn.handle_broken();
         assert!(server.conn.is_drained(), "{end:?}");
         assert_eq!((server.take_events(), server.sent()), (vec![], vec![]));
-        assert_eq!(server.conn.usage(), Usage::default());
+        assert_eq!(server.conn.usage(), ResourceUsage::default());
     }
 }
 

@@ -246,13 +246,13 @@ fn an_answer_finds_its_call_by_number_or_by_the_plain_text_of_it() {
         let events = client.take_events();
         let found = match &events[..] {
             [Event::Response { call: ended, outcome: Outcome::Result(_) }] if *ended == call => {
-                if client.conn.stats().lenient_ids == 0 { Exact } else { Lenient }
+                if client.conn.stats().coerced_ids == 0 { Exact } else { Lenient }
             }
             [Event::Violation(Violation::UnknownResponse(_))] => Unknown,
             _ => panic!("{id}: {events:?}"),
         };
         assert_eq!(found, expected, "{id}");
-        assert_eq!(client.conn.stats().lenient_ids, u64::from(expected == Lenient), "{id}");
+        assert_eq!(client.conn.stats().coerced_ids, u64::from(expected == Lenient), "{id}");
         assert_eq!(client.conn.usage().calls, usize::from(expected == Unknown));
     }
 }
@@ -265,7 +265,7 @@ fn the_handshake_and_cancellations_are_as_lenient_as_answers() {
         json!({"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
     client.feed(&result(id, server));
     assert_eq!(client.take_events(), [Event::Ready]);
-    assert_eq!(client.conn.stats().lenient_ids, 1);
+    assert_eq!(client.conn.stats().coerced_ids, 1);
 
     let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
     for (id, meant) in [(json!(7), json!("7")), (json!("7"), json!(7))] {
@@ -290,7 +290,7 @@ fn a_late_answer_is_late_in_either_spelling() {
         client.feed(&result(id.clone(), json!({})));
         assert_eq!(client.take_events(), [Event::Late(call)], "{id}");
     }
-    assert_eq!((client.conn.stats().late, client.conn.stats().violations), (2, 0));
+    assert_eq!((client.conn.stats().late_responses, client.conn.stats().violations), (2, 0));
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use mcp_proto::{
     connection::{
-        CancelCause, Deadline, Event, OutboundRequest, Outcome, RequestOptions, RequestState, SendError, Usage, Wake,
+        CancelCause, Deadline, Event, OutboundRequest, Outcome, RequestOptions, RequestState, ResourceUsage, SendError,
+        Wake,
     },
     protocol::{Method, ProtocolVersion},
     rpc::Timestamp,
@@ -119,7 +120,7 @@ fn a_request_that_is_not_answered_in_time_is_answered_with_an_error() {
         assert_eq!(server.sent()[0]["id"], 1);
         assert_eq!(server.conn.respond(lost, &EmptyResult::default()), Err(SendError::Answered));
         assert_eq!(server.conn.set_deadline(lost, None), Err(SendError::Answered));
-        assert_eq!((server.conn.poll_timeout(), server.conn.usage()), (None, Usage::default()));
+        assert_eq!((server.conn.poll_timeout(), server.conn.usage()), (None, ResourceUsage::default()));
         // The slot and the id are free.
         let next = server.ask(&request(1, "tools/list"));
         server.conn.set_deadline(next, None).expect("it is open");
@@ -143,7 +144,7 @@ fn a_request_that_was_cancelled_and_forgotten_gives_its_slot_back() {
     assert_eq!(server.conn.usage().requests, 2);
     server.advance(10 * SECOND);
     assert_eq!((server.sent(), server.take_events()), (vec![], vec![]), "both sides know that it is over");
-    assert_eq!((server.conn.usage(), server.conn.poll_timeout()), (Usage::default(), None));
+    assert_eq!((server.conn.usage(), server.conn.poll_timeout()), (ResourceUsage::default(), None));
     server.ask(&request(3, "tools/list"));
 }
 
@@ -172,7 +173,7 @@ fn members_of_a_batch_that_are_not_answered_in_time_complete_it() {
     server.advance(SECOND);
     let sent = server.sent();
     assert_eq!((sent.len(), sent[0].as_array().map(Vec::len)), (1, Some(2)));
-    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
@@ -202,7 +203,7 @@ fn a_question_that_is_not_answered_in_time_ends_its_call() {
     let events = client.take_events();
     assert_eq!(events[0], Event::Cancelled { key, cause: CancelCause::TimedOut });
     assert!(matches!(&events[1..], [Event::Response { call: ended, outcome: Outcome::Error(_) }] if *ended == call));
-    assert_eq!(client.conn.usage(), Usage::default());
+    assert_eq!(client.conn.usage(), ResourceUsage::default());
 }
 
 #[test]

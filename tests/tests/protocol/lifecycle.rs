@@ -1,7 +1,7 @@
 //! What is said, and what is served, before a session is in full swing. The handshake itself is in `handshake.rs`.
 
 use mcp_proto::{
-    connection::{CloseReason, Connection, Event, RequestOptions, SendError, Usage, Violation},
+    connection::{CloseReason, Connection, Event, RequestOptions, ResourceUsage, SendError, Violation},
     protocol::{Method, MethodName, Phase, ProtocolVersion},
     schema::{ListRootsParams, ListToolsParams, LogMessageParams, LoggingLevel, PingParams},
     wire::Json,
@@ -87,7 +87,7 @@ fn the_first_messages_of_a_client_may_come_in_any_order() {
             }
             assert_eq!((ready, server.conn.version()), (1, Some(version)), "{order:?}");
             assert!(server.conn.is_ready(), "{order:?}");
-            assert_eq!(server.conn.usage(), Usage::default(), "{order:?}");
+            assert_eq!(server.conn.usage(), ResourceUsage::default(), "{order:?}");
         }
     }
 }

@@ -157,7 +157,7 @@ fn requests_in_flight_are_bounded_by_number_and_by_size() {
             server.answer(key, &json!({}));
         }
         server.sent();
-        assert_eq!(server.conn.usage(), mcp_proto::connection::Usage::default());
+        assert_eq!(server.conn.usage(), mcp_proto::connection::ResourceUsage::default());
     }
 }
 

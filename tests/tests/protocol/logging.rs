@@ -1,7 +1,7 @@
 //! Log messages, and the level below which they are not wanted.
 
 use mcp_proto::{
-    connection::{Event, SendError, Usage, Violation},
+    connection::{Event, ResourceUsage, SendError, Violation},
     protocol::{Method, ProtocolVersion},
     schema::{LogMessageParams, LoggingLevel, ServerCapabilities},
     wire::{ErrorObject, Json, RawJson},
@@ -112,7 +112,7 @@ fn a_level_that_is_none_is_refused_and_changes_nothing() {
         }
         let violation = Event::Violation(Violation::BadParams(Method::SetLevel));
         assert_eq!(server.take_events(), vec![violation; bad.len() + 1]);
-        assert_eq!((server.conn.log_level(), server.conn.usage()), (None, Usage::default()));
+        assert_eq!((server.conn.log_level(), server.conn.usage()), (None, ResourceUsage::default()));
     }
 }
 
@@ -175,7 +175,7 @@ fn what_is_logged_for_a_request_leaves_before_its_answer_and_not_behind_it() {
         server.answer(key, &json!({}));
         assert_eq!(server.sent(), NOTHING);
         server.take_events();
-        assert_eq!(server.conn.usage(), Usage::default());
+        assert_eq!(server.conn.usage(), ResourceUsage::default());
     }
     let mut config = full_server();
     config.capabilities = ServerCapabilities::default();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use mcp_proto::{
-    connection::{Event, Outcome, Progress, RequestOptions, SendError, Usage, Violation},
+    connection::{Event, Outcome, Progress, RequestOptions, ResourceUsage, SendError, Violation},
     protocol::{Method, MethodKind, ProtocolVersion},
     rpc::CallId,
     schema::{CallToolParams, Meta},
@@ -119,7 +119,7 @@ fn progress_of_nothing_disturbs_nothing() {
                 assert_eq!(client.take_events(), [], "it crossed the end: {message}");
             }
         }
-        assert_eq!(client.conn.stats().late, 8);
+        assert_eq!(client.conn.stats().late_responses, 8);
         let unknown = [json!(unasked.as_u64()), json!(live.as_u64() + 1), json!(0), json!("x"), json!("")];
         for token in unknown {
             client.feed(&progress(token, 1));
@@ -401,14 +401,14 @@ fn the_token_of_a_task_is_known_until_the_task_has_ended() {
             }
             tell(&mut client, end);
             assert!(!reports(&mut client, call), "{way}: {end}");
-            assert_eq!((client.conn.usage(), client.conn.stats().violations), (Usage::default(), 0));
+            assert_eq!((client.conn.usage(), client.conn.stats().violations), (ResourceUsage::default(), 0));
         }
     }
     let (mut client, call) = start();
     let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "T"}});
     asked(&mut client, "tasks/result", json!({"content": [], "_meta": related}));
     assert!(!reports(&mut client, call), "only a task that has ended has a result");
-    assert_eq!(client.conn.usage(), Usage::default());
+    assert_eq!(client.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
@@ -420,5 +420,5 @@ fn a_task_that_has_ended_when_it_is_told_of_is_not_followed() {
     client.sent();
     client.feed(&result(call.expect("declared").as_u64(), json!({"task": task("failed")})));
     assert_eq!(client.take_events().len(), 1);
-    assert_eq!(client.conn.usage(), Usage::default());
+    assert_eq!(client.conn.usage(), ResourceUsage::default());
 }

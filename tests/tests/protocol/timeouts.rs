@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{CloseReason, Deadline, Event, Outcome, RequestOptions, Usage, Wake},
+    connection::{CloseReason, Deadline, Event, Outcome, RequestOptions, ResourceUsage, Wake},
     protocol::{ProtocolVersion, VersionSet},
     rpc::{CallId, Timestamp},
     schema::{CallToolParams, ListToolsParams, PingParams},
@@ -41,10 +41,10 @@ fn a_peer_that_is_silent_for_too_long_is_not_waited_for() {
         let sent = solo.sent();
         assert_eq!(sent[0]["method"], "notifications/cancelled");
         assert_eq!(sent[0]["params"], json!({"requestId": call.as_u64(), "reason": "timed out"}));
-        assert_eq!((solo.conn.poll_timeout(), solo.conn.usage()), (None, Usage::default()));
+        assert_eq!((solo.conn.poll_timeout(), solo.conn.usage()), (None, ResourceUsage::default()));
         solo.feed(&result(call.as_u64(), json!({})));
         assert_eq!(solo.take_events(), [Event::Late(call)]);
-        assert_eq!((solo.conn.stats().timed_out, solo.conn.stats().late), (1, 1));
+        assert_eq!((solo.conn.stats().timed_out, solo.conn.stats().late_responses), (1, 1));
         assert!(solo.conn.is_ready(), "only the call has ended");
         solo.call("vendor/b");
     }
@@ -234,5 +234,5 @@ fn a_handshake_that_never_left_leaves_nothing_behind() {
     client.advance(client.conn.settings().handshake_timeout);
     assert_eq!(client.take_events(), [Event::Closed(CloseReason::HandshakeTimeout)]);
     assert_eq!(client.sent(), NOTHING);
-    assert_eq!(client.conn.usage(), Usage::default());
+    assert_eq!(client.conn.usage(), ResourceUsage::default());
 }

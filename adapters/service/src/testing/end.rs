@@ -15,7 +15,7 @@ use std::{
 
 use mcp_proto::{
     codec::Frame,
-    connection::{Arrival, Connection, Event, Usage},
+    connection::{Arrival, Connection, Event, ResourceUsage},
     rpc::Timestamp,
 };
 
@@ -240,7 +240,7 @@ impl<E: Send + 'static> End<E> {
         self.with(|conn| conn.handle_timeout(now));
     }
 
-    pub(super) fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> ResourceUsage {
         self.with(|conn| conn.usage())
     }
 

@@ -16,7 +16,7 @@ use crate::{
     codec::Frame,
     connection::{
         engine::Engine,
-        types::{Arrival, Deadline, Event, Settings, Stats, Transmit, Usage},
+        types::{Arrival, Deadline, Event, ResourceUsage, Settings, Stats, Transmit},
     },
     protocol::{CapabilitySet, Phase, ProtocolVersion},
     rpc::{ReplyKey, Timestamp},
@@ -234,7 +234,7 @@ impl<E> Connection<E> {
 
     /// Returns what the connection holds now. When it is idle, everything in it is zero.
     #[must_use]
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> ResourceUsage {
         self.engine.usage()
     }
 }

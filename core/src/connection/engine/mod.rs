@@ -24,7 +24,8 @@ use crate::{
             task_progress::TaskProgressTable,
         },
         types::{
-            Arrival, CloseReason, Deadline, Event, Limits, Outcome, Route, Settings, Stats, Transmit, Usage, Wake,
+            Arrival, CloseReason, Deadline, Event, Limits, Outcome, ResourceUsage, Route, Settings, Stats, Transmit,
+            Wake,
         },
     },
     protocol::{CapabilitySet, Era, MethodName, Phase, ProtocolVersion, Role},
@@ -327,8 +328,8 @@ impl Engine {
         self.leaving_bytes() + self.batches.held()
     }
 
-    pub(crate) fn usage(&self) -> Usage {
-        Usage {
+    pub(crate) fn usage(&self) -> ResourceUsage {
+        ResourceUsage {
             calls: self.calls.len(),
             deadlines: self.calls.deadlines(),
             requests: self.requests.len(),

@@ -12,9 +12,9 @@ pub struct Stats {
     /// Lines that were not JSON (servers).
     pub parse_errors: u64,
     /// Responses and progress for calls that had ended.
-    pub late: u64,
+    pub late_responses: u64,
     /// Responses whose id the peer had turned into a string.
-    pub lenient_ids: u64,
+    pub coerced_ids: u64,
     /// Calls that timed out.
     pub timed_out: u64,
     /// Requests of the peer that it cancelled.
@@ -27,7 +27,7 @@ pub struct Stats {
 
 /// The sizes of the tables and buffers of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ResourceUsage {
     /// Requests of this side in flight.
     pub calls: usize,
     /// Entries in the queue of deadlines, stale ones included.

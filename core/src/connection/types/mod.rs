@@ -21,7 +21,7 @@ pub use event::{CancelCause, Event, Outcome, Progress};
 pub use failure::Failure;
 pub use in_flight::{InboundRequest, OutboundRequest, RequestState};
 pub use limits::{Backoff, Keepalive, Limits, Polling, RequestOptions};
-pub use metrics::{Stats, Usage};
+pub use metrics::{ResourceUsage, Stats};
 pub use opening::Opening;
 pub use poll::{Deadline, Room, Route, Transmit, Wake};
 pub use snapshot::SessionSnapshot;

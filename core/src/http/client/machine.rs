@@ -104,7 +104,7 @@ pub(super) struct RetryTimer {
 
 /// The sizes of a client's tables and buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ResourceUsage {
     /// Exchanges that are not over.
     pub exchanges: usize,
     /// Bytes of incomplete responses, and of refusals that wait for a list of tools.
@@ -347,9 +347,9 @@ impl Client {
 
     /// Returns what the client holds now, without its connection.
     #[must_use]
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> ResourceUsage {
         let bytes = self.exchanges.values().map(|exchange| exchange.stage.bytes());
-        Usage {
+        ResourceUsage {
             exchanges: self.exchanges.len(),
             bytes: bytes.sum::<usize>() + self.refreshes.bytes(),
             held: self.held.len(),

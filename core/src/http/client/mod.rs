@@ -106,5 +106,5 @@ mod tools;
 mod uri;
 
 pub use exchange::{Action, ExchangeId};
-pub use machine::{Client, Usage};
+pub use machine::{Client, ResourceUsage};
 pub use options::{InvalidUrl, Limits, Options};

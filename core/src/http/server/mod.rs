@@ -160,4 +160,4 @@ pub use intake::{Intake, Request};
 pub use options::{Options, Paths};
 pub use remote_streams::{ReplayChunk, ReplayRequest};
 pub use session::Session;
-pub use usage::Usage;
+pub use usage::ResourceUsage;

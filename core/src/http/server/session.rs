@@ -1,7 +1,7 @@
 //! The session: a connection and the HTTP exchanges that carry its messages.
 
-mod gauges;
 mod idle;
+mod status;
 
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
 

@@ -2,7 +2,7 @@
 
 /// The sizes of a session's tables and buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ResourceUsage {
     /// Exchanges that are not over.
     pub exchanges: usize,
     /// Exchanges whose requests wait for room.

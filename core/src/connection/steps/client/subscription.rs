@@ -30,7 +30,7 @@ impl Engine {
                 agreed.is_none().then(|| self.violation(Violation::Unacknowledged(method)))
             }
             None if self.has_ended(&id) => {
-                self.stats.late += 1;
+                self.stats.late_responses += 1;
                 Some(None)
             }
             _ => Some(self.violation(Violation::UnknownSubscription(id))),

@@ -497,14 +497,14 @@ impl Engine {
         let call = match self.calls.find(number) {
             Some((call, entry)) if entry.progress && entry.sent => call,
             Some((_, entry)) if entry.waits => {
-                self.stats.late += 1;
+                self.stats.late_responses += 1;
                 return None;
             }
             Some(_) => return self.violation(Violation::UnknownProgress),
             None if self.followed.contains(CallId::from_raw(number)) => CallId::from_raw(number),
             // It was asked for once, and the call has ended or goes on under another id: it crossed that.
             None => {
-                self.stats.late += 1;
+                self.stats.late_responses += 1;
                 return None;
             }
         };

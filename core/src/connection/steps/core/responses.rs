@@ -16,7 +16,7 @@ impl Engine {
         let (wire, lenient) = call_of(id)?;
         // What has not been sent cannot be answered.
         let (call, _) = self.calls.find(wire.as_u64()).filter(|(_, entry)| entry.sent)?;
-        self.stats.lenient_ids += u64::from(lenient);
+        self.stats.coerced_ids += u64::from(lenient);
         Some(call)
     }
 
@@ -35,14 +35,14 @@ impl Engine {
         };
         match self.calls.by_wire(call.as_u64()).or(self.calls.get(call).map(|_| call)) {
             None => {
-                self.stats.late += 1;
+                self.stats.late_responses += 1;
                 // Pings, and requests that were sent again under another id, are not the application's.
                 self.calls.is_of_the_application(call).then_some(Event::Late(call))
             }
             // A server may end a subscription by a result and by taking the request back; and what it says of a task
             // may come after the call is over.
             Some(goes_on) if self.listens(goes_on) || self.pursues(goes_on) => {
-                self.stats.late += 1;
+                self.stats.late_responses += 1;
                 None
             }
             // It was answered twice.

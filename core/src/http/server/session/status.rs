@@ -3,7 +3,7 @@
 use super::{Session, SessionKind};
 use crate::{
     connection::SessionSnapshot,
-    http::{SessionId, server::Usage},
+    http::{SessionId, server::ResourceUsage},
     protocol::Phase,
     schema::LoggingLevel,
 };
@@ -67,12 +67,12 @@ impl Session {
 
     /// Returns what the session holds now, without its connection.
     #[must_use]
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> ResourceUsage {
         let (streams, waiting, (replay, replay_bytes)) = match &self.kind {
             SessionKind::Streams { streams, .. } => (streams.all.len(), streams.waiting(), streams.replay.usage()),
             SessionKind::Modern { .. } | SessionKind::Old { .. } => (0, 0, (0, 0)),
         };
-        Usage {
+        ResourceUsage {
             exchanges: self.exchanges.len(),
             waiting_requests: self.queue.len(),
             queued_bytes: self.queued,
