@@ -16,10 +16,10 @@ use super::current_handler::waits;
 
 /// Observes a thread that parks in [`block_on`]. A test driver counts the threads that are busy this way.
 pub trait ParkObserver: Send + Sync {
-    /// The thread is about to park.
+    /// Notes that the thread is about to park.
     fn parks(&self);
 
-    /// The thread was unparked. Called by the thread that unparks it, before that.
+    /// Notes that the thread is about to be unparked. The unparking thread calls it.
     fn unparks(&self);
 }
 
@@ -32,10 +32,10 @@ pub fn observe_parking(observer: Arc<dyn ParkObserver>) {
     OBSERVER.set(Some(observer));
 }
 
-/// Runs a future on this thread, which sleeps while the future has to wait. For threads that may block.
+/// Runs a future on this thread, and parks the thread while the future is pending. Only for threads that may block.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
-    // Most have nothing to wait for.
+    // Most futures are ready at once.
     if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return value;
     }
@@ -51,16 +51,16 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// The thread looks at its future, or is about to.
+/// The thread polls its future, or is about to.
 const LOOKING: u8 = 0;
 
-/// It was woken, and has not looked since.
+/// The thread was woken, and has not polled since.
 const WOKEN: u8 = 1;
 
-/// It waits to be woken.
+/// The thread is parked.
 const ASLEEP: u8 = 2;
 
-/// Wakes a thread. That it was woken is kept here, since the thread may be waiting for something else, further in.
+/// Wakes a thread. It keeps its own state, since the thread may be parked in a nested [`block_on`].
 struct Signal {
     thread: Thread,
     state: AtomicU8,
@@ -76,7 +76,7 @@ impl Signal {
         }
     }
 
-    /// Waits until the thread is woken, if it was not since it has looked.
+    /// Parks until the thread is woken, unless it was woken since its last poll.
     fn sleep(&self) {
         let fell_asleep = self.state.compare_exchange(LOOKING, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if fell_asleep {

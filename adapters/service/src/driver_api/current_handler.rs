@@ -1,4 +1,4 @@
-//! Who runs handlers of which connection right now.
+//! The connections whose handlers run on the current thread.
 
 use std::{
     cell::RefCell,
@@ -9,19 +9,19 @@ use std::{
 };
 
 thread_local! {
-    /// The connections whose handlers run on this thread, one within the other.
+    /// The connections whose handlers run on this thread, the outermost first.
     static DUTIES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    /// Called when one of them is about to wait.
+    /// The callback for a handler that is about to wait.
     static WAITS: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
 }
 
-/// Has `f` called whenever a handler on this thread is about to wait, as far as this crate knows. Another thread can
-/// then do what this thread would do next.
+/// Sets the callback of this thread that is called when a handler on it is about to wait through this crate. Another
+/// thread can then take over the work of this thread.
 pub fn on_block(f: impl Fn() + 'static) {
     WAITS.set(Some(Box::new(f)));
 }
 
-/// This thread is about to wait.
+/// Calls the callback if a handler runs on this thread, which is about to wait.
 pub(crate) fn waits() {
     let is_current = DUTIES.try_with(|duties| duties.try_borrow().is_ok_and(|duties| !duties.is_empty()));
     if is_current.unwrap_or(false) {
@@ -29,8 +29,8 @@ pub(crate) fn waits() {
     }
 }
 
-/// One connection, for finding out whether a handler of it is asking: what waits for all handlers must not be waited for
-/// by one of them.
+/// The scope of one connection's handlers. It tells whether the caller is such a handler, which must not wait for the
+/// end of all handlers.
 #[derive(Debug)]
 pub struct HandlerScope(u64);
 
@@ -42,7 +42,7 @@ impl Default for HandlerScope {
 }
 
 impl HandlerScope {
-    /// Runs a handler, or a part of it.
+    /// Runs a handler, or a part of it, in the scope.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
         struct ScopeGuard;
         impl Drop for ScopeGuard {
@@ -55,12 +55,12 @@ impl HandlerScope {
         f()
     }
 
-    /// Polls a handler.
+    /// Polls a handler in the scope.
     pub fn poll(&self, future: Pin<&mut impl Future<Output = ()>>, cx: &mut Context<'_>) -> Poll<()> {
         self.run(|| future.poll(cx))
     }
 
-    /// Whether a handler of this connection runs on this thread.
+    /// Returns whether a handler of this connection runs on this thread.
     #[must_use]
     pub fn is_current(&self) -> bool {
         DUTIES.with_borrow(|duties| duties.contains(&self.0))

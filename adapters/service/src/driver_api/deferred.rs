@@ -1,4 +1,4 @@
-//! Results that come later, for threads and for tasks.
+//! Results that become available later, for threads and for tasks.
 
 use std::{
     fmt,
@@ -10,30 +10,31 @@ use std::{
 
 use super::block_on::block_on;
 
-/// A result that comes later: a thread [`wait`](Self::wait)s for it, a task awaits it.
+/// A result that becomes available later: a thread [`wait`](Self::wait)s for it, a task awaits it.
 ///
-/// What it stands for has begun when it is handed out; dropping it gives up on what has not happened yet.
+/// A method that returns it has begun the operation as far as possible without waiting. The rest happens while it is
+/// awaited, and dropping it cancels that rest.
 #[must_use = "wait for it, or await it"]
 pub struct Deferred<T>(State<T>);
 
 enum State<T> {
-    /// It is there; `None` when it was handed over.
+    /// The result; `None` after it was taken.
     Ready(Option<T>),
     Running(Pin<Box<dyn Future<Output = T> + Send>>),
 }
 
 impl<T> Deferred<T> {
-    /// A result that is there already.
+    /// Creates a result that is available at once.
     pub const fn ready(value: T) -> Self {
         Self(State::Ready(Some(value)))
     }
 
-    /// What a future comes to.
+    /// Creates a result from a future. The future is first polled when the result is awaited.
     pub fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self(State::Running(Box::pin(future)))
     }
 
-    /// What a future comes to that is begun at once. Most are done then, and nothing is kept of them.
+    /// Creates a result from a future, and polls it once. Most futures are ready then and are dropped.
     pub(crate) fn poll_once(future: impl Future<Output = T> + Send + 'static) -> Self {
         let mut future = Box::pin(future);
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -42,7 +43,7 @@ impl<T> Deferred<T> {
         }
     }
 
-    /// The result, if it is there and was not handed over.
+    /// Returns the result if it is available and was not taken.
     pub(crate) fn try_take(self) -> Result<T, Self> {
         match self.0 {
             State::Ready(Some(value)) => Ok(value),
@@ -50,7 +51,7 @@ impl<T> Deferred<T> {
         }
     }
 
-    /// The result, if it is there.
+    /// Returns a reference to the result if it is available.
     pub(crate) const fn peek(&self) -> Option<&T> {
         match &self.0 {
             State::Ready(value) => value.as_ref(),
@@ -58,12 +59,13 @@ impl<T> Deferred<T> {
         }
     }
 
-    /// Blocks until it is there. Not for tasks: they hold up all others on their thread while they block.
+    /// Blocks the thread until the result is available. Do not call it in a task: it blocks all other tasks of the
+    /// thread.
     pub fn wait(self) -> T {
         block_on(self)
     }
 
-    /// The same with something done about the result.
+    /// Returns the result with a function applied to it.
     pub fn map<U>(self, f: impl FnOnce(T) -> U + Send + 'static) -> Deferred<U>
     where
         T: 'static,
@@ -116,7 +118,7 @@ impl<F: Future> Future for PolledFuture<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // It is there until it is done.
+        // The future is present until it is ready.
         self.0.as_mut().as_pin_mut().map_or(Poll::Pending, |future| future.poll(cx))
     }
 }
@@ -144,7 +146,7 @@ impl<T> fmt::Debug for Deferred<T> {
     }
 }
 
-/// What a future comes to, unless another one is done first: then it is an error what that one comes to.
+/// Waits for a future, and returns its output, or the output of `other` as an error if that one is ready first.
 pub(crate) async fn select_biased<T, U>(
     future: impl Future<Output = T>,
     other: impl Future<Output = U>,

@@ -9,31 +9,31 @@ use std::{
 
 use super::{block_on::block_on, deferred::Deferred};
 
-/// When a job may run.
+/// The order in which a job may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// After every job before it has run (those in order) or begun (the concurrent ones), and before any job behind
-    /// it. Notifications are like this: they change what later messages mean.
+    /// After every earlier serial job has ended and every earlier concurrent job has begun, and before any later job.
+    /// Notifications are serial: they change the meaning of later messages.
     Serial,
-    /// Beside others. Requests are like this.
+    /// At the same time as other jobs. Requests are concurrent.
     Concurrent,
 }
 
-/// User code that is ready to run. It says what it has to say through the connection handle.
+/// User code that is ready to run. It sends its messages through the connection handle.
 ///
-/// A job that is a function has run when it returns, and may block. One that is a future has begun when it was polled once,
-/// has run when it is done, and does not block. Dropping a job gives it up: a request is answered all the same.
+/// A job that is a function may block, and has ended when it returns. A job that is a future does not block, has begun
+/// after its first poll, and has ended when it is ready. Dropping a job cancels it: its request gets an error response.
 pub struct Job {
     schedule: Schedule,
     outlives: bool,
     kind: JobKind,
 }
 
-/// What a job is made of.
+/// The code of a job.
 pub enum JobKind {
-    /// For a thread that may block.
+    /// A function for a thread that may block.
     Blocking(JobFunction),
-    /// For a task. Many are done when they are polled once.
+    /// A future for a task. Many are ready at the first poll.
     Async(JobFuture),
 }
 
@@ -43,16 +43,16 @@ pub struct JobFunction(Box<dyn Start>);
 /// A future that may be moved between polls.
 pub struct JobFuture(FutureState);
 
-/// How far it is.
+/// The state of a job's future.
 enum FutureState {
     /// Taken when it begins.
     NotStarted(Option<Box<dyn Start>>),
     ResultOrTask(Deferred<()>),
 }
 
-/// The code that a job begins with. A type that is not a closure can take its memory from a pool.
+/// The start of a job. A type that is not a closure can take its memory from a pool.
 pub(crate) trait Start: Send {
-    /// Runs it as far as it goes without waiting.
+    /// Runs it until it has to wait.
     fn start(self: Box<Self>) -> Deferred<()>;
 }
 
@@ -63,7 +63,7 @@ impl<F: FnOnce() -> Deferred<()> + Send> Start for F {
 }
 
 impl JobFunction {
-    /// Runs it, for as long as it takes.
+    /// Runs it on this thread, and blocks until it has ended.
     pub fn run(self) {
         self.0.start().wait();
     }
@@ -85,17 +85,18 @@ impl Future for JobFuture {
     }
 }
 
-/// Which kind of code a handler is.
+/// The kind of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandlerKind {
     /// A function, which may block.
     Blocking,
-    /// A function that hands back a future.
+    /// A function that returns a future.
     Async,
 }
 
 impl Job {
-    /// Creates a job that runs `run`, which should not panic: code that makes jobs of user code catches its panics.
+    /// Creates a job that runs a function. The function should not panic: the code that creates jobs of user code
+    /// catches panics.
     pub fn new(schedule: Schedule, run: impl FnOnce() + Send + 'static) -> Self {
         Self::of(HandlerKind::Blocking, schedule, move || {
             run();
@@ -103,14 +104,14 @@ impl Job {
         })
     }
 
-    /// A job that is done when `future` is. It should neither block nor panic.
+    /// Creates a job that runs a future. The future should neither block nor panic.
     pub fn future(schedule: Schedule, future: impl Future<Output = ()> + Send + 'static) -> Self {
         let kind = JobKind::Async(JobFuture(FutureState::ResultOrTask(Deferred::new(future))));
         Self { schedule, outlives: false, kind }
     }
 
-    /// A job around a handler of this kind. `start` runs it as far as it goes without waiting, which mostly is to its end:
-    /// so only what has to wait is ever made into a future.
+    /// Creates a job of a handler of this kind. `start` runs it until it has to wait, which is to its end in most
+    /// cases: only a handler that waits becomes a boxed future.
     pub(crate) fn of(
         kind: HandlerKind,
         schedule: Schedule,
@@ -119,7 +120,7 @@ impl Job {
         Self::starting(kind, schedule, Box::new(start))
     }
 
-    /// A concurrent job around code of this kind whose memory is reused.
+    /// Creates a concurrent job whose memory is reused.
     pub(crate) fn pooled(kind: HandlerKind, start: Box<dyn Start>) -> Self {
         Self::starting(kind, Schedule::Concurrent, start)
     }
@@ -132,7 +133,7 @@ impl Job {
         Self { schedule, outlives: false, kind }
     }
 
-    /// When it may run.
+    /// Returns the order in which the job may run.
     #[must_use]
     pub const fn schedule(&self) -> Schedule {
         self.schedule
@@ -142,21 +143,21 @@ impl Job {
         &self.kind
     }
 
-    /// The same job, which goes on when its connection has ended.
+    /// Makes the job continue after the end of its connection.
     #[must_use]
     pub(crate) const fn outliving(mut self) -> Self {
         self.outlives = true;
         self
     }
 
-    /// Returns whether it continues when its connection has ended: its request may be a task by then, whose result the
-    /// client gets over another connection (2026-07-28).
+    /// Returns whether the job continues after the end of its connection: its request may have become a task by then,
+    /// whose result the client gets over another connection (2026-07-28).
     #[must_use]
     pub const fn outlives_connection(&self) -> bool {
         self.outlives
     }
 
-    /// Runs it on this thread, for as long as it takes.
+    /// Runs it on this thread, and blocks until it has ended.
     pub fn run(self) {
         match self.kind {
             JobKind::Blocking(function) => function.run(),
@@ -164,7 +165,7 @@ impl Job {
         }
     }
 
-    /// What it is made of.
+    /// Returns the code of the job.
     #[must_use]
     pub fn into_kind(self) -> JobKind {
         self.kind
@@ -186,7 +187,7 @@ impl fmt::Debug for JobKind {
     }
 }
 
-/// Code of the user, turned into a function of one type, and of which kind it was.
+/// A handler, converted into a function of one type, and its kind.
 pub(crate) struct Code<F: ?Sized> {
     pub(crate) kind: HandlerKind,
     pub(crate) run: Box<F>,

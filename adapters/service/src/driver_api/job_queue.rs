@@ -1,4 +1,4 @@
-//! The jobs that wait, and which of them may begin.
+//! The queue of jobs that wait, and the choice of the next one.
 
 use std::{collections::VecDeque, fmt};
 
@@ -6,10 +6,10 @@ use mcp_proto::connection::Event;
 
 use super::job::{Job, JobKind, Schedule};
 
-/// What a job weighs beside the text that it keeps.
+/// The cost of a job in addition to its params, in bytes.
 const JOB: usize = 256;
 
-/// What the job of an event weighs in the [backlog](JobLimits::max_notification_bytes).
+/// Returns the cost of an event's job in the [backlog](JobLimits::max_notification_bytes), in bytes.
 #[must_use]
 pub fn job_cost(event: &Event<'_>) -> usize {
     match event {
@@ -23,13 +23,13 @@ pub fn job_cost(event: &Event<'_>) -> usize {
 /// The limits of the jobs of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct JobLimits {
-    /// Functions that run at the same time; at least one. Default 32.
+    /// The most functions that run at the same time; at least one. Default 32.
     pub handlers: usize,
-    /// Futures that run at the same time on a runtime; at least one. Default 1,024.
+    /// The most futures that run at the same time on a runtime; at least one. Default 1,024.
     pub async_handlers: usize,
-    /// Requests that wait for a handler. Default 16,384.
+    /// The most requests that wait for a handler. Default 16,384.
     pub max_queued_requests: usize,
-    /// Bytes of notifications that wait for their handlers. Default 16 MiB.
+    /// The most bytes of notifications that wait for their handlers. Default 16 MiB.
     pub max_notification_bytes: usize,
 }
 
@@ -39,26 +39,26 @@ impl Default for JobLimits {
     }
 }
 
-/// The jobs of a connection that have not begun, in the order in which they came, and how many of them run.
+/// The jobs of a connection that have not begun, in the order in which they came, and the number of those that run.
 ///
-/// It only keeps account: a driver [pushes](Self::push) jobs, runs those that come [next](Self::next), and says when they
-/// have [ended](Self::ended).
+/// It only does the accounting: a driver [pushes](Self::push) jobs, runs the [next](Self::next) ones, and reports when
+/// they have [ended](Self::ended).
 pub struct JobQueue {
     limits: JobLimits,
-    /// Futures take threads, too.
+    /// Whether futures take threads, too.
     only_threads: bool,
-    /// Those in sequence. Nothing behind one of them begins before it has ended.
+    /// Serial jobs. No later job begins before one of them has ended.
     serial: VecDeque<Waiting>,
-    /// Functions and futures that run beside others.
+    /// Concurrent functions and futures.
     concurrent: [VecDeque<Waiting>; 2],
     running: [usize; 2],
-    /// How many of those outlive their connection.
+    /// The number of running jobs that outlive their connection.
     outliving: [usize; 2],
-    /// One runs that nothing may overtake.
+    /// Set while a serial job runs.
     serial_running: bool,
-    /// How many have come.
+    /// The number of jobs so far.
     count: u64,
-    /// What those that wait weigh.
+    /// The cost of the jobs that wait.
     load: usize,
 }
 
@@ -74,7 +74,7 @@ impl Default for JobQueue {
     }
 }
 
-/// What one job takes up while it runs.
+/// The slot of a running job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobSlot {
     schedule: Schedule,
@@ -82,7 +82,7 @@ pub struct JobSlot {
     outlives: bool,
 }
 
-/// Where the next job waits.
+/// The queue of the next job.
 enum Next {
     Serial,
     /// In this lane of `concurrent`.
@@ -97,7 +97,7 @@ const FUNCTIONS: usize = 0;
 const FUTURES: usize = 1;
 
 impl JobQueue {
-    /// Where futures run on a runtime, and functions on threads.
+    /// Creates a queue for a runtime: futures run on it, and functions on threads.
     #[must_use]
     pub fn new(limits: JobLimits) -> Self {
         Self {
@@ -113,7 +113,7 @@ impl JobQueue {
         }
     }
 
-    /// Where each job takes a thread.
+    /// Creates a queue for a driver without a runtime: each job takes a thread.
     #[must_use]
     pub fn on_threads(limits: JobLimits) -> Self {
         Self { only_threads: true, ..Self::new(limits) }
@@ -122,8 +122,8 @@ impl JobQueue {
     /// Queues a job.
     ///
     /// # Errors
-    /// The job, if there is no place for it: too many requests wait, or it weighs something, and those that wait weigh
-    /// too much already. Dropping it, outside of any lock, answers a request.
+    /// The job, if there is no room for it: too many requests wait, or its cost exceeds the room in the backlog. Drop
+    /// it outside of any lock; this responds to its request with an error.
     pub fn push(&mut self, job: Job, weight: usize) -> Result<(), Job> {
         let fits = weight == 0 || self.load == 0 || self.load + weight <= self.limits.max_notification_bytes;
         let has_place =
@@ -142,13 +142,13 @@ impl JobQueue {
         Ok(())
     }
 
-    /// Whether [`next`](Self::next) has something.
+    /// Returns whether [`next`](Self::next) would return a job.
     #[must_use]
     pub fn has_next(&self) -> bool {
         self.pick().is_some()
     }
 
-    /// The next job that may begin. What it takes up, it takes up until that has [ended](Self::ended).
+    /// Takes the next job that may begin. It occupies its slot until that was passed to [`ended`](Self::ended).
     #[allow(clippy::should_implement_trait, reason = "it goes on when jobs end")]
     pub fn next(&mut self) -> Option<(Job, JobSlot)> {
         let queue = match self.pick()? {
@@ -164,38 +164,39 @@ impl JobQueue {
         Some((job, slot))
     }
 
-    /// A job has ended, or was given up.
+    /// Frees the slot of a job that has ended or was cancelled.
     pub fn ended(&mut self, slot: JobSlot) {
         self.running[slot.lane] -= 1;
         self.outliving[slot.lane] -= usize::from(slot.outlives);
         self.serial_running &= slot.schedule != Schedule::Serial;
     }
 
-    /// How many run.
+    /// Returns the number of running jobs.
     #[must_use]
     pub fn running(&self) -> usize {
         self.running.iter().sum()
     }
 
-    /// Returns how many of them [outlive](Job::outlives_connection) their connection: its end does not wait for these.
+    /// Returns the number of running jobs that [outlive](Job::outlives_connection) their connection. The end of the
+    /// connection does not wait for them.
     #[must_use]
     pub fn outliving(&self) -> usize {
         self.outliving.iter().sum()
     }
 
-    /// How many are futures on a runtime and end with their connection.
+    /// Returns the number of running futures that end with their connection.
     #[must_use]
     pub const fn running_futures(&self) -> usize {
         self.running[FUTURES] - self.outliving[FUTURES]
     }
 
-    /// How many wait.
+    /// Returns the number of jobs that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.serial.len() + self.concurrent_waiting()
     }
 
-    /// Gives up those that wait. To be dropped outside of any lock.
+    /// Removes all jobs that wait. Drop them outside of any lock; this responds to their requests.
     #[must_use = "dropping them answers requests"]
     pub fn drain(&mut self) -> Vec<Job> {
         self.load = 0;
@@ -219,8 +220,8 @@ impl JobQueue {
         self.running[lane] < size.max(1)
     }
 
-    /// The queue of the next job that may begin: the oldest concurrent one for which there is a slot, unless one in sequence
-    /// came before it; that one, once it is the oldest of all.
+    /// Returns the queue of the next job that may begin: of the oldest concurrent job with a free slot, unless an
+    /// earlier serial job waits; of the serial job, once it is the oldest of all.
     fn pick(&self) -> Option<Next> {
         if self.serial_running {
             return None;

@@ -1,4 +1,4 @@
-//! Where those wait who wait for a connection: for room in it, or for a moment.
+//! The wait queues of a connection: for room in its outbox, for a request slot, and for timers.
 
 use std::{
     collections::BTreeMap,
@@ -20,19 +20,21 @@ use mcp_proto::{
 use super::connection_handle::ConnectionHandle;
 use crate::util::{lock::lock, wait_queue::WaitQueue};
 
-/// Who waits for a connection. Each driver has one for each connection, and looks after it:
+/// The wait queues of a connection. A driver has one for each connection, with these duties:
 ///
-/// - whenever something was done to the connection, it asks for the [`capacity`](Self::capacity) under the lock of the
-///   connection, and [notifies](Self::notify) them outside of it;
-/// - it wakes up not later than at [`next_deadline`](Self::next_deadline), and [fires the timers](Self::fire_timers).
+/// - After each change of the connection, it gets the [`capacity`](Self::capacity) under the lock of the connection,
+///   and [notifies](Self::notify) the waiters outside of it.
+/// - It wakes up not later than at [`next_deadline`](Self::next_deadline), and [fires the timers](Self::fire_timers).
 ///
-/// However many wait, one at a time is woken for what there is room for, in the order in which they came.
+/// Waiters for room are woken one at a time, in the order in which they registered.
 pub struct Waiters {
-    /// Those with something that is not a request. They never wait for those with requests, which may need them.
+    /// Waiters with a message that is not a request. They do not wait for those with requests, which may depend on
+    /// them.
     messages: WaitQueue,
     requests: WaitQueue,
     timers: Mutex<Timers>,
-    /// When the first of them rings, for those who ask often and hardly ever find one. It is written under their lock.
+    /// The time of the first timer, in nanoseconds, so that a driver can check it without the lock. Written under their
+    /// lock.
     earliest: AtomicU64,
 }
 
@@ -42,10 +44,10 @@ struct Timers {
     wakers: BTreeMap<(Timestamp, u64), Waker>,
 }
 
-/// When an alarm rings that is not set.
+/// The time of a timer that is not set.
 const NEVER: u64 = u64::MAX;
 
-/// For whom there is room.
+/// The queues whose first waiter has room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "waiters have to be notified of it"]
 pub struct Capacity {
@@ -54,14 +56,14 @@ pub struct Capacity {
 }
 
 impl Waiters {
-    /// Creates the waiters of a connection: nothing waits yet.
+    /// Creates empty wait queues.
     #[must_use]
     pub fn new() -> Self {
         let (messages, requests, timers) = Default::default();
         Self { messages, requests, timers, earliest: AtomicU64::new(NEVER) }
     }
 
-    /// Returns which waiters there is room for.
+    /// Returns the queues whose first waiter has room. Call it under the lock of the connection.
     pub fn capacity<E>(&self, connection: &Connection<E>) -> Capacity {
         Capacity {
             messages: !self.messages.is_empty() && connection.has_room(),
@@ -69,7 +71,8 @@ impl Waiters {
         }
     }
 
-    /// Wakes the first waiter of each queue with room. When it has had its turn, the next one may try.
+    /// Wakes the first waiter of each queue with room. The next one is woken after its attempt. Call it outside of the
+    /// lock of the connection.
     pub fn notify(&self, capacity: Capacity) {
         if capacity.messages {
             self.messages.notify_one();
@@ -79,7 +82,7 @@ impl Waiters {
         }
     }
 
-    /// Returns the time of the next alarm.
+    /// Returns the time of the next timer.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Timestamp> {
         Some(self.earliest.load(Ordering::Acquire)).filter(|at| *at < NEVER).map(Timestamp::from_nanos)
@@ -106,7 +109,7 @@ impl Waiters {
         due.into_values().for_each(Waker::wake);
     }
 
-    /// Sets an alarm and returns its key. The driver has to compute its next deadline again after that.
+    /// Sets a timer and returns its key. The driver has to compute its next deadline again after that.
     pub(crate) fn add_timer(&self, at: Timestamp, waker: Waker) -> (Timestamp, u64) {
         self.update_timers(|timers| {
             timers.next += 1;
@@ -116,7 +119,7 @@ impl Waiters {
         })
     }
 
-    /// Removes the alarm with this key.
+    /// Removes the timer with this key.
     pub(crate) fn remove_timer(&self, key: (Timestamp, u64)) {
         let gone = self.update_timers(|timers| timers.wakers.remove(&key));
         drop(gone);
@@ -141,8 +144,8 @@ impl fmt::Debug for Waiters {
 }
 
 impl<E: 'static> dyn ConnectionHandle<E> {
-    /// Says something as soon as there is room for it, and its turn: `f` tries under `update`, and is called again
-    /// until it is not refused as [`SendError::Busy`].
+    /// Sends a message in turn, as soon as the outbox has room. `f` tries to send it with `update`, and is called again
+    /// as long as it is refused as [`SendError::Busy`].
     ///
     /// # Errors
     /// Those of `f`.
@@ -150,7 +153,7 @@ impl<E: 'static> dyn ConnectionHandle<E> {
         self.waiters().messages.acquire(|| unless_busy(f())).await
     }
 
-    /// As `when_writable`, for a request.
+    /// Sends a request as `when_writable` sends a message.
     pub(crate) async fn when_request_slot<T>(
         &self,
         mut f: impl FnMut() -> Result<T, SendError>,
@@ -163,7 +166,7 @@ impl<E: 'static> dyn ConnectionHandle<E> {
         self.waiters().requests.acquire(|| self.read(|conn| conn.has_room_for_request()).then_some(())).await;
     }
 
-    /// Waits until then.
+    /// Waits until a time of the connection's clock.
     pub(crate) async fn sleep_until(&self, at: Timestamp) {
         let mut timer = TimerGuard { waiters: self.waiters(), key: None };
         poll_fn(|cx| {
@@ -179,7 +182,7 @@ fn unless_busy<T>(tried: Result<T, SendError>) -> Option<Result<T, SendError>> {
     Some(tried).filter(|tried| !matches!(tried, Err(SendError::Busy)))
 }
 
-/// The place of one who waits for a moment.
+/// The timer of a waiter. Dropping it removes the timer.
 struct TimerGuard<'a> {
     waiters: &'a Waiters,
     key: Option<(Timestamp, u64)>,
@@ -194,7 +197,7 @@ impl TimerGuard<'_> {
             });
             timers.wakers.insert(key, waker.clone())
         });
-        // It may hold the last of a task, with an alarm of its own.
+        // Dropping the waker may drop a task that has a timer, too.
         drop(before);
     }
 }

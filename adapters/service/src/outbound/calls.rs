@@ -1,4 +1,4 @@
-//! The requests of ours that are in flight, and who waits for them.
+//! The requests of this side in flight, and their waiters.
 
 use std::{
     borrow::Cow,
@@ -23,7 +23,7 @@ use crate::{
     util::{lock::lock, wait_queue::WaitQueue},
 };
 
-/// Says which trace the code that runs is part of.
+/// The application's function that returns the trace of the running code.
 pub(crate) type Tracer = Arc<dyn Fn() -> Option<TraceContext> + Send + Sync>;
 
 /// The pending requests of this side on one connection.
@@ -32,11 +32,11 @@ pub(crate) type Tracer = Arc<dyn Fn() -> Option<TraceContext> + Send + Sync>;
 /// a request blocks no thread, except one that waits for it.
 pub struct Calls<E> {
     connection: OnceLock<Weak<dyn ConnectionHandle<E>>>,
-    /// Tells it from those of other connections.
+    /// The number of the connection, unique in the process.
     number: u64,
-    /// Which trace the requests belong to that do not say so themselves.
+    /// Returns the trace of requests without one in their options.
     tracer: Option<Tracer>,
-    /// What is listened to, here and on the connections before and after this one (clients).
+    /// The subscriptions, on this connection and on earlier and later ones (clients).
     subscriptions: Subscriptions,
     table: Mutex<Table>,
     /// The waiters for another state of the connection.
@@ -51,7 +51,7 @@ struct Table {
 
 struct Entry {
     slot: Arc<ResponseSlot>,
-    /// It asked for a task: its progress goes on after it was answered, until it is forgotten.
+    /// Set for a request for a task: progress goes on after its response, until the entry is removed.
     follows: bool,
 }
 
@@ -78,7 +78,7 @@ impl<E> Default for Calls<E> {
 }
 
 impl<E: 'static> Calls<E> {
-    /// Nothing in flight, and this to listen to.
+    /// Creates an empty table with these subscriptions.
     pub(crate) fn listening_to(subscriptions: Subscriptions, tracer: Option<Tracer>) -> Self {
         Self { subscriptions, tracer, ..Self::default() }
     }
@@ -126,7 +126,8 @@ impl<E: 'static> Calls<E> {
         }
     }
 
-    /// Ends every wait. What the connection's last event does; here for connections that vanish without one.
+    /// Ends every wait, as the last event of a connection does. Call it for a connection that is dropped without that
+    /// event.
     pub fn close(&self, reason: &CloseReason) {
         self.turn(State::Closed(reason.clone()));
         self.subscriptions.lost(self.number);
@@ -146,7 +147,7 @@ impl<E: 'static> Calls<E> {
         self.turned.notify_all();
     }
 
-    /// Waits until the handshake is over, or says why the connection has ended before that.
+    /// Waits until the handshake is over. Fails with the reason if the connection has ended before.
     pub fn ready(self: &Arc<Self>) -> Deferred<Result<(), CloseReason>> {
         self.until(|state| match state {
             State::Opening => None,
@@ -155,7 +156,7 @@ impl<E: 'static> Calls<E> {
         })
     }
 
-    /// Waits until the connection has ended; why it has.
+    /// Waits until the connection has ended, and returns the reason.
     pub fn closed(self: &Arc<Self>) -> Deferred<CloseReason> {
         self.until(|state| match state {
             State::Opening | State::Ready => None,
@@ -168,7 +169,7 @@ impl<E: 'static> Calls<E> {
         Deferred::new(async move { calls.turned.wait_for(|| f(&lock(&calls.table).state)).await })
     }
 
-    /// Why the connection has ended, if it has.
+    /// Returns the reason for which the connection has ended, if it has.
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {
         match &lock(&self.table).state {
@@ -177,20 +178,20 @@ impl<E: 'static> Calls<E> {
         }
     }
 
-    /// How many requests are waited for.
+    /// Returns the number of requests in flight, including those with a response whose task is still followed.
     #[must_use]
     pub fn len(&self) -> usize {
         lock(&self.table).waiting.len()
     }
 
-    /// Whether nothing is waited for.
+    /// Returns whether no request is in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Enters a request. To be called under the lock of the connection that `call` has just been made on, so that no
-    /// answer can come before.
+    /// Adds a request. Call it under the lock of the connection on which `call` was just made, so that the response
+    /// cannot come before.
     pub(crate) fn enter(&self, call: CallId, follows: bool) -> Arc<ResponseSlot> {
         let slot = Arc::new(ResponseSlot::default());
         lock(&self.table).waiting.insert(call, Entry { slot: slot.clone(), follows });
@@ -201,7 +202,7 @@ impl<E: 'static> Calls<E> {
         self.number
     }
 
-    /// What is listened to.
+    /// Returns the subscriptions.
     pub(crate) const fn subscriptions(&self) -> &Subscriptions {
         &self.subscriptions
     }
@@ -216,7 +217,7 @@ impl<E: 'static> Calls<E> {
         }
     }
 
-    /// Leads the progress of a followed request to another slot from now on.
+    /// Redirects the progress of a followed request to another slot.
     pub(crate) fn redirect(&self, call: CallId, slot: &Arc<ResponseSlot>) {
         let mut table = lock(&self.table);
         if let Some(entry) = table.waiting.get_mut(&call) {
@@ -227,7 +228,7 @@ impl<E: 'static> Calls<E> {
         }
     }
 
-    /// The connection, as long as its driver is there. A session must not keep its own connection alive.
+    /// Returns the connection, unless its driver was dropped. A session must not keep its own connection alive.
     pub(crate) fn connection(&self) -> Option<Arc<dyn ConnectionHandle<E>>> {
         self.connection.get()?.upgrade()
     }

@@ -1,8 +1,8 @@
-//! How a call is given up.
+//! Cancellation of calls.
 
 use mcp_proto::rpc::CallId;
 
-/// What a [`Pending`](crate::Pending) can do about its request, whatever the role.
+/// The operations of a [`Pending`](crate::Pending) on its request, for both roles.
 pub(crate) trait Desk: Send + Sync {
     /// Cancels a request that has not ended.
     fn hang_up(&self, call: CallId, reason: Option<&str>);

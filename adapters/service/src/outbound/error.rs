@@ -1,4 +1,4 @@
-//! How requests of ours fail.
+//! Errors of requests of this side.
 
 use std::fmt;
 
@@ -11,42 +11,43 @@ use mcp_proto::{
 #[cfg(feature = "skills")]
 use crate::skills::verify::SkillFault;
 
-/// Why a request of ours has no result.
+/// The error of a request of this side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallError {
-    /// It was never sent: it is not allowed now.
+    /// The request was not sent: it is not allowed now.
     Send(SendError),
-    /// The peer answered with an error.
+    /// The peer responded with an error.
     Rpc(ErrorObject),
-    /// The peer answered with something that is no answer: not an object, both result and error, or too large.
+    /// The response is invalid: not an object, with both a result and an error, or too large.
     Malformed,
-    /// The result is not what its method promises. The text says where.
+    /// The result does not have the type of its method. The text says where.
     Decode(String),
-    /// The result has the right form but breaks what was agreed on: a schema, a page that never ends.
+    /// The result has the right type but violates a schema or a limit, for example of the pages of a list. The text
+    /// says how.
     Invalid(String),
-    /// A file of a skill is not what the server has said of it.
+    /// A file of a skill does not match the server's announcement.
     #[cfg(feature = "skills")]
     Skill(SkillFault),
-    /// There was no answer in time.
+    /// No response came in time.
     TimedOut {
-        /// Whether the total time was up; otherwise the peer was silent for too long.
+        /// Whether the total timeout has expired; otherwise the idle timeout has.
         total: bool,
     },
-    /// The question is on its way to the client with the answer to the request that is being worked on (2026-07-28).
-    /// The handler runs again, from the start, when the client comes back. Hand it on: whatever is made of it, it is
-    /// the question that is sent.
+    /// The handler's request needs input of the client, which gets it in an `input_required` result (2026-07-28). When
+    /// the client sends the request again with the input, the handler runs again from the start. Return this error from
+    /// the handler: the `input_required` result is sent in any case.
     InputRequired,
-    /// It was cancelled on this side: by hand, or together with the work that it was made for.
+    /// It was cancelled on this side: explicitly, or together with the request for which it was made.
     Cancelled,
     /// The connection ended first.
     Closed(CloseReason),
-    /// It did not get to the peer, or its answer not back; the connection goes on (only over HTTP).
+    /// The request or its response was lost. The connection stays open (only over HTTP).
     Failed(Failure),
 }
 
 impl CallError {
-    /// The error that the peer answered with.
+    /// Returns the error with which the peer has responded, if it has.
     #[must_use]
     pub const fn rpc(&self) -> Option<&ErrorObject> {
         match self {
@@ -55,23 +56,24 @@ impl CallError {
         }
     }
 
-    /// Whether `resources/read` failed because there is no such resource: -32002 up to 2025-11-25, -32602 later.
+    /// Returns whether the error of a `resources/read` is that for an unknown resource: -32002 up to 2025-11-25, -32602
+    /// later. Only the code is checked, so any error -32602 counts.
     #[must_use]
     pub fn is_resource_not_found(&self) -> bool {
         self.rpc().is_some_and(|error| matches!(error.code, ErrorCode::RESOURCE_NOT_FOUND | ErrorCode::INVALID_PARAMS))
     }
 
-    /// What the server speaks, if it has refused the request because of its revision (-32022), and the connection could not
-    /// do anything about that.
+    /// Returns the revisions that the server supports, if it has refused the request because of its revision (-32022)
+    /// and the connection could not switch to another one.
     #[must_use]
     pub fn supported_versions(&self) -> Option<Vec<String>> {
         let error = self.rpc().filter(|error| error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION)?;
         error.data.as_ref()?.decode::<UnsupportedProtocolVersion>().ok().map(|data| data.supported)
     }
 
-    /// The pages that the user has to open before the request can be done (-32042, only 2025-11-25).
+    /// Returns the pages that the user has to open before the request can be done (-32042, only 2025-11-25).
     ///
-    /// Nothing opens them by itself: show the user where they lead, and ask.
+    /// They are not opened automatically: show the user where they lead, and ask for consent.
     #[must_use]
     pub fn url_elicitations(&self) -> Option<Vec<ElicitUrlParams>> {
         let error = self.rpc().filter(|error| error.code == ErrorCode::URL_ELICITATION_REQUIRED)?;

@@ -1,4 +1,4 @@
-//! Requests of this side: how they are made, waited for and cancelled, and what they fail with.
+//! Requests of this side: how they are made, awaited and cancelled, and their errors.
 
 pub(crate) mod calls;
 pub(crate) mod cancel;

@@ -20,35 +20,35 @@ use crate::driver_api::{
     deferred::{Deferred, select_biased},
 };
 
-/// The other end of a connection: whom `E` asks and tells things. A client holds a `Peer<ClientRole>`, which is its
-/// server.
+/// The other end of a connection, for requests and notifications to it. The parameter `E` is the role of this side: a
+/// client holds a `Peer<ClientRole>`, which is its server.
 ///
-/// It is cheap to clone and works from any thread. It does not wait: requests come back as [`Pending`], and what
-/// cannot be sent now is a [`SendError`].
+/// It is cheap to clone and can be used on any thread. It does not block: a request returns a [`Pending`], and a
+/// message that cannot be sent now is a [`SendError`].
 pub struct Peer<E> {
     connection: Arc<dyn ConnectionHandle<E>>,
     calls: Arc<Calls<E>>,
     options: Option<RequestOptions>,
-    /// The times in the options were asked for.
+    /// Whether the caller has set the timeouts in the options.
     has_times: bool,
 }
 
 impl<E: 'static> Peer<E> {
-    /// The other end of `connection`, whose events about requests go to `calls`.
+    /// Creates a peer of a connection. `calls` gets the events of its requests.
     #[must_use]
     pub fn new(connection: Arc<dyn ConnectionHandle<E>>, calls: Arc<Calls<E>>) -> Self {
         calls.attach(&connection);
         Self { connection, calls, options: None, has_times: false }
     }
 
-    /// The same peer, with other options for the requests that are made through this handle. Without it they are those
+    /// Returns the same peer with other options for the requests through this handle. Without it they have the options
     /// of the connection's [settings](mcp_proto::connection::Settings::request).
     #[must_use]
     pub fn with_options(&self, options: RequestOptions) -> Self {
         Self { options: Some(options), has_times: true, ..self.clone() }
     }
 
-    /// The same peer, with options that differ in something.
+    /// Returns the same peer with changed options.
     fn map_options(&self, change: impl FnOnce(&mut RequestOptions)) -> Self {
         let own = self.options.clone();
         let mut options = own.unwrap_or_else(|| self.connection.read(|conn| conn.settings().request.clone()));
@@ -56,19 +56,20 @@ impl<E: 'static> Peer<E> {
         Self { options: Some(options), ..self.clone() }
     }
 
-    /// The same peer, for requests that belong to a distributed trace.
+    /// Returns the same peer with a distributed trace for its requests.
     #[must_use]
     pub fn with_trace(&self, trace: TraceContext) -> Self {
         self.map_options(|options| options.trace = Some(Arc::new(trace)))
     }
 
-    /// The same peer, for requests that belong to this trace if nothing else says where they belong.
+    /// Returns the same peer with a trace for requests that have no other one.
     pub(crate) fn with_default_trace(&self, trace: TraceContext) -> Self {
         let has_trace = self.options.as_ref().is_some_and(|options| options.trace.is_some());
         if has_trace || self.calls.trace().is_some() { self.clone() } else { self.with_trace(trace) }
     }
 
-    /// The same peer, with the time that the answer to an `R` needs: people and models are slow, and say nothing meanwhile.
+    /// Returns the same peer with the timeouts for an `R`: a request to a user or a model has no idle timeout, because
+    /// the response takes long.
     pub(crate) fn with_user_timeout<R: Request>(&self) -> Self {
         match R::METHOD {
             Method::CreateMessage | Method::Elicit if !self.has_times => {
@@ -78,12 +79,13 @@ impl<E: 'static> Peer<E> {
         }
     }
 
-    /// The same peer, for requests on behalf of one of its own: they travel with that, where there are several streams.
+    /// Returns the same peer for requests on behalf of one of the peer's requests: they are sent on the stream of that
+    /// request.
     pub(crate) fn caused_by(&self, request: ReplyKey) -> Self {
         self.map_options(|options| options.related_request = Some(request))
     }
 
-    /// The same peer, for requests that take at most `timeout`, whatever progress they make.
+    /// Returns the same peer with a total timeout for its requests, which progress does not extend.
     #[must_use]
     pub fn within(&self, timeout: Duration) -> Self {
         let RequestOptions { idle_timeout, total_timeout, progress, .. } = RequestOptions::within(timeout);
@@ -93,20 +95,20 @@ impl<E: 'static> Peer<E> {
         Self { has_times: true, ..peer }
     }
 
-    /// Asks for something.
+    /// Sends a request.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn request<R: Request<Result: 'static>>(&self, params: &R) -> Result<Pending<R::Result>, SendError> {
         self.call(false, |conn, now, options| conn.request(now, params, options), decode)
     }
 
-    /// Asks for something by name: a method of your own, or one of the specification with params as text.
+    /// Sends a request with any method: one of your own, or one of the specification with params as text.
     ///
     /// `params` is a JSON object, or absent.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn request_raw(
         &self,
         method: &str,
@@ -115,31 +117,31 @@ impl<E: 'static> Peer<E> {
         self.call(false, |conn, now, options| conn.request_raw(now, method, params, options), |_, result| Ok(result))
     }
 
-    /// Tells something.
+    /// Sends a notification.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the notification is not allowed now. It was not sent then.
     pub fn notify<N: Notification>(&self, params: &N) -> Result<(), SendError> {
         self.connection.update(|conn, _| conn.notify(params))
     }
 
-    /// Tells something by name.
+    /// Sends a notification with any method.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the notification is not allowed now. It was not sent then.
     pub fn notify_raw(&self, method: &str, params: Option<&RawJson<'_>>) -> Result<(), SendError> {
         self.connection.update(|conn, _| conn.notify_raw(method, params))
     }
 
-    /// Asks whether it is there.
+    /// Sends a ping, to check whether the peer responds.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn ping(&self) -> Result<Pending<EmptyResult>, SendError> {
         self.request(&PingParams::default())
     }
 
-    /// Makes a request, and enters it before anything can come of it.
+    /// Makes a request, and adds it to the table before its response can come.
     pub(crate) fn call<T>(
         &self,
         follows: bool,
@@ -156,67 +158,67 @@ impl<E: 'static> Peer<E> {
         Ok(Pending::new(call, slot, self.calls.clone(), read))
     }
 
-    /// Waits until less is in flight and queued than [`SendError::Busy`] takes, or the connection has ended. However many
-    /// wait, one at a time is told.
+    /// Waits until a request would not be refused as [`SendError::Busy`], or the connection has ended. Only one waiter
+    /// is woken at a time.
     pub fn room(&self) -> Deferred<()> {
         let connection = self.connection.clone();
         Deferred::new(async move { connection.wait_for_request_slot().await })
     }
 
-    /// Waits until the handshake is over, or says why the connection has ended before that. A client of 2026-07-28 shakes no
-    /// hands, so a server waits for its end.
+    /// Waits until the handshake is over. Fails with the reason if the connection has ended before. A client of
+    /// 2026-07-28 performs no handshake, so on its server this waits until the connection ends.
     pub fn ready(&self) -> Deferred<Result<(), CloseReason>> {
         self.calls.ready()
     }
 
-    /// Waits for `time`, which is that of the connection, or says why the connection has ended before that.
+    /// Waits for `time` of the connection's clock. Fails with the reason if the connection ends before.
     pub fn sleep(&self, time: Duration) -> Deferred<Result<(), CloseReason>> {
         let (connection, closed) = (self.connection.clone(), self.closed());
         let until = connection.update(|_, now| now) + time;
         Deferred::new(async move { select_biased(connection.sleep_until(until), closed).await })
     }
 
-    /// Waits until the connection has ended; why it has.
+    /// Waits until the connection has ended, and returns the reason.
     pub fn closed(&self) -> Deferred<CloseReason> {
         self.calls.closed()
     }
 
-    /// Whether the handshake is over and the connection neither closed nor about to be.
+    /// Returns whether the handshake is over and the connection is neither closed nor closing.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.connection.read(|conn| conn.is_ready())
     }
 
-    /// Why the connection has ended, if it has.
+    /// Returns the reason for which the connection has ended, if it has.
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.calls.close_reason()
     }
 
-    /// Ends the connection. Requests of ours end at once; what the peer was promised may still be answered for a
-    /// while.
+    /// Begins to close the connection. Requests of this side end at once. Responses to pending requests of the peer may
+    /// still be sent for a while.
     pub fn close(&self) {
         self.connection.update(|conn, now| conn.close(now));
     }
 
-    /// The negotiated revision, once the handshake has begun.
+    /// Returns the negotiated revision, once the handshake has begun.
     #[must_use]
     pub fn version(&self) -> Option<ProtocolVersion> {
         self.connection.read(|conn| conn.version())
     }
 
-    /// Whether requests stand alone (2026-07-28), as far as that is known.
+    /// Returns whether requests need no session (2026-07-28), as far as the revision is known.
     pub(crate) fn is_modern(&self) -> bool {
         self.version().is_some_and(|version| version.era() == Era::Modern)
     }
 
-    /// What the peer has declared.
+    /// Returns the capabilities that the peer has declared.
     #[must_use]
     pub fn capabilities(&self) -> CapabilitySet {
         self.connection.read(|conn| conn.peer_capabilities())
     }
 
-    /// The connection.
+    /// Returns the handle of the connection.
     #[must_use]
     pub const fn connection(&self) -> &Arc<dyn ConnectionHandle<E>> {
         &self.connection
@@ -232,8 +234,8 @@ impl<E: 'static> Peer<E> {
 }
 
 impl Peer<ClientRole> {
-    /// The same peer, for requests that are not answered with what is known already, however good it still is
-    /// (2026-07-28). Whole lists that are asked for in this way are as of one time.
+    /// Returns the same peer for requests that are sent even if the cache has a fresh result (2026-07-28). All pages of
+    /// a list that is requested with it are current.
     #[must_use]
     #[doc(alias = "no_cache")]
     #[doc(alias = "fresh")]
@@ -241,8 +243,8 @@ impl Peer<ClientRole> {
         self.map_options(|options| options.bypass_cache = true)
     }
 
-    /// The same peer, for requests about which log messages of this level, and of more severe ones, are to be sent
-    /// (2026-07-28). In a session that is not a matter of the request: see [`set_log_level`](Self::set_log_level).
+    /// Returns the same peer for requests for which the server sends log messages of this level and of more severe ones
+    /// (2026-07-28). In a session use [`set_log_level`](Self::set_log_level).
     #[must_use]
     pub fn logging(&self, level: LoggingLevel) -> Self {
         self.map_options(|options| options.log_level = Some(level))

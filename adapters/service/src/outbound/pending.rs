@@ -1,4 +1,4 @@
-//! A request of ours on its way.
+//! A pending request of this side.
 
 use std::{
     fmt,
@@ -23,11 +23,11 @@ use super::{
 };
 use crate::driver_api::block_on::block_on;
 
-/// Makes of the result what was asked for.
+/// Decodes the result into the type that was requested.
 type Read<T> = Box<dyn FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send>;
 
-/// A request of ours that has been sent, or soon will be. It ends once, whatever happens: with a result, an error,
-/// the end of its time or of the connection.
+/// A request that was sent or queued. It ends exactly once: with a result, an error, a timeout, or the end of the
+/// connection.
 ///
 /// A thread can [`wait`](Self::wait) for it, a task can await it. Dropping it cancels the request.
 #[must_use = "dropping it cancels the request"]
@@ -38,7 +38,7 @@ pub struct Pending<T> {
     /// Taken when the request has ended.
     read: Option<Read<T>>,
     on_progress: Option<Box<dyn FnMut(Progress<'static>) + Send>>,
-    /// Reads the task as well: only those who want to see one need to know what it looks like.
+    /// It also decodes the task, so that only programs with such a callback link that code.
     on_task: Option<Box<dyn FnMut(RawJson<'static>) + Send>>,
 }
 
@@ -52,27 +52,29 @@ impl<T> Pending<T> {
         Self { call, slot, desk, read: Some(Box::new(read)), on_progress: None, on_task: None }
     }
 
-    /// The request.
+    /// Returns the id of the request.
     #[must_use]
     pub const fn id(&self) -> CallId {
         self.call
     }
 
-    /// What to do about progress. It runs where the result is waited for, in order, and before the result.
+    /// Sets a callback for progress. It runs on the thread or task that waits for the result, in order, and before the
+    /// result.
     ///
-    /// Progress that comes faster than it is looked at is thinned out, the oldest first.
+    /// If progress comes faster than it is handled, the oldest is dropped.
     pub fn on_progress(mut self, f: impl FnMut(Progress<'static>) + Send + 'static) -> Self {
         self.on_progress = Some(Box::new(f));
         self
     }
 
-    /// What to do when the request has become a task, and whenever something is heard of that task which is not over
-    /// (2026-07-28). The request goes on meanwhile. It runs where the result is waited for, and before the result.
+    /// Sets a callback for the task that the request has become: it gets the task at first, and after each update until
+    /// it has ended (2026-07-28). The request continues. It runs on the thread or task that waits for the result, and
+    /// before the result.
     ///
-    /// Of what is heard faster than it is looked at only the last is shown.
+    /// If updates come faster than they are handled, only the latest is kept.
     pub fn on_task(mut self, mut f: impl FnMut(Task) + Send + 'static) -> Self {
         self.on_task = Some(Box::new(move |task| {
-            // What is no whole task can be followed all the same, but there is nothing to show.
+            // An incomplete task can be followed all the same, but the callback does not get it.
             if let Ok(task) = task.decode::<tasks_extension::Task>() {
                 f(task.into());
             }
@@ -83,12 +85,12 @@ impl<T> Pending<T> {
     /// Blocks until the request has ended.
     ///
     /// # Errors
-    /// How it ended, if not with a result.
+    /// If the request has ended without a result.
     pub fn wait(self) -> Result<T, CallError> {
         block_on(self)
     }
 
-    /// [`wait`](Self::wait) with a callback for progress that may borrow.
+    /// Blocks as [`wait`](Self::wait) does, with a callback for progress that may borrow.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -113,18 +115,18 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Gives up. It ends as [`CallError::Cancelled`] unless it has ended already, and the peer is told.
+    /// Cancels the request. It ends as [`CallError::Cancelled`] unless it has ended already, and the peer is notified.
     pub fn cancel(&self, reason: Option<&str>) {
         self.desk.hang_up(self.call, reason);
     }
 
-    /// Something to cancel it with from elsewhere while it is waited for.
+    /// Returns a handle with which another thread or task can cancel the request.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
         Canceller { call: self.call, desk: self.desk.clone() }
     }
 
-    /// The same request with something done about its result.
+    /// Returns the same request with a function that is applied to its result.
     pub fn and_then<U: 'static>(mut self, f: impl FnOnce(T) -> Result<U, CallError> + Send + 'static) -> Pending<U>
     where
         T: 'static,
@@ -155,7 +157,7 @@ impl<T> Pending<T> {
             ResponseEvent::End(end) => {
                 let read = self.read.take()?;
                 if end.is_err() {
-                    // It may have been meant to be followed beyond its end.
+                    // The entry may have been kept for the progress of a task.
                     self.desk.forget(self.call);
                 }
                 Some(end.and_then(|result| read(self.call, result)))
@@ -164,7 +166,7 @@ impl<T> Pending<T> {
     }
 }
 
-/// Reads a result as what its method promises.
+/// Decodes a result into the type of its method.
 pub(crate) fn decode<T: DeserializeOwned>(_: CallId, result: RawJson<'static>) -> Result<T, CallError> {
     result.decode().map_err(|error| CallError::Decode(error.to_string()))
 }
@@ -204,7 +206,7 @@ impl<T> fmt::Debug for Pending<T> {
     }
 }
 
-/// Cancels one request of ours. Holding it does not keep the request.
+/// A handle that cancels one request. Holding it does not keep the request alive.
 #[derive(Clone)]
 pub struct Canceller {
     call: CallId,
@@ -212,7 +214,7 @@ pub struct Canceller {
 }
 
 impl Canceller {
-    /// Gives up on the request, as [`Pending::cancel`] does.
+    /// Cancels the request, as [`Pending::cancel`] does.
     pub fn cancel(&self, reason: Option<&str>) {
         self.desk.hang_up(self.call, reason);
     }

@@ -1,4 +1,4 @@
-//! Where the answer to one request of ours is waited for.
+//! The slot in which a waiter gets the response to one request of this side.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +12,7 @@ use mcp_proto::{connection::Progress, wire::RawJson};
 use super::error::CallError;
 use crate::util::lock::lock;
 
-/// How much progress is kept for a slot that does not take it. The oldest is dropped: it is out of date.
+/// The most progress notifications that a slot keeps. The oldest is dropped first: it is out of date.
 const PROGRESS_KEPT: usize = 64;
 
 /// The next step of a request.
@@ -34,7 +34,8 @@ pub(crate) struct ResponseSlot {
 #[derive(Default)]
 struct State {
     progress: VecDeque<Progress<'static>>,
-    /// How much of it came before the end. The rest is the progress of a task, and is kept for its follower.
+    /// The number of progress notifications before the response. Later ones are those of a task, and are kept for its
+    /// follower.
     before_end: usize,
     /// The status of the task that the request has become, until it is taken. Only the latest is kept.
     task: Option<RawJson<'static>>,
@@ -101,7 +102,7 @@ impl ResponseSlot {
         let is_known = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
         let before = if is_known { None } else { state.waker.replace(cx.waker().clone()) };
         drop(state);
-        // It may be the last of a task, which may wait for something here as well.
+        // Dropping the waker may drop a task, which may wait for this slot as well.
         drop(before);
         Poll::Pending
     }

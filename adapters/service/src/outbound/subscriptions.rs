@@ -22,7 +22,7 @@ use crate::util::lock::lock;
 /// next connection ([`Host::session_with`](crate::Host::session_with)), the subscriptions are made again as soon as
 /// that is ready. Changes in between are not reported, so fetch what may have changed.
 ///
-/// Clones are one and the same.
+/// Clones share the same subscriptions.
 #[derive(Clone, Default)]
 pub struct Subscriptions(Arc<Mutex<Table>>);
 
@@ -38,15 +38,15 @@ pub(crate) struct SubscriptionEntry {
     pub(crate) state: State,
 }
 
-/// Where a subscription stands.
+/// The state of a subscription.
 pub(crate) enum State {
-    /// There is no connection for it, or one that does not have it.
+    /// Not requested on the current connection, or not connected.
     Detached,
-    /// The server was asked.
+    /// Requested, and not acknowledged yet.
     Asked(Place),
-    /// The server tells of this.
+    /// Acknowledged, with the filter to which the server has agreed.
     Active(Place, SubscriptionFilter),
-    /// The server will not, or not any more.
+    /// Refused or ended by the server, with its error.
     Ended(Option<CallError>),
 }
 
@@ -69,25 +69,25 @@ impl State {
 }
 
 impl Subscriptions {
-    /// Nothing yet.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many there are, in force or not.
+    /// Returns the number of subscriptions, active or not.
     #[must_use]
     pub fn len(&self) -> usize {
         lock(&self.0).wanted.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether it has no subscriptions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds a subscription that no server was asked for yet, and returns its id.
+    /// Adds a subscription that was not requested yet, and returns its id.
     pub(crate) fn add(&self, filter: SubscriptionFilter, options: RequestOptions) -> u64 {
         let mut table = lock(&self.0);
         let id = table.next;
@@ -96,12 +96,12 @@ impl Subscriptions {
         id
     }
 
-    /// Removes a subscription, and returns the call that it stands on.
+    /// Removes a subscription, and returns its call.
     pub(crate) fn remove(&self, id: u64) -> Option<Place> {
         lock(&self.0).wanted.remove(&id)?.state.place().cloned()
     }
 
-    /// Returns the ids of the subscriptions that no server was asked for.
+    /// Returns the ids of the subscriptions that are not requested on the current connection.
     pub(crate) fn resting(&self) -> Vec<u64> {
         let table = lock(&self.0);
         table.wanted.iter().filter(|(_, it)| matches!(it.state, State::Detached)).map(|(id, _)| *id).collect()
@@ -111,7 +111,7 @@ impl Subscriptions {
         lock(&self.0).wanted.get_mut(&id).map(f)
     }
 
-    /// The subscription that was asked for with this call.
+    /// Finds the subscription that was requested with this call.
     fn find<R>(&self, connection: u64, call: CallId, f: impl FnOnce(&mut SubscriptionEntry) -> R) -> Option<R> {
         let mut table = lock(&self.0);
         let mut all = table.wanted.values_mut();
@@ -119,7 +119,7 @@ impl Subscriptions {
         all.find(|wanted| wanted.state.place().is_some_and(is_it)).map(f)
     }
 
-    /// The server says what it tells.
+    /// Activates the subscription of a call, which the server has acknowledged. Returns whether there is one.
     pub(crate) fn acknowledged(&self, connection: u64, call: CallId, params: &RawJson<'_>) -> bool {
         let params = params.decode::<SubscriptionsAcknowledgedParams>();
         let agreed = params.map(|params| params.notifications).unwrap_or_default();
@@ -131,7 +131,7 @@ impl Subscriptions {
         self.find(connection, call, heard).is_some()
     }
 
-    /// A call has ended, which may be one of these.
+    /// Ends the subscription of a call, if it has one.
     pub(crate) fn ended(&self, connection: u64, call: CallId, outcome: &Outcome<'_>) {
         self.find(connection, call, |wanted| {
             wanted.state = match outcome {
@@ -142,7 +142,7 @@ impl Subscriptions {
         });
     }
 
-    /// A connection has ended without saying so of each of its calls.
+    /// Detaches all subscriptions of a connection, which has ended without an event for each of its calls.
     pub(crate) fn lost(&self, connection: u64) {
         for wanted in lock(&self.0).wanted.values_mut() {
             if wanted.state.place().is_some_and(|place| place.connection == connection) {
