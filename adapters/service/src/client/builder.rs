@@ -1,4 +1,4 @@
-//! How a host is put together.
+//! The builder of a host.
 
 use std::{fmt, future::Future, sync::Arc};
 
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Puts a [`Host`] together.
+/// A builder of a [`Host`].
 #[must_use = "nothing happens before `build`"]
 pub struct HostBuilder {
     common: Common<ClientRole>,
@@ -34,7 +34,7 @@ pub struct HostBuilder {
     url: Option<Answerer<ElicitUrlParams, ElicitAction>>,
     roots: Option<Roots>,
     tasks: Option<TaskPolicy>,
-    /// What the model can be given.
+    /// The capabilities of the model.
     given: CapabilitySet,
 }
 
@@ -51,7 +51,8 @@ impl HostBuilder {
         }
     }
 
-    /// Answers `sampling/createMessage`: asks the model. [`Failure::rejected`] is for a user who says no.
+    /// Sets the handler of `sampling/createMessage`, which asks the model. It returns [`Failure::rejected`] if the user
+    /// refuses.
     ///
     /// Requests whose tool results do not match their uses are refused before it is called.
     pub fn sampling<F: Into<Failure>>(
@@ -62,7 +63,7 @@ impl HostBuilder {
         self
     }
 
-    /// As [`sampling`](Self::sampling), for code that hands back a future.
+    /// Sets a handler as [`sampling`](Self::sampling) does, from a function that returns a future.
     pub fn sampling_async<F: Into<Failure>, T>(
         mut self,
         f: impl Fn(CreateMessageParams, Context<ClientRole>) -> T + Send + Sync + 'static,
@@ -74,21 +75,22 @@ impl HostBuilder {
         self
     }
 
-    /// The model may be given tools (2025-11-25). Without it, requests with tools are refused.
+    /// Declares that the model can be given tools (2025-11-25). Without it, requests with tools are refused.
     pub fn sampling_with_tools(mut self) -> Self {
         self.given = self.given.with(Capability::SamplingTools);
         self
     }
 
-    /// The model may be given the context of this server or of all servers (2025-11-25).
+    /// Declares that the model can be given the context of this server or of all servers (2025-11-25).
     pub fn sampling_with_context(mut self) -> Self {
         self.given = self.given.with(Capability::SamplingContext);
         self
     }
 
-    /// Answers `elicitation/create` with a form (2025-06-18): asks the user.
+    /// Sets the handler of `elicitation/create` with a form (2025-06-18), which asks the user.
     ///
-    /// What the user has not filled in gets its default, and an answer that does not fit the form is not sent.
+    /// Fields without a value get their defaults. If the response does not match the form, the server gets an error
+    /// instead.
     pub fn elicitation<F: Into<Failure>>(
         mut self,
         f: impl Fn(ElicitFormParams, Context<ClientRole>) -> Result<ElicitResult, F> + Send + Sync + 'static,
@@ -97,7 +99,7 @@ impl HostBuilder {
         self
     }
 
-    /// As [`elicitation`](Self::elicitation), for code that hands back a future.
+    /// Sets a handler as [`elicitation`](Self::elicitation) does, from a function that returns a future.
     pub fn elicitation_async<F: Into<Failure>, T>(
         mut self,
         f: impl Fn(ElicitFormParams, Context<ClientRole>) -> T + Send + Sync + 'static,
@@ -109,8 +111,8 @@ impl HostBuilder {
         self
     }
 
-    /// Answers `elicitation/create` with a page (2025-11-25): shows the user where it leads, and opens it if the user
-    /// wants to. Nothing else opens it.
+    /// Sets the handler of `elicitation/create` with a page (2025-11-25). It shows the user where the page leads, and
+    /// opens it if the user consents. Nothing else opens it.
     pub fn elicitation_url<F: Into<Failure>>(
         mut self,
         f: impl Fn(ElicitUrlParams, Context<ClientRole>) -> Result<ElicitAction, F> + Send + Sync + 'static,
@@ -119,7 +121,7 @@ impl HostBuilder {
         self
     }
 
-    /// As [`elicitation_url`](Self::elicitation_url), for code that hands back a future.
+    /// Sets a handler as [`elicitation_url`](Self::elicitation_url) does, from a function that returns a future.
     pub fn elicitation_url_async<F: Into<Failure>, T>(
         mut self,
         f: impl Fn(ElicitUrlParams, Context<ClientRole>) -> T + Send + Sync + 'static,
@@ -131,13 +133,13 @@ impl HostBuilder {
         self
     }
 
-    /// Answers `roots/list`, and tells servers when the list changes.
+    /// Sets the roots for `roots/list`. Servers are notified when the list changes.
     pub fn roots(mut self, roots: &Roots) -> Self {
         self.roots = Some(roots.clone());
         self
     }
 
-    /// Runs sampling and elicitation as tasks for servers that want that (2025-11-25).
+    /// Supports tasks for sampling and elicitation, for servers that request them (2025-11-25).
     pub fn tasks(mut self, policy: TaskPolicy) -> Self {
         self.tasks = Some(policy);
         self
@@ -145,7 +147,7 @@ impl HostBuilder {
 
     common_methods!(ClientRole);
 
-    /// The host.
+    /// Builds the host.
     #[must_use]
     pub fn build(self) -> Host {
         let mut config = ClientConfig::new(self.common.info.clone(), self.common.random.seed());
@@ -163,7 +165,7 @@ impl HostBuilder {
         }))
     }
 
-    /// What follows from the handlers.
+    /// Returns the capabilities, which follow from the handlers.
     fn capabilities(&self) -> ClientCapabilities {
         let (sampling, form, url) = (self.sampling.is_some(), self.form.is_some(), self.url.is_some());
         let tasks = self.tasks.is_some();

@@ -1,10 +1,10 @@
-//! What only clients know of a request that they work on.
+//! The data of a request in flight that only clients have.
 
 use std::{cell::RefCell, sync::Arc};
 
 use crate::inbound::in_flight::{RoleWork, Work};
 
-/// What only a client knows of a request that it works on: nothing.
+/// The data of a request in flight that only a client has: none.
 #[derive(Default)]
 pub struct ClientWork;
 

@@ -1,4 +1,4 @@
-//! What an application does for the servers that it uses.
+//! Client applications: handlers for requests of servers, and requests to servers.
 
 pub(crate) mod builder;
 pub(crate) mod in_flight;
@@ -30,11 +30,10 @@ use roots::Roots;
 
 type Answerer<P, R> = Code<dyn Fn(P, Context<ClientRole>) -> Deferred<Result<R, Failure>> + Send + Sync>;
 
-/// What an application does for the servers that it uses: answer for its model and its user, show its roots, and
-/// listen.
+/// A client application: its handlers for sampling, elicitation, roots and notifications.
 ///
-/// It is built once, is cheap to clone, and serves any number of connections, each through a [`session`](Self::session)
-/// of its own.
+/// It is built once, is cheap to clone, and serves any number of connections, each with its own
+/// [`session`](Self::session).
 ///
 /// ```
 /// use mcp_proto::schema::{LogMessageParams, Root};
@@ -64,25 +63,25 @@ pub(crate) struct Inner {
 }
 
 impl Host {
-    /// Begins a host with this name and version.
+    /// Creates a builder of a host with this name and version.
     pub fn builder(name: impl Into<String>, version: impl Into<String>) -> HostBuilder {
         HostBuilder::new(name.into(), version.into())
     }
 
-    /// What a connection is configured with: who this is, and what it can do for servers, which follows from its
-    /// handlers.
+    /// Returns the configuration of a connection: the name and version of the host, and its capabilities, which follow
+    /// from the handlers.
     #[must_use]
     pub fn config(&self) -> Arc<ClientConfig> {
         self.0.config.clone()
     }
 
-    /// What runs on one connection.
+    /// Creates the session of one connection.
     #[must_use]
     pub fn session(&self) -> ClientSession {
         self.session_with(Subscriptions::new())
     }
 
-    /// What runs on one connection, and listens there to what was listened to on an earlier one.
+    /// Creates the session of one connection, with the subscriptions of an earlier one.
     #[must_use]
     pub fn session_with(&self, subscriptions: Subscriptions) -> ClientSession {
         let tasks = TaskStore::new(self.0.tasks.clone(), self.0.random.clone());

@@ -1,4 +1,4 @@
-//! Lists that come page by page.
+//! Paged lists.
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration, vec};
 
@@ -12,15 +12,15 @@ use crate::{
     outbound::{error::CallError, peer::Peer, pending::Pending},
 };
 
-/// Limits for following a list. A server decides how long its lists are, so the client has to bound them.
+/// Limits for reading a list. A server decides how long its lists are, so the client has to limit them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PageLimits {
-    /// Pages. Default 1,000.
+    /// The most pages. Default 1,000.
     pub pages: usize,
-    /// Items. Default 100,000.
+    /// The most items. Default 100,000.
     pub items: usize,
-    /// Time for all pages together. Default 5 minutes.
+    /// The most time for all pages together. Default 5 minutes.
     pub time: Duration,
 }
 
@@ -30,23 +30,23 @@ impl Default for PageLimits {
     }
 }
 
-/// The items of a page, and where the next one starts.
+/// The items of a page, and the cursor of the next one.
 type Page<T> = (Vec<T>, Option<String>);
 type Fetch<T> = Box<dyn FnMut(Option<&str>) -> Result<Pending<Page<T>>, SendError> + Send>;
 
-/// Everything in a list of the server, page by page as far as it is looked at.
+/// All items of a list of the server. Pages are requested as their items are taken.
 ///
 /// For threads it is an iterator, which blocks for each page. Tasks take one item after the other with
 /// [`try_next`](Self::try_next), or all of them with [`gather`](Self::gather).
 ///
-/// A list ends without a cursor, up to 2025-11-25 also with an empty one. One that comes back to a cursor it has had, or that is longer than
-/// the [limits](Self::limits), ends with [`CallError::Invalid`]. After an error there is nothing more.
+/// A list ends without a cursor, up to 2025-11-25 also with an empty one. A list that repeats a cursor, or exceeds the
+/// [limits](Self::limits), ends with [`CallError::Invalid`]. After an error there are no more items.
 pub struct Pages<T> {
     connection: Arc<dyn ConnectionHandle<ClientRole>>,
     fetch: Fetch<T>,
     limits: PageLimits,
     items: vec::IntoIter<T>,
-    /// Where to go on.
+    /// The next page.
     next: Next,
     seen: HashSet<String>,
     pages: usize,
@@ -79,7 +79,7 @@ impl<T> Pages<T> {
         this.limits(PageLimits::default())
     }
 
-    /// Other limits than the default ones. The time counts from now on.
+    /// Sets other limits than the default ones. Their time begins with this call.
     #[must_use]
     pub fn limits(mut self, limits: PageLimits) -> Self {
         self.until = self.connection.update(|_, now| now) + limits.time;
@@ -87,10 +87,13 @@ impl<T> Pages<T> {
         self
     }
 
-    /// The next item, `None` at the end. Dropping the future in the middle of it loses nothing.
+    /// Returns the next item, or `None` at the end.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no items. The page is requested again.
     ///
     /// # Errors
-    /// If a page cannot be had. There is nothing more then.
+    /// If a page cannot be fetched. There are no more items then.
     pub async fn try_next(&mut self) -> Result<Option<T>, CallError> {
         loop {
             if let Some(item) = self.items.next() {
@@ -106,10 +109,10 @@ impl<T> Pages<T> {
         }
     }
 
-    /// All items that are left.
+    /// Returns all remaining items.
     ///
     /// # Errors
-    /// If a page cannot be had.
+    /// If a page cannot be fetched.
     pub async fn gather(mut self) -> Result<Vec<T>, CallError> {
         let mut all = Vec::new();
         while let Some(item) = self.try_next().await? {

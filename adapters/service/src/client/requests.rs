@@ -1,4 +1,4 @@
-//! What a client asks its server.
+//! Requests of a client to its server.
 
 use std::time::Duration;
 
@@ -26,19 +26,19 @@ use crate::{
     tasks::handle::ResultOrTask,
 };
 
-/// One method for each list: a page of it, and all of it.
+/// Defines two methods for each list: one for a page, and one for all items.
 macro_rules! lists {
     ($($name:ident, $all:ident: $Params:ident => $Result:ident { $items:ident: $Item:ty }, $what:literal;)*) => {
         $(
-            #[doc = concat!("A page of the ", $what, ": the first one, or the one that a cursor leads to.")]
+            #[doc = concat!("Sends a request for a page of the ", $what, ": the first page, or the page of a cursor.")]
             ///
             /// # Errors
-            /// If it is not allowed now; nothing has been sent then.
+            /// If the request is not allowed now. It was not sent then.
             pub fn $name(&self, cursor: Option<&str>) -> Result<Pending<$Result>, SendError> {
                 self.request(&$Params { cursor: cursor.map(Into::into), ..$Params::default() })
             }
 
-            #[doc = concat!("All ", $what, ", page by page as far as they are looked at.")]
+            #[doc = concat!("Lists all ", $what, ". Pages are requested as their items are taken.")]
             pub fn $all(&self) -> Pages<$Item> {
                 let peer = self.clone();
                 Pages::new(self, move |cursor| {
@@ -49,7 +49,7 @@ macro_rules! lists {
     };
 }
 
-/// What a client asks its server, whatever the revision. What a revision does not have is a [`SendError`].
+/// Requests of a client to its server, in every revision. A request that the revision does not have is a [`SendError`].
 impl Peer<ClientRole> {
     lists! {
         list_tools, all_tools: ListToolsParams => ListToolsResult { tools: Tool }, "tools";
@@ -59,28 +59,29 @@ impl Peer<ClientRole> {
             ListResourceTemplatesParams => ListResourceTemplatesResult { resource_templates: ResourceTemplate },
             "templates of resources";
         list_skills, all_skills: ListSkillsParams => ListSkillsResult { skills: Skill },
-            "skills. A server need not list all that it has: see [`get_skill`](Self::get_skill)";
-        list_tasks, all_tasks: ListTasksParams => ListTasksResult { tasks: Task }, "tasks that the server runs for us (2025-11-25)";
+            "skills (a server need not list every skill: see [`get_skill`](Self::get_skill))";
+        list_tasks, all_tasks: ListTasksParams => ListTasksResult { tasks: Task },
+            "tasks that the server runs for this client (2025-11-25)";
     }
 
-    /// Calls a tool. The arguments are written as a JSON object; `()` stands for none.
+    /// Calls a tool. The arguments are serialized as a JSON object; `()` stands for none.
     ///
-    /// A tool that fails is no error here: see [`CallToolResult::is_error`]. To have structured results checked, see
+    /// A failed call is no error here: see [`CallToolResult::is_error`]. To check structured results, see
     /// `OutputSchema`.
     ///
-    /// If the server makes a task of it (2026-07-28), that is followed until it is done, and goes with this call: giving up on
-    /// the call ends the task, too. [`on_task`](Pending::on_task) shows how it stands meanwhile.
+    /// If the server makes the call a task (2026-07-28), the task is followed until it has ended. Cancelling the call
+    /// cancels the task, too. [`on_task`](Pending::on_task) observes its state.
     ///
     /// # Errors
-    /// If it is not allowed now, or the arguments are no object; nothing has been sent then.
+    /// If the request is not allowed now, or the arguments are no object. It was not sent then.
     pub fn call_tool(&self, name: &str, arguments: impl Serialize) -> Result<Pending<CallToolResult>, SendError> {
         self.request(&call(name, arguments)?)
     }
 
-    /// Calls a tool in the way that it has to be called: as a task where that is required (2025-11-25), else directly. Without a
-    /// session it is the server that decides (2026-07-28).
+    /// Calls a tool in the way that it requires: as a task if it must be one (2025-11-25), otherwise directly. Without
+    /// a session the server decides (2026-07-28).
     ///
-    /// This hands a task out, where [`call_tool`](Self::call_tool) follows it to its end.
+    /// It returns a handle of the task, while [`call_tool`](Self::call_tool) follows the task to its end.
     ///
     /// # Errors
     /// As [`call_tool`](Self::call_tool).
@@ -96,11 +97,11 @@ impl Peer<ClientRole> {
         self.request_as_task(&CallToolParams { task, ..call(&tool.name, arguments)? })
     }
 
-    /// Calls a tool as a task that the server keeps for `ttl`, or for as long as it likes (2025-11-25). Without a
-    /// session a client cannot request a task, and this is [`run_tool`](Self::run_tool) (2026-07-28).
+    /// Calls a tool as a task that the server keeps for `ttl`, or for a time that the server chooses (2025-11-25).
+    /// Without a session a client cannot request a task, and this is [`run_tool`](Self::run_tool) (2026-07-28).
     ///
     /// # Errors
-    /// As [`call_tool`](Self::call_tool), and if the tool does not [support](Tool::task_support) it.
+    /// As [`call_tool`](Self::call_tool), and if the tool does not [support](Tool::task_support) tasks.
     pub fn call_tool_as_task(
         &self,
         tool: &Tool,
@@ -118,20 +119,20 @@ impl Peer<ClientRole> {
         self.request_as_task(&CallToolParams { task, ..call(&tool.name, arguments)? })
     }
 
-    /// Follows a task that an earlier call of a tool has become (2026-07-28), perhaps over another connection: only its id has
-    /// to be kept. Giving up on this does not end the task.
+    /// Follows a task that an earlier call of a tool has become (2026-07-28), also over another connection: only its id
+    /// has to be kept. Cancelling the request does not end the task.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     #[doc(alias = "resume")]
     pub fn follow_task(&self, id: &str) -> Result<Pending<CallToolResult>, SendError> {
         self.call(false, |conn, now, options| conn.follow_task(now, id, options), decode)
     }
 
-    /// Fills in a prompt. The arguments are written as a JSON object of texts; `()` stands for none.
+    /// Gets a prompt. The arguments are serialized as a JSON object of texts; `()` stands for none.
     ///
     /// # Errors
-    /// If it is not allowed now, or the arguments are no object of texts; nothing has been sent then.
+    /// If the request is not allowed now, or the arguments are no object of texts. It was not sent then.
     pub fn get_prompt(&self, name: &str, arguments: impl Serialize) -> Result<Pending<GetPromptResult>, SendError> {
         let arguments = texts(arguments)?;
         self.request(&GetPromptParams { arguments, ..GetPromptParams::new(name) })
@@ -140,32 +141,32 @@ impl Peer<ClientRole> {
     /// Reads a resource. See [`CallError::is_resource_not_found`](crate::CallError::is_resource_not_found).
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn read_resource(&self, uri: &str) -> Result<Pending<ReadResourceResult>, SendError> {
         self.request(&ReadResourceParams::new(uri))
     }
 
-    /// Wants to hear when a resource changes (up to 2025-11-25).
+    /// Subscribes to changes of a resource (up to 2025-11-25).
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn subscribe(&self, uri: &str) -> Result<Pending<EmptyResult>, SendError> {
         self.request(&SubscribeParams::new(uri))
     }
 
-    /// Does not want to hear any more when a resource changes (up to 2025-11-25).
+    /// Ends the subscription to a resource (up to 2025-11-25).
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn unsubscribe(&self, uri: &str) -> Result<Pending<EmptyResult>, SendError> {
         self.request(&UnsubscribeParams::new(uri))
     }
 
-    /// Asks for proposals for the argument `name`, of which `value` is written so far, when the arguments `known` are
-    /// already filled in: an object of texts, or `()`. What is known is only told since 2025-06-18.
+    /// Asks for proposals for the argument `name`, whose value so far is `value`. `known` has the other arguments: an
+    /// object of texts, or `()`. They are sent since 2025-06-18.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now, or `known` is no object of texts. It was not sent then.
     pub fn complete(
         &self,
         reference: impl Into<CompletionReference>,
@@ -179,16 +180,16 @@ impl Peer<ClientRole> {
         self.request(&CompleteParams { context, ..CompleteParams::new(reference, argument) })
     }
 
-    /// Wants log messages of this level and of more severe ones (up to 2025-11-25).
+    /// Sets the log level: the server sends log messages of this level and of more severe ones (up to 2025-11-25).
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn set_log_level(&self, level: LoggingLevel) -> Result<Pending<EmptyResult>, SendError> {
         self.request(&SetLevelParams::new(level))
     }
 }
 
-/// Texts by name, if there are any.
+/// Serializes texts by name; `None` if there are none.
 fn texts(texts: impl Serialize) -> Result<Option<Map<String>>, SendError> {
     let texts: Option<Map<String>> = Json::new(&texts)?.decode()?;
     Ok(texts.filter(|texts| !texts.is_empty()))

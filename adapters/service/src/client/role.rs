@@ -1,4 +1,4 @@
-//! What a client answers.
+//! Dispatch of requests and notifications to a client.
 
 use std::{
     collections::VecDeque,
@@ -35,10 +35,10 @@ use crate::{
     util::{elicitation_form as form, lock::lock, text_arguments::excerpt},
 };
 
-/// Pages that may be open at once. The oldest is forgotten first: users leave pages without finishing them.
+/// The most pages that may be open at once. The oldest is removed first: users leave pages without finishing them.
 const OPEN_PAGES: usize = 256;
 
-/// What a client keeps of one connection: the pages that its user was asked to open, by id.
+/// The state of a client on one connection: the pages that its user was asked to open, by id.
 #[derive(Default)]
 pub struct State {
     pages: Mutex<VecDeque<String>>,
@@ -53,7 +53,7 @@ impl State {
         pages.push_back(id.to_owned());
     }
 
-    /// Whether the page was open.
+    /// Removes a page. Returns whether it was open.
     fn closed(&self, id: &str) -> bool {
         let mut pages = lock(&self.pages);
         let found = pages.iter().position(|page| page == id);
@@ -150,7 +150,7 @@ impl Role for ClientRole {
     }
 }
 
-/// A question with the parts of its params that every kind of question has.
+/// A request for sampling or elicitation, with the members that all such params have.
 struct Question<P> {
     params: P,
     meta: Option<Meta>,
@@ -186,7 +186,8 @@ impl Shared<ClientRole> {
         })
     }
 
-    /// A job that asks the user or the model, as a task if the server wants one and this client offers that.
+    /// Creates the job that asks the user or the model, as a task if the server requests one and this client supports
+    /// it.
     fn ask_user<P, R, F>(
         self: &Arc<Self>,
         asked: &Asked<'_, ClientRole>,

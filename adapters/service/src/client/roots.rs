@@ -15,7 +15,7 @@ use crate::{
     util::lock::lock,
 };
 
-/// The folders that servers may work in. The list is shared: change any clone of it, and the servers hear of it.
+/// The folders that servers may work in. Clones share the list: a change of any clone notifies the servers.
 #[derive(Clone, Default)]
 pub struct Roots(Arc<Inner>);
 
@@ -25,7 +25,7 @@ struct Inner {
     servers: Audience<ClientRole>,
 }
 
-/// This is no root: its URI does not start with `file://`, or climbs out of a folder with `..`.
+/// The error of an invalid root: its URI does not start with `file://`, or leaves a folder with `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidRoot {
     /// The URI.
@@ -41,26 +41,26 @@ impl fmt::Display for InvalidRoot {
 impl std::error::Error for InvalidRoot {}
 
 impl Roots {
-    /// These roots.
+    /// Creates a list of roots.
     ///
     /// # Errors
-    /// If one of them is none; see [`Root::is_valid`].
+    /// If a root is invalid; see [`Root::is_valid`].
     pub fn new(roots: impl IntoIterator<Item = Root>) -> Result<Self, InvalidRoot> {
         let this = Self::default();
         *lock(&this.0.list) = check(roots)?;
         Ok(this)
     }
 
-    /// The roots as they are.
+    /// Returns a copy of the current roots.
     #[must_use]
     pub fn list(&self) -> Vec<Root> {
         lock(&self.0.list).clone()
     }
 
-    /// Replaces the list. Servers are told if it is another one.
+    /// Replaces the list. Servers are notified if it has changed.
     ///
     /// # Errors
-    /// If one of them is none; the list stays as it was.
+    /// If a root is invalid. The list is unchanged then.
     pub fn set(&self, roots: impl IntoIterator<Item = Root>) -> Result<(), InvalidRoot> {
         let roots = check(roots)?;
         {
@@ -71,7 +71,7 @@ impl Roots {
             *list = roots;
         }
         self.0.servers.each(|_, connection| {
-            // It is not declared to servers that cannot hear of it.
+            // It fails for servers to which these notifications were not declared.
             let _ = connection.update(|conn, _| conn.notify(&RootsListChangedParams::default()));
         });
         Ok(())

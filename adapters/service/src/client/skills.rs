@@ -1,4 +1,4 @@
-//! What a client asks for skills and folders.
+//! Requests of a client about skills and folders.
 
 use mcp_proto::{
     connection::{ClientRole, SendError},
@@ -16,33 +16,34 @@ use crate::{
 use mcp_proto::schema::Skill;
 
 impl Peer<ClientRole> {
-    /// Asks for one skill as it is now, by the URI of its `SKILL.md`: also for one that is in no list.
+    /// Sends a request for the current entry of one skill, by the URI of its `SKILL.md`. The skill need not be in a
+    /// list.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn get_skill(&self, uri: &str) -> Result<Pending<GetSkillResult>, SendError> {
         self.request(&GetSkillParams::new(uri))
     }
 
-    /// Reads the `SKILL.md` of a skill, when a model is to act on it, and not before. What comes is only handed out if it has
-    /// the size, the digest and the frontmatter that the skill says.
+    /// Reads the `SKILL.md` of a skill. Call it when a model is to use the skill, and not before. The file is only
+    /// returned if its size, digest and frontmatter match the skill's entry.
     ///
-    /// It is text from a third party for a model: show the user where it comes from, and run nothing that it says
-    /// without asking. If it is refused because it has changed in between, [`get_skill`](Self::get_skill) with
-    /// [`bypass_cache`](Peer::bypass_cache) returns the current version, to which the user has not agreed yet.
+    /// It is text of a third party for a model: show the user where it comes from, and run nothing from it without
+    /// consent. If it is refused because it has changed in between, [`get_skill`](Self::get_skill) with
+    /// [`bypass_cache`](Peer::bypass_cache) returns the current version, which the user has not approved yet.
     ///
     /// # Errors
-    /// If it is not allowed now, or the skill contradicts itself; nothing has been sent then.
+    /// If the request is not allowed now, or the skill's entry contradicts itself. It was not sent then.
     #[cfg(feature = "skills")]
     pub fn load_skill(&self, skill: &Skill) -> Result<Pending<SkillFile>, CallError> {
         self.read_skill_file(skill, &skill.uri)
     }
 
-    /// Reads another file of a skill, when the model wants it, and checks it as [`load_skill`](Self::load_skill) does.
+    /// Reads another file of a skill, when the model needs it, and checks it as [`load_skill`](Self::load_skill) does.
     ///
     /// # Errors
-    /// If it is not allowed now, the file does not belong to the skill, or the skill contradicts itself; nothing has been
-    /// sent then.
+    /// If the request is not allowed now, the file does not belong to the skill, or the skill's entry contradicts
+    /// itself. It was not sent then.
     #[cfg(feature = "skills")]
     pub fn read_skill_file(&self, skill: &Skill, uri: &str) -> Result<Pending<SkillFile>, CallError> {
         let announced = announced(skill, uri)?;
@@ -51,16 +52,16 @@ impl Peer<ClientRole> {
         Ok(pending.and_then(move |result| Ok(verified(&skill, uri, announced, result)?)))
     }
 
-    /// A page of what is directly in a folder: the first one, or the one that a cursor leads to. Folders have the type
+    /// Lists the direct contents of a folder: the first page, or the page of a cursor. Folders have the media type
     /// [`DIRECTORY`](mcp_proto::schema::DIRECTORY).
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn read_directory(&self, uri: &str, cursor: Option<&str>) -> Result<Pending<ReadDirectoryResult>, SendError> {
         self.request(&ReadDirectoryParams { cursor: cursor.map(Into::into), ..ReadDirectoryParams::new(uri) })
     }
 
-    /// All that is directly in a folder, page by page as far as it is looked at.
+    /// Lists all direct contents of a folder. Pages are requested as their items are taken.
     pub fn all_in_directory(&self, uri: &str) -> Pages<Resource> {
         let (peer, uri) = (self.clone(), uri.to_owned());
         Pages::new(self, move |cursor| {

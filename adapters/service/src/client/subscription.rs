@@ -1,4 +1,4 @@
-//! What a client listens to (2026-07-28), from one connection to the next.
+//! Subscriptions of a client (2026-07-28), which outlast their connection.
 
 use std::{fmt, sync::Arc};
 
@@ -21,11 +21,11 @@ use crate::{
     },
 };
 
-/// A subscription, for as long as it is held. What it hears goes to the handlers of the
+/// A subscription, for as long as this handle is held. Its notifications go to the handlers of the
 /// [`Host`](crate::HostBuilder::on).
 ///
-/// It outlasts its connection: see [`Subscriptions`]. A server that ends it is asked again, after a pause, and only so
-/// [often](mcp_proto::connection::Limits::resubscriptions).
+/// It outlasts its connection: see [`Subscriptions`]. If the server ends it, it is requested again after a pause, up to
+/// a [limit](mcp_proto::connection::Limits::relistens).
 #[must_use = "dropping it ends the subscription"]
 pub struct Subscription {
     table: Subscriptions,
@@ -34,13 +34,13 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// What was asked for.
+    /// Returns the requested filter.
     #[must_use]
     pub const fn filter(&self) -> &SubscriptionFilter {
         &self.filter
     }
 
-    /// What the server tells of; `None` while it does not.
+    /// Returns the filter to which the server has agreed, or `None` while the subscription is not active.
     #[must_use]
     pub fn agreed(&self) -> Option<SubscriptionFilter> {
         self.table.with(self.id, |wanted| match &wanted.state {
@@ -49,7 +49,7 @@ impl Subscription {
         })?
     }
 
-    /// What was asked for and is not told of, because the server does not have it or is not there.
+    /// Returns the part of the filter that is not active, because the server does not support it or is not connected.
     #[must_use]
     pub fn missing(&self) -> SubscriptionFilter {
         let agreed = self.agreed().unwrap_or_default();
@@ -69,14 +69,14 @@ impl Subscription {
         }
     }
 
-    /// Whether nothing comes any more, on this connection or on another one: the server has refused it, or has ended it
-    /// too often.
+    /// Returns whether the subscription has ended on every connection: the server has refused it, or has ended it too
+    /// often.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.table.with(self.id, |wanted| matches!(wanted.state, State::Ended(_))).unwrap_or(true)
     }
 
-    /// The error that the server has ended it with, if it was one.
+    /// Returns the error with which the server has ended the subscription, if it was one.
     #[must_use]
     pub fn error(&self) -> Option<CallError> {
         self.table.with(self.id, |wanted| match &wanted.state {
@@ -85,7 +85,7 @@ impl Subscription {
         })?
     }
 
-    /// Ends it. Dropping it does the same.
+    /// Ends the subscription, as dropping it does.
     pub fn close(self) {}
 }
 
@@ -106,15 +106,15 @@ impl fmt::Debug for Subscription {
 
 /// Requests of subscriptions.
 impl Subscriptions {
-    /// There is a connection again: asks for everything that rests.
+    /// Requests all detached subscriptions on a new connection.
     fn resume(&self, connection: &Arc<dyn ConnectionHandle<ClientRole>>, calls: &Arc<Calls<ClientRole>>) {
         for id in self.resting() {
-            // What cannot be sent now waits for the next connection.
+            // A subscription that cannot be requested now waits for the next connection.
             let _ = self.ask(id, connection, calls, |_| {});
         }
     }
 
-    /// Asks the server, and notes that before anything can come of it.
+    /// Requests a subscription, and notes the call before its response can come.
     fn ask<R>(
         &self,
         id: u64,
@@ -142,13 +142,15 @@ impl Subscriptions {
 }
 
 impl Peer<ClientRole> {
-    /// Wants to hear of changes (2026-07-28): of lists, of resources, of tasks. It comes back as soon as the server has
-    /// said of which it tells, which has to be in time; the subscription itself lasts for as long as it is held.
+    /// Subscribes to changes of lists, resources and tasks (2026-07-28). The result is available as soon as the server
+    /// has acknowledged the subscription, within the timeouts of the request. The subscription itself lasts as long as
+    /// it is held.
     ///
-    /// In a session the changes of lists are told anyway, and [`subscribe`](Self::subscribe) is for resources.
+    /// In a session, changes of lists are notified without a subscription, and [`subscribe`](Self::subscribe) is for
+    /// resources.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
+    /// If the request is not allowed now. It was not sent then.
     pub fn listen(&self, filter: SubscriptionFilter) -> Result<Pending<Subscription>, SendError> {
         let mut options =
             self.options().unwrap_or_else(|| self.connection().read(|conn| conn.settings().request.clone()));
@@ -157,19 +159,19 @@ impl Peer<ClientRole> {
         let subscription = Subscription { id: table.add(filter.clone(), options), table, filter };
         let (connection, calls) = (self.connection(), self.calls());
         let asked = subscription.table.ask(subscription.id, connection, calls, |call| calls.enter(call, false))?;
-        // It is wanted for as long as it is held here.
+        // It stays in the table as long as it is held here.
         let (call, slot) = asked.ok_or(SendError::Closed)?;
         Ok(Pending::new(call, slot, calls.clone(), move |_, _| Ok(subscription)))
     }
 
-    /// What this client listens to, to be handed to the session on the next connection.
+    /// Returns the subscriptions of this client, for the [session](crate::Host::session_with) of the next connection.
     #[must_use]
     pub fn subscriptions(&self) -> &Subscriptions {
         self.calls().subscriptions()
     }
 }
 
-/// The connection is ready: what was listened to on an earlier one is listened to again.
+/// Requests the subscriptions of an earlier connection again, when the connection is ready.
 pub(super) fn ready(connection: &Arc<dyn ConnectionHandle<ClientRole>>, calls: &Arc<Calls<ClientRole>>) {
     let is_modern = connection.read(|conn| conn.version().is_some_and(|version| version.era() == Era::Modern));
     if is_modern {
