@@ -25,7 +25,7 @@ use crate::{
 /// [`Host`](crate::HostBuilder::on).
 ///
 /// It outlasts its connection: see [`Subscriptions`]. If the server ends it, it is requested again after a pause, up to
-/// a [limit](mcp_proto::connection::Limits::relistens).
+/// a [limit](mcp_proto::connection::Limits::resubscriptions).
 #[must_use = "dropping it ends the subscription"]
 pub struct Subscription {
     table: Subscriptions,

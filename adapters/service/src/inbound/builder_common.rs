@@ -206,8 +206,8 @@ macro_rules! common_methods {
         /// that trace and carry it in their `_meta`.
         ///
         /// Without the function, or if it returns `None`, a request on behalf of a peer's request belongs to the trace
-        /// of that request, and any other request to none. [`traced`](crate::Peer::traced) overrides this. The function
-        /// is called for each request and should be fast.
+        /// of that request, and any other request to none. [`with_trace`](crate::Peer::with_trace) overrides this. The
+        /// function is called for each request and should be fast.
         pub fn trace_with(
             mut self,
             f: impl Fn() -> Option<mcp_proto::schema::TraceContext> + Send + Sync + 'static,
