@@ -180,13 +180,13 @@ pub use driver_api::{
     waiters::{Capacity, Waiters},
 };
 pub use inbound::{
-    answer::ResponseKind,
     context::Context,
     failure::Failure,
     fault::Fault,
     handler,
     middleware::{Completed, IncomingRequest, Next},
     request::RequestInfo,
+    rpc_result::ResponseKind,
     session::{ClientSession, ServerSession, Session},
     state::Role,
     task_policy::TaskPolicy,

@@ -11,11 +11,11 @@ use mcp_proto::{
     },
 };
 
-use super::{Answerer, Host, Inner, roots::Roots};
+use super::{Host, Inner, TypedHandler, roots::Roots};
 use crate::{
     driver_api::{
         deferred::Deferred,
-        job::{Code, HandlerKind},
+        job::{BoxedHandler, HandlerKind},
     },
     inbound::{
         builder_common::{Common, common_methods, declared},
@@ -29,9 +29,9 @@ use crate::{
 #[must_use = "nothing happens before `build`"]
 pub struct HostBuilder {
     common: Common<ClientRole>,
-    sampling: Option<Answerer<CreateMessageParams, CreateMessageResult>>,
-    form: Option<Answerer<ElicitFormParams, ElicitResult>>,
-    url: Option<Answerer<ElicitUrlParams, ElicitAction>>,
+    sampling: Option<TypedHandler<CreateMessageParams, CreateMessageResult>>,
+    form: Option<TypedHandler<ElicitFormParams, ElicitResult>>,
+    url: Option<TypedHandler<ElicitUrlParams, ElicitAction>>,
     roots: Option<Roots>,
     tasks: Option<TaskPolicy>,
     /// The capabilities of the model.
@@ -59,7 +59,7 @@ impl HostBuilder {
         mut self,
         f: impl Fn(CreateMessageParams, Context<ClientRole>) -> Result<CreateMessageResult, F> + Send + Sync + 'static,
     ) -> Self {
-        self.sampling = Some(answerer(f));
+        self.sampling = Some(typed_handler(f));
         self
     }
 
@@ -71,7 +71,7 @@ impl HostBuilder {
     where
         T: Future<Output = Result<CreateMessageResult, F>> + Send + 'static,
     {
-        self.sampling = Some(answerer_async(f));
+        self.sampling = Some(typed_handler_async(f));
         self
     }
 
@@ -95,7 +95,7 @@ impl HostBuilder {
         mut self,
         f: impl Fn(ElicitFormParams, Context<ClientRole>) -> Result<ElicitResult, F> + Send + Sync + 'static,
     ) -> Self {
-        self.form = Some(answerer(f));
+        self.form = Some(typed_handler(f));
         self
     }
 
@@ -107,7 +107,7 @@ impl HostBuilder {
     where
         T: Future<Output = Result<ElicitResult, F>> + Send + 'static,
     {
-        self.form = Some(answerer_async(f));
+        self.form = Some(typed_handler_async(f));
         self
     }
 
@@ -117,7 +117,7 @@ impl HostBuilder {
         mut self,
         f: impl Fn(ElicitUrlParams, Context<ClientRole>) -> Result<ElicitAction, F> + Send + Sync + 'static,
     ) -> Self {
-        self.url = Some(answerer(f));
+        self.url = Some(typed_handler(f));
         self
     }
 
@@ -129,7 +129,7 @@ impl HostBuilder {
     where
         T: Future<Output = Result<ElicitAction, F>> + Send + 'static,
     {
-        self.url = Some(answerer_async(f));
+        self.url = Some(typed_handler_async(f));
         self
     }
 
@@ -193,21 +193,21 @@ impl HostBuilder {
     }
 }
 
-fn answerer<P: 'static, R: 'static, F: Into<Failure>>(
+fn typed_handler<P: 'static, R: 'static, F: Into<Failure>>(
     f: impl Fn(P, Context<ClientRole>) -> Result<R, F> + Send + Sync + 'static,
-) -> Answerer<P, R> {
+) -> TypedHandler<P, R> {
     let run = move |params, context| Deferred::ready(f(params, context).map_err(Into::into));
-    Code { kind: HandlerKind::Blocking, run: Box::new(run) }
+    BoxedHandler { kind: HandlerKind::Blocking, run: Box::new(run) }
 }
 
-fn answerer_async<P: 'static, R: 'static, F: Into<Failure>, T: Future<Output = Result<R, F>> + Send + 'static>(
+fn typed_handler_async<P: 'static, R: 'static, F: Into<Failure>, T: Future<Output = Result<R, F>> + Send + 'static>(
     f: impl Fn(P, Context<ClientRole>) -> T + Send + Sync + 'static,
-) -> Answerer<P, R> {
+) -> TypedHandler<P, R> {
     let run = move |params, context| {
         let future = f(params, context);
         Deferred::new(async move { future.await.map_err(Into::into) })
     };
-    Code { kind: HandlerKind::Async, run: Box::new(run) }
+    BoxedHandler { kind: HandlerKind::Async, run: Box::new(run) }
 }
 
 impl fmt::Debug for HostBuilder {

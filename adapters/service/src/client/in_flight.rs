@@ -2,18 +2,18 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use crate::inbound::in_flight::{RoleWork, Work};
+use crate::inbound::in_flight::{InFlight, RoleInFlight};
 
 /// The data of a request in flight that only a client has: none.
 #[derive(Default)]
-pub struct ClientWork;
+pub struct ClientInFlight;
 
 thread_local! {
-    static PLACES: RefCell<Vec<Arc<Work<ClientWork>>>> = const { RefCell::new(Vec::new()) };
+    static POOL: RefCell<Vec<Arc<InFlight<ClientInFlight>>>> = const { RefCell::new(Vec::new()) };
 }
 
-impl RoleWork for ClientWork {
-    fn with_places<R>(f: impl FnOnce(&mut Vec<Arc<Work<Self>>>) -> R) -> Option<R> {
-        PLACES.try_with(|places| f(&mut places.borrow_mut())).ok()
+impl RoleInFlight for ClientInFlight {
+    fn with_pool<R>(f: impl FnOnce(&mut Vec<Arc<InFlight<Self>>>) -> R) -> Option<R> {
+        POOL.try_with(|pool| f(&mut pool.borrow_mut())).ok()
     }
 }

@@ -18,17 +18,17 @@ use mcp_proto::{
 
 use crate::outbound::subscriptions::Subscriptions;
 use crate::{
-    driver_api::{deferred::Deferred, job::Code},
+    driver_api::{deferred::Deferred, job::BoxedHandler},
     inbound::{
-        context::Context, custom_methods::Custom, failure::Failure, session::ClientSession, session_tasks::TaskStore,
-        task_policy::TaskPolicy,
+        context::Context, custom_methods::CustomMethods, failure::Failure, session::ClientSession,
+        session_tasks::TaskStore, task_policy::TaskPolicy,
     },
     util::random::Random,
 };
 use builder::HostBuilder;
 use roots::Roots;
 
-type Answerer<P, R> = Code<dyn Fn(P, Context<ClientRole>) -> Deferred<Result<R, Failure>> + Send + Sync>;
+type TypedHandler<P, R> = BoxedHandler<dyn Fn(P, Context<ClientRole>) -> Deferred<Result<R, Failure>> + Send + Sync>;
 
 /// A client application: its handlers for sampling, elicitation, roots and notifications.
 ///
@@ -53,11 +53,11 @@ pub struct Host(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     config: Arc<ClientConfig>,
-    pub(crate) sampling: Option<Answerer<CreateMessageParams, CreateMessageResult>>,
-    pub(crate) form: Option<Answerer<ElicitFormParams, ElicitResult>>,
-    pub(crate) url: Option<Answerer<ElicitUrlParams, ElicitAction>>,
+    pub(crate) sampling: Option<TypedHandler<CreateMessageParams, CreateMessageResult>>,
+    pub(crate) form: Option<TypedHandler<ElicitFormParams, ElicitResult>>,
+    pub(crate) url: Option<TypedHandler<ElicitUrlParams, ElicitAction>>,
     pub(crate) roots: Option<Roots>,
-    pub(crate) custom: Custom<ClientRole>,
+    pub(crate) custom: CustomMethods<ClientRole>,
     tasks: TaskPolicy,
     random: Random,
 }

@@ -18,7 +18,7 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, RawJson},
 };
 
-use super::{Host, in_flight::ClientWork, roots::Roots, subscription};
+use super::{Host, in_flight::ClientInFlight, roots::Roots, subscription};
 use crate::{
     driver_api::{
         connection_handle::ConnectionHandle,
@@ -26,11 +26,11 @@ use crate::{
         job::{HandlerKind, Job},
     },
     inbound::{
-        answer::Answer,
         context::Context,
-        custom_methods::{Custom, Dispatch},
-        request::{Asked, RequestInfo, params},
-        state::{Role, Shared},
+        custom_methods::{CustomMethods, Dispatch},
+        request::{InboundRequest, RequestInfo, params},
+        rpc_result::RpcResult,
+        state::{Role, SessionState},
     },
     util::{elicitation_form as form, lock::lock, text_arguments::excerpt},
 };
@@ -62,49 +62,56 @@ impl State {
 }
 
 impl Dispatch for ClientRole {
-    fn custom(home: &Host) -> &Custom<Self> {
-        &home.0.custom
+    fn custom(app: &Host) -> &CustomMethods<Self> {
+        &app.0.custom
     }
 }
 
 impl Role for ClientRole {
-    type Home = Host;
+    type App = Host;
     type State = State;
-    type Work = ClientWork;
+    type InFlight = ClientInFlight;
 
-    fn begun(shared: &Arc<Shared<Self>>) {
-        if let Some(roots) = &shared.home.0.roots {
-            roots.join(shared);
+    fn on_start(shared: &Arc<SessionState<Self>>) {
+        if let Some(roots) = &shared.app.0.roots {
+            roots.insert(shared);
         }
     }
 
-    fn ended(shared: &Shared<Self>) {
-        if let Some(roots) = &shared.home.0.roots {
-            roots.leave(shared);
+    fn on_end(shared: &SessionState<Self>) {
+        if let Some(roots) = &shared.app.0.roots {
+            roots.remove(shared);
         }
     }
 
-    fn asked<'a>(shared: &Arc<Shared<Self>>, asked: Asked<'a, Self>) -> Result<Option<Job>, Asked<'a, Self>> {
-        let host = &shared.home.0;
-        let answer = match asked.method.known() {
-            Some(Method::ListRoots) if host.roots.is_some() => Ok(shared.answer(&asked, |shared| {
-                Ok(ListRootsResult::new(shared.home.0.roots.as_ref().map_or_else(Vec::new, Roots::list)))
+    fn handle_request<'a>(
+        shared: &Arc<SessionState<Self>>,
+        inbound: InboundRequest<'a, Self>,
+    ) -> Result<Option<Job>, InboundRequest<'a, Self>> {
+        let host = &shared.app.0;
+        let answer = match inbound.method.known() {
+            Some(Method::ListRoots) if host.roots.is_some() => Ok(shared.answer(&inbound, |shared| {
+                Ok(ListRootsResult::new(shared.app.0.roots.as_ref().map_or_else(Vec::new, Roots::list)))
             })),
-            Some(Method::CreateMessage) if host.sampling.is_some() => shared.sample(&asked),
-            Some(Method::Elicit) => shared.elicit(&asked),
+            Some(Method::CreateMessage) if host.sampling.is_some() => shared.sample(&inbound),
+            Some(Method::Elicit) => shared.elicit(&inbound),
             Some(method @ (Method::GetTask | Method::GetTaskResult | Method::ListTasks | Method::CancelTask)) => {
-                Ok(shared.asked_about_tasks(method, &asked))
+                Ok(shared.asked_about_tasks(method, &inbound))
             }
-            _ => return Err(asked),
+            _ => return Err(inbound),
         };
-        Ok(answer.unwrap_or_else(|error| shared.refuse(&asked, error)))
+        Ok(answer.unwrap_or_else(|error| shared.refuse(&inbound, error)))
     }
 
-    fn ready(shared: &Arc<Shared<Self>>, connection: &Arc<dyn ConnectionHandle<Self>>) {
+    fn on_ready(shared: &Arc<SessionState<Self>>, connection: &Arc<dyn ConnectionHandle<Self>>) {
         subscription::ready(connection, &shared.calls);
     }
 
-    fn is_news(shared: &Shared<Self>, method: &MethodName<'_>, params: Option<&RawJson<'_>>) -> bool {
+    fn accepts_notification(
+        shared: &SessionState<Self>,
+        method: &MethodName<'_>,
+        params: Option<&RawJson<'_>>,
+    ) -> bool {
         if method.known() == Some(Method::SubscriptionsAcknowledged)
             && let (Some(connection), Some(params)) = (shared.calls.connection(), params)
             && let Some(call) = connection.update(|conn, _| conn.subscription(params))
@@ -118,7 +125,7 @@ impl Role for ClientRole {
         done.is_some_and(|done| shared.state.closed(&done.elicitation_id))
     }
 
-    fn refused(shared: &Shared<Self>, error: &ErrorObject) {
+    fn on_error_response(shared: &SessionState<Self>, error: &ErrorObject) {
         if error.code == ErrorCode::URL_ELICITATION_REQUIRED
             && let Some(required) = error.data.as_ref().and_then(|data| data.decode::<UrlElicitationRequired>().ok())
         {
@@ -157,28 +164,28 @@ struct Question<P> {
     task: Option<TaskMetadata>,
 }
 
-impl Shared<ClientRole> {
-    fn sample(self: &Arc<Self>, asked: &Asked<'_, ClientRole>) -> Answer<Option<Job>> {
-        let mut params: CreateMessageParams = params(asked.params.as_ref())?;
+impl SessionState<ClientRole> {
+    fn sample(self: &Arc<Self>, inbound: &InboundRequest<'_, ClientRole>) -> RpcResult<Option<Job>> {
+        let mut params: CreateMessageParams = params(inbound.params.as_ref())?;
         check_tool_results(&params.messages)
             .map_err(|fault| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {fault}"))))?;
         let (meta, task) = (params.meta.clone(), params.task.take());
-        let kind = self.home.0.sampling.as_ref().map(|sampling| sampling.kind);
-        Ok(self.ask_user(asked, kind, Capability::TasksSampling, Question { params, meta, task }, sample))
+        let kind = self.app.0.sampling.as_ref().map(|sampling| sampling.kind);
+        Ok(self.ask_user(inbound, kind, Capability::TasksSampling, Question { params, meta, task }, sample))
     }
 
-    fn elicit(self: &Arc<Self>, asked: &Asked<'_, ClientRole>) -> Answer<Option<Job>> {
-        Ok(match params(asked.params.as_ref())? {
+    fn elicit(self: &Arc<Self>, inbound: &InboundRequest<'_, ClientRole>) -> RpcResult<Option<Job>> {
+        Ok(match params(inbound.params.as_ref())? {
             ElicitParams::Form(mut params) => {
                 let (meta, task) = (params.meta.clone(), params.task.take());
                 let (kind, question) =
-                    (self.home.0.form.as_ref().map(|form| form.kind), Question { params, meta, task });
-                self.ask_user(asked, kind, Capability::TasksElicitation, question, fill_in_form)
+                    (self.app.0.form.as_ref().map(|form| form.kind), Question { params, meta, task });
+                self.ask_user(inbound, kind, Capability::TasksElicitation, question, fill_in_form)
             }
             ElicitParams::Url(mut params) => {
                 let (meta, task) = (params.meta.clone(), params.task.take());
-                let (kind, question) = (self.home.0.url.as_ref().map(|url| url.kind), Question { params, meta, task });
-                self.ask_user(asked, kind, Capability::TasksElicitation, question, open_page)
+                let (kind, question) = (self.app.0.url.as_ref().map(|url| url.kind), Question { params, meta, task });
+                self.ask_user(inbound, kind, Capability::TasksElicitation, question, open_page)
             }
             ElicitParams::Other(_) => {
                 return Err(ErrorObject::invalid_params("Invalid params: no such mode of elicitation"));
@@ -190,7 +197,7 @@ impl Shared<ClientRole> {
     /// it.
     fn ask_user<P, R, F>(
         self: &Arc<Self>,
-        asked: &Asked<'_, ClientRole>,
+        inbound: &InboundRequest<'_, ClientRole>,
         kind: Option<HandlerKind>,
         capability: Capability,
         question: Question<P>,
@@ -199,36 +206,38 @@ impl Shared<ClientRole> {
     where
         P: Send + 'static,
         R: Encode + Send + Sync + 'static,
-        F: Future<Output = Answer<R>> + Send + 'static,
+        F: Future<Output = RpcResult<R>> + Send + 'static,
     {
-        let Asked { connection, key, .. } = *asked;
+        let InboundRequest { connection, key, .. } = *inbound;
         let Question { params, meta, task } = question;
         // Without a handler there is nothing that could block.
         let kind = kind.unwrap_or(HandlerKind::Async);
         Some(match task.filter(|_| self.has_tasks(connection, key, capability)) {
             Some(task) => self.work_as_task(
-                asked,
+                inbound,
                 meta,
                 task,
                 kind,
                 |_| None,
                 move |context| Deferred::poll_once(f(params, context.clone())),
             ),
-            None => self.work(asked, meta, kind, move |context| Deferred::poll_once(f(params, context.clone()))),
+            None => {
+                self.handler_job(inbound, meta, kind, move |context| Deferred::poll_once(f(params, context.clone())))
+            }
         })
     }
 }
 
-async fn sample(params: CreateMessageParams, context: Context<ClientRole>) -> Answer<CreateMessageResult> {
-    let host = context.shared.home.clone();
+async fn sample(params: CreateMessageParams, context: Context<ClientRole>) -> RpcResult<CreateMessageResult> {
+    let host = context.shared.app.clone();
     let Some(sample) = &host.0.sampling else {
         return Err(ErrorObject::method_not_found(Method::CreateMessage.as_str()));
     };
     (sample.run)(params, context.clone()).await.map_err(|failure| context.explain(failure))
 }
 
-async fn fill_in_form(params: ElicitFormParams, context: Context<ClientRole>) -> Answer<ElicitResult> {
-    let host = context.shared.home.clone();
+async fn fill_in_form(params: ElicitFormParams, context: Context<ClientRole>) -> RpcResult<ElicitResult> {
+    let host = context.shared.app.clone();
     let Some(fill_in) = &host.0.form else {
         return Err(ErrorObject::invalid_params("This client does not show forms"));
     };
@@ -246,8 +255,8 @@ async fn fill_in_form(params: ElicitFormParams, context: Context<ClientRole>) ->
     }
 }
 
-async fn open_page(params: ElicitUrlParams, context: Context<ClientRole>) -> Answer<ElicitResult> {
-    let host = context.shared.home.clone();
+async fn open_page(params: ElicitUrlParams, context: Context<ClientRole>) -> RpcResult<ElicitResult> {
+    let host = context.shared.app.clone();
     let Some(open) = &host.0.url else {
         return Err(ErrorObject::invalid_params("This client does not open pages"));
     };

@@ -11,7 +11,7 @@ use mcp_proto::{
 };
 
 use crate::{
-    inbound::{session_registry::Audience, state::Shared},
+    inbound::{session_registry::SessionRegistry, state::SessionState},
     util::lock::lock,
 };
 
@@ -22,7 +22,7 @@ pub struct Roots(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     list: Mutex<Vec<Root>>,
-    servers: Audience<ClientRole>,
+    servers: SessionRegistry<ClientRole>,
 }
 
 /// The error of an invalid root: its URI does not start with `file://`, or leaves a folder with `..`.
@@ -77,12 +77,12 @@ impl Roots {
         Ok(())
     }
 
-    pub(super) fn join(&self, shared: &Arc<Shared<ClientRole>>) {
-        self.0.servers.join(shared);
+    pub(super) fn insert(&self, shared: &Arc<SessionState<ClientRole>>) {
+        self.0.servers.insert(shared);
     }
 
-    pub(super) fn leave(&self, shared: &Shared<ClientRole>) {
-        self.0.servers.leave(shared);
+    pub(super) fn remove(&self, shared: &SessionState<ClientRole>) {
+        self.0.servers.remove(shared);
     }
 }
 

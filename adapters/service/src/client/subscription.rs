@@ -13,7 +13,7 @@ use crate::{
     driver_api::connection_handle::ConnectionHandle,
     outbound::{
         calls::Calls,
-        cancel::Desk,
+        cancel::CancelCall,
         error::CallError,
         peer::Peer,
         pending::Pending,
@@ -92,8 +92,8 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let place = self.table.remove(self.id);
-        if let Some((desk, call)) = place.and_then(|place| Some((place.desk.upgrade()?, place.call))) {
-            desk.hang_up(call, None);
+        if let Some((canceller, call)) = place.and_then(|place| Some((place.canceller.upgrade()?, place.call))) {
+            canceller.cancel(call, None);
         }
     }
 }
@@ -129,9 +129,9 @@ impl Subscriptions {
                 return Ok(None);
             };
             let call = conn.request(now, &params, options)?;
-            let desk: Arc<dyn Desk> = calls.clone();
-            let place = Place { connection: calls.number(), call, desk: Arc::downgrade(&desk) };
-            if self.with(id, |wanted| wanted.state = State::Asked(place)).is_none() {
+            let canceller: Arc<dyn CancelCall> = calls.clone();
+            let place = Place { connection: calls.number(), call, canceller: Arc::downgrade(&canceller) };
+            if self.with(id, |wanted| wanted.state = State::Requested(place)).is_none() {
                 // The subscription was dropped in between.
                 let _ = conn.cancel(call, None);
                 return Ok(None);

@@ -188,7 +188,7 @@ impl fmt::Debug for JobKind {
 }
 
 /// A handler, converted into a function of one type, and its kind.
-pub(crate) struct Code<F: ?Sized> {
+pub(crate) struct BoxedHandler<F: ?Sized> {
     pub(crate) kind: HandlerKind,
     pub(crate) run: Box<F>,
 }

@@ -7,7 +7,7 @@ use mcp_proto::{
     wire::JsonObject,
 };
 
-use super::{custom_methods::Custom, state::Role};
+use super::{custom_methods::CustomMethods, state::Role};
 use crate::util::random::Random;
 
 /// The common fields of the builders.
@@ -17,7 +17,7 @@ pub(crate) struct Common<E: Role> {
     pub(crate) versions: VersionSet,
     pub(crate) experimental: Map<JsonObject>,
     pub(crate) withheld: CapabilitySet,
-    pub(crate) custom: Custom<E>,
+    pub(crate) custom: CustomMethods<E>,
     pub(crate) random: Random,
 }
 
@@ -29,7 +29,7 @@ impl<E: Role> Common<E> {
             versions: VersionSet::ALL,
             experimental: Map::new(),
             withheld: CapabilitySet::EMPTY,
-            custom: Custom::default(),
+            custom: CustomMethods::default(),
             random: Random::default(),
         }
     }
@@ -218,7 +218,7 @@ macro_rules! common_methods {
 
         /// Sets a handler for protocol violations of the peer, and for errors that the peer reports. It should be fast.
         pub fn on_fault(mut self, f: impl Fn(crate::inbound::fault::Fault) + Send + Sync + 'static) -> Self {
-            self.common.custom.critic = Some(std::sync::Arc::new(f));
+            self.common.custom.fault_handler = Some(std::sync::Arc::new(f));
             self
         }
 

@@ -9,11 +9,11 @@ use std::{
 
 use mcp_proto::wire::ErrorObject;
 
-use super::{answer::Answer, log};
+use super::{log, rpc_result::RpcResult};
 use crate::driver_api::deferred::Deferred;
 
 /// Starts a handler. A panic fails only this request, with an error without details.
-pub(crate) fn caught<T>(begin: impl FnOnce() -> Deferred<Answer<T>>) -> Deferred<Answer<T>> {
+pub(crate) fn catch_panic<T>(begin: impl FnOnce() -> Deferred<RpcResult<T>>) -> Deferred<RpcResult<T>> {
     // As below.
     catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
         log::panicked();
@@ -22,7 +22,9 @@ pub(crate) fn caught<T>(begin: impl FnOnce() -> Deferred<Answer<T>>) -> Deferred
 }
 
 /// Polls a handler. A panic fails only this request, with an error without details.
-pub(crate) fn guarded<T>(mut f: Pin<&mut impl Future<Output = Answer<T>>>) -> impl Future<Output = Answer<T>> {
+pub(crate) fn catch_panic_async<T>(
+    mut f: Pin<&mut impl Future<Output = RpcResult<T>>>,
+) -> impl Future<Output = RpcResult<T>> {
     // A panic can leave only the state of `f` inconsistent: this crate holds no lock while it runs.
     poll_fn(move |cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| f.as_mut().poll(cx)));

@@ -12,9 +12,9 @@ use mcp_proto::{
 
 use super::{
     failure::Failure,
-    in_flight::{Origin, RoleWork, Work},
+    in_flight::{InFlight, RequestOrigin, RoleInFlight},
     request::RequestInfo,
-    state::{Role, Shared},
+    state::{Role, SessionState},
 };
 use crate::{
     driver_api::{connection_handle::ConnectionHandle, deferred::Deferred},
@@ -31,20 +31,20 @@ pub(crate) const NO_LONGER_NEEDED: &str = "no longer needed";
 /// blocks with [`wait`](Deferred::wait), an asynchronous handler awaits it. It ends when the request is cancelled or
 /// the connection ends.
 pub struct Context<E: Role = ServerRole> {
-    pub(crate) shared: Arc<Shared<E>>,
+    pub(crate) shared: Arc<SessionState<E>>,
     pub(crate) connection: Arc<dyn ConnectionHandle<E>>,
-    pub(crate) work: Arc<Work<E::Work>>,
+    pub(crate) in_flight: Arc<InFlight<E::InFlight>>,
     /// Boxed, since few contexts have options, and every handler has several contexts.
     options: Option<Box<RequestOptions>>,
 }
 
 impl<E: Role> Context<E> {
     pub(crate) const fn new(
-        shared: Arc<Shared<E>>,
+        shared: Arc<SessionState<E>>,
         connection: Arc<dyn ConnectionHandle<E>>,
-        work: Arc<Work<E::Work>>,
+        in_flight: Arc<InFlight<E::InFlight>>,
     ) -> Self {
-        Self { shared, connection, work, options: None }
+        Self { shared, connection, in_flight, options: None }
     }
 
     /// Returns the peer of the connection. Requests through it do not end with this request.
@@ -71,10 +71,10 @@ impl<E: Role> Context<E> {
     /// Returns the circumstances of the request: its revision, its client, and its principal, for example.
     #[must_use]
     pub fn info(&self) -> &RequestInfo {
-        self.work.info.get_or_init(|| {
-            let key = match self.work.origin {
-                Origin::Request(key) => Some(key),
-                Origin::Task(_) => None,
+        self.in_flight.info.get_or_init(|| {
+            let key = match self.in_flight.origin {
+                RequestOrigin::Request(key) => Some(key),
+                RequestOrigin::Task(_) => None,
             };
             Box::new(self.connection.read(|conn| E::info(conn, key)))
         })
@@ -89,7 +89,7 @@ impl<E: Role> Context<E> {
     /// Returns the `_meta` of the request.
     #[must_use]
     pub fn meta(&self) -> Option<&Meta> {
-        self.work.meta.as_ref()
+        self.in_flight.meta.as_ref()
     }
 
     /// Returns the distributed trace of the request. Requests through this context belong to it as well, unless their
@@ -103,9 +103,9 @@ impl<E: Role> Context<E> {
     /// Returns the id of the task that the request has become, if it has (2025-11-25, 2026-07-28).
     #[must_use]
     pub fn task_id(&self) -> Option<&str> {
-        match &self.work.origin {
-            Origin::Task(id) => Some(id),
-            Origin::Request(_) => self.work.role.task_id(),
+        match &self.in_flight.origin {
+            RequestOrigin::Task(id) => Some(id),
+            RequestOrigin::Request(_) => self.in_flight.role.task_id(),
         }
     }
 
@@ -131,13 +131,15 @@ impl<E: Role> Context<E> {
     }
 
     fn say_progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Result<(), SendError> {
-        if self.work.role.task_id().is_some() {
-            message.inspect(|message| E::said_of_task(&self.shared, &self.connection, &self.work, message));
+        if self.in_flight.role.task_id().is_some() {
+            message.inspect(|message| E::on_task_message(&self.shared, &self.connection, &self.in_flight, message));
             return Ok(());
         }
-        match &self.work.origin {
-            Origin::Request(key) => self.connection.update(|conn, _| conn.progress(*key, progress, total, message)),
-            Origin::Task(id) => {
+        match &self.in_flight.origin {
+            RequestOrigin::Request(key) => {
+                self.connection.update(|conn, _| conn.progress(*key, progress, total, message))
+            }
+            RequestOrigin::Task(id) => {
                 self.connection.update(|conn, _| self.shared.tasks.progress(conn, id, progress, total, message))
             }
         }
@@ -151,13 +153,13 @@ impl<E: Role> Context<E> {
     /// Returns whether the request was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.work.is_cancelled()
+        self.in_flight.is_cancelled()
     }
 
     /// Returns why the request was cancelled, if it was.
     #[must_use]
     pub fn cancel_cause(&self) -> Option<CancelCause<'static>> {
-        self.work.cause()
+        self.in_flight.cause()
     }
 
     /// Checks for cancellation, for `?` between two steps of long work.
@@ -174,23 +176,24 @@ impl<E: Role> Context<E> {
         if let Err(error) = self.check() {
             return Deferred::ready(Err(error));
         }
-        let (connection, work, calls) = (self.connection.clone(), self.work.clone(), self.shared.calls.clone());
+        let (connection, in_flight, calls) =
+            (self.connection.clone(), self.in_flight.clone(), self.shared.calls.clone());
         let until = connection.update(|_, now| now) + time;
         Deferred::new(async move {
             let slept = async {
-                match work.role.task_id() {
+                match in_flight.role.task_id() {
                     Some(_) => E::sleep_as_task(connection, calls, until).await,
                     None => connection.sleep_until(until).await,
                 }
             };
-            work.unless_cancelled(slept).await.ok_or(CallError::Cancelled)
+            in_flight.unless_cancelled(slept).await.ok_or(CallError::Cancelled)
         })
     }
 
     /// Waits until the request is cancelled, and returns why.
     pub fn cancelled(&self) -> Deferred<CancelCause<'static>> {
-        let work = self.work.clone();
-        Deferred::new(async move { work.cancelled().await })
+        let in_flight = self.in_flight.clone();
+        Deferred::new(async move { in_flight.cancelled().await })
     }
 
     /// Sends a request to the peer on behalf of this request.
@@ -209,9 +212,9 @@ impl<E: Role> Context<E> {
             Some(trace) => peer.with_default_trace(trace),
             None => peer,
         };
-        let peer = match self.work.origin {
-            Origin::Request(key) => peer.caused_by(key),
-            Origin::Task(_) => peer,
+        let peer = match self.in_flight.origin {
+            RequestOrigin::Request(key) => peer.caused_by(key),
+            RequestOrigin::Task(_) => peer,
         };
         match peer.request(&question) {
             Ok(pending) => match Asking::begin(self, &pending) {
@@ -222,7 +225,7 @@ impl<E: Role> Context<E> {
                 let context = self.clone();
                 Deferred::new(async move {
                     let asked = context
-                        .work
+                        .in_flight
                         .unless_cancelled(context.connection.when_request_slot(|| peer.request(&question)))
                         .await;
                     let pending = asked.ok_or(CallError::Cancelled)??;
@@ -240,7 +243,7 @@ impl<E: Role> Context<E> {
     ) -> Deferred<Result<(), SendError>> {
         let context = self.clone();
         Deferred::new(async move {
-            let said = context.work.unless_cancelled(context.connection.when_writable(|| f(&context))).await;
+            let said = context.in_flight.unless_cancelled(context.connection.when_writable(|| f(&context))).await;
             said.unwrap_or(Ok(()))
         })
     }
@@ -252,7 +255,7 @@ impl<E: Role> Context<E> {
 
     /// Adds the metadata of the task, if it is one, to that of a message.
     pub(crate) fn related(&self, mut meta: Option<Meta>) -> Option<Meta> {
-        if let Origin::Task(id) = &self.work.origin {
+        if let RequestOrigin::Task(id) = &self.in_flight.origin {
             // Every text can be written as JSON.
             let _ = meta.get_or_insert_default().set_related_task(id);
         }
@@ -264,14 +267,14 @@ impl<E: Role> Clone for Context<E> {
     fn clone(&self) -> Self {
         Self {
             options: self.options.clone(),
-            ..Self::new(self.shared.clone(), self.connection.clone(), self.work.clone())
+            ..Self::new(self.shared.clone(), self.connection.clone(), self.in_flight.clone())
         }
     }
 }
 
 impl<E: Role> fmt::Debug for Context<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("origin", &self.work.origin).finish_non_exhaustive()
+        f.debug_struct("Context").field("origin", &self.in_flight.origin).finish_non_exhaustive()
     }
 }
 
@@ -284,7 +287,7 @@ struct Asking<E: Role> {
 impl<E: Role> Asking<E> {
     fn begin<T>(context: &Context<E>, pending: &Pending<T>) -> Result<Self, CallError> {
         let call = pending.id();
-        if !context.work.ask(call) {
+        if !context.in_flight.ask(call) {
             pending.cancel(Some(NO_LONGER_NEEDED));
             return Err(CallError::Cancelled);
         }
@@ -299,7 +302,7 @@ impl<E: Role> Asking<E> {
 
     fn count(&self, difference: isize) {
         let Context { shared, connection, .. } = &self.context;
-        if let Origin::Task(id) = &self.context.work.origin {
+        if let RequestOrigin::Task(id) = &self.context.in_flight.origin {
             shared.tasks.ask(connection, id, difference);
         }
     }
@@ -307,7 +310,7 @@ impl<E: Role> Asking<E> {
 
 impl<E: Role> Drop for Asking<E> {
     fn drop(&mut self) {
-        self.context.work.asked(self.call);
+        self.context.in_flight.asked(self.call);
         self.count(-1);
     }
 }

@@ -8,14 +8,14 @@ use serde_core::{Serialize, de::DeserializeOwned};
 use super::{
     context::Context,
     failure::Failure,
-    fault::Critic,
+    fault::FaultHandler,
     middleware::{Layer, Layers},
     state::Role,
 };
 use crate::{
     driver_api::{
         deferred::Deferred,
-        job::{Code, HandlerKind},
+        job::{BoxedHandler, HandlerKind},
     },
     outbound::{calls::Tracer, peer::Peer},
     util::text_arguments::excerpt,
@@ -25,16 +25,17 @@ use crate::{
 type Params = Option<RawJson<'static>>;
 
 /// A handler of a request.
-pub(crate) type Answerer<E> = Code<dyn Fn(Params, Context<E>) -> Deferred<Result<JsonObject, Failure>> + Send + Sync>;
+pub(crate) type RequestHandler<E> =
+    BoxedHandler<dyn Fn(Params, Context<E>) -> Deferred<Result<JsonObject, Failure>> + Send + Sync>;
 
 /// A handler of a notification. It returns `None` if the params are invalid.
-pub(crate) type Listener<E> = Code<dyn Fn(&Params, Peer<E>) -> Option<Deferred<()>> + Send + Sync>;
+pub(crate) type NotificationHandler<E> = BoxedHandler<dyn Fn(&Params, Peer<E>) -> Option<Deferred<()>> + Send + Sync>;
 
 /// The handlers and middleware that an application has registered in addition to the features of the specification.
-pub struct Custom<E: Role> {
-    answerers: HashMap<String, Arc<Answerer<E>>>,
-    listeners: HashMap<String, Arc<Listener<E>>>,
-    pub(crate) critic: Option<Critic>,
+pub struct CustomMethods<E: Role> {
+    request_handlers: HashMap<String, Arc<RequestHandler<E>>>,
+    notification_handlers: HashMap<String, Arc<NotificationHandler<E>>>,
+    pub(crate) fault_handler: Option<FaultHandler>,
     /// Returns the trace of requests of this side.
     pub(crate) tracer: Option<Tracer>,
     /// The middleware.
@@ -45,22 +46,22 @@ pub struct Custom<E: Role> {
 pub trait Dispatch: Role {
     /// Returns the handlers for methods that are not in the specification.
     #[doc(hidden)]
-    fn custom(home: &Self::Home) -> &Custom<Self>;
+    fn custom(app: &Self::App) -> &CustomMethods<Self>;
 }
 
-impl<E: Role> Default for Custom<E> {
+impl<E: Role> Default for CustomMethods<E> {
     fn default() -> Self {
         Self {
-            answerers: HashMap::new(),
-            listeners: HashMap::new(),
-            critic: None,
+            request_handlers: HashMap::new(),
+            notification_handlers: HashMap::new(),
+            fault_handler: None,
             tracer: None,
             layers: Layers::default(),
         }
     }
 }
 
-impl<E: Role> Custom<E> {
+impl<E: Role> CustomMethods<E> {
     /// Registers the handler of the requests called `method`. The last one counts.
     pub(crate) fn answer<P, R, F>(
         &mut self,
@@ -74,7 +75,8 @@ impl<E: Role> Custom<E> {
         let run = move |params: Params, context| {
             Deferred::ready(read(&params).and_then(|params| written(f(params, context))))
         };
-        self.answerers.insert(method.to_owned(), Arc::new(Code { kind: HandlerKind::Blocking, run: Box::new(run) }));
+        self.request_handlers
+            .insert(method.to_owned(), Arc::new(BoxedHandler { kind: HandlerKind::Blocking, run: Box::new(run) }));
     }
 
     pub(crate) fn answer_async<P, R, F, T>(
@@ -94,7 +96,8 @@ impl<E: Role> Custom<E> {
             }
             Err(failure) => Deferred::ready(Err(failure)),
         };
-        self.answerers.insert(method.to_owned(), Arc::new(Code { kind: HandlerKind::Async, run: Box::new(run) }));
+        self.request_handlers
+            .insert(method.to_owned(), Arc::new(BoxedHandler { kind: HandlerKind::Async, run: Box::new(run) }));
     }
 
     /// Registers the handler of the notifications called `method`. The last one counts.
@@ -103,7 +106,8 @@ impl<E: Role> Custom<E> {
             f(decode_params(params.as_ref()).ok()?, peer);
             Some(Deferred::ready(()))
         };
-        self.listeners.insert(method.to_owned(), Arc::new(Code { kind: HandlerKind::Blocking, run: Box::new(run) }));
+        self.notification_handlers
+            .insert(method.to_owned(), Arc::new(BoxedHandler { kind: HandlerKind::Blocking, run: Box::new(run) }));
     }
 
     pub(crate) fn listen_async<P, T>(&mut self, method: &str, f: impl Fn(P, Peer<E>) -> T + Send + Sync + 'static)
@@ -112,7 +116,8 @@ impl<E: Role> Custom<E> {
         T: Future<Output = ()> + Send + 'static,
     {
         let run = move |params: &Params, peer| Some(Deferred::new(f(decode_params(params.as_ref()).ok()?, peer)));
-        self.listeners.insert(method.to_owned(), Arc::new(Code { kind: HandlerKind::Async, run: Box::new(run) }));
+        self.notification_handlers
+            .insert(method.to_owned(), Arc::new(BoxedHandler { kind: HandlerKind::Async, run: Box::new(run) }));
     }
 
     /// Adds a middleware inside of all others.
@@ -124,12 +129,12 @@ impl<E: Role> Custom<E> {
         !self.layers.is_empty()
     }
 
-    pub(crate) fn answerer(&self, method: &str) -> Option<&Arc<Answerer<E>>> {
-        self.answerers.get(method)
+    pub(crate) fn request_handler(&self, method: &str) -> Option<&Arc<RequestHandler<E>>> {
+        self.request_handlers.get(method)
     }
 
-    pub(crate) fn listener(&self, method: &str) -> Option<&Arc<Listener<E>>> {
-        self.listeners.get(method)
+    pub(crate) fn notification_handler(&self, method: &str) -> Option<&Arc<NotificationHandler<E>>> {
+        self.notification_handlers.get(method)
     }
 }
 
@@ -142,11 +147,11 @@ fn written<R: Serialize, F: Into<Failure>>(result: Result<R, F>) -> Result<JsonO
     JsonObject::new(&result.map_err(Into::into)?).map_err(Failure::from)
 }
 
-impl<E: Role> fmt::Debug for Custom<E> {
+impl<E: Role> fmt::Debug for CustomMethods<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Custom")
-            .field("requests", &self.answerers.len())
-            .field("notifications", &self.listeners.len())
+        f.debug_struct("CustomMethods")
+            .field("requests", &self.request_handlers.len())
+            .field("notifications", &self.notification_handlers.len())
             .finish_non_exhaustive()
     }
 }

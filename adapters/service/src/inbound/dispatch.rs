@@ -15,18 +15,18 @@ use mcp_proto::{
 };
 
 use super::{
-    answer::{Answer, AnyResult, Refusal, respond},
-    catch_panic::{caught, guarded},
+    catch_panic::{catch_panic, catch_panic_async},
     context::{Context, NO_LONGER_NEEDED},
     custom_methods::Dispatch,
     fault::Fault,
-    in_flight::Work,
+    in_flight::InFlight,
     log,
     middleware::{RequestScope, outcome},
-    request::Asked,
-    responder::{Reply, of_any_result},
+    request::InboundRequest,
+    responder::{Responder, of_any_result},
+    rpc_result::{AnyResult, EmptyRpcResult, RpcResult, respond},
     span::Span,
-    state::{Role, Shared},
+    state::{Role, SessionState},
 };
 use crate::{
     driver_api::{
@@ -37,20 +37,20 @@ use crate::{
     outbound::peer::Peer,
 };
 
-impl<E: Dispatch> Shared<E> {
-    pub(super) fn asked(self: &Arc<Self>, asked: Asked<'_, E>) -> Option<Job> {
-        let asked = match E::asked(self, asked) {
+impl<E: Dispatch> SessionState<E> {
+    pub(super) fn handle_request(self: &Arc<Self>, inbound: InboundRequest<'_, E>) -> Option<Job> {
+        let inbound = match E::handle_request(self, inbound) {
             Ok(job) => return job,
-            Err(asked) => asked,
+            Err(inbound) => inbound,
         };
-        let method = asked.method.as_str();
-        let Some(answerer) = E::custom(&self.home).answerer(method).cloned() else {
-            return self.refuse(&asked, ErrorObject::method_not_found(method));
+        let method = inbound.method.as_str();
+        let Some(request_handler) = E::custom(&self.app).request_handler(method).cloned() else {
+            return self.refuse(&inbound, ErrorObject::method_not_found(method));
         };
-        let params = asked.params.clone().map(RawJson::into_owned);
-        Some(self.work(&asked, asked.meta(), answerer.kind, move |context| {
+        let params = inbound.params.clone().map(RawJson::into_owned);
+        Some(self.handler_job(&inbound, inbound.meta(), request_handler.kind, move |context| {
             let request = context.clone();
-            let answer = (answerer.run)(params, context.clone());
+            let answer = (request_handler.run)(params, context.clone());
             answer.map(move |answer| answer.map_err(|failure| request.explain(failure)))
         }))
     }
@@ -58,78 +58,78 @@ impl<E: Dispatch> Shared<E> {
     /// Responds to a request without a handler: at once if all earlier notifications were handled.
     pub(crate) fn answer<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
-        asked: &Asked<'_, E>,
-        f: impl FnOnce(&Self) -> Answer<T> + Send + 'static,
+        inbound: &InboundRequest<'_, E>,
+        f: impl FnOnce(&Self) -> RpcResult<T> + Send + 'static,
     ) -> Option<Job> {
-        let Asked { connection, key, .. } = *asked;
-        if E::custom(&self.home).has_layers() {
+        let InboundRequest { connection, key, .. } = *inbound;
+        if E::custom(&self.app).has_layers() {
             let shared = self.clone();
             let run = of_any_result(move |_: &Context<E>| Deferred::ready(f(&shared)));
-            return Some(self.work(asked, asked.meta(), HandlerKind::Async, run));
+            return Some(self.handler_job(inbound, inbound.meta(), HandlerKind::Async, run));
         }
-        let span = Span::of(asked);
+        let span = Span::of(inbound);
         let answer = move |shared: &Self| {
             let answer = span.within(|| f(shared));
             span.end(false, || outcome::<E, T>(&answer));
             answer
         };
         if self.sequenced.load(Ordering::Acquire) > 0 {
-            let (shared, reply) = (self.clone(), Reply::new(self, connection, key));
+            let (shared, responder) = (self.clone(), Responder::new(self, connection, key));
             return Some(Job::of(HandlerKind::Async, Schedule::Concurrent, move || {
-                reply.send(answer(&shared).map(AnyResult::new))
+                responder.send(answer(&shared).map(AnyResult::new))
             }));
         }
         let answer = answer(self);
         if connection.update(|conn, _| respond(conn, key, &answer)) {
             return None;
         }
-        let (reply, answer) = (Reply::new(self, connection, key), answer.map(AnyResult::new));
-        Some(Job::of(HandlerKind::Async, Schedule::Concurrent, move || reply.send(answer)))
+        let (responder, answer) = (Responder::new(self, connection, key), answer.map(AnyResult::new));
+        Some(Job::of(HandlerKind::Async, Schedule::Concurrent, move || responder.send(answer)))
     }
 
     /// Responds to a request with an error.
-    pub(crate) fn refuse(self: &Arc<Self>, asked: &Asked<'_, E>, error: ErrorObject) -> Option<Job> {
-        self.answer(asked, move |_| Refusal::Err(error))
+    pub(crate) fn refuse(self: &Arc<Self>, inbound: &InboundRequest<'_, E>, error: ErrorObject) -> Option<Job> {
+        self.answer(inbound, move |_| EmptyRpcResult::Err(error))
     }
 
     /// Creates the job of this kind that runs the handler of a request.
     ///
     /// The handler of a cancelled request runs to its end: it is not dropped in between.
-    pub(crate) fn work<T: Encode + Send + Sync + 'static>(
+    pub(crate) fn handler_job<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
-        asked: &Asked<'_, E>,
+        inbound: &InboundRequest<'_, E>,
         meta: Option<Meta>,
         kind: HandlerKind,
-        f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
+        f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Job {
-        let Asked { connection, key, .. } = *asked;
-        let scope = self.request_scope(asked);
-        let reply = Reply::of(self.context(connection, self.works.begin(key, meta)), key);
-        Job::of(kind, Schedule::Concurrent, move || reply.earn(scope, f))
+        let InboundRequest { connection, key, .. } = *inbound;
+        let scope = self.request_scope(inbound);
+        let responder = Responder::of(self.context(connection, self.in_flight.begin(key, meta)), key);
+        Job::of(kind, Schedule::Concurrent, move || responder.run_and_respond(scope, f))
     }
 
     /// Returns the middleware and the span of a request.
-    pub(crate) fn request_scope(&self, asked: &Asked<'_, E>) -> RequestScope<E> {
-        RequestScope::of(&E::custom(&self.home).layers, asked)
+    pub(crate) fn request_scope(&self, inbound: &InboundRequest<'_, E>) -> RequestScope<E> {
+        RequestScope::of(&E::custom(&self.app).layers, inbound)
     }
 
-    pub(super) fn told(
+    pub(super) fn handle_notification(
         self: &Arc<Self>,
         connection: &Arc<dyn ConnectionHandle<E>>,
         method: &MethodName<'_>,
         params: Option<RawJson<'_>>,
     ) -> Option<Job> {
-        if !E::is_news(self, method, params.as_ref()) {
+        if !E::accepts_notification(self, method, params.as_ref()) {
             return None;
         }
-        let listener = E::custom(&self.home).listener(method.as_str())?.clone();
+        let notification_handler = E::custom(&self.app).notification_handler(method.as_str())?.clone();
         let peer = Peer::new(connection.clone(), self.calls.clone());
         let params = params.map(RawJson::into_owned);
         let (shared, known) = (self.clone(), method.known());
-        Some(self.serial_job(listener.kind, move || {
-            (listener.run)(&params, peer).unwrap_or_else(|| {
-                if let (Some(critic), Some(method)) = (&E::custom(&shared.home).critic, known) {
-                    critic(Fault::Violation(Violation::BadParams(method)));
+        Some(self.serial_job(notification_handler.kind, move || {
+            (notification_handler.run)(&params, peer).unwrap_or_else(|| {
+                if let (Some(fault_handler), Some(method)) = (&E::custom(&shared.app).fault_handler, known) {
+                    fault_handler(Fault::Violation(Violation::BadParams(method)));
                 }
                 Deferred::ready(())
             })
@@ -138,9 +138,9 @@ impl<E: Dispatch> Shared<E> {
 
     pub(super) fn fault(self: &Arc<Self>, fault: Fault) -> Option<Job> {
         log::fault(&fault);
-        let critic = E::custom(&self.home).critic.clone()?;
+        let fault_handler = E::custom(&self.app).fault_handler.clone()?;
         Some(self.serial_job(HandlerKind::Blocking, move || {
-            critic(fault);
+            fault_handler(fault);
             Deferred::ready(())
         }))
     }
@@ -148,7 +148,7 @@ impl<E: Dispatch> Shared<E> {
     /// Creates the job of a handler that sends no response.
     fn serial_job(self: &Arc<Self>, kind: HandlerKind, f: impl FnOnce() -> Deferred<()> + Send + 'static) -> Job {
         let running = Sequenced::new(self.clone());
-        Job::of(kind, Schedule::Serial, move || match caught(|| f().map(Ok)).try_take() {
+        Job::of(kind, Schedule::Serial, move || match catch_panic(|| f().map(Ok)).try_take() {
             // A panic does not affect other jobs.
             Ok(_) => {
                 drop(running);
@@ -156,33 +156,33 @@ impl<E: Dispatch> Shared<E> {
             }
             Err(rest) => Deferred::new(async move {
                 let _running = running;
-                let _ = guarded(pin!(rest)).await;
+                let _ = catch_panic_async(pin!(rest)).await;
             }),
         })
     }
 }
 
-impl<E: Role> Shared<E> {
+impl<E: Role> SessionState<E> {
     pub(crate) fn context(
         self: &Arc<Self>,
         connection: &Arc<dyn ConnectionHandle<E>>,
-        work: Arc<Work<E::Work>>,
+        in_flight: Arc<InFlight<E::InFlight>>,
     ) -> Context<E> {
-        Context::new(self.clone(), connection.clone(), work)
+        Context::new(self.clone(), connection.clone(), in_flight)
     }
 
     pub(super) fn cancelled(&self, connection: &Arc<dyn ConnectionHandle<E>>, key: ReplyKey, cause: CancelCause<'_>) {
-        if let Some(work) = self.works.get(key) {
-            self.stop(connection, &work, own(cause));
+        if let Some(in_flight) = self.in_flight.get(key) {
+            self.stop(connection, &in_flight, own(cause));
         } else if self.tasks.no_longer_awaited(key) {
             // No handler will respond. This response is not sent, but frees the slot of the request.
-            connection.update(|conn, _| respond(conn, key, &Refusal::Err(ErrorObject::internal("Cancelled"))));
+            connection.update(|conn, _| respond(conn, key, &EmptyRpcResult::Err(ErrorObject::internal("Cancelled"))));
         }
     }
 
     /// Cancels all requests and tasks in flight, because the connection has ended.
     pub(super) fn close(&self) {
-        self.works.close();
+        self.in_flight.close();
         self.tasks.close();
     }
 
@@ -190,10 +190,10 @@ impl<E: Role> Shared<E> {
     pub(crate) fn stop(
         &self,
         connection: &Arc<dyn ConnectionHandle<E>>,
-        work: &Work<E::Work>,
+        in_flight: &InFlight<E::InFlight>,
         cause: CancelCause<'static>,
     ) {
-        let questions = work.cancel(cause);
+        let questions = in_flight.cancel(cause);
         if !questions.is_empty() {
             connection.update(|conn, _| {
                 for call in questions {
@@ -205,9 +205,9 @@ impl<E: Role> Shared<E> {
     }
 }
 
-impl<E: Role> fmt::Debug for Shared<E> {
+impl<E: Role> fmt::Debug for SessionState<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("home", &self.home).finish_non_exhaustive()
+        f.debug_struct("SessionState").field("app", &self.app).finish_non_exhaustive()
     }
 }
 
@@ -220,10 +220,10 @@ fn own(cause: CancelCause<'_>) -> CancelCause<'static> {
 }
 
 /// A sequential job that has not ended, started or not.
-struct Sequenced<E: Role>(Arc<Shared<E>>);
+struct Sequenced<E: Role>(Arc<SessionState<E>>);
 
 impl<E: Role> Sequenced<E> {
-    fn new(shared: Arc<Shared<E>>) -> Self {
+    fn new(shared: Arc<SessionState<E>>) -> Self {
         shared.sequenced.fetch_add(1, Ordering::AcqRel);
         Self(shared)
     }

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use mcp_proto::{connection::Violation, wire::ErrorObject};
 
 /// The application's handler of faults.
-pub(crate) type Critic = Arc<dyn Fn(Fault) + Send + Sync>;
+pub(crate) type FaultHandler = Arc<dyn Fn(Fault) + Send + Sync>;
 
 /// A protocol violation of the peer, or one that the peer reports of this side. The connection stays open.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::{context::Context, failure::Failure};
 use crate::{
     driver_api::{
         deferred::{Deferred, FutureSlot},
-        job::{Code, HandlerKind},
+        job::{BoxedHandler, HandlerKind},
     },
     util::text_arguments as texts,
 };
@@ -159,7 +159,7 @@ impl<F: Handler<signature::ArgumentsAndContext<A>>, A: schemars::JsonSchema>
 }
 
 /// The code of a handler with arguments.
-pub(crate) type Call<T> = Code<dyn Fn(Arguments<'_>, &Context) -> Called<T> + Send + Sync>;
+pub(crate) type Call<T> = BoxedHandler<dyn Fn(Arguments<'_>, &Context) -> Called<T> + Send + Sync>;
 
 /// The future of a call, or the error of its arguments.
 pub(crate) type Called<T> = Result<Deferred<Result<T, Failure>>, BadArguments>;

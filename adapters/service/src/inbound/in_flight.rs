@@ -23,7 +23,7 @@ use crate::{
 
 /// The request or the task that a handler works on. Its messages belong to it.
 #[derive(Clone, Debug)]
-pub(crate) enum Origin {
+pub(crate) enum RequestOrigin {
     /// A request that waits for its response.
     Request(ReplyKey),
     /// A request that has become the task with this id (2025-11-25).
@@ -31,8 +31,8 @@ pub(crate) enum Origin {
 }
 
 /// The state of a request in flight, shared by its handler, the context and the code that cancels it.
-pub struct Work<X> {
-    pub(crate) origin: Origin,
+pub struct InFlight<X> {
+    pub(crate) origin: RequestOrigin,
     /// The `_meta` of the request.
     pub(crate) meta: Option<Meta>,
     /// Boxed, since few handlers need it, so that small requests stay small.
@@ -54,10 +54,10 @@ struct State {
 }
 
 /// The data of a request in flight that only one of the two roles has.
-pub trait RoleWork: Default + Send + Sync + 'static {
+pub trait RoleInFlight: Default + Send + Sync + 'static {
     /// Runs `f` on the entries that this thread keeps for reuse. Most requests end on the thread on which they began,
     /// and the next one reuses the entry. Returns `None` if the thread ends.
-    fn with_places<R>(f: impl FnOnce(&mut Vec<Arc<Work<Self>>>) -> R) -> Option<R>;
+    fn with_pool<R>(f: impl FnOnce(&mut Vec<Arc<InFlight<Self>>>) -> R) -> Option<R>;
 
     /// Forgets everything, so that other work can take the place.
     fn clear(&mut self) {}
@@ -74,10 +74,10 @@ pub trait RoleWork: Default + Send + Sync + 'static {
 }
 
 /// How many entries a thread keeps.
-const MOST_PLACES: usize = 64;
+const MAX_POOLED: usize = 64;
 
-impl<X: RoleWork> Work<X> {
-    fn new(origin: Origin, meta: Option<Meta>) -> Self {
+impl<X: RoleInFlight> InFlight<X> {
+    fn new(origin: RequestOrigin, meta: Option<Meta>) -> Self {
         Self {
             origin,
             meta,
@@ -91,8 +91,8 @@ impl<X: RoleWork> Work<X> {
 
     /// Creates the entry of a request.
     pub(crate) fn of_request(key: ReplyKey, meta: Option<Meta>) -> Arc<Self> {
-        let origin = Origin::Request(key);
-        let place = X::with_places(Vec::pop).flatten();
+        let origin = RequestOrigin::Request(key);
+        let place = X::with_pool(Vec::pop).flatten();
         if let Some(mut place) = place
             && let Some(free) = Arc::get_mut(&mut place)
         {
@@ -104,7 +104,7 @@ impl<X: RoleWork> Work<X> {
 
     /// Clears the entry for reuse. There are no other references and no waiters.
     fn clear(&mut self) {
-        (self.origin, self.meta) = (Origin::Task(String::new()), None);
+        (self.origin, self.meta) = (RequestOrigin::Task(String::new()), None);
         drop(self.info.take());
         self.role.clear();
         *self.is_cancelled.get_mut() = false;
@@ -113,16 +113,16 @@ impl<X: RoleWork> Work<X> {
 
     /// Creates the entry of the task `id`.
     pub(crate) fn of_task(id: String, meta: Option<Meta>) -> Arc<Self> {
-        Arc::new(Self::new(Origin::Task(id), meta))
+        Arc::new(Self::new(RequestOrigin::Task(id), meta))
     }
 
     /// Recycles the entry of an ended request, unless it is still referenced.
-    pub(crate) fn over(mut self: Arc<Self>) {
+    pub(crate) fn recycle(mut self: Arc<Self>) {
         if let Some(ended) = Arc::get_mut(&mut self) {
             ended.clear();
-            X::with_places(|places| {
-                if places.len() < MOST_PLACES {
-                    places.push(self);
+            X::with_pool(|pool| {
+                if pool.len() < MAX_POOLED {
+                    pool.push(self);
                 }
             });
         }
@@ -174,10 +174,10 @@ impl<X: RoleWork> Work<X> {
 }
 
 /// The peer's requests without a response yet, each in the slot of its request.
-pub(crate) struct Works<X: RoleWork>(Mutex<Slots<X>>);
+pub(crate) struct InFlightTable<X: RoleInFlight>(Mutex<Slots<X>>);
 
 struct Slots<X> {
-    works: Vec<Option<(ReplyKey, Arc<Work<X>>)>>,
+    requests: Vec<Option<(ReplyKey, Arc<InFlight<X>>)>>,
     /// The number of slots in use.
     taken: usize,
 }
@@ -185,43 +185,43 @@ struct Slots<X> {
 /// How many slots are kept when none of them is in use.
 const KEPT: usize = 4;
 
-impl<X: RoleWork> Default for Works<X> {
+impl<X: RoleInFlight> Default for InFlightTable<X> {
     fn default() -> Self {
-        Self(Mutex::new(Slots { works: Vec::new(), taken: 0 }))
+        Self(Mutex::new(Slots { requests: Vec::new(), taken: 0 }))
     }
 }
 
-impl<X: RoleWork> Works<X> {
+impl<X: RoleInFlight> InFlightTable<X> {
     /// Adds the entry of a request.
-    pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work<X>> {
-        let work = Work::of_request(key, meta);
+    pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<InFlight<X>> {
+        let in_flight = InFlight::of_request(key, meta);
         let before = {
-            let Slots { works, taken } = &mut *lock(&self.0);
-            if works.len() <= key.slot() {
-                works.resize_with(key.slot() + 1, || None);
+            let Slots { requests, taken } = &mut *lock(&self.0);
+            if requests.len() <= key.slot() {
+                requests.resize_with(key.slot() + 1, || None);
             }
-            let before = works[key.slot()].replace((key, work.clone()));
+            let before = requests[key.slot()].replace((key, in_flight.clone()));
             *taken += usize::from(before.is_none());
             before
         };
         // It has been answered, and has not come to say so here.
         drop(before);
-        work
+        in_flight
     }
 
-    pub(crate) fn get(&self, key: ReplyKey) -> Option<Arc<Work<X>>> {
+    pub(crate) fn get(&self, key: ReplyKey) -> Option<Arc<InFlight<X>>> {
         let slots = lock(&self.0);
-        slots.works.get(key.slot())?.as_ref().filter(|(of, _)| *of == key).map(|(_, work)| work.clone())
+        slots.requests.get(key.slot())?.as_ref().filter(|(of, _)| *of == key).map(|(_, in_flight)| in_flight.clone())
     }
 
     pub(crate) fn end(&self, key: ReplyKey) {
         let ended = {
-            let Slots { works, taken } = &mut *lock(&self.0);
-            let ended = works.get_mut(key.slot()).and_then(|slot| slot.take_if(|(of, _)| *of == key));
+            let Slots { requests, taken } = &mut *lock(&self.0);
+            let ended = requests.get_mut(key.slot()).and_then(|slot| slot.take_if(|(of, _)| *of == key));
             *taken -= usize::from(ended.is_some());
             if *taken == 0 {
-                works.clear();
-                works.shrink_to(KEPT);
+                requests.clear();
+                requests.shrink_to(KEPT);
             }
             ended
         };
@@ -231,10 +231,10 @@ impl<X: RoleWork> Works<X> {
     /// Cancels all requests in flight, because the connection has closed. Requests of their handlers have ended
     /// already.
     pub(crate) fn close(&self) {
-        let mut works: Vec<_> = lock(&self.0).works.iter().flatten().cloned().collect();
-        works.sort_unstable_by_key(|(key, _)| *key);
-        for (_, work) in works {
-            work.cancel(CancelCause::Closed);
+        let mut requests: Vec<_> = lock(&self.0).requests.iter().flatten().cloned().collect();
+        requests.sort_unstable_by_key(|(key, _)| *key);
+        for (_, in_flight) in requests {
+            in_flight.cancel(CancelCause::Closed);
         }
     }
 
@@ -247,15 +247,15 @@ impl<X: RoleWork> Works<X> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::in_flight::ServerWork;
+    use crate::server::in_flight::ServerInFlight;
 
     #[test]
     fn nothing_of_work_is_left_in_its_place() {
-        let mut work: Work<ServerWork> = Work::new(Origin::Task("1".into()), Some(Meta::new()));
-        work.cancel(CancelCause::Closed);
-        work.clear();
-        assert!(!work.is_cancelled() && work.cause().is_none() && work.meta.is_none());
-        assert!(lock(&work.state).questions.is_empty());
-        assert!(matches!(work.origin, Origin::Task(id) if id.is_empty()));
+        let mut in_flight: InFlight<ServerInFlight> = InFlight::new(RequestOrigin::Task("1".into()), Some(Meta::new()));
+        in_flight.cancel(CancelCause::Closed);
+        in_flight.clear();
+        assert!(!in_flight.is_cancelled() && in_flight.cause().is_none() && in_flight.meta.is_none());
+        assert!(lock(&in_flight.state).questions.is_empty());
+        assert!(matches!(in_flight.origin, RequestOrigin::Task(id) if id.is_empty()));
     }
 }

@@ -15,12 +15,12 @@ use mcp_proto::{
 };
 
 use super::{
-    answer::{Answer, AnyResult, ResponseKind},
-    catch_panic::{caught, guarded},
+    catch_panic::{catch_panic, catch_panic_async},
     context::Context,
     failure::Failure,
-    in_flight::RoleWork,
-    request::{Asked, RequestSummary, summary},
+    in_flight::RoleInFlight,
+    request::{InboundRequest, RequestSummary, summary},
+    rpc_result::{AnyResult, ResponseKind, RpcResult},
     span::Span,
     state::Role,
 };
@@ -98,7 +98,7 @@ impl<E: Role> Next<E> {
             let completed = layer(incoming, next).await;
             completed.map_err(|failure| context.explain(failure))
         });
-        guarded(completed).await.unwrap_or_else(|error| Completed {
+        catch_panic_async(completed).await.unwrap_or_else(|error| Completed {
             kind: ResponseKind::Error(error),
             elapsed: elapsed(&context, began),
             replaced: true,
@@ -166,25 +166,25 @@ pub(crate) struct RequestScope<E: Role> {
 }
 
 impl<E: Role> RequestScope<E> {
-    pub(crate) fn of(layers: &Layers<E>, asked: &Asked<'_, E>) -> Self {
-        let middleware = (!layers.is_empty()).then(|| (layers.clone(), Arc::new(summary(asked))));
-        Self { middleware, span: Span::of(asked) }
+    pub(crate) fn of(layers: &Layers<E>, inbound: &InboundRequest<'_, E>) -> Self {
+        let middleware = (!layers.is_empty()).then(|| (layers.clone(), Arc::new(summary(inbound))));
+        Self { middleware, span: Span::of(inbound) }
     }
 
     /// Runs the handler within the middleware and the span. A panic becomes an error.
     pub(crate) fn run<T: Send + 'static>(
         self,
         context: &Context<E>,
-        f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
-    ) -> Deferred<Answer<T>> {
+        f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
+    ) -> Deferred<RpcResult<T>> {
         let Self { middleware, span } = self;
         let begun = span.within(|| match middleware {
-            None => caught(|| f(context)),
+            None => catch_panic(|| f(context)),
             Some((layers, summary)) => {
                 Deferred::poll_once(run_layers(layers, IncomingRequest { summary, context: context.clone() }, f))
             }
         });
-        let end = |span: &Span, context: &Context<E>, answer: &Answer<T>| {
+        let end = |span: &Span, context: &Context<E>, answer: &RpcResult<T>| {
             span.end(context.is_cancelled(), || response_kind(context, answer));
         };
         match begun.try_take() {
@@ -195,7 +195,7 @@ impl<E: Role> RequestScope<E> {
             Err(running) => {
                 let context = context.clone();
                 Deferred::new(async move {
-                    let answer = span.instrument(guarded(pin!(running))).await;
+                    let answer = span.instrument(catch_panic_async(pin!(running))).await;
                     end(&span, &context, &answer);
                     answer
                 })
@@ -208,14 +208,14 @@ impl<E: Role> RequestScope<E> {
 async fn run_layers<E: Role, T: Send + 'static>(
     layers: Layers<E>,
     incoming: IncomingRequest<E>,
-    f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
-) -> Answer<T> {
+    f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
+) -> RpcResult<T> {
     let (place, context) = (Arc::new(Mutex::new(None)), incoming.context.clone());
     let handler = {
         let place = place.clone();
         Deferred::new(async move {
             let began = now(&context);
-            let answer = guarded(pin!(caught(|| f(&context)))).await;
+            let answer = catch_panic_async(pin!(catch_panic(|| f(&context)))).await;
             let kind = response_kind(&context, &answer);
             *lock(&place) = Some(answer);
             Completed { kind, elapsed: elapsed(&context, began), replaced: false }
@@ -240,7 +240,7 @@ fn elapsed<E: Role>(context: &Context<E>, since: mcp_proto::rpc::Timestamp) -> D
 }
 
 /// Returns the kind of a response without a handler.
-pub(crate) fn outcome<E: Role, T: 'static>(answer: &Answer<T>) -> ResponseKind {
+pub(crate) fn outcome<E: Role, T: 'static>(answer: &RpcResult<T>) -> ResponseKind {
     match answer {
         Err(error) => ResponseKind::Error(error.clone()),
         Ok(result) if E::has_failed(of_any(result)) => ResponseKind::Failed,
@@ -249,8 +249,8 @@ pub(crate) fn outcome<E: Role, T: 'static>(answer: &Answer<T>) -> ResponseKind {
 }
 
 /// Returns the kind of a handler's response.
-fn response_kind<E: Role, T: 'static>(context: &Context<E>, answer: &Answer<T>) -> ResponseKind {
-    if context.work.role.has_asked() {
+fn response_kind<E: Role, T: 'static>(context: &Context<E>, answer: &RpcResult<T>) -> ResponseKind {
+    if context.in_flight.role.has_asked() {
         return ResponseKind::InputRequired;
     }
     outcome::<E, T>(answer)

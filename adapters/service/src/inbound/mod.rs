@@ -1,7 +1,6 @@
 //! Requests and notifications of the peer, whatever the role: the state of a session, dispatch, middleware, the handler with
 //! its context, and the response.
 
-pub(crate) mod answer;
 pub(crate) mod builder_common;
 pub(crate) mod catch_panic;
 pub(crate) mod context;
@@ -15,6 +14,7 @@ pub(crate) mod log;
 pub(crate) mod middleware;
 pub(crate) mod request;
 pub(crate) mod responder;
+pub(crate) mod rpc_result;
 pub(crate) mod session;
 pub(crate) mod session_registry;
 pub(crate) mod session_tasks;

@@ -14,11 +14,11 @@ use mcp_proto::{
 };
 use serde_core::de::DeserializeOwned;
 
-use super::answer::Answer;
+use super::rpc_result::RpcResult;
 use crate::{driver_api::connection_handle::ConnectionHandle, util::text_arguments::excerpt};
 
 /// Decodes params. The error says what is wrong with them.
-pub(crate) fn params<T: DeserializeOwned>(params: Option<&RawJson<'_>>) -> Answer<T> {
+pub(crate) fn params<T: DeserializeOwned>(params: Option<&RawJson<'_>>) -> RpcResult<T> {
     decode_params(params)
         .map_err(|error| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {error}"))))
 }
@@ -54,8 +54,8 @@ pub(crate) struct RequestSummary {
 }
 
 /// Returns the id, the method and the subject of a request.
-pub(crate) fn summary<E: 'static>(asked: &Asked<'_, E>) -> RequestSummary {
-    let Asked { connection, key, method, params } = asked;
+pub(crate) fn summary<E: 'static>(inbound: &InboundRequest<'_, E>) -> RequestSummary {
+    let InboundRequest { connection, key, method, params } = inbound;
     let id = connection.read(|conn| conn.request_id(*key).cloned());
     let name = params.as_ref().and_then(|params| match method.known()? {
         Method::Complete => Some(match params.member("ref")?.decode().ok()? {
@@ -69,14 +69,14 @@ pub(crate) fn summary<E: 'static>(asked: &Asked<'_, E>) -> RequestSummary {
 }
 
 /// A request of the peer before it is handled.
-pub struct Asked<'a, E> {
+pub struct InboundRequest<'a, E> {
     pub(crate) connection: &'a Arc<dyn ConnectionHandle<E>>,
     pub(crate) key: ReplyKey,
     pub(crate) method: MethodName<'a>,
     pub(crate) params: Option<RawJson<'a>>,
 }
 
-impl<E> Asked<'_, E> {
+impl<E> InboundRequest<'_, E> {
     /// Returns its `_meta`, if it has a valid one.
     pub(crate) fn meta(&self) -> Option<Meta> {
         self.params.as_ref()?.member("_meta")?.decode().ok()

@@ -5,25 +5,25 @@ use std::sync::Arc;
 use mcp_proto::{connection::SendError, protocol::Phase, rpc::ReplyKey, schema::Encode, wire::ErrorObject};
 
 use super::{
-    answer::{Answer, AnyResult, Refusal, respond},
     context::Context,
-    in_flight::Work,
+    in_flight::InFlight,
     middleware::RequestScope,
-    state::{Role, Shared},
+    rpc_result::{AnyResult, EmptyRpcResult, RpcResult, respond},
+    state::{Role, SessionState},
 };
 use crate::driver_api::{connection_handle::ConnectionHandle, deferred::Deferred};
 
 /// The code that responds to a request, whatever the type of its result.
-pub(crate) type Run<E> = Box<dyn FnOnce(&Context<E>) -> Deferred<Answer<AnyResult>> + Send>;
+pub(crate) type Run<E> = Box<dyn FnOnce(&Context<E>) -> Deferred<RpcResult<AnyResult>> + Send>;
 
 pub(crate) fn of_any_result<E: Role, T: Encode + Send + Sync + 'static>(
-    run: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
+    run: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
 ) -> Run<E> {
     Box::new(move |context| run(context).map(|answer| answer.map(AnyResult::new)))
 }
 
 /// The right to respond to one request. It responds exactly once: dropping it sends an error.
-pub(crate) struct Reply<E: Role> {
+pub(crate) struct Responder<E: Role> {
     key: ReplyKey,
     /// The context of the request. Taken when it is answered.
     context: Option<Context<E>>,
@@ -31,10 +31,10 @@ pub(crate) struct Reply<E: Role> {
     begun: bool,
 }
 
-impl<E: Role> Reply<E> {
+impl<E: Role> Responder<E> {
     /// Creates a responder of a request without a handler.
-    pub(crate) fn new(shared: &Arc<Shared<E>>, connection: &Arc<dyn ConnectionHandle<E>>, key: ReplyKey) -> Self {
-        Self::of(shared.context(connection, Work::of_request(key, None)), key)
+    pub(crate) fn new(shared: &Arc<SessionState<E>>, connection: &Arc<dyn ConnectionHandle<E>>, key: ReplyKey) -> Self {
+        Self::of(shared.context(connection, InFlight::of_request(key, None)), key)
     }
 
     /// Creates a responder with the context of the request.
@@ -47,7 +47,7 @@ impl<E: Role> Reply<E> {
     }
 
     /// Disarms the responder: another response was sent.
-    pub(crate) fn given(mut self) {
+    pub(crate) fn disarm(mut self) {
         self.context = None;
     }
 
@@ -57,10 +57,10 @@ impl<E: Role> Reply<E> {
     }
 
     /// Runs the handler, and responds with its result.
-    pub(crate) fn earn<T: Encode + Send + Sync + 'static>(
+    pub(crate) fn run_and_respond<T: Encode + Send + Sync + 'static>(
         mut self,
         scope: RequestScope<E>,
-        f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
+        f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Deferred<()> {
         self.begin();
         let answer = match &self.context {
@@ -78,7 +78,7 @@ impl<E: Role> Reply<E> {
     }
 
     /// Sends the response, as soon as there is room for it.
-    pub(crate) fn send<T: Encode + Send + Sync + 'static>(mut self, answer: Answer<T>) -> Deferred<()> {
+    pub(crate) fn send<T: Encode + Send + Sync + 'static>(mut self, answer: RpcResult<T>) -> Deferred<()> {
         if self.try_send(&answer) {
             return Deferred::ready(());
         }
@@ -90,18 +90,18 @@ impl<E: Role> Reply<E> {
         })
     }
 
-    fn try_send<T: Encode>(&mut self, answer: &Answer<T>) -> bool {
+    fn try_send<T: Encode>(&mut self, answer: &RpcResult<T>) -> bool {
         let context =
             self.context.take_if(|context| context.connection.update_untimed(|conn| respond(conn, self.key, answer)));
-        if let Some(Context { shared, work, .. }) = context {
-            shared.works.end(self.key);
-            work.over();
+        if let Some(Context { shared, in_flight, .. }) = context {
+            shared.in_flight.end(self.key);
+            in_flight.recycle();
         }
         self.context.is_none()
     }
 
     /// Returns the reason that a request gets if it is dropped.
-    fn excuse(&self, connection: &Arc<dyn ConnectionHandle<E>>) -> &'static str {
+    fn drop_reason(&self, connection: &Arc<dyn ConnectionHandle<E>>) -> &'static str {
         let ends = connection.read(|conn| conn.phase() >= Phase::Draining);
         match (ends, self.begun) {
             (true, _) => "The connection ends before this request was served",
@@ -111,13 +111,13 @@ impl<E: Role> Reply<E> {
     }
 }
 
-impl<E: Role> Drop for Reply<E> {
+impl<E: Role> Drop for Responder<E> {
     fn drop(&mut self) {
         if let Some(context) = &self.context {
             // A driver drops the jobs that it does not run, or not to their ends.
-            let (shared, excuse) = (context.shared.clone(), self.excuse(&context.connection));
-            self.try_send(&Refusal::Err(ErrorObject::internal(excuse)));
-            shared.works.end(self.key);
+            let (shared, drop_reason) = (context.shared.clone(), self.drop_reason(&context.connection));
+            self.try_send(&EmptyRpcResult::Err(ErrorObject::internal(drop_reason)));
+            shared.in_flight.end(self.key);
         }
     }
 }

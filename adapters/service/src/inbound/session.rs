@@ -13,11 +13,11 @@ use mcp_proto::connection::{ClientRole, CloseReason, Event, Outcome, ServerRole}
 use super::{
     custom_methods::Dispatch,
     fault::Fault,
-    in_flight::Works,
+    in_flight::InFlightTable,
     log,
-    request::Asked,
+    request::InboundRequest,
     session_tasks::TaskStore,
-    state::{Role, Shared},
+    state::{Role, SessionState},
 };
 use crate::{
     driver_api::{
@@ -30,7 +30,7 @@ use crate::{
 /// The state and the dispatch of one connection. Each connection needs its own, from
 /// [`Host::session`](crate::Host::session) or [`Service::session`](crate::Service::session).
 pub struct Session<E: Role> {
-    shared: Arc<Shared<E>>,
+    shared: Arc<SessionState<E>>,
 }
 
 /// The session of a client.
@@ -54,29 +54,29 @@ impl<E: Role> Session<E> {
 
     /// Returns the application of the session: the [`Host`](crate::Host) or the [`Service`](crate::Service).
     #[must_use]
-    pub fn home(&self) -> &E::Home {
-        &self.shared.home
+    pub fn app(&self) -> &E::App {
+        &self.shared.app
     }
 
     #[cfg(test)]
-    pub(crate) fn shared(&self) -> &Arc<Shared<E>> {
+    pub(crate) fn shared(&self) -> &Arc<SessionState<E>> {
         &self.shared
     }
 }
 
 impl<E: Dispatch> Session<E> {
-    pub(crate) fn new(home: E::Home, tasks: TaskStore<E::Work>, subscriptions: Subscriptions) -> Self {
-        let tracer = E::custom(&home).tracer.clone();
-        let shared = Arc::new(Shared {
-            home,
+    pub(crate) fn new(app: E::App, tasks: TaskStore<E::InFlight>, subscriptions: Subscriptions) -> Self {
+        let tracer = E::custom(&app).tracer.clone();
+        let shared = Arc::new(SessionState {
+            app,
             calls: Arc::new(Calls::listening_to(subscriptions, tracer)),
-            works: Works::default(),
+            in_flight: InFlightTable::default(),
             tasks,
             state: E::State::default(),
             sequenced: AtomicUsize::new(0),
-            seat: AtomicU64::new(0),
+            registry_id: AtomicU64::new(0),
         });
-        E::begun(&shared);
+        E::on_start(&shared);
         Self { shared }
     }
 
@@ -85,14 +85,16 @@ impl<E: Dispatch> Session<E> {
         shared.calls.attach(connection);
         // Most events of a server are requests, which do not concern calls.
         let event = match event {
-            Event::Request { key, method, params } => return shared.asked(Asked { connection, key, method, params }),
+            Event::Request { key, method, params } => {
+                return shared.handle_request(InboundRequest { connection, key, method, params });
+            }
             event => event,
         };
         if let Event::Response { outcome: Outcome::Error(error), .. } = &event {
-            E::refused(shared, error);
+            E::on_error_response(shared, error);
         }
         match shared.calls.handle(event)? {
-            Event::Notification { method, params } => shared.told(connection, &method, params),
+            Event::Notification { method, params } => shared.handle_notification(connection, &method, params),
             Event::Cancelled { key, cause } => {
                 shared.cancelled(connection, key, cause);
                 None
@@ -101,7 +103,7 @@ impl<E: Dispatch> Session<E> {
             Event::Violation(violation) => shared.fault(Fault::Violation(violation.into_owned())),
             Event::Ready => {
                 log::ready();
-                E::ready(shared, connection);
+                E::on_ready(shared, connection);
                 None
             }
             Event::Closed(reason) => {
@@ -139,12 +141,12 @@ impl<E: Role> Drop for Session<E> {
         // For a driver that was dropped without a last event. Otherwise it changes nothing.
         self.shared.calls.close(&CloseReason::Broken);
         self.shared.close();
-        E::ended(&self.shared);
+        E::on_end(&self.shared);
     }
 }
 
 impl<E: Role> fmt::Debug for Session<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("home", &self.shared.home).finish_non_exhaustive()
+        f.debug_struct("Session").field("app", &self.shared.app).finish_non_exhaustive()
     }
 }

@@ -5,40 +5,40 @@ use std::{
     sync::{Arc, Mutex, Weak, atomic::Ordering},
 };
 
-use super::state::{Role, Shared};
+use super::state::{Role, SessionState};
 use crate::{driver_api::connection_handle::ConnectionHandle, util::lock::lock};
 
 /// The live sessions of one application, in the order in which they began. It does not keep them alive.
-pub(crate) struct Audience<E: Role>(Mutex<Seats<E>>);
+pub(crate) struct SessionRegistry<E: Role>(Mutex<Sessions<E>>);
 
-struct Seats<E: Role> {
+struct Sessions<E: Role> {
     next: u64,
-    taken: BTreeMap<u64, Weak<Shared<E>>>,
+    taken: BTreeMap<u64, Weak<SessionState<E>>>,
 }
 
-impl<E: Role> Default for Audience<E> {
+impl<E: Role> Default for SessionRegistry<E> {
     fn default() -> Self {
-        Self(Mutex::new(Seats { next: 1, taken: BTreeMap::new() }))
+        Self(Mutex::new(Sessions { next: 1, taken: BTreeMap::new() }))
     }
 }
 
-impl<E: Role> Audience<E> {
-    pub(crate) fn join(&self, shared: &Arc<Shared<E>>) {
-        let mut seats = lock(&self.0);
-        let seat = seats.next;
-        seats.next += 1;
-        shared.seat.store(seat, Ordering::Relaxed);
-        seats.taken.insert(seat, Arc::downgrade(shared));
+impl<E: Role> SessionRegistry<E> {
+    pub(crate) fn insert(&self, shared: &Arc<SessionState<E>>) {
+        let mut sessions = lock(&self.0);
+        let id = sessions.next;
+        sessions.next += 1;
+        shared.registry_id.store(id, Ordering::Relaxed);
+        sessions.taken.insert(id, Arc::downgrade(shared));
     }
 
     /// Removes a session that has ended. Adding and removing take time logarithmic in the number of sessions.
-    pub(crate) fn leave(&self, shared: &Shared<E>) {
-        let left = lock(&self.0).taken.remove(&shared.seat.load(Ordering::Relaxed));
-        drop(left);
+    pub(crate) fn remove(&self, shared: &SessionState<E>) {
+        let removed = lock(&self.0).taken.remove(&shared.registry_id.load(Ordering::Relaxed));
+        drop(removed);
     }
 
     /// Calls `f` with every session whose connection is open.
-    pub(crate) fn each(&self, mut f: impl FnMut(&Shared<E>, &Arc<dyn ConnectionHandle<E>>)) {
+    pub(crate) fn each(&self, mut f: impl FnMut(&SessionState<E>, &Arc<dyn ConnectionHandle<E>>)) {
         let sessions: Vec<_> = lock(&self.0).taken.values().filter_map(Weak::upgrade).collect();
         for session in sessions {
             if let Some(connection) = session.calls.connection() {

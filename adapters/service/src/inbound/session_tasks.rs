@@ -13,8 +13,8 @@ use mcp_proto::{
 };
 
 use super::{
-    answer::Answer,
-    in_flight::{RoleWork, Work},
+    in_flight::{InFlight, RoleInFlight},
+    rpc_result::RpcResult,
     task_policy::TaskPolicy,
 };
 use crate::{
@@ -40,14 +40,14 @@ struct Table<X> {
 /// One task.
 struct Entry<X> {
     id: String,
-    work: Arc<Work<X>>,
+    in_flight: Arc<InFlight<X>>,
     status: TaskStatus,
     message: Option<String>,
     created: Timestamp,
     updated: Timestamp,
     ttl: Option<Duration>,
     /// The response that the request would have got. Set when the status is final.
-    outcome: Option<Answer<Json>>,
+    outcome: Option<RpcResult<Json>>,
     /// `tasks/result` requests that wait for it.
     awaited_by: Vec<ReplyKey>,
     /// The number of requests to the peer that the task waits for.
@@ -64,14 +64,14 @@ struct Entry<X> {
 #[derive(Default)]
 pub(crate) struct Effects<X> {
     /// Responses to send.
-    pub(crate) answers: Vec<(ReplyKey, Answer<Json>)>,
+    pub(crate) answers: Vec<(ReplyKey, RpcResult<Json>)>,
     /// Tasks that have changed.
     pub(crate) changed: Vec<Task>,
     /// Handlers to cancel.
-    pub(crate) stop: Vec<Arc<Work<X>>>,
+    pub(crate) stop: Vec<Arc<InFlight<X>>>,
 }
 
-impl<X: RoleWork> TaskStore<X> {
+impl<X: RoleInFlight> TaskStore<X> {
     pub(crate) fn new(policy: TaskPolicy, random: Random) -> Self {
         Self { policy, random, clock: Clock::default(), tasks: Mutex::new(Table::new()) }
     }
@@ -82,15 +82,15 @@ impl<X: RoleWork> TaskStore<X> {
         now: Timestamp,
         ttl: Option<u64>,
         weight: usize,
-        work: impl FnOnce(String) -> Arc<Work<X>>,
-    ) -> Answer<Task> {
+        in_flight: impl FnOnce(String) -> Arc<InFlight<X>>,
+    ) -> RpcResult<Task> {
         let mut table = lock(&self.tasks);
         if table.tasks.len() >= self.policy.max_tasks || !table.make_room(weight, self.policy.max_bytes) {
             return Err(ErrorObject::internal("Too many tasks"));
         }
         let id = self.random.name()?;
         let entry = Entry {
-            work: work(id.clone()),
+            in_flight: in_flight(id.clone()),
             id: id.clone(),
             status: TaskStatus::Working,
             message: None,
@@ -137,25 +137,25 @@ impl<X: RoleWork> TaskStore<X> {
             let error = ErrorObject::invalid_params("The task has expired");
             effects.answers.extend(entry.awaited_by.drain(..).map(|key| (key, Err(error.clone()))));
             if !entry.status.is_terminal() {
-                effects.stop.push(entry.work.clone());
+                effects.stop.push(entry.in_flight.clone());
             }
         }
         effects
     }
 
-    pub(crate) fn get(&self, id: &str) -> Answer<Task> {
+    pub(crate) fn get(&self, id: &str) -> RpcResult<Task> {
         let entry = self.find(id)?;
         let entry = lock(&entry);
         Ok(self.show(&entry))
     }
 
-    pub(crate) fn list(&self, cursor: Option<&str>) -> Answer<(Vec<Task>, Option<String>)> {
+    pub(crate) fn list(&self, cursor: Option<&str>) -> RpcResult<(Vec<Task>, Option<String>)> {
         let (page, next) = lock(&self.tasks).tasks.page(cursor, self.policy.page_size)?;
         Ok((page.iter().map(|entry| self.show(&lock(entry))).collect(), next))
     }
 
     /// Returns the outcome of a task; `None` if the request `key` has to wait for it.
-    pub(crate) fn result(&self, id: &str, key: ReplyKey) -> Option<Answer<Json>> {
+    pub(crate) fn result(&self, id: &str, key: ReplyKey) -> Option<RpcResult<Json>> {
         let entry = match self.find(id) {
             Ok(entry) => entry,
             Err(error) => return Some(Err(error)),
@@ -179,7 +179,7 @@ impl<X: RoleWork> TaskStore<X> {
     }
 
     /// Ends a task early.
-    pub(crate) fn cancel(&self, now: Timestamp, id: &str) -> Answer<(Task, Effects<X>)> {
+    pub(crate) fn cancel(&self, now: Timestamp, id: &str) -> RpcResult<(Task, Effects<X>)> {
         let mut table = lock(&self.tasks);
         let entry = table.find(id)?;
         let mut entry = lock(&entry);
@@ -189,12 +189,18 @@ impl<X: RoleWork> TaskStore<X> {
         let outcome = Err(ErrorObject::new(ErrorCode::INTERNAL_ERROR, "The task was cancelled"));
         table.reweigh(&mut entry, 0);
         let mut effects = self.end(&mut entry, now, TaskStatus::Cancelled, None, outcome);
-        effects.stop.push(entry.work.clone());
+        effects.stop.push(entry.in_flight.clone());
         Ok((self.show(&entry), effects))
     }
 
     /// Finishes a task with an outcome, unless it has ended before. A task fails if there is no room for its result.
-    pub(crate) fn finish(&self, now: Timestamp, id: &str, outcome: Answer<Json>, fault: Option<String>) -> Effects<X> {
+    pub(crate) fn finish(
+        &self,
+        now: Timestamp,
+        id: &str,
+        outcome: RpcResult<Json>,
+        fault: Option<String>,
+    ) -> Effects<X> {
         let mut table = lock(&self.tasks);
         let Some(entry) = table.tasks.get(id).cloned() else { return Effects::default() };
         let weight = match &outcome {
@@ -232,7 +238,7 @@ impl<X: RoleWork> TaskStore<X> {
         now: Timestamp,
         status: TaskStatus,
         message: Option<String>,
-        outcome: Answer<Json>,
+        outcome: RpcResult<Json>,
     ) -> Effects<X> {
         entry.turn(now, status);
         entry.message = message;
@@ -278,7 +284,7 @@ impl<X: RoleWork> TaskStore<X> {
         let table = std::mem::replace(&mut *lock(&self.tasks), Table::new());
         for entry in table.tasks.iter() {
             // What they ask has ended with the connection.
-            lock(entry).work.cancel(CancelCause::Closed);
+            lock(entry).in_flight.cancel(CancelCause::Closed);
         }
     }
 
@@ -291,7 +297,7 @@ impl<X: RoleWork> TaskStore<X> {
         lock(&self.tasks).tasks.get(id).cloned()
     }
 
-    fn find(&self, id: &str) -> Answer<Arc<Mutex<Entry<X>>>> {
+    fn find(&self, id: &str) -> RpcResult<Arc<Mutex<Entry<X>>>> {
         lock(&self.tasks).find(id)
     }
 
@@ -306,12 +312,12 @@ impl<X: RoleWork> TaskStore<X> {
     }
 }
 
-impl<X: RoleWork> Table<X> {
+impl<X: RoleInFlight> Table<X> {
     const fn new() -> Self {
         Self { tasks: Registry::new('k'), bytes: 0 }
     }
 
-    fn find(&self, id: &str) -> Answer<Arc<Mutex<Entry<X>>>> {
+    fn find(&self, id: &str) -> RpcResult<Arc<Mutex<Entry<X>>>> {
         self.tasks.get(id).cloned().ok_or_else(|| ErrorObject::invalid_params("Task not found"))
     }
 
@@ -350,7 +356,7 @@ impl<X: RoleWork> Table<X> {
     }
 }
 
-impl<X: RoleWork> Entry<X> {
+impl<X: RoleInFlight> Entry<X> {
     /// Changes the status if the state machine allows it. Returns whether it has changed.
     fn turn(&mut self, now: Timestamp, status: TaskStatus) -> bool {
         let may = self.status.may_become(&status);

@@ -8,9 +8,9 @@ mod there {
     use tracing::{Instrument, Level, field::Empty};
 
     use crate::inbound::{
-        answer::ResponseKind,
         log::plain,
-        request::{Asked, RequestSummary, summary},
+        request::{InboundRequest, RequestSummary, summary},
+        rpc_result::ResponseKind,
         state::Role,
     };
 
@@ -20,13 +20,13 @@ mod there {
 
     impl Span {
         /// Creates the span of a request when it arrives, so waiting for a handler is part of it.
-        pub(crate) fn of<E: Role>(asked: &Asked<'_, E>) -> Self {
+        pub(crate) fn of<E: Role>(inbound: &InboundRequest<'_, E>) -> Self {
             if !tracing::span_enabled!(target: "mcp_service", Level::INFO) {
                 return Self(tracing::Span::none());
             }
-            let info = asked.connection.read(|conn| E::info(conn, Some(asked.key)));
-            let RequestSummary { id, method, name } = summary(asked);
-            let trace = info.trace.or_else(|| asked.meta()?.trace());
+            let info = inbound.connection.read(|conn| E::info(conn, Some(inbound.key)));
+            let RequestSummary { id, method, name } = summary(inbound);
+            let trace = info.trace.or_else(|| inbound.meta()?.trace());
             let trace = trace.as_ref();
             // Baggage can contain data of systems in front of the client.
             let has_details = tracing::enabled!(target: "mcp_service", Level::DEBUG);
@@ -88,13 +88,13 @@ mod there {
 mod there {
     use std::future::Future;
 
-    use crate::inbound::{answer::ResponseKind, request::Asked, state::Role};
+    use crate::inbound::{request::InboundRequest, rpc_result::ResponseKind, state::Role};
 
     #[derive(Debug)]
     pub(crate) struct Span;
 
     impl Span {
-        pub(crate) const fn of<E: Role>(_: &Asked<'_, E>) -> Self {
+        pub(crate) const fn of<E: Role>(_: &InboundRequest<'_, E>) -> Self {
             Self
         }
 

@@ -18,8 +18,8 @@ use mcp_proto::{
 };
 
 use super::{
-    in_flight::{RoleWork, Work, Works},
-    request::{Asked, RequestInfo},
+    in_flight::{InFlight, InFlightTable, RoleInFlight},
+    request::{InboundRequest, RequestInfo},
     session_tasks::TaskStore,
 };
 use crate::{
@@ -31,44 +31,48 @@ use crate::{
 /// [`ServerRole`](mcp_proto::connection::ServerRole).
 pub trait Role: Sized + Send + Sync + 'static {
     /// The application, which all of its sessions share: a [`Host`](crate::Host) or a [`Service`](crate::Service).
-    type Home: Clone + fmt::Debug + Send + Sync;
+    type App: Clone + fmt::Debug + Send + Sync;
     /// The state of each session.
     #[doc(hidden)]
     type State: Default + Send + Sync;
     /// The data of a request in flight that only this role has.
     #[doc(hidden)]
-    type Work: RoleWork;
+    type InFlight: RoleInFlight;
 
     /// Notes that a session of the application begins.
     #[doc(hidden)]
-    fn begun(shared: &Arc<Shared<Self>>);
+    fn on_start(shared: &Arc<SessionState<Self>>);
 
     /// Notes that the session has ended.
     #[doc(hidden)]
-    fn ended(shared: &Shared<Self>);
+    fn on_end(shared: &SessionState<Self>);
 
     /// Notes that the connection is ready for use.
     #[doc(hidden)]
-    fn ready(_shared: &Arc<Shared<Self>>, _connection: &Arc<dyn ConnectionHandle<Self>>) {}
+    fn on_ready(_shared: &Arc<SessionState<Self>>, _connection: &Arc<dyn ConnectionHandle<Self>>) {}
 
     /// Responds to a request, or returns its job. A request with a method that is not in the specification is returned.
     #[doc(hidden)]
-    fn asked<'a>(shared: &Arc<Shared<Self>>, asked: Asked<'a, Self>) -> Result<Option<Job>, Asked<'a, Self>>;
+    fn handle_request<'a>(
+        shared: &Arc<SessionState<Self>>,
+        inbound: InboundRequest<'a, Self>,
+    ) -> Result<Option<Job>, InboundRequest<'a, Self>>;
 
     /// Returns whether a notification is to be handled; others are ignored.
     #[doc(hidden)]
-    fn is_news(shared: &Shared<Self>, method: &MethodName<'_>, params: Option<&RawJson<'_>>) -> bool;
+    fn accepts_notification(shared: &SessionState<Self>, method: &MethodName<'_>, params: Option<&RawJson<'_>>)
+    -> bool;
 
     /// Notes that a request of this side was answered with an error.
     #[doc(hidden)]
-    fn refused(_shared: &Shared<Self>, _error: &ErrorObject) {}
+    fn on_error_response(_shared: &SessionState<Self>, _error: &ErrorObject) {}
 
     /// Sets the status message of a task of the extension (2026-07-28).
     #[doc(hidden)]
-    fn said_of_task(
-        _shared: &Arc<Shared<Self>>,
+    fn on_task_message(
+        _shared: &Arc<SessionState<Self>>,
         _connection: &Arc<dyn ConnectionHandle<Self>>,
-        _work: &Work<Self::Work>,
+        _in_flight: &InFlight<Self::InFlight>,
         _message: &str,
     ) {
     }
@@ -107,14 +111,14 @@ pub trait Role: Sized + Send + Sync + 'static {
 }
 
 /// The state of a session, which its jobs and handlers share.
-pub struct Shared<E: Role> {
-    pub(crate) home: E::Home,
+pub struct SessionState<E: Role> {
+    pub(crate) app: E::App,
     pub(crate) calls: Arc<Calls<E>>,
-    pub(crate) works: Works<E::Work>,
-    pub(crate) tasks: TaskStore<E::Work>,
+    pub(crate) in_flight: InFlightTable<E::InFlight>,
+    pub(crate) tasks: TaskStore<E::InFlight>,
     pub(crate) state: E::State,
     /// The number of sequential jobs that have not ended.
     pub(super) sequenced: AtomicUsize,
     /// Its place among the sessions of its application.
-    pub(crate) seat: AtomicU64,
+    pub(crate) registry_id: AtomicU64,
 }

@@ -17,7 +17,7 @@ use mcp_proto::{
     wire::RawJson,
 };
 
-use super::{cancel::Desk, error::CallError, response_slot::ResponseSlot, subscriptions::Subscriptions};
+use super::{cancel::CancelCall, error::CallError, response_slot::ResponseSlot, subscriptions::Subscriptions};
 use crate::{
     driver_api::{connection_handle::ConnectionHandle, deferred::Deferred},
     util::{lock::lock, wait_queue::WaitQueue},
@@ -251,8 +251,8 @@ impl Table {
     }
 }
 
-impl<E: 'static> Desk for Calls<E> {
-    fn hang_up(&self, call: CallId, reason: Option<&str>) {
+impl<E: 'static> CancelCall for Calls<E> {
+    fn cancel(&self, call: CallId, reason: Option<&str>) {
         if let Some(connection) = self.connection() {
             // If it has ended meanwhile, there is nothing to give up.
             let _ = connection.update(|conn, _| conn.cancel(call, reason));

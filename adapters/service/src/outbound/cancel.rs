@@ -3,9 +3,9 @@
 use mcp_proto::rpc::CallId;
 
 /// The operations of a [`Pending`](crate::Pending) on its request, for both roles.
-pub(crate) trait Desk: Send + Sync {
+pub(crate) trait CancelCall: Send + Sync {
     /// Cancels a request that has not ended.
-    fn hang_up(&self, call: CallId, reason: Option<&str>);
+    fn cancel(&self, call: CallId, reason: Option<&str>);
     /// Drops the entry of a request that has no waiter any more.
     fn forget(&self, call: CallId);
 }

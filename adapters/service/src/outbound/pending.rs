@@ -17,7 +17,7 @@ use mcp_proto::{
 use serde_core::de::DeserializeOwned;
 
 use super::{
-    cancel::Desk,
+    cancel::CancelCall,
     error::CallError,
     response_slot::{ResponseEvent, ResponseSlot},
 };
@@ -34,7 +34,7 @@ type Read<T> = Box<dyn FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> 
 pub struct Pending<T> {
     call: CallId,
     slot: Arc<ResponseSlot>,
-    desk: Arc<dyn Desk>,
+    canceller: Arc<dyn CancelCall>,
     /// Taken when the request has ended.
     read: Option<Read<T>>,
     on_progress: Option<Box<dyn FnMut(Progress<'static>) + Send>>,
@@ -46,10 +46,10 @@ impl<T> Pending<T> {
     pub(crate) fn new(
         call: CallId,
         slot: Arc<ResponseSlot>,
-        desk: Arc<dyn Desk>,
+        canceller: Arc<dyn CancelCall>,
         read: impl FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send + 'static,
     ) -> Self {
-        Self { call, slot, desk, read: Some(Box::new(read)), on_progress: None, on_task: None }
+        Self { call, slot, canceller, read: Some(Box::new(read)), on_progress: None, on_task: None }
     }
 
     /// Returns the id of the request.
@@ -117,13 +117,13 @@ impl<T> Pending<T> {
 
     /// Cancels the request. It ends as [`CallError::Cancelled`] unless it has ended already, and the peer is notified.
     pub fn cancel(&self, reason: Option<&str>) {
-        self.desk.hang_up(self.call, reason);
+        self.canceller.cancel(self.call, reason);
     }
 
     /// Returns a handle with which another thread or task can cancel the request.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
-        Canceller { call: self.call, desk: self.desk.clone() }
+        Canceller { call: self.call, canceller: self.canceller.clone() }
     }
 
     /// Returns the same request with a function that is applied to its result.
@@ -133,7 +133,14 @@ impl<T> Pending<T> {
     {
         let read = self.read.take().map(|read| -> Read<U> { Box::new(move |call, result| f(read(call, result)?)) });
         let (on_progress, on_task) = (self.on_progress.take(), self.on_task.take());
-        Pending { call: self.call, slot: self.slot.clone(), desk: self.desk.clone(), read, on_progress, on_task }
+        Pending {
+            call: self.call,
+            slot: self.slot.clone(),
+            canceller: self.canceller.clone(),
+            read,
+            on_progress,
+            on_task,
+        }
     }
 
     pub(crate) const fn slot(&self) -> &Arc<ResponseSlot> {
@@ -158,7 +165,7 @@ impl<T> Pending<T> {
                 let read = self.read.take()?;
                 if end.is_err() {
                     // The entry may have been kept for the progress of a task.
-                    self.desk.forget(self.call);
+                    self.canceller.forget(self.call);
                 }
                 Some(end.and_then(|result| read(self.call, result)))
             }
@@ -194,8 +201,8 @@ impl<T> Future for Pending<T> {
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
         if self.read.is_some() {
-            self.desk.forget(self.call);
-            self.desk.hang_up(self.call, None);
+            self.canceller.forget(self.call);
+            self.canceller.cancel(self.call, None);
         }
     }
 }
@@ -210,13 +217,13 @@ impl<T> fmt::Debug for Pending<T> {
 #[derive(Clone)]
 pub struct Canceller {
     call: CallId,
-    desk: Arc<dyn Desk>,
+    canceller: Arc<dyn CancelCall>,
 }
 
 impl Canceller {
     /// Cancels the request, as [`Pending::cancel`] does.
     pub fn cancel(&self, reason: Option<&str>) {
-        self.desk.hang_up(self.call, reason);
+        self.canceller.cancel(self.call, reason);
     }
 }
 

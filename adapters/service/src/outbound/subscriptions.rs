@@ -13,7 +13,7 @@ use mcp_proto::{
     wire::RawJson,
 };
 
-use super::{cancel::Desk, error::CallError};
+use super::{cancel::CancelCall, error::CallError};
 use crate::util::lock::lock;
 
 /// The subscriptions of a client, kept from one connection to the next.
@@ -43,7 +43,7 @@ pub(crate) enum State {
     /// Not requested on the current connection, or not connected.
     Detached,
     /// Requested, and not acknowledged yet.
-    Asked(Place),
+    Requested(Place),
     /// Acknowledged, with the filter to which the server has agreed.
     Active(Place, SubscriptionFilter),
     /// Refused or ended by the server, with its error.
@@ -56,13 +56,13 @@ pub(crate) struct Place {
     /// The number of the connection's calls.
     pub(crate) connection: u64,
     pub(crate) call: CallId,
-    pub(crate) desk: Weak<dyn Desk>,
+    pub(crate) canceller: Weak<dyn CancelCall>,
 }
 
 impl State {
     fn place(&self) -> Option<&Place> {
         match self {
-            Self::Asked(place) | Self::Active(place, _) => Some(place),
+            Self::Requested(place) | Self::Active(place, _) => Some(place),
             Self::Detached | Self::Ended(_) => None,
         }
     }

@@ -10,8 +10,8 @@ use mcp_proto::{
 };
 
 use crate::inbound::{
-    answer::Answer,
-    request::{Asked, params},
+    request::{InboundRequest, params},
+    rpc_result::RpcResult,
 };
 
 /// The params of `tools/call` that concern the execution of the tool.
@@ -24,11 +24,11 @@ pub(super) struct Called<'a> {
 }
 
 impl<'a> Called<'a> {
-    pub(super) fn of(asked: &'a Asked<'_, ServerRole>) -> Answer<Self> {
-        if let Some(called) = asked.params.as_ref().and_then(Self::plain) {
+    pub(super) fn of(inbound: &'a InboundRequest<'_, ServerRole>) -> RpcResult<Self> {
+        if let Some(called) = inbound.params.as_ref().and_then(Self::plain) {
             return Ok(called);
         }
-        let CallToolParams { name, arguments, task, meta, .. } = read(asked)?;
+        let CallToolParams { name, arguments, task, meta, .. } = read(inbound)?;
         let arguments = arguments.unwrap_or_else(JsonObject::empty);
         Ok(Self { name: name.into(), arguments: RawJson::from(&arguments).into_owned(), task, meta })
     }
@@ -43,12 +43,13 @@ impl<'a> Called<'a> {
 }
 
 /// Reads all params. Ignores `task` in the modern era, where requests do not ask for tasks.
-fn read(asked: &Asked<'_, ServerRole>) -> Answer<CallToolParams> {
-    let raw = asked.params.as_ref();
-    let read: Answer<CallToolParams> = params(raw);
+fn read(inbound: &InboundRequest<'_, ServerRole>) -> RpcResult<CallToolParams> {
+    let raw = inbound.params.as_ref();
+    let read: RpcResult<CallToolParams> = params(raw);
     let asks =
         read.as_ref().map_or_else(|_| raw.is_some_and(|raw| raw.member("task").is_some()), |it| it.task.is_some());
-    let is_modern = || asked.connection.read(|conn| conn.context(asked.key).is_some_and(|it| it.era() == Era::Modern));
+    let is_modern =
+        || inbound.connection.read(|conn| conn.context(inbound.key).is_some_and(|it| it.era() == Era::Modern));
     if !asks || !is_modern() {
         return read;
     }

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     driver_api::deferred::Deferred,
-    inbound::{context::Context, failure::Failure, in_flight::Origin},
+    inbound::{context::Context, failure::Failure, in_flight::RequestOrigin},
     outbound::{error::CallError, peer::Peer},
     util::{elicitation_form as form, uri::is_uri},
 };
@@ -40,7 +40,7 @@ impl Context<ServerRole> {
     /// Returns the service of this handler, for example to add a tool.
     #[must_use]
     pub fn service(&self) -> &Service {
-        &self.shared.home
+        &self.shared.app
     }
 
     /// Announces that the response will take a while. For a client that can reconnect for it (2025-11-25 over HTTP) the
@@ -49,7 +49,7 @@ impl Context<ServerRole> {
     #[doc(alias = "retry")]
     #[doc(alias = "resume")]
     pub fn release_stream(&self, retry: Option<Duration>) {
-        if let Origin::Request(key) = self.work.origin {
+        if let RequestOrigin::Request(key) = self.in_flight.origin {
             self.connection.update(|conn, _| conn.release_stream(key, retry));
         }
     }
@@ -76,13 +76,13 @@ impl Context<ServerRole> {
     }
 
     fn say_log(&self, message: &LogMessageParams) -> Result<(), SendError> {
-        if self.work.role.task.get().is_some() {
+        if self.in_flight.role.task.get().is_some() {
             // The tasks of 2026-07-28 have no log.
             return Ok(());
         }
-        self.connection.update(|conn, _| match self.work.origin {
-            Origin::Request(key) => conn.log(key, message),
-            Origin::Task(_) => conn.notify(message),
+        self.connection.update(|conn, _| match self.in_flight.origin {
+            RequestOrigin::Request(key) => conn.log(key, message),
+            RequestOrigin::Task(_) => conn.notify(message),
         })
     }
 
@@ -279,11 +279,11 @@ impl Context<ServerRole> {
             }
             ElicitParams::Other(_) => None,
         };
-        let work = self.work.clone();
+        let in_flight = self.in_flight.clone();
         self.put(name, params).map(move |answer| {
             let answer = answer?;
             let Some(Err(why)) = schema.map(|schema| form::check_answer(&schema, &answer)) else { return Ok(answer) };
-            if let (Some(rounds), None) = (work.role.rounds.get(), work.role.task.get()) {
+            if let (Some(rounds), None) = (in_flight.role.rounds.get(), in_flight.role.task.get()) {
                 rounds.refuse(&why);
             }
             Err(CallError::Invalid(why))
@@ -295,10 +295,10 @@ impl Context<ServerRole> {
     where
         R: Request<Result: Send> + Clone + Into<InputRequest> + Send + Sync + 'static,
     {
-        if let Some(task) = self.work.role.task.get() {
+        if let Some(task) = self.in_flight.role.task.get() {
             return self.ask_in_task(task, name, question);
         }
-        match self.work.role.rounds.get() {
+        match self.in_flight.role.rounds.get() {
             Some(rounds) => Deferred::ready(self.check().and_then(|()| rounds.ask(name, &question))),
             None if self.version().era() == Era::Legacy => self.ask(question),
             // A session on the same connection has nothing to do with this request.

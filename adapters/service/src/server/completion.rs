@@ -7,7 +7,7 @@ use mcp_proto::schema::{Completion, Map};
 use crate::{
     driver_api::{
         deferred::Deferred,
-        job::{Code, HandlerKind},
+        job::{BoxedHandler, HandlerKind},
     },
     inbound::{context::Context, failure::Failure},
 };
@@ -64,7 +64,7 @@ impl<T: IntoCompletion, E: Into<Failure>> IntoCompletion for Result<T, E> {
     }
 }
 
-type Completer = Code<dyn Fn(CompletionRequest) -> Deferred<Result<Completion, Failure>> + Send + Sync>;
+type Completer = BoxedHandler<dyn Fn(CompletionRequest) -> Deferred<Result<Completion, Failure>> + Send + Sync>;
 
 /// An item with arguments that can be completed.
 pub(super) trait Completable: Send + Sync {
@@ -85,7 +85,7 @@ impl Completers {
         f: impl Fn(CompletionRequest) -> R + Send + Sync + 'static,
     ) {
         let run = move |request| Deferred::ready(f(request).into_completion());
-        self.0.insert(argument, Code { kind: HandlerKind::Blocking, run: Box::new(run) });
+        self.0.insert(argument, BoxedHandler { kind: HandlerKind::Blocking, run: Box::new(run) });
     }
 
     pub(super) fn insert_async<R>(
@@ -99,7 +99,7 @@ impl Completers {
             let future = f(request);
             Deferred::poll_once(async move { future.await.into_completion() })
         };
-        self.0.insert(argument, Code { kind: HandlerKind::Async, run: Box::new(run) });
+        self.0.insert(argument, BoxedHandler { kind: HandlerKind::Async, run: Box::new(run) });
     }
 
     pub(super) fn is_there(&self) -> bool {

@@ -9,7 +9,7 @@ use mcp_proto::{
 
 use super::{inner::Inner, view::View};
 use crate::{
-    inbound::answer::Answer,
+    inbound::rpc_result::RpcResult,
     util::{lock::read, text_arguments::excerpt},
 };
 
@@ -18,7 +18,7 @@ const CURSOR: &str = "d:";
 
 impl Inner {
     /// A page of what is directly in a folder. A folder is there as long as something is in it that may be seen.
-    pub(super) fn directory(&self, view: &View, params: &ReadDirectoryParams) -> Answer<ReadDirectoryResult> {
+    pub(super) fn directory(&self, view: &View, params: &ReadDirectoryParams) -> RpcResult<ReadDirectoryResult> {
         let folder = &params.uri;
         let start = match params.cursor.as_deref().map(|cursor| cursor.strip_prefix(CURSOR)) {
             None => None,

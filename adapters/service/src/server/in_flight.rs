@@ -9,11 +9,11 @@ use super::{
     input_required::Rounds,
     tasks::{execution::Permit, store::Task},
 };
-use crate::inbound::in_flight::{RoleWork, Work};
+use crate::inbound::in_flight::{InFlight, RoleInFlight};
 
 /// What only a server knows of a request that it works on.
 #[derive(Default)]
-pub struct ServerWork {
+pub struct ServerInFlight {
     /// How its handler asks, if that is by rounds.
     pub(crate) rounds: OnceLock<Box<Rounds>>,
     /// That it may become a task of the extension (2026-07-28).
@@ -23,12 +23,12 @@ pub struct ServerWork {
 }
 
 thread_local! {
-    static PLACES: RefCell<Vec<Arc<Work<ServerWork>>>> = const { RefCell::new(Vec::new()) };
+    static POOL: RefCell<Vec<Arc<InFlight<ServerInFlight>>>> = const { RefCell::new(Vec::new()) };
 }
 
-impl RoleWork for ServerWork {
-    fn with_places<R>(f: impl FnOnce(&mut Vec<Arc<Work<Self>>>) -> R) -> Option<R> {
-        PLACES.try_with(|places| f(&mut places.borrow_mut())).ok()
+impl RoleInFlight for ServerInFlight {
+    fn with_pool<R>(f: impl FnOnce(&mut Vec<Arc<InFlight<Self>>>) -> R) -> Option<R> {
+        POOL.try_with(|pool| f(&mut pool.borrow_mut())).ok()
     }
 
     fn clear(&mut self) {

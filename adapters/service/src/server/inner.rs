@@ -9,7 +9,7 @@ use super::{
     resource_subscriptions::SubscriptionLimits, routes::Desks, tasks::store::Tasks, visibility::Predicate,
 };
 use crate::{
-    inbound::{builder_common::Common, session_registry::Audience, task_policy::TaskPolicy},
+    inbound::{builder_common::Common, session_registry::SessionRegistry, task_policy::TaskPolicy},
     util::random::Random,
 };
 
@@ -33,7 +33,7 @@ pub(crate) struct Inner {
     pub(super) catalog: RwLock<Catalog>,
     /// Who answers what is asked about it.
     pub(super) desks: Desks,
-    pub(super) clients: Audience<ServerRole>,
+    pub(super) clients: SessionRegistry<ServerRole>,
 }
 
 impl Inner {

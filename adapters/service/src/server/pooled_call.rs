@@ -14,7 +14,7 @@ use crate::{
         deferred::Deferred,
         job::{HandlerKind, Job, Start},
     },
-    inbound::{middleware::RequestScope, request::Asked, responder::Reply, state::Shared},
+    inbound::{middleware::RequestScope, request::InboundRequest, responder::Responder, state::SessionState},
 };
 
 /// A tool that is to be called, and the answer that is owed for that. It is in a place where others were before, so that it takes
@@ -34,22 +34,22 @@ struct Calling {
     tool: Arc<Tool>,
     arguments: OwnedRawJson,
     scope: RequestScope<ServerRole>,
-    reply: Reply<ServerRole>,
+    responder: Responder<ServerRole>,
 }
 
 impl PooledCall {
     pub(super) fn new(
-        shared: &Arc<Shared<ServerRole>>,
-        asked: &Asked<'_, ServerRole>,
+        shared: &Arc<SessionState<ServerRole>>,
+        inbound: &InboundRequest<'_, ServerRole>,
         tool: Arc<Tool>,
         arguments: &RawJson<'_>,
         meta: Option<Meta>,
     ) -> Self {
-        let Asked { connection, key, .. } = *asked;
+        let InboundRequest { connection, key, .. } = *inbound;
         let mut call = pool::take();
         let arguments = pool::keep(arguments, &mut call.0.room);
-        let reply = Reply::of(shared.context(connection, shared.works.begin(key, meta)), key);
-        call.0.calling = Some(Calling { tool, arguments, scope: shared.request_scope(asked), reply });
+        let responder = Responder::of(shared.context(connection, shared.in_flight.begin(key, meta)), key);
+        call.0.calling = Some(Calling { tool, arguments, scope: shared.request_scope(inbound), responder });
         call
     }
 
@@ -61,8 +61,10 @@ impl PooledCall {
 
 impl Start for CallSlot {
     fn start(mut self: Box<Self>) -> Deferred<()> {
-        let Some(Calling { tool, arguments, scope, reply }) = self.calling.take() else { return Deferred::ready(()) };
-        reply.earn(scope, move |context| {
+        let Some(Calling { tool, arguments, scope, responder }) = self.calling.take() else {
+            return Deferred::ready(());
+        };
+        responder.run_and_respond(scope, move |context| {
             let running = tool.run(&arguments.get(), context);
             pool::give_back(PooledCall(self), arguments);
             running

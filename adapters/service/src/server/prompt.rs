@@ -14,10 +14,10 @@ use super::{
 use crate::{
     driver_api::{deferred::Deferred, job::HandlerKind},
     inbound::{
-        answer::Answer,
         context::Context,
         failure::Failure,
         handler::{Arguments, BadArguments, Call, DescribedHandler, Handler},
+        rpc_result::RpcResult,
     },
     util::text_arguments::excerpt,
 };
@@ -144,7 +144,7 @@ impl Prompt {
         self: &Arc<Self>,
         arguments: &Map<String>,
         context: &Context,
-    ) -> Deferred<Answer<GetPromptResult>> {
+    ) -> Deferred<RpcResult<GetPromptResult>> {
         let required = self.about.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
         if let Some(missing) = required.map(|argument| &argument.name).find(|name| arguments.get(name).is_none()) {
             return Deferred::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!(

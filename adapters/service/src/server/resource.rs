@@ -10,10 +10,10 @@ use super::register_error::RegisterError;
 use crate::{
     driver_api::{deferred::Deferred, job::HandlerKind},
     inbound::{
-        answer::Answer,
         context::Context,
         failure::Failure,
         handler::{Arguments, Call, Handler},
+        rpc_result::RpcResult,
     },
     util::uri::is_uri,
 };
@@ -120,7 +120,7 @@ impl Resource {
     }
 
     /// Runs the handler.
-    pub(super) fn run(self: &Arc<Self>, context: &Context) -> Deferred<Answer<ReadResourceResult>> {
+    pub(super) fn run(self: &Arc<Self>, context: &Context) -> Deferred<RpcResult<ReadResourceResult>> {
         let (resource, request) = (self.clone(), context.clone());
         let read = self.read.call(Arguments::Texts(&Map::new()), context);
         let read = read.unwrap_or_else(|bad| Deferred::ready(Err(Failure::new(bad.0))));

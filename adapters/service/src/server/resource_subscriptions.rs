@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Mutex};
 
 use mcp_proto::wire::ErrorObject;
 
-use crate::{inbound::answer::Answer, util::lock::lock};
+use crate::{inbound::rpc_result::RpcResult, util::lock::lock};
 
 /// The resources that the client of a session has subscribed to.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl ResourceSubscriptions {
         lock(&self.0).uris.contains(uri)
     }
 
-    pub(super) fn insert(&self, uri: String, limits: SubscriptionLimits) -> Answer<()> {
+    pub(super) fn insert(&self, uri: String, limits: SubscriptionLimits) -> RpcResult<()> {
         let Subscribed { uris, bytes } = &mut *lock(&self.0);
         if uris.contains(&uri) {
             return Ok(());

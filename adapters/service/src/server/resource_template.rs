@@ -12,10 +12,10 @@ use super::{
 use crate::{
     driver_api::{deferred::Deferred, job::HandlerKind},
     inbound::{
-        answer::Answer,
         context::Context,
         failure::resource_not_found,
         handler::{Arguments, Call, Handler},
+        rpc_result::RpcResult,
     },
     util::uri_template::UriTemplate,
 };
@@ -144,7 +144,7 @@ impl ResourceTemplate {
         uri: String,
         variables: &Map<String>,
         context: &Context,
-    ) -> Deferred<Answer<ReadResourceResult>> {
+    ) -> Deferred<RpcResult<ReadResourceResult>> {
         let (template, request) = (self.clone(), context.clone());
         match self.read.call(Arguments::Texts(variables), context) {
             // A URI with a text in place of a number names no resource.

@@ -11,7 +11,7 @@ use mcp_proto::{
 };
 
 use super::{
-    in_flight::ServerWork,
+    in_flight::ServerInFlight,
     input_required::Finished,
     resource_subscriptions::ResourceSubscriptions,
     service::Service,
@@ -21,10 +21,10 @@ use super::{
 use crate::{
     driver_api::{connection_handle::ConnectionHandle, job::Job},
     inbound::{
-        custom_methods::{Custom, Dispatch},
-        in_flight::Work,
-        request::{Asked, RequestInfo, params},
-        state::{Role, Shared},
+        custom_methods::{CustomMethods, Dispatch},
+        in_flight::InFlight,
+        request::{InboundRequest, RequestInfo, params},
+        state::{Role, SessionState},
     },
     outbound::calls::Calls,
 };
@@ -37,43 +37,46 @@ pub struct State {
 }
 
 impl Role for ServerRole {
-    type Home = Service;
+    type App = Service;
     type State = State;
-    type Work = ServerWork;
+    type InFlight = ServerInFlight;
 
-    fn begun(shared: &Arc<Shared<Self>>) {
-        shared.home.0.clients.join(shared);
+    fn on_start(shared: &Arc<SessionState<Self>>) {
+        shared.app.0.clients.insert(shared);
     }
 
-    fn ended(shared: &Shared<Self>) {
-        shared.home.0.clients.leave(shared);
+    fn on_end(shared: &SessionState<Self>) {
+        shared.app.0.clients.remove(shared);
     }
 
-    fn asked<'a>(shared: &Arc<Shared<Self>>, asked: Asked<'a, Self>) -> Result<Option<Job>, Asked<'a, Self>> {
-        let Some(method) = asked.method.known() else { return Err(asked) };
+    fn handle_request<'a>(
+        shared: &Arc<SessionState<Self>>,
+        inbound: InboundRequest<'a, Self>,
+    ) -> Result<Option<Job>, InboundRequest<'a, Self>> {
+        let Some(method) = inbound.method.known() else { return Err(inbound) };
         let answer = match method {
             // The connection notes the level as soon as this is answered.
-            Method::SetLevel => params(asked.params.as_ref())
-                .map(|_: SetLevelParams| shared.answer(&asked, |_| Ok(EmptyResult::default()))),
-            method => match shared.home.0.desks.ask(shared, method, &asked) {
+            Method::SetLevel => params(inbound.params.as_ref())
+                .map(|_: SetLevelParams| shared.answer(&inbound, |_| Ok(EmptyResult::default()))),
+            method => match shared.app.0.desks.ask(shared, method, &inbound) {
                 Some(answer) => answer,
-                None => return Err(asked),
+                None => return Err(inbound),
             },
         };
-        Ok(answer.unwrap_or_else(|error| shared.refuse(&asked, error)))
+        Ok(answer.unwrap_or_else(|error| shared.refuse(&inbound, error)))
     }
 
-    fn is_news(_: &Shared<Self>, _: &MethodName<'_>, _: Option<&RawJson<'_>>) -> bool {
+    fn accepts_notification(_: &SessionState<Self>, _: &MethodName<'_>, _: Option<&RawJson<'_>>) -> bool {
         true
     }
 
-    fn said_of_task(
-        shared: &Arc<Shared<Self>>,
+    fn on_task_message(
+        shared: &Arc<SessionState<Self>>,
         connection: &Arc<dyn ConnectionHandle<Self>>,
-        work: &Work<ServerWork>,
+        in_flight: &InFlight<ServerInFlight>,
         message: &str,
     ) {
-        let (tasks, Some(task)) = (shared.home.tasks(), work.role.task.get()) else { return };
+        let (tasks, Some(task)) = (shared.app.tasks(), in_flight.role.task.get()) else { return };
         tasks.say(shared.task_time(connection), task, message);
         tasks.tell(task);
     }
@@ -119,7 +122,7 @@ impl Role for ServerRole {
 }
 
 impl Dispatch for ServerRole {
-    fn custom(home: &Service) -> &Custom<Self> {
-        &home.0.common.custom
+    fn custom(app: &Service) -> &CustomMethods<Self> {
+        &app.0.common.custom
     }
 }

@@ -6,14 +6,14 @@ use mcp_proto::{connection::ServerRole, protocol::Method, wire::ErrorObject};
 
 use crate::{
     driver_api::job::Job,
-    inbound::{answer::Answer, request::Asked, state::Shared},
+    inbound::{request::InboundRequest, rpc_result::RpcResult, state::SessionState},
 };
 
 /// A request of a client.
-pub(super) type Request<'a> = Asked<'a, ServerRole>;
+pub(super) type Request<'a> = InboundRequest<'a, ServerRole>;
 
 /// Answers what clients ask about a topic.
-pub(super) type Desk = fn(&Arc<Shared<ServerRole>>, Method, &Request<'_>) -> Answer<Option<Job>>;
+pub(super) type Desk = fn(&Arc<SessionState<ServerRole>>, Method, &Request<'_>) -> RpcResult<Option<Job>>;
 
 /// What clients ask about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,15 +64,15 @@ impl Desks {
     /// Answers a request. `None` if it is about nothing that services have.
     pub(super) fn ask(
         &self,
-        shared: &Arc<Shared<ServerRole>>,
+        shared: &Arc<SessionState<ServerRole>>,
         method: Method,
-        asked: &Request<'_>,
-    ) -> Option<Answer<Option<Job>>> {
+        inbound: &Request<'_>,
+    ) -> Option<RpcResult<Option<Job>>> {
         let desk = self.0[Topic::of(method)? as usize].get();
         Some(
             desk.map_or_else(
                 || Err(ErrorObject::method_not_found(method.as_str())),
-                |desk| desk(shared, method, asked),
+                |desk| desk(shared, method, inbound),
             ),
         )
     }

@@ -23,11 +23,11 @@ use crate::{
         job::{HandlerKind, Job},
     },
     inbound::{
-        answer::Answer,
         context::Context,
         failure::Failure,
         handler::{Arguments, BadArguments, Call, DescribedHandler, Handler},
-        state::Shared,
+        rpc_result::RpcResult,
+        state::SessionState,
     },
     json_schema::Checker,
     util::text_arguments::excerpt,
@@ -70,7 +70,7 @@ pub(super) struct ToolCall<'a> {
 }
 
 /// Calls a tool.
-type CallTool = fn(&Arc<Shared<ServerRole>>, &Request<'_>, ToolCall<'_>) -> Answer<Option<Job>>;
+type CallTool = fn(&Arc<SessionState<ServerRole>>, &Request<'_>, ToolCall<'_>) -> RpcResult<Option<Job>>;
 
 /// The code that runs tools as tasks. Only tools that declare task support refer to it.
 pub(super) struct TaskDesk {
@@ -254,7 +254,7 @@ impl Tool {
     }
 
     /// Runs the handler. Errors are reported in the way of the revision: as a result or as an error response.
-    pub(super) fn run(self: &Arc<Self>, arguments: &RawJson<'_>, context: &Context) -> Deferred<Answer<ToolAnswer>> {
+    pub(super) fn run(self: &Arc<Self>, arguments: &RawJson<'_>, context: &Context) -> Deferred<RpcResult<ToolAnswer>> {
         let called = self.check_arguments(arguments);
         match called.and_then(|()| self.call.call(Arguments::Json(arguments), context)).map(Deferred::try_take) {
             Ok(Ok(called)) => Deferred::ready(self.answer(called, context)),
@@ -271,7 +271,7 @@ impl Tool {
         }
     }
 
-    fn answer(&self, called: Result<ToolAnswer, Failure>, context: &Context) -> Answer<ToolAnswer> {
+    fn answer(&self, called: Result<ToolAnswer, Failure>, context: &Context) -> RpcResult<ToolAnswer> {
         match called {
             Ok(answer) => self.check_answer(answer),
             Err(failure) => failure.split(context.version()).map(ToolAnswer::failed),
@@ -283,14 +283,14 @@ impl Tool {
     }
 
     /// Checks the result against the output schema.
-    fn check_answer(&self, answer: ToolAnswer) -> Answer<ToolAnswer> {
+    fn check_answer(&self, answer: ToolAnswer) -> RpcResult<ToolAnswer> {
         match answer {
             ToolAnswer::Text(_) if self.about.output_schema.is_none() => Ok(answer),
             answer => self.check_result(mirrored(answer.into_result())).map(ToolAnswer::of),
         }
     }
 
-    fn check_result(&self, result: CallToolResult) -> Answer<CallToolResult> {
+    fn check_result(&self, result: CallToolResult) -> RpcResult<CallToolResult> {
         if result.is_error() || self.about.output_schema.is_none() {
             return Ok(result);
         }

@@ -21,8 +21,8 @@ use super::{
 use crate::{
     driver_api::connection_handle::ConnectionHandle,
     inbound::{
-        answer::Answer,
-        request::{Asked, RequestInfo},
+        request::{InboundRequest, RequestInfo},
+        rpc_result::RpcResult,
         state::Role,
     },
     util::{lock::read, paged_list::Registry},
@@ -58,7 +58,7 @@ impl View {
         inner: &Inner,
         list: fn(&Catalog) -> &Registry<T>,
         cursor: Option<&str>,
-    ) -> Answer<(Vec<Arc<T>>, Option<String>)> {
+    ) -> RpcResult<(Vec<Arc<T>>, Option<String>)> {
         if self.0.is_none() {
             return list(&read(&inner.catalog)).page(cursor, inner.page_size);
         }
@@ -88,8 +88,8 @@ impl View {
 
 impl Inner {
     /// Returns the items that the sender of this request may see.
-    pub(super) fn view(&self, asked: &Asked<'_, ServerRole>) -> View {
-        self.view_of(asked.connection, asked.key)
+    pub(super) fn view(&self, inbound: &InboundRequest<'_, ServerRole>) -> View {
+        self.view_of(inbound.connection, inbound.key)
     }
 
     fn view_of(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, key: ReplyKey) -> View {

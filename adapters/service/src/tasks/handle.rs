@@ -17,7 +17,7 @@ use crate::{
     inbound::state::Role,
     outbound::{
         calls::Calls,
-        cancel::Desk,
+        cancel::CancelCall,
         error::CallError,
         peer::Peer,
         pending::{Pending, decode},

@@ -20,39 +20,39 @@ use crate::{
         job::{HandlerKind, Job, Schedule},
     },
     inbound::{
-        answer::{Answer, respond},
         context::Context,
         custom_methods::Dispatch,
-        in_flight::{Origin, Work},
-        request::{Asked, params},
-        responder::Reply,
+        in_flight::{InFlight, RequestOrigin},
+        request::{InboundRequest, params},
+        responder::Responder,
+        rpc_result::{RpcResult, respond},
         session_tasks::{Effects, tell},
         span::Span,
-        state::Shared,
+        state::SessionState,
     },
 };
 
 /// Responses for which the outbox had no room.
-type Answers = Vec<(ReplyKey, Answer<Json>)>;
+type DueResponses = Vec<(ReplyKey, RpcResult<Json>)>;
 
 /// The only revision with these tasks.
 const VERSION: ProtocolVersion = ProtocolVersion::V2025_11_25;
 
-fn json<T: Encode>(result: &T) -> Answer<Json> {
+fn json<T: Encode>(result: &T) -> RpcResult<Json> {
     At(result, Some(VERSION))
         .to_json()
         .map_err(|error| ErrorObject::internal(format!("The result cannot be sent: {error}")))
 }
 
-impl<E: Dispatch> Shared<E> {
+impl<E: Dispatch> SessionState<E> {
     /// Answers `tasks/*`.
-    pub(crate) fn asked_about_tasks(self: &Arc<Self>, method: Method, asked: &Asked<'_, E>) -> Option<Job> {
-        let span = Span::of(asked);
-        span.within(|| self.deal_with_tasks(method, asked))
+    pub(crate) fn asked_about_tasks(self: &Arc<Self>, method: Method, inbound: &InboundRequest<'_, E>) -> Option<Job> {
+        let span = Span::of(inbound);
+        span.within(|| self.deal_with_tasks(method, inbound))
     }
 
-    fn deal_with_tasks(self: &Arc<Self>, method: Method, asked: &Asked<'_, E>) -> Option<Job> {
-        let Asked { connection, key, params, .. } = asked;
+    fn deal_with_tasks(self: &Arc<Self>, method: Method, inbound: &InboundRequest<'_, E>) -> Option<Job> {
+        let InboundRequest { connection, key, params, .. } = inbound;
         let (key, params) = (*key, params.as_ref());
         let mut effects = connection.update(|_, now| self.tasks.expire(now));
         match self.about_tasks(connection, method, key, params, &mut effects) {
@@ -69,8 +69,8 @@ impl<E: Dispatch> Shared<E> {
         method: Method,
         key: ReplyKey,
         raw: Option<&RawJson<'_>>,
-        effects: &mut Effects<E::Work>,
-    ) -> Answer<Option<Json>> {
+        effects: &mut Effects<E::InFlight>,
+    ) -> RpcResult<Option<Json>> {
         match method {
             Method::GetTask => {
                 let GetTaskParams { task_id, .. } = params(raw)?;
@@ -101,7 +101,7 @@ impl<E: Dispatch> Shared<E> {
     fn carry_out(
         self: &Arc<Self>,
         connection: &Arc<dyn ConnectionHandle<E>>,
-        effects: Effects<E::Work>,
+        effects: Effects<E::InFlight>,
     ) -> Option<Job> {
         let left = self.carry_out_now(connection, effects);
         let (shared, connection) = (self.clone(), connection.clone());
@@ -110,10 +110,10 @@ impl<E: Dispatch> Shared<E> {
     }
 
     /// Applies the effects of a change. Returns the responses for which the outbox had no room.
-    fn carry_out_now(&self, connection: &Arc<dyn ConnectionHandle<E>>, effects: Effects<E::Work>) -> Answers {
+    fn carry_out_now(&self, connection: &Arc<dyn ConnectionHandle<E>>, effects: Effects<E::InFlight>) -> DueResponses {
         let Effects { answers, changed, stop } = effects;
-        for work in stop {
-            self.stop(connection, &work, CancelCause::Peer(None));
+        for in_flight in stop {
+            self.stop(connection, &in_flight, CancelCause::Peer(None));
         }
         connection.update(|conn, _| {
             for task in changed {
@@ -123,9 +123,9 @@ impl<E: Dispatch> Shared<E> {
         })
     }
 
-    async fn send_answers(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<E>>, answers: Answers) {
+    async fn send_answers(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<E>>, answers: DueResponses) {
         for (key, answer) in answers {
-            Reply::new(self, connection, key).send(answer).await;
+            Responder::new(self, connection, key).send(answer).await;
         }
     }
 
@@ -144,34 +144,35 @@ impl<E: Dispatch> Shared<E> {
     /// `fault` returns the reason if a result means that the task has failed.
     pub(crate) fn work_as_task<T: Encode + Send + 'static>(
         self: &Arc<Self>,
-        asked: &Asked<'_, E>,
+        inbound: &InboundRequest<'_, E>,
         meta: Option<Meta>,
         task: TaskMetadata,
         kind: HandlerKind,
         fault: fn(&T) -> Option<String>,
-        f: impl FnOnce(&Context<E>) -> Deferred<Answer<T>> + Send + 'static,
+        f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Job {
-        let Asked { connection, key, .. } = *asked;
-        let scope = self.request_scope(asked);
+        let InboundRequest { connection, key, .. } = *inbound;
+        let scope = self.request_scope(inbound);
         // It begins at once, so that the peer is told before anything else is said of it.
-        let weight = asked.params.as_ref().map_or(0, |params| params.get().len());
-        let mut begun = self.begin_task(connection, Reply::new(self, connection, key), meta.clone(), (&task, weight));
+        let weight = inbound.params.as_ref().map_or(0, |params| params.get().len());
+        let mut begun =
+            self.begin_task(connection, Responder::new(self, connection, key), meta.clone(), (&task, weight));
         let (shared, connection) = (self.clone(), connection.clone());
-        let work = async move {
+        let future = async move {
             let duty = loop {
                 match begun {
                     Begun::Task(duty) => break duty,
-                    Begun::Refused(reply, error) => return reply.send(Answer::<Json>::Err(error)).await,
-                    Begun::Busy(reply) => {
+                    Begun::Refused(responder, error) => return responder.send(RpcResult::<Json>::Err(error)).await,
+                    Begun::Busy(responder) => {
                         let has_room =
                             || connection.read(|conn| if conn.has_room() { Ok(()) } else { Err(SendError::Busy) });
                         // It is only ever refused as busy.
                         let _ = connection.when_writable(has_room).await;
-                        begun = shared.begin_task(&connection, reply, meta.clone(), (&task, weight));
+                        begun = shared.begin_task(&connection, responder, meta.clone(), (&task, weight));
                     }
                 }
             };
-            let context = shared.context(&connection, duty.work.clone());
+            let context = shared.context(&connection, duty.in_flight.clone());
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
@@ -179,27 +180,27 @@ impl<E: Dispatch> Shared<E> {
             };
             duty.end(answer, fault).await;
         };
-        Job::of(kind, Schedule::Concurrent, move || Deferred::new(work))
+        Job::of(kind, Schedule::Concurrent, move || Deferred::new(future))
     }
 
     /// Creates a task and responds with it, unless the outbox has no room.
     fn begin_task(
         self: &Arc<Self>,
         connection: &Arc<dyn ConnectionHandle<E>>,
-        reply: Reply<E>,
+        responder: Responder<E>,
         meta: Option<Meta>,
         (task, weight): (&TaskMetadata, usize),
     ) -> Begun<E> {
-        let key = reply.key();
+        let key = responder.key();
         let effects = connection.update(|_, now| self.tasks.expire(now));
         // A client that waits for an expired task and does not read gets no more than one attempt.
         self.give_up(connection, self.carry_out_now(connection, effects));
         let begun = connection.update(|conn, now| {
-            let mut work = None;
+            let mut in_flight = None;
             let task = self.tasks.create(now, task.ttl, weight, |id| {
-                let begun = Work::of_task(id, meta);
+                let begun = InFlight::of_task(id, meta);
                 let _ = begun.info.set(Box::new(E::info(conn, Some(key))));
-                work = Some(begun.clone());
+                in_flight = Some(begun.clone());
                 begun
             })?;
             let id = task.task_id.clone();
@@ -212,50 +213,50 @@ impl<E: Dispatch> Shared<E> {
                 // The connection has ended, or is about to: so has the task.
                 Err(_) => self.tasks.discard(&id),
             }
-            Ok(work)
+            Ok(in_flight)
         });
         match begun {
-            Ok(Some(work)) => {
-                reply.given();
-                Begun::Task(Duty { shared: self.clone(), connection: connection.clone(), work, owed: true })
+            Ok(Some(in_flight)) => {
+                responder.disarm();
+                Begun::Task(Duty { shared: self.clone(), connection: connection.clone(), in_flight, owed: true })
             }
-            Ok(None) => Begun::Busy(reply),
-            Err(error) => Begun::Refused(reply, error),
+            Ok(None) => Begun::Busy(responder),
+            Err(error) => Begun::Refused(responder, error),
         }
     }
 
     /// Tries to respond to the requests that wait for these results with an error.
-    fn give_up(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<E>>, answers: Answers) {
-        answers.into_iter().for_each(|(key, _)| drop(Reply::new(self, connection, key)));
+    fn give_up(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<E>>, answers: DueResponses) {
+        answers.into_iter().for_each(|(key, _)| drop(Responder::new(self, connection, key)));
     }
 }
 
 /// The outcome of a request for a task.
 enum Begun<E: Dispatch> {
     Task(Duty<E>),
-    Refused(Reply<E>, ErrorObject),
+    Refused(Responder<E>, ErrorObject),
     /// The outbox had no room for the response.
-    Busy(Reply<E>),
+    Busy(Responder<E>),
 }
 
 /// The execution of a task. Dropping it early ends the task, with an error.
 struct Duty<E: Dispatch> {
-    shared: Arc<Shared<E>>,
+    shared: Arc<SessionState<E>>,
     connection: Arc<dyn ConnectionHandle<E>>,
-    work: Arc<Work<E::Work>>,
+    in_flight: Arc<InFlight<E::InFlight>>,
     owed: bool,
 }
 
 impl<E: Dispatch> Duty<E> {
-    async fn end<T: Encode>(mut self, answer: Answer<T>, fault: fn(&T) -> Option<String>) {
+    async fn end<T: Encode>(mut self, answer: RpcResult<T>, fault: fn(&T) -> Option<String>) {
         self.owed = false;
         let left = self.finish(answer, fault);
         self.shared.send_answers(&self.connection, left).await;
     }
 
     /// Finishes the task. Returns the responses for which the outbox had no room.
-    fn finish<T: Encode>(&self, answer: Answer<T>, fault: fn(&T) -> Option<String>) -> Answers {
-        let Origin::Task(id) = &self.work.origin else { return Answers::new() };
+    fn finish<T: Encode>(&self, answer: RpcResult<T>, fault: fn(&T) -> Option<String>) -> DueResponses {
+        let RequestOrigin::Task(id) = &self.in_flight.origin else { return DueResponses::new() };
         let fault = answer.as_ref().ok().and_then(fault);
         // `tasks/result` says to which task it belongs.
         let outcome = answer.and_then(|result| {
@@ -273,7 +274,7 @@ impl<E: Dispatch> Drop for Duty<E> {
     fn drop(&mut self) {
         if self.owed {
             let error = ErrorObject::internal("The work on this task was given up");
-            let left = self.finish(Answer::<Json>::Err(error), |_| None);
+            let left = self.finish(RpcResult::<Json>::Err(error), |_| None);
             self.shared.give_up(&self.connection, left);
         }
     }

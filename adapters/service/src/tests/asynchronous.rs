@@ -414,7 +414,7 @@ fn a_job_that_is_dropped_is_answered_with_the_reason() {
     pair.server.with_conn(|conn| conn.close(Default::default()));
     drop(job);
     assert_eq!(error_of(&pair, 4), "The connection ends before this request was served");
-    assert_eq!(pair.server_session.shared().works.len(), 0);
+    assert_eq!(pair.server_session.shared().in_flight.len(), 0);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn waiting_ends_when_the_time_is_up() {
     let idle = server.call_tool("quiet", ()).expect("it can be sent");
     let short = server.within(Duration::from_secs(5)).call_tool("quiet", ()).expect("it can be sent");
     let forever = server.with_options(RequestOptions::no_timeout()).call_tool("quiet", ()).expect("it can be sent");
-    pair.until(|| pair.server_session.shared().works.len() == 3);
+    pair.until(|| pair.server_session.shared().in_flight.len() == 3);
     let waiting = [idle, short].map(|pending| thread::spawn(move || pending.wait()));
     pair.advance(Duration::from_secs(6));
     pair.advance(Duration::from_secs(60));

@@ -19,10 +19,10 @@ use super::pair::{Pair, code};
 use crate::{
     client::Host,
     inbound::{
-        answer::ResponseKind,
         context::Context,
         failure::Failure,
         middleware::{Completed, IncomingRequest, Next},
+        rpc_result::ResponseKind,
     },
     outbound::error::CallError,
     server::{

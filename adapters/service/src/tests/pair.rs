@@ -471,9 +471,9 @@ impl Pair {
     pub(crate) fn assert_clean(&self) {
         self.settle();
         let (client, server) = (self.client_session.shared(), self.server_session.shared());
-        assert_eq!((client.works.len(), client.calls.len(), self.client.waiters.len()), (0, 0, 0));
+        assert_eq!((client.in_flight.len(), client.calls.len(), self.client.waiters.len()), (0, 0, 0));
         let watching = usize::from(server.watches_tasks());
-        assert_eq!((server.works.len(), server.calls.len(), self.server.waiters.len()), (0, 0, watching));
+        assert_eq!((server.in_flight.len(), server.calls.len(), self.server.waiters.len()), (0, 0, watching));
         let usage = self.server.with_conn(|conn| conn.usage());
         assert_eq!((usage.requests, usage.calls, usage.outbox_frames), (0, 0, 0), "{usage:?}");
         let usage = self.client.with_conn(|conn| conn.usage());

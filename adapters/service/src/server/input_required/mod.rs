@@ -19,7 +19,7 @@ use mcp_proto::{
 use serde_core::{Serializer, de::DeserializeOwned, ser::SerializeMap};
 
 use crate::{
-    inbound::answer::Answer,
+    inbound::rpc_result::RpcResult,
     outbound::error::CallError,
     util::{lock::lock, text_arguments::excerpt},
 };
@@ -141,7 +141,7 @@ impl Rounds {
     ///
     /// # Errors
     /// -32602 if its state is none of ours or its answers are no objects.
-    pub(super) fn begin(seal: &Seal, method: Method, params: Option<&RawJson<'_>>, asker: Asker) -> Answer<Self> {
+    pub(super) fn begin(seal: &Seal, method: Method, params: Option<&RawJson<'_>>, asker: Asker) -> RpcResult<Self> {
         let given: InputResponses = member(params, "inputResponses")?.unwrap_or_default();
         let state: Option<String> = member(params, "requestState")?;
         let mut rounds = Self { method, params: Params::of(params), round: 0, asker, given, asked: Mutex::default() };
@@ -224,7 +224,12 @@ impl Rounds {
     }
 
     /// What becomes of the request after a run of its handler, which may have taken an open question for a failure.
-    pub(super) fn finish<T>(&self, seal: &Seal, answer: Answer<T>, failed: fn(&T) -> bool) -> Answer<Finished<T>> {
+    pub(super) fn finish<T>(
+        &self,
+        seal: &Seal,
+        answer: RpcResult<T>,
+        failed: fn(&T) -> bool,
+    ) -> RpcResult<Finished<T>> {
         let asked = std::mem::take(&mut *lock(&self.asked));
         let is_asking = asked.is_asking();
         let Asked { used, open, unsendable, refused, lacking, .. } = asked;
@@ -265,7 +270,7 @@ impl Asked {
 }
 
 /// A member of params, which is not lenient: an answer that cannot be read must not be asked for again and again.
-fn member<T: DeserializeOwned>(params: Option<&RawJson<'_>>, name: &str) -> Answer<Option<T>> {
+fn member<T: DeserializeOwned>(params: Option<&RawJson<'_>>, name: &str) -> RpcResult<Option<T>> {
     let member = params.and_then(|params| params.member(name));
     let read = member.map(|member| member.decode()).transpose();
     read.map_err(|error| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {name}: {error}"))))

@@ -11,7 +11,7 @@ use mcp_proto::{
     wire::{ErrorObject, Json},
 };
 
-use crate::inbound::answer::Answer;
+use crate::inbound::rpc_result::RpcResult;
 
 /// The form of what is sealed. Whatever comes back in another form is not ours.
 const FORMAT: u8 = 2;
@@ -56,17 +56,17 @@ impl Seal {
         Self { service, key, lifetime }
     }
 
-    pub(super) fn close(&self, scope: &Scope, state: &State) -> Answer<String> {
+    pub(super) fn close(&self, scope: &Scope, state: &State) -> RpcResult<String> {
         self.close_at(now(), scope, state)
     }
 
     /// # Errors
     /// -32602 if this is no state of ours, is of another request, or is too old. The error does not say which.
-    pub(super) fn open(&self, scope: &Scope, text: &str) -> Answer<State> {
+    pub(super) fn open(&self, scope: &Scope, text: &str) -> RpcResult<State> {
         self.open_at(now(), scope, text).ok_or_else(|| ErrorObject::invalid_params("Invalid params: requestState"))
     }
 
-    fn close_at(&self, now: u64, scope: &Scope, state: &State) -> Answer<String> {
+    fn close_at(&self, now: u64, scope: &Scope, state: &State) -> RpcResult<String> {
         let mut sealed = vec![FORMAT];
         sealed.extend_from_slice(&now.saturating_add(self.lifetime.as_secs()).to_be_bytes());
         sealed.extend_from_slice(&state.round.to_be_bytes());

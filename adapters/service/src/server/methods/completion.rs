@@ -15,9 +15,9 @@ use mcp_proto::{
 use crate::{
     driver_api::job::Job,
     inbound::{
-        answer::Answer,
-        request::{Asked, params},
-        state::Shared,
+        request::{InboundRequest, params},
+        rpc_result::RpcResult,
+        state::SessionState,
     },
     server::{
         catalog::Found,
@@ -29,28 +29,32 @@ use crate::{
     util::text_arguments::excerpt,
 };
 
-pub(super) fn answer(shared: &Arc<Shared<ServerRole>>, _: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
-    shared.complete(asked)
+pub(super) fn answer(
+    shared: &Arc<SessionState<ServerRole>>,
+    _: Method,
+    inbound: &Request<'_>,
+) -> RpcResult<Option<Job>> {
+    shared.complete(inbound)
 }
 
-impl Shared<ServerRole> {
-    fn complete(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let Asked { connection, .. } = *asked;
+impl SessionState<ServerRole> {
+    fn complete(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
+        let InboundRequest { connection, .. } = *inbound;
         // In 2024-11-05 anybody may ask.
         if !connection.read(|conn| conn.capabilities().contains(Capability::Completions)) {
             return Err(ErrorObject::method_not_found(Method::Complete.as_str()));
         }
-        let CompleteParams { reference, argument, context, meta, .. } = params(asked.params.as_ref())?;
+        let CompleteParams { reference, argument, context, meta, .. } = params(inbound.params.as_ref())?;
         let CompletionArgument { name, value, .. } = argument;
         let known = context.and_then(|context| context.arguments).unwrap_or_default();
-        let Some(subject) = self.home.0.subject(&self.home.0.view(asked), &reference)? else {
-            return Ok(self.answer(asked, |_| Ok(CompleteResult::new(Completion::of([""; 0])))));
+        let Some(subject) = self.app.0.subject(&self.app.0.view(inbound), &reference)? else {
+            return Ok(self.answer(inbound, |_| Ok(CompleteResult::new(Completion::of([""; 0])))));
         };
         if !subject.has(&name) {
             return Err(ErrorObject::invalid_params(excerpt(&format_args!("Unknown argument: {name}"))));
         }
         let kind = subject.completers().kind(&name);
-        Ok(Some(self.work(asked, meta, kind, move |context| {
+        Ok(Some(self.handler_job(inbound, meta, kind, move |context| {
             let completion_request = CompletionRequest { value, known, context: context.clone() };
             let completion = subject.completers().complete(&name, completion_request);
             let request = context.clone();
@@ -63,7 +67,7 @@ impl Shared<ServerRole> {
 // The lock of the catalog is never held while something waits for that of a connection.
 impl Inner {
     /// What an argument belongs to; `None` if it belongs to something without arguments.
-    fn subject(&self, view: &View, reference: &CompletionReference) -> Answer<Option<Arc<dyn Completable>>> {
+    fn subject(&self, view: &View, reference: &CompletionReference) -> RpcResult<Option<Arc<dyn Completable>>> {
         let unknown =
             |what: &str, name: &str| ErrorObject::invalid_params(excerpt(&format_args!("Unknown {what}: {name}")));
         match reference {

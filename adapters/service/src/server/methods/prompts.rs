@@ -12,17 +12,23 @@ use mcp_proto::{
 use super::common::{Page, asker};
 use crate::{
     driver_api::job::Job,
-    inbound::{answer::Answer, context::Context, request::params, responder::of_any_result, state::Shared},
+    inbound::{
+        context::Context, request::params, responder::of_any_result, rpc_result::RpcResult, state::SessionState,
+    },
     server::routes::Request,
     util::text_arguments::excerpt,
 };
 
-pub(super) fn answer(shared: &Arc<Shared<ServerRole>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+pub(super) fn answer(
+    shared: &Arc<SessionState<ServerRole>>,
+    method: Method,
+    inbound: &Request<'_>,
+) -> RpcResult<Option<Job>> {
     match method {
-        Method::GetPrompt => shared.get_prompt(asked),
+        Method::GetPrompt => shared.get_prompt(inbound),
         _ => {
-            let ListPromptsParams { cursor, .. } = params(asked.params.as_ref())?;
-            Ok(shared.list(asked, cursor, |catalog| &catalog.prompts, result))
+            let ListPromptsParams { cursor, .. } = params(inbound.params.as_ref())?;
+            Ok(shared.list(inbound, cursor, |catalog| &catalog.prompts, result))
         }
     }
 }
@@ -33,15 +39,15 @@ fn result(page: Page<mcp_proto::schema::Prompt>) -> ListPromptsResult {
     ListPromptsResult { next_cursor, ttl_ms, cache_scope, ..ListPromptsResult::new(items) }
 }
 
-impl Shared<ServerRole> {
-    fn get_prompt(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let GetPromptParams { name, arguments, meta, .. } = params(asked.params.as_ref())?;
-        let service = &*self.home.0;
-        let prompt = service.view(asked).get(service, |catalog| &catalog.prompts, &name);
+impl SessionState<ServerRole> {
+    fn get_prompt(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
+        let GetPromptParams { name, arguments, meta, .. } = params(inbound.params.as_ref())?;
+        let service = &*self.app.0;
+        let prompt = service.view(inbound).get(service, |catalog| &catalog.prompts, &name);
         let prompt =
             prompt.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown prompt: {name}"))))?;
         let arguments = arguments.unwrap_or_default();
         let (kind, run) = (prompt.kind(), move |context: &Context| prompt.run(&arguments, context));
-        self.in_rounds(asked, asker(asked), meta, kind, |_| false, of_any_result(run))
+        self.in_rounds(inbound, asker(inbound), meta, kind, |_| false, of_any_result(run))
     }
 }

@@ -16,28 +16,32 @@ use super::common::{Page, asker, valid};
 use crate::{
     driver_api::job::Job,
     inbound::{
-        answer::Answer,
         context::Context,
         failure::resource_not_found,
         request::params,
         responder::of_any_result,
-        state::{Role, Shared},
+        rpc_result::RpcResult,
+        state::{Role, SessionState},
     },
     server::{catalog::Found, routes::Request},
 };
 
-pub(super) fn answer(shared: &Arc<Shared<ServerRole>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+pub(super) fn answer(
+    shared: &Arc<SessionState<ServerRole>>,
+    method: Method,
+    inbound: &Request<'_>,
+) -> RpcResult<Option<Job>> {
     match method {
-        Method::ReadResource => shared.read_resource(asked),
-        Method::Subscribe => shared.subscribe(asked),
-        Method::Unsubscribe => shared.unsubscribe(asked),
+        Method::ReadResource => shared.read_resource(inbound),
+        Method::Subscribe => shared.subscribe(inbound),
+        Method::Unsubscribe => shared.unsubscribe(inbound),
         Method::ListResourceTemplates => {
-            let ListResourceTemplatesParams { cursor, .. } = params(asked.params.as_ref())?;
-            Ok(shared.list(asked, cursor, |catalog| &catalog.templates, templates))
+            let ListResourceTemplatesParams { cursor, .. } = params(inbound.params.as_ref())?;
+            Ok(shared.list(inbound, cursor, |catalog| &catalog.templates, templates))
         }
         _ => {
-            let ListResourcesParams { cursor, .. } = params(asked.params.as_ref())?;
-            Ok(shared.list(asked, cursor, |catalog| &catalog.resources, resources))
+            let ListResourcesParams { cursor, .. } = params(inbound.params.as_ref())?;
+            Ok(shared.list(inbound, cursor, |catalog| &catalog.resources, resources))
         }
     }
 }
@@ -54,51 +58,51 @@ fn templates(page: Page<ResourceTemplate>) -> ListResourceTemplatesResult {
     ListResourceTemplatesResult { next_cursor, ttl_ms, cache_scope, ..ListResourceTemplatesResult::new(items) }
 }
 
-impl Shared<ServerRole> {
-    fn read_resource(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let ReadResourceParams { uri, meta, .. } = params(asked.params.as_ref())?;
+impl SessionState<ServerRole> {
+    fn read_resource(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
+        let ReadResourceParams { uri, meta, .. } = params(inbound.params.as_ref())?;
         let uri = valid(uri)?;
-        let home = self.home.clone();
-        match home.0.view(asked).find(&home.0, &uri) {
+        let app = self.app.clone();
+        match app.0.view(inbound).find(&app.0, &uri) {
             Some(Found::Resource(resource)) => {
                 let kind = resource.kind();
-                let run = move |context: &Context| resource.run(context).map(move |read| Ok(home.0.confined(read?)));
-                self.in_rounds(asked, asker(asked), meta, kind, |_| false, of_any_result(run))
+                let run = move |context: &Context| resource.run(context).map(move |read| Ok(app.0.confined(read?)));
+                self.in_rounds(inbound, asker(inbound), meta, kind, |_| false, of_any_result(run))
             }
             Some(Found::Template(template, variables)) => {
                 let kind = template.kind();
                 let run = move |context: &Context| {
-                    template.run(uri, &variables, context).map(move |read| Ok(home.0.confined(read?)))
+                    template.run(uri, &variables, context).map(move |read| Ok(app.0.confined(read?)))
                 };
-                self.in_rounds(asked, asker(asked), meta, kind, |_| false, of_any_result(run))
+                self.in_rounds(inbound, asker(inbound), meta, kind, |_| false, of_any_result(run))
             }
-            None => Err(not_found(asked, &uri)),
+            None => Err(not_found(inbound, &uri)),
         }
     }
 
-    fn subscribe(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let SubscribeParams { uri, .. } = params(asked.params.as_ref())?;
+    fn subscribe(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
+        let SubscribeParams { uri, .. } = params(inbound.params.as_ref())?;
         let uri = valid(uri)?;
-        let service = &*self.home.0;
-        if service.view(asked).find(service, &uri).is_none() {
-            return Err(not_found(asked, &uri));
+        let service = &*self.app.0;
+        if service.view(inbound).find(service, &uri).is_none() {
+            return Err(not_found(inbound, &uri));
         }
-        Ok(self.answer(asked, move |shared| {
-            shared.state.subscriptions.insert(uri, shared.home.0.subscription_limits).map(|()| EmptyResult::default())
+        Ok(self.answer(inbound, move |shared| {
+            shared.state.subscriptions.insert(uri, shared.app.0.subscription_limits).map(|()| EmptyResult::default())
         }))
     }
 
-    fn unsubscribe(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let UnsubscribeParams { uri, .. } = params(asked.params.as_ref())?;
+    fn unsubscribe(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
+        let UnsubscribeParams { uri, .. } = params(inbound.params.as_ref())?;
         let uri = valid(uri)?;
-        Ok(self.answer(asked, move |shared| {
+        Ok(self.answer(inbound, move |shared| {
             shared.state.subscriptions.remove(&uri);
             Ok(EmptyResult::default())
         }))
     }
 }
 
-fn not_found(asked: &Request<'_>, uri: &str) -> ErrorObject {
-    let info = asked.connection.read(|conn| ServerRole::info(conn, Some(asked.key)));
+fn not_found(inbound: &Request<'_>, uri: &str) -> ErrorObject {
+    let info = inbound.connection.read(|conn| ServerRole::info(conn, Some(inbound.key)));
     resource_not_found(uri, info.version)
 }

@@ -14,18 +14,22 @@ use mcp_proto::{
 use super::common::{Page, valid};
 use crate::{
     driver_api::job::Job,
-    inbound::{answer::Answer, request::params, state::Shared},
+    inbound::{request::params, rpc_result::RpcResult, state::SessionState},
     server::routes::Request,
     util::text_arguments::excerpt,
 };
 
-pub(super) fn answer(shared: &Arc<Shared<ServerRole>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+pub(super) fn answer(
+    shared: &Arc<SessionState<ServerRole>>,
+    method: Method,
+    inbound: &Request<'_>,
+) -> RpcResult<Option<Job>> {
     match method {
-        Method::GetSkill => shared.get_skill(asked),
-        Method::ReadDirectory => shared.read_directory(asked),
+        Method::GetSkill => shared.get_skill(inbound),
+        Method::ReadDirectory => shared.read_directory(inbound),
         _ => {
-            let ListSkillsParams { cursor, .. } = params(asked.params.as_ref())?;
-            Ok(shared.list(asked, cursor, |catalog| &catalog.skills, result))
+            let ListSkillsParams { cursor, .. } = params(inbound.params.as_ref())?;
+            Ok(shared.list(inbound, cursor, |catalog| &catalog.skills, result))
         }
     }
 }
@@ -36,22 +40,23 @@ fn result(page: Page<Skill>) -> ListSkillsResult {
     ListSkillsResult { next_cursor, ttl_ms, cache_scope, ..ListSkillsResult::new(items) }
 }
 
-impl Shared<ServerRole> {
-    fn get_skill(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let GetSkillParams { uri, .. } = params(asked.params.as_ref())?;
+impl SessionState<ServerRole> {
+    fn get_skill(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
+        let GetSkillParams { uri, .. } = params(inbound.params.as_ref())?;
         let uri = valid(uri)?;
-        let service = &*self.home.0;
-        let skill = service.view(asked).get(service, |catalog| &catalog.skills, &uri);
+        let service = &*self.app.0;
+        let skill = service.view(inbound).get(service, |catalog| &catalog.skills, &uri);
         let skill = skill.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown skill: {uri}"))))?;
         let CacheHints { ttl_ms, scope } = service.skill_hints(&skill);
         let result = GetSkillResult::new((*skill.about).clone());
-        Ok(self.answer(asked, move |_| Ok(GetSkillResult { ttl_ms: Some(ttl_ms), cache_scope: Some(scope), ..result })))
+        Ok(self
+            .answer(inbound, move |_| Ok(GetSkillResult { ttl_ms: Some(ttl_ms), cache_scope: Some(scope), ..result })))
     }
 
-    fn read_directory(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let asked_for: ReadDirectoryParams = params(asked.params.as_ref())?;
-        let service = &*self.home.0;
-        let result = service.directory(&service.view(asked), &asked_for)?;
-        Ok(self.answer(asked, move |_| Ok(result)))
+    fn read_directory(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
+        let asked_for: ReadDirectoryParams = params(inbound.params.as_ref())?;
+        let service = &*self.app.0;
+        let result = service.directory(&service.view(inbound), &asked_for)?;
+        Ok(self.answer(inbound, move |_| Ok(result)))
     }
 }

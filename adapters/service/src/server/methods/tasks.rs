@@ -11,7 +11,7 @@ use mcp_proto::{
 
 use crate::{
     driver_api::job::Job,
-    inbound::{answer::Answer, context::Context, state::Shared},
+    inbound::{context::Context, rpc_result::RpcResult, state::SessionState},
     server::{
         call_params::Called,
         routes::Request,
@@ -46,15 +46,19 @@ impl Tool {
 
 static TASKS: TaskDesk = TaskDesk { call, answer };
 
-fn answer(shared: &Arc<Shared<ServerRole>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
     match method {
-        Method::Listen => shared.listen_to_tasks(asked),
-        Method::ExtGetTask | Method::ExtUpdateTask | Method::ExtCancelTask => shared.asked_about_task(method, asked),
-        _ => Ok(shared.asked_about_tasks(method, asked)),
+        Method::Listen => shared.listen_to_tasks(inbound),
+        Method::ExtGetTask | Method::ExtUpdateTask | Method::ExtCancelTask => shared.asked_about_task(method, inbound),
+        _ => Ok(shared.asked_about_tasks(method, inbound)),
     }
 }
 
-fn call(shared: &Arc<Shared<ServerRole>>, asked: &Request<'_>, mut tool_call: ToolCall<'_>) -> Answer<Option<Job>> {
+fn call(
+    shared: &Arc<SessionState<ServerRole>>,
+    inbound: &Request<'_>,
+    mut tool_call: ToolCall<'_>,
+) -> RpcResult<Option<Job>> {
     let support = tool_call.tool.about.task_support();
     match (tool_call.extension, support) {
         (Some(false), TaskSupport::Required) => {
@@ -67,17 +71,17 @@ fn call(shared: &Arc<Shared<ServerRole>>, asked: &Request<'_>, mut tool_call: To
             let run = move |context: &Context| {
                 tool.run(&arguments.get(), context).map(|answer| answer.map(ToolAnswer::into_result))
             };
-            return shared.work_on_task(asked, meta, how, run);
+            return shared.work_on_task(inbound, meta, how, run);
         }
         _ => {}
     }
-    let has_tasks = || shared.has_tasks(asked.connection, asked.key, Capability::TasksToolsCall);
+    let has_tasks = || shared.has_tasks(inbound.connection, inbound.key, Capability::TasksToolsCall);
     match (tool_call.called.task.take(), support) {
         (Some(task), TaskSupport::Optional | TaskSupport::Required) if has_tasks() => {
             let ToolCall { called: Called { arguments, meta, .. }, tool, .. } = tool_call;
             let (kind, arguments) = (tool.kind(), OwnedRawJson::from(arguments));
             let run = move |context: &Context| tool.run(&arguments.get(), context);
-            Ok(Some(shared.work_as_task(asked, meta, task, kind, what_failed, run)))
+            Ok(Some(shared.work_as_task(inbound, meta, task, kind, what_failed, run)))
         }
         (None, TaskSupport::Required) if has_tasks() => {
             let why = format!("{} has to be run as a task", tool_call.called.name);
@@ -85,7 +89,7 @@ fn call(shared: &Arc<Shared<ServerRole>>, asked: &Request<'_>, mut tool_call: To
         }
         (task, _) => {
             let ToolCall { called, tool, asker, .. } = tool_call;
-            shared.call_directly(asked, Called { task, ..called }, tool, asker)
+            shared.call_directly(inbound, Called { task, ..called }, tool, asker)
         }
     }
 }

@@ -13,10 +13,10 @@ use super::common::Page;
 use crate::{
     driver_api::job::Job,
     inbound::{
-        answer::Answer,
         context::Context,
-        request::{Asked, params},
-        state::{Role, Shared},
+        request::{InboundRequest, params},
+        rpc_result::RpcResult,
+        state::{Role, SessionState},
     },
     server::{
         call_params::Called,
@@ -29,12 +29,16 @@ use crate::{
     util::text_arguments::excerpt,
 };
 
-pub(super) fn answer(shared: &Arc<Shared<ServerRole>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+pub(super) fn answer(
+    shared: &Arc<SessionState<ServerRole>>,
+    method: Method,
+    inbound: &Request<'_>,
+) -> RpcResult<Option<Job>> {
     match method {
-        Method::CallTool => shared.call_tool(asked),
+        Method::CallTool => shared.call_tool(inbound),
         _ => {
-            let ListToolsParams { cursor, .. } = params(asked.params.as_ref())?;
-            Ok(shared.list(asked, cursor, |catalog| &catalog.tools, result))
+            let ListToolsParams { cursor, .. } = params(inbound.params.as_ref())?;
+            Ok(shared.list(inbound, cursor, |catalog| &catalog.tools, result))
         }
     }
 }
@@ -45,60 +49,62 @@ fn result(page: Page<mcp_proto::schema::Tool>) -> ListToolsResult {
     ListToolsResult { next_cursor, ttl_ms, cache_scope, ..ListToolsResult::new(items) }
 }
 
-impl Shared<ServerRole> {
-    fn call_tool(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let called = Called::of(asked)?;
+impl SessionState<ServerRole> {
+    fn call_tool(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
+        let called = Called::of(inbound)?;
         // A request of the modern era says so in its metadata. Of a session there is nothing to be known here.
         let modern = called.meta.as_ref().and_then(|_| {
-            asked.connection.read(|conn| Some((Asker::of(conn, asked.key)?, Self::may_become_task(conn, asked.key))))
+            inbound
+                .connection
+                .read(|conn| Some((Asker::of(conn, inbound.key)?, Self::may_become_task(conn, inbound.key))))
         });
         let (extension, asker) = modern.map_or((None, None), |(asker, extension)| (extension, Some(asker)));
-        let service = &*self.home.0;
-        let tool = service.view(asked).get(service, |catalog| &catalog.tools, &called.name);
+        let service = &*self.app.0;
+        let tool = service.view(inbound).get(service, |catalog| &catalog.tools, &called.name);
         let tool =
             tool.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown tool: {}", called.name))))?;
-        let Asked { connection, key, .. } = *asked;
+        let InboundRequest { connection, key, .. } = *inbound;
         if !tool.headers.is_empty() {
             connection.read(|conn| conn.verify_headers(key, &tool.headers, Some(&called.arguments)))?;
         }
-        if let Some(lacking) = self.lacks(asked, tool.requires) {
-            return lacking.map(|result| self.answer(asked, |_| Ok(result)));
+        if let Some(lacking) = self.lacks(inbound, tool.requires) {
+            return lacking.map(|result| self.answer(inbound, |_| Ok(result)));
         }
         match tool.tasks {
-            Some(tasks) => (tasks.call)(self, asked, ToolCall { called, tool, extension, asker }),
-            None => self.call_directly(asked, called, tool, asker),
+            Some(tasks) => (tasks.call)(self, inbound, ToolCall { called, tool, extension, asker }),
+            None => self.call_directly(inbound, called, tool, asker),
         }
     }
 
     /// Calls a tool, and not as a task.
     pub(super) fn call_directly(
         self: &Arc<Self>,
-        asked: &Request<'_>,
+        inbound: &Request<'_>,
         Called { name, arguments, task, meta }: Called<'_>,
         tool: Arc<Tool>,
         asker: Option<Asker>,
-    ) -> Answer<Option<Job>> {
-        if task.is_some() && self.has_tasks(asked.connection, asked.key, Capability::TasksToolsCall) {
+    ) -> RpcResult<Option<Job>> {
+        if task.is_some() && self.has_tasks(inbound.connection, inbound.key, Capability::TasksToolsCall) {
             let why = format!("{name} cannot be run as a task");
             return Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why));
         }
         if asker.is_none() {
             return Ok(Some({
                 let kind = tool.kind();
-                PooledCall::new(self, asked, tool, &arguments, meta).into_job(kind)
+                PooledCall::new(self, inbound, tool, &arguments, meta).into_job(kind)
             }));
         }
         let (kind, arguments) = (tool.kind(), OwnedRawJson::from(arguments));
         let run = move |context: &Context| tool.run(&arguments.get(), context);
-        self.in_rounds(asked, asker, meta, kind, ToolAnswer::is_error, run)
+        self.in_rounds(inbound, asker, meta, kind, ToolAnswer::is_error, run)
     }
 
     /// What a client hears that cannot do what a tool requires.
-    fn lacks(&self, asked: &Request<'_>, required: CapabilitySet) -> Option<Answer<CallToolResult>> {
+    fn lacks(&self, inbound: &Request<'_>, required: CapabilitySet) -> Option<RpcResult<CallToolResult>> {
         if required == CapabilitySet::EMPTY {
             return None;
         }
-        let info = asked.connection.read(|conn| ServerRole::info(conn, Some(asked.key)));
+        let info = inbound.connection.read(|conn| ServerRole::info(conn, Some(inbound.key)));
         let declared = info.client_capabilities.set();
         let missing: CapabilitySet = required.iter().filter(|required| !declared.contains(*required)).collect();
         if missing == CapabilitySet::EMPTY {

@@ -10,7 +10,7 @@ use mcp_proto::{connection::ServerRole, rpc::Timestamp};
 use super::detached_sleep::Naps;
 use crate::{
     driver_api::{connection_handle::ConnectionHandle, deferred::select_biased},
-    inbound::state::Shared,
+    inbound::state::SessionState,
     outbound::calls::Calls,
     util::lock::lock,
 };
@@ -24,7 +24,7 @@ pub(in crate::server) struct TaskTime {
     alarm: Mutex<Option<(Timestamp, u64)>>,
 }
 
-impl Shared<ServerRole> {
+impl SessionState<ServerRole> {
     /// What time it is for tasks.
     pub(crate) fn task_time(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>) -> Timestamp {
         self.task_time_at(connection.update(|_, now| now))
@@ -37,13 +37,13 @@ impl Shared<ServerRole> {
     }
 
     fn task_epoch(&self, now: Timestamp) -> (Timestamp, Timestamp) {
-        *self.state.task_time.same.get_or_init(|| (self.home.tasks().now(), now))
+        *self.state.task_time.same.get_or_init(|| (self.app.tasks().now(), now))
     }
 
     /// Ends the tasks that have expired, and sets an alarm for the next one, so that tasks expire even if no client
     /// asks about them. Every connection over which a client has asked about tasks does this.
     pub(super) fn tend_tasks(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<ServerRole>>) {
-        let tasks = self.home.tasks();
+        let tasks = self.app.tasks();
         for task in tasks.expire(self.task_time(connection)) {
             tasks.tell(&task);
         }
@@ -51,7 +51,7 @@ impl Shared<ServerRole> {
     }
 
     pub(super) fn watch_tasks(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<ServerRole>>) {
-        let Some(next) = self.home.tasks().next_expiry() else { return };
+        let Some(next) = self.app.tasks().next_expiry() else { return };
         let now = connection.update(|_, now| now);
         let at = now + next.saturating_since(self.task_time_at(now));
         let mut alarm = lock(&self.state.task_time.alarm);
@@ -74,7 +74,7 @@ impl Shared<ServerRole> {
 }
 
 /// Looks for tasks that have had their time.
-struct Watch(Weak<Shared<ServerRole>>);
+struct Watch(Weak<SessionState<ServerRole>>);
 
 impl Wake for Watch {
     fn wake(self: Arc<Self>) {

@@ -18,16 +18,16 @@ use crate::{
         job::{HandlerKind, Job, Schedule},
     },
     inbound::{
-        answer::Answer,
         context::Context,
-        in_flight::{Origin, Work},
-        request::Asked,
-        responder::Reply,
-        state::{Role, Shared},
+        in_flight::{InFlight, RequestOrigin},
+        request::InboundRequest,
+        responder::Responder,
+        rpc_result::RpcResult,
+        state::{Role, SessionState},
     },
     outbound::error::CallError,
     server::{
-        in_flight::ServerWork,
+        in_flight::ServerInFlight,
         input_required::{Asker, Rounds},
     },
 };
@@ -59,7 +59,7 @@ enum NotBegun {
     Cancelled,
 }
 
-impl Shared<ServerRole> {
+impl SessionState<ServerRole> {
     /// Whether a request may become a task: it is one of the modern era, and both sides have the extension. `None` if this
     /// side does not offer tasks to it at all.
     pub(in crate::server) fn may_become_task(conn: &Connection<ServerRole>, key: ReplyKey) -> Option<bool> {
@@ -71,29 +71,30 @@ impl Shared<ServerRole> {
     /// Runs a handler whose request becomes a task.
     pub(in crate::server) fn work_on_task(
         self: &Arc<Self>,
-        asked: &Asked<'_, ServerRole>,
+        inbound: &InboundRequest<'_, ServerRole>,
         meta: Option<Meta>,
         (kind, beginning): (HandlerKind, Beginning),
-        run: impl FnOnce(&Context) -> Deferred<Answer<CallToolResult>> + Send + 'static,
-    ) -> Answer<Option<Job>> {
-        let Asked { connection, key, params, .. } = asked;
+        run: impl FnOnce(&Context) -> Deferred<RpcResult<CallToolResult>> + Send + 'static,
+    ) -> RpcResult<Option<Job>> {
+        let InboundRequest { connection, key, params, .. } = inbound;
         let (asker, info) = connection.read(|conn| (Asker::of(conn, *key), ServerRole::info(conn, Some(*key))));
         let Some(asker) = asker else { return Ok(None) };
         let owner = asker.principal.clone();
-        let rounds = || Rounds::begin(&self.home.0.seal, Method::CallTool, params.as_ref(), asker);
+        let rounds = || Rounds::begin(&self.app.0.seal, Method::CallTool, params.as_ref(), asker);
         let rounds = (beginning == Beginning::Later).then(rounds).transpose()?;
-        let work = self.works.begin(*key, meta);
-        let scope = self.request_scope(asked);
+        let in_flight = self.in_flight.begin(*key, meta);
+        let scope = self.request_scope(inbound);
         let weight = params.as_ref().map_or(0, |params| params.get().len());
-        let _ = (work.info.set(Box::new(info)), work.role.permit.set(Permit { owner, weight }));
+        let _ = (in_flight.info.set(Box::new(info)), in_flight.role.permit.set(Permit { owner, weight }));
         if let Some(rounds) = rounds {
-            let _ = work.role.rounds.set(Box::new(rounds));
+            let _ = in_flight.role.rounds.set(Box::new(rounds));
         }
-        let reply = Reply::of(self.context(connection, work.clone()), *key);
-        let mut duty = Duty { shared: self.clone(), connection: (*connection).clone(), work, reply: Some(reply) };
+        let responder = Responder::of(self.context(connection, in_flight.clone()), *key);
+        let mut duty =
+            Duty { shared: self.clone(), connection: (*connection).clone(), in_flight, responder: Some(responder) };
         // A task that starts at once starts before any other event, and even if no thread is free to run it.
         let mut begun = if beginning == Beginning::AtOnce { duty.begin_task() } else { Ok(()) };
-        let work = async move {
+        let future = async move {
             while let Err(NotBegun::Busy) = begun {
                 duty.room().await;
                 begun = duty.begin_task();
@@ -101,8 +102,8 @@ impl Shared<ServerRole> {
             if let Err(NotBegun::Refused(error)) = begun {
                 return duty.end(Err(error)).await;
             }
-            duty.reply.iter_mut().for_each(Reply::begin);
-            let context = duty.shared.context(&duty.connection, duty.work.clone());
+            duty.responder.iter_mut().for_each(Responder::begin);
+            let context = duty.shared.context(&duty.connection, duty.in_flight.clone());
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
@@ -110,18 +111,20 @@ impl Shared<ServerRole> {
             };
             duty.end(answer).await;
         };
-        Ok(Some(Job::of(kind, Schedule::Concurrent, move || Deferred::new(work)).outliving()))
+        Ok(Some(Job::of(kind, Schedule::Concurrent, move || Deferred::new(future)).outliving()))
     }
 
     /// Makes a task of a request, and tells the client.
     fn begin_shared_task(
         self: &Arc<Self>,
         connection: &Arc<dyn ConnectionHandle<ServerRole>>,
-        work: &Arc<Work<ServerWork>>,
+        in_flight: &Arc<InFlight<ServerInFlight>>,
     ) -> Result<(), NotBegun> {
-        let (Origin::Request(key), Some(permit)) = (&work.origin, work.role.permit.get()) else { return Ok(()) };
+        let (RequestOrigin::Request(key), Some(permit)) = (&in_flight.origin, in_flight.role.permit.get()) else {
+            return Ok(());
+        };
         self.tend_tasks(connection);
-        let tasks = self.home.tasks();
+        let tasks = self.app.tasks();
         let holder = Holder::of(permit.owner.as_deref(), &**connection, self.calls.number());
         connection.update(|conn, now| {
             if !conn.is_open(*key) {
@@ -129,10 +132,10 @@ impl Shared<ServerRole> {
             }
             let now = self.task_time_at(now);
             let owner = permit.owner.clone();
-            let task = tasks.create(now, owner, holder, work, permit.weight).map_err(NotBegun::Refused)?;
+            let task = tasks.create(now, owner, holder, in_flight, permit.weight).map_err(NotBegun::Refused)?;
             match conn.respond(*key, &CreateTaskResult::from(tasks.show(&task))) {
                 Ok(()) => {
-                    let _ = work.role.task.set(task);
+                    let _ = in_flight.role.task.set(task);
                     Ok(())
                 }
                 Err(error) => {
@@ -145,7 +148,7 @@ impl Shared<ServerRole> {
             }
         })?;
         // What happens to the request or its connection from now on does not concern the work any more.
-        self.works.end(*key);
+        self.in_flight.end(*key);
         self.watch_tasks(connection);
         Ok(())
     }
@@ -167,7 +170,7 @@ impl Context<ServerRole> {
                 Deferred::new(async move {
                     loop {
                         let room = context.connection.when_writable(|| context.connection.read(has_room));
-                        let waited = context.work.unless_cancelled(room).await;
+                        let waited = context.in_flight.unless_cancelled(room).await;
                         waited.ok_or(CallError::Cancelled)??;
                         match context.try_to_become_task() {
                             Err(CallError::Send(SendError::Busy)) => {}
@@ -185,14 +188,14 @@ impl Context<ServerRole> {
         if self.task_id().is_some() {
             return Ok(true);
         }
-        if self.work.role.permit.get().is_none() {
+        if self.in_flight.role.permit.get().is_none() {
             return Ok(false);
         }
-        if self.work.role.rounds.get().is_some_and(|rounds| rounds.is_asking()) {
+        if self.in_flight.role.rounds.get().is_some_and(|rounds| rounds.is_asking()) {
             // It comes back with the answers, and would be a second task then.
             return Err(CallError::InputRequired);
         }
-        match self.shared.begin_shared_task(&self.connection, &self.work) {
+        match self.shared.begin_shared_task(&self.connection, &self.in_flight) {
             Ok(()) => Ok(true),
             // It can be done without, as for clients that have no tasks.
             Err(NotBegun::Refused(_)) => Ok(false),
@@ -208,16 +211,16 @@ fn has_room(conn: &Connection<ServerRole>) -> Result<(), SendError> {
 
 /// The execution of a request that may become a task. Dropping it early ends the request or the task, too.
 struct Duty {
-    shared: Arc<Shared<ServerRole>>,
+    shared: Arc<SessionState<ServerRole>>,
     connection: Arc<dyn ConnectionHandle<ServerRole>>,
-    work: Arc<Work<ServerWork>>,
+    in_flight: Arc<InFlight<ServerInFlight>>,
     /// What the request is owed, until it was given.
-    reply: Option<Reply<ServerRole>>,
+    responder: Option<Responder<ServerRole>>,
 }
 
 impl Duty {
     fn begin_task(&mut self) -> Result<(), NotBegun> {
-        self.shared.begin_shared_task(&self.connection, &self.work)
+        self.shared.begin_shared_task(&self.connection, &self.in_flight)
     }
 
     async fn room(&self) {
@@ -225,25 +228,25 @@ impl Duty {
         let _ = self.connection.when_writable(|| self.connection.read(has_room)).await;
     }
 
-    async fn end(mut self, answer: Answer<CallToolResult>) {
-        let Some(reply) = self.reply.take() else { return };
-        if self.work.role.task.get().is_some() {
-            reply.given();
+    async fn end(mut self, answer: RpcResult<CallToolResult>) {
+        let Some(responder) = self.responder.take() else { return };
+        if self.in_flight.role.task.get().is_some() {
+            responder.disarm();
             return self.finish(answer);
         }
-        match self.work.role.rounds.get() {
+        match self.in_flight.role.rounds.get() {
             Some(rounds) => {
-                let answer = rounds.finish(&self.shared.home.0.seal, answer, CallToolResult::is_error);
-                reply.send(answer).await;
+                let answer = rounds.finish(&self.shared.app.0.seal, answer, CallToolResult::is_error);
+                responder.send(answer).await;
             }
-            None => reply.send(answer).await,
+            None => responder.send(answer).await,
         }
     }
 
     /// The task is over.
-    fn finish(&self, answer: Answer<CallToolResult>) {
-        let Some(task) = self.work.role.task.get() else { return };
-        let tasks = self.shared.home.tasks();
+    fn finish(&self, answer: RpcResult<CallToolResult>) {
+        let Some(task) = self.in_flight.role.task.get() else { return };
+        let tasks = self.shared.app.tasks();
         tasks.finish(self.shared.task_time(&self.connection), task, answer);
         tasks.tell(task);
     }
@@ -251,10 +254,10 @@ impl Duty {
 
 impl Drop for Duty {
     fn drop(&mut self) {
-        if let Some(reply) = self.reply.take()
-            && self.work.role.task.get().is_some()
+        if let Some(responder) = self.responder.take()
+            && self.in_flight.role.task.get().is_some()
         {
-            reply.given();
+            responder.disarm();
             self.finish(Err(ErrorObject::internal("The work on this task was given up")));
         }
     }

@@ -15,7 +15,7 @@ use super::clock::outlast;
 use super::store::{Task, Tasks};
 use crate::{
     driver_api::deferred::{Deferred, select_biased},
-    inbound::{answer::Answer, context::Context},
+    inbound::{context::Context, rpc_result::RpcResult},
     outbound::{
         error::CallError,
         response_slot::{ResponseEvent, ResponseSlot},
@@ -42,8 +42,9 @@ impl Context<ServerRole> {
         };
         let patience = self.options().and_then(|options| options.total_timeout);
         Deferred::new(async move {
-            let Context { connection, work, shared, .. } = &asking.context;
-            let answered = async { work.unless_cancelled(answer(&slot)).await.unwrap_or(Err(CallError::Cancelled)) };
+            let Context { connection, in_flight, shared, .. } = &asking.context;
+            let answered =
+                async { in_flight.unless_cancelled(answer(&slot)).await.unwrap_or(Err(CallError::Cancelled)) };
             let answer = match patience {
                 None => answered.await,
                 Some(patience) => {
@@ -108,7 +109,7 @@ async fn answer(slot: &ResponseSlot) -> Result<RawJson<'static>, CallError> {
 impl Tasks {
     /// The client's answers to what a task asks. Those to other questions are ignored. If one is no answer to its question,
     /// none of them counts.
-    pub(super) fn answer(&self, now: Timestamp, task: &Task, answers: &InputResponses) -> Answer<()> {
+    pub(super) fn answer(&self, now: Timestamp, task: &Task, answers: &InputResponses) -> RpcResult<()> {
         let mut given = Vec::new();
         for (key, answer) in answers {
             let Some((question, slot)) = self.asked(task, key) else { continue };

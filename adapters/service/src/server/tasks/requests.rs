@@ -19,38 +19,38 @@ use crate::{
         job::{Job, Schedule},
     },
     inbound::{
-        answer::Answer,
-        request::{Asked, params},
-        state::Shared,
+        request::{InboundRequest, params},
+        rpc_result::RpcResult,
+        state::SessionState,
     },
     server::input_required::Asker,
 };
 
-type Request<'a> = Asked<'a, ServerRole>;
+type Request<'a> = InboundRequest<'a, ServerRole>;
 
-impl Shared<ServerRole> {
+impl SessionState<ServerRole> {
     /// Answers what is asked about a task. That the client has declared the extension was seen to by the connection.
     pub(in crate::server) fn asked_about_task(
         self: &Arc<Self>,
         method: Method,
-        asked: &Request<'_>,
-    ) -> Answer<Option<Job>> {
-        let raw = asked.params.as_ref();
-        let (connection, key) = (asked.connection.clone(), asked.key);
+        inbound: &Request<'_>,
+    ) -> RpcResult<Option<Job>> {
+        let raw = inbound.params.as_ref();
+        let (connection, key) = (inbound.connection.clone(), inbound.key);
         let owner = connection.read(|conn| owner(conn, key));
         self.tend_tasks(&connection);
         Ok(match method {
             Method::ExtGetTask => {
                 let GetTaskParams { task_id, .. } = params(raw)?;
-                self.answer(asked, move |shared| {
-                    let tasks = shared.home.tasks();
+                self.answer(inbound, move |shared| {
+                    let tasks = shared.app.tasks();
                     Ok(GetTaskResult::from(tasks.fetch(&*tasks.find(&task_id, owner.as_deref())?)))
                 })
             }
             Method::ExtUpdateTask => {
                 let UpdateTaskParams { task_id, input_responses, .. } = params(raw)?;
-                self.answer(asked, move |shared| {
-                    let tasks = shared.home.tasks();
+                self.answer(inbound, move |shared| {
+                    let tasks = shared.app.tasks();
                     let task = tasks.find(&task_id, owner.as_deref())?;
                     tasks.answer(shared.task_time(&connection), &task, &input_responses)?;
                     tasks.tell(&task);
@@ -59,8 +59,8 @@ impl Shared<ServerRole> {
             }
             Method::ExtCancelTask => {
                 let CancelTaskParams { task_id, .. } = params(raw)?;
-                self.answer(asked, move |shared| {
-                    let tasks = shared.home.tasks();
+                self.answer(inbound, move |shared| {
+                    let tasks = shared.app.tasks();
                     let task = tasks.find(&task_id, owner.as_deref())?;
                     tasks.cancel(shared.task_time(&connection), &task);
                     tasks.tell(&task);
@@ -72,9 +72,9 @@ impl Shared<ServerRole> {
     }
 
     /// Opens a subscription that names tasks.
-    pub(in crate::server) fn listen_to_tasks(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let SubscriptionsListenParams { notifications, .. } = params(asked.params.as_ref())?;
-        let (shared, connection, key) = (self.clone(), asked.connection.clone(), asked.key);
+    pub(in crate::server) fn listen_to_tasks(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
+        let SubscriptionsListenParams { notifications, .. } = params(inbound.params.as_ref())?;
+        let (shared, connection, key) = (self.clone(), inbound.connection.clone(), inbound.key);
         let mut wanted = notifications.task_ids.unwrap_or_default();
         // Each is told of once, however often it is named.
         wanted.sort_unstable();
@@ -95,7 +95,7 @@ impl Shared<ServerRole> {
         key: ReplyKey,
         wanted: &[String],
     ) -> Result<(), SendError> {
-        let tasks = self.home.tasks();
+        let tasks = self.app.tasks();
         connection.update(|conn, _| {
             let owner = owner(conn, key);
             let find = |task: &str| tasks.find(task, owner.as_deref()).ok();

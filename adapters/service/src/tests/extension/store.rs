@@ -154,7 +154,7 @@ fn shared(policy: TaskPolicy, gate: &Gate) -> Service {
 fn is_there(pair: &Pair, who: Option<&str>, id: &Value) -> bool {
     // Looking at it in another way than a client does, which would be a reason for it to give way.
     let id = id.as_str().expect("an id");
-    pair.server_session.shared().home.tasks().is_there(id, who)
+    pair.server_session.shared().app.tasks().is_there(id, who)
 }
 
 #[test]

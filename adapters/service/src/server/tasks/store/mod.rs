@@ -22,9 +22,9 @@ use super::{
     shares::{Holder, Share, Shares},
 };
 use crate::{
-    inbound::{answer::Answer, in_flight::Work, state::Shared, task_policy::TaskPolicy},
+    inbound::{in_flight::InFlight, rpc_result::RpcResult, state::SessionState, task_policy::TaskPolicy},
     outbound::{error::CallError, response_slot::ResponseSlot},
-    server::in_flight::ServerWork,
+    server::in_flight::ServerInFlight,
     util::{lock::lock, random::Random, wall_clock::Clock},
 };
 
@@ -57,7 +57,7 @@ pub(crate) struct Task {
     /// Who began it, where that is known. For everybody else there is no such task.
     owner: Option<String>,
     /// Not kept alive: it keeps its task.
-    work: Weak<Work<ServerWork>>,
+    in_flight: Weak<InFlight<ServerInFlight>>,
     created: Timestamp,
     ttl: Option<Duration>,
     share: Arc<Share>,
@@ -71,20 +71,20 @@ struct State {
     /// How often it has changed.
     turns: u64,
     /// The questions that wait for answers, oldest first.
-    asked: Vec<Asked>,
+    asked: Vec<PendingInput>,
     /// How many questions there were.
     questions: u64,
-    outcome: Option<Answer<JsonObject>>,
+    outcome: Option<RpcResult<JsonObject>>,
     /// Its client has cancelled it.
     cancelled: bool,
     /// Its client has asked for it since it has ended.
     fetched: bool,
     weight: usize,
-    listeners: Vec<Listener>,
+    subscribers: Vec<Subscriber>,
 }
 
 /// A question of a task.
-struct Asked {
+struct PendingInput {
     key: String,
     question: InputRequest,
     weight: usize,
@@ -92,8 +92,8 @@ struct Asked {
 }
 
 /// A connection that is notified of the changes of a task.
-struct Listener {
-    session: Weak<Shared<ServerRole>>,
+struct Subscriber {
+    session: Weak<SessionState<ServerRole>>,
     /// Up to which of its turns.
     told: u64,
 }
@@ -121,9 +121,9 @@ impl Tasks {
         now: Timestamp,
         owner: Option<String>,
         holder: Holder,
-        work: &Arc<Work<ServerWork>>,
+        in_flight: &Arc<InFlight<ServerInFlight>>,
         weight: usize,
-    ) -> Answer<Arc<Task>> {
+    ) -> RpcResult<Arc<Task>> {
         let mut table = lock(&self.table);
         let share = table.shares.of(holder);
         let has_room = self.make_room(&mut table, &share, 1, weight) && share.hold(&self.bytes, weight, &self.policy);
@@ -143,10 +143,10 @@ impl Tasks {
                 cancelled: false,
                 fetched: false,
                 weight,
-                listeners: Vec::new(),
+                subscribers: Vec::new(),
             };
-            let (work, ttl) = (Arc::downgrade(work), self.policy.grant(None));
-            Arc::new(Task { id, owner, work, created: now, ttl, share: share.clone(), state: Mutex::new(state) })
+            let (in_flight, ttl) = (Arc::downgrade(in_flight), self.policy.grant(None));
+            Arc::new(Task { id, owner, in_flight, created: now, ttl, share: share.clone(), state: Mutex::new(state) })
         });
         match task {
             Ok(task) if !table.tasks.contains_key(&task.id) => {
@@ -170,7 +170,7 @@ impl Tasks {
     }
 
     /// Returns the task with this id if `owner` started it.
-    pub(super) fn find(&self, id: &str, owner: Option<&str>) -> Answer<Arc<Task>> {
+    pub(super) fn find(&self, id: &str, owner: Option<&str>) -> RpcResult<Arc<Task>> {
         let task = lock(&self.table).tasks.get(id).filter(|task| task.owner.as_deref() == owner).cloned();
         task.ok_or_else(|| ErrorObject::invalid_params("Task not found"))
     }
@@ -206,7 +206,7 @@ impl Tasks {
     }
 
     /// The work on a task is done, or given up.
-    pub(super) fn finish(&self, now: Timestamp, task: &Task, answer: Answer<CallToolResult>) {
+    pub(super) fn finish(&self, now: Timestamp, task: &Task, answer: RpcResult<CallToolResult>) {
         let failed = answer.as_ref().map_or(true, CallToolResult::is_error);
         let outcome = answer.and_then(|result| {
             At(&result, Some(VERSION))
@@ -304,7 +304,7 @@ impl Tasks {
         let number = state.questions;
         let key = name.map_or_else(|| format!("q{number}"), |name| format!("{name}.{number}"));
         let slot = Arc::new(ResponseSlot::default());
-        state.asked.push(Asked { key: key.clone(), question, weight, slot: slot.clone() });
+        state.asked.push(PendingInput { key: key.clone(), question, weight, slot: slot.clone() });
         if !state.turn(now, TaskStatus::InputRequired) {
             state.changed(now);
         }
@@ -363,9 +363,9 @@ impl Task {
 
     /// Cancels the handler.
     fn stop(&self) {
-        if let Some(work) = self.work.upgrade() {
+        if let Some(in_flight) = self.in_flight.upgrade() {
             // What it has asked is part of the task.
-            let _ = work.cancel(CancelCause::Peer(None));
+            let _ = in_flight.cancel(CancelCause::Peer(None));
         }
     }
 }
@@ -390,7 +390,7 @@ impl State {
     /// It is over. Those who still wait for an answer of the client do so for nothing: they are to be given up, outside of
     /// locks.
     #[must_use]
-    fn end(&mut self, now: Timestamp, status: TaskStatus, outcome: Answer<JsonObject>) -> Vec<Asked> {
+    fn end(&mut self, now: Timestamp, status: TaskStatus, outcome: RpcResult<JsonObject>) -> Vec<PendingInput> {
         if let (TaskStatus::Failed, Err(error)) = (&status, &outcome) {
             self.message = Some(error.message.to_string());
         }
@@ -401,8 +401,8 @@ impl State {
 }
 
 /// There will be no answers to these questions. This wakes those who wait for them, and so no lock is held.
-fn give_up(asked: Vec<Asked>) {
-    for Asked { slot, .. } in asked {
+fn give_up(asked: Vec<PendingInput>) {
+    for PendingInput { slot, .. } in asked {
         slot.complete(Err(CallError::Cancelled));
     }
 }
@@ -440,8 +440,8 @@ mod tests {
         ];
         for end in ends {
             let tasks = Arc::new(Tasks::new(TaskPolicy::default(), Random::default()));
-            let work = Work::of_task("x".into(), None);
-            let task = tasks.create(Timestamp::ZERO, None, Holder::Connection(1), &work, 100).expect("a task");
+            let in_flight = InFlight::of_task("x".into(), None);
+            let task = tasks.create(Timestamp::ZERO, None, Holder::Connection(1), &in_flight, 100).expect("a task");
             let question = ListRootsParams::default().into();
             let (_, slot) = tasks.ask(Timestamp::ZERO, &task, None, question).expect("there is room");
             let look = Arc::new(Look { tasks: tasks.clone(), task: task.clone(), woken: AtomicUsize::new(0) });

@@ -10,8 +10,8 @@ use mcp_proto::{
     },
 };
 
-use super::{Listener, State, Task, Tasks};
-use crate::{inbound::state::Shared, util::lock::lock};
+use super::{State, Subscriber, Task, Tasks};
+use crate::{inbound::state::SessionState, util::lock::lock};
 
 impl Tasks {
     /// How a task stands.
@@ -51,16 +51,16 @@ impl Tasks {
     pub(in crate::server::tasks) fn listen(
         &self,
         task: &Task,
-        session: &Arc<Shared<ServerRole>>,
+        session: &Arc<SessionState<ServerRole>>,
         conn: &mut Connection<ServerRole>,
     ) {
         let state = &mut *lock(&task.state);
-        state.listeners.retain(|listener| listener.session.strong_count() > 0);
-        let is_same = |listener: &&mut Listener| std::ptr::eq(listener.session.as_ptr(), Arc::as_ptr(session));
-        match state.listeners.iter_mut().find(is_same) {
+        state.subscribers.retain(|subscriber| subscriber.session.strong_count() > 0);
+        let is_same = |subscriber: &&mut Subscriber| std::ptr::eq(subscriber.session.as_ptr(), Arc::as_ptr(session));
+        match state.subscribers.iter_mut().find(is_same) {
             // Another subscription over the same connection has not heard of it.
-            Some(listener) => listener.told = 0,
-            None => state.listeners.push(Listener { session: Arc::downgrade(session), told: 0 }),
+            Some(subscriber) => subscriber.told = 0,
+            None => state.subscribers.push(Subscriber { session: Arc::downgrade(session), told: 0 }),
         }
         self.tell_one(task, state, Arc::as_ptr(session), conn);
     }
@@ -69,8 +69,8 @@ impl Tasks {
     pub(crate) fn tell(&self, task: &Task) {
         let sessions: Vec<_> = {
             let mut state = lock(&task.state);
-            state.listeners.retain(|listener| listener.session.strong_count() > 0);
-            state.listeners.iter().filter_map(|listener| listener.session.upgrade()).collect()
+            state.subscribers.retain(|subscriber| subscriber.session.strong_count() > 0);
+            state.subscribers.iter().filter_map(|subscriber| subscriber.session.upgrade()).collect()
         };
         for session in sessions {
             if let Some(connection) = session.calls.connection() {
@@ -84,15 +84,16 @@ impl Tasks {
         &self,
         task: &Task,
         state: &mut State,
-        session: *const Shared<ServerRole>,
+        session: *const SessionState<ServerRole>,
         conn: &mut Connection<ServerRole>,
     ) {
         let turns = state.turns;
-        let is_due = |listener: &Listener| std::ptr::eq(listener.session.as_ptr(), session) && listener.told < turns;
-        let Some(at) = state.listeners.iter().position(is_due) else { return };
+        let is_due =
+            |subscriber: &Subscriber| std::ptr::eq(subscriber.session.as_ptr(), session) && subscriber.told < turns;
+        let Some(at) = state.subscribers.iter().position(is_due) else { return };
         // A client that does not read notifications has to poll.
         if conn.notify(&TaskParams::from(self.picture(task, state))).is_ok() {
-            state.listeners[at].told = turns;
+            state.subscribers[at].told = turns;
         }
     }
 }

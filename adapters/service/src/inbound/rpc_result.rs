@@ -14,10 +14,10 @@ use serde_core::{Serialize, Serializer, ser::Error as _};
 use super::log;
 
 /// The result of a request, or its error.
-pub(crate) type Answer<T> = Result<T, ErrorObject>;
+pub(crate) type RpcResult<T> = Result<T, ErrorObject>;
 
 /// A response that is always an error.
-pub(crate) type Refusal = Answer<EmptyResult>;
+pub(crate) type EmptyRpcResult = RpcResult<EmptyResult>;
 
 /// A result of any type. Methods that are rarely requested share the code that sends their results. Code for each type
 /// would be the largest part of a small server.
@@ -63,7 +63,7 @@ impl Encode for AnyResult {
 
 /// Responds to a request; returns `false` if the outbox has no room. A response that cannot be sent is replaced by an
 /// error.
-pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, answer: &Answer<T>) -> bool {
+pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, answer: &RpcResult<T>) -> bool {
     let sent = match answer {
         Ok(result) => conn.respond_or_error(key, result).map(|unsent| unsent.iter().for_each(log::unsent)),
         Err(error) => match conn.respond_error(key, error) {
