@@ -14,8 +14,8 @@
 //! }
 //! ```
 //!
-//! Or an [`Endpoint`] behind whatever hands in requests as those of the crate `http`. A client is
-//! [`Client::connect_http`], or a [`Connector`] where there is more to choose. Who may come, and what is bounded: see
+//! An [`Endpoint`] serves requests of other HTTP servers, as types of the crate `http`. A client connects with
+//! [`Client::connect_http`], or with a [`Connector`] for more options. For access control and limits see
 //! [`mcp_driver::http`].
 
 use std::{

@@ -14,9 +14,9 @@
 //! }
 //! ```
 //!
-//! Or an [`Endpoint`] in an application of axum, or whatever else takes a service of tower: see
-//! `adapters/tokio/examples/axum-tokio.rs`. A client is [`Client::connect_http`], or a [`Connector`] where there is more to
-//! choose. Who may come, and what is bounded: see [`mcp_driver::http`].
+//! An [`Endpoint`] serves MCP in an application of axum, or of another framework with tower services: see
+//! `adapters/tokio/examples/axum-tokio.rs`. A client connects with [`Client::connect_http`], or with a [`Connector`]
+//! for more options. For access control and limits see [`mcp_driver::http`].
 
 #[cfg(feature = "redis")]
 mod shared;

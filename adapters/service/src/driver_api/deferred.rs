@@ -87,7 +87,7 @@ impl<F> Default for FutureSlot<F> {
 }
 
 impl<F: Future + Send + 'static> FutureSlot<F> {
-    /// As [`Deferred::poll_once`].
+    /// Polls a future once, as [`Deferred::poll_once`] does.
     pub(crate) fn poll_once(&self, future: F) -> Deferred<F::Output> {
         // User code runs under this lock, so other threads do not wait for it: they allocate instead.
         let mut slot = match self.0.try_lock() {
@@ -123,7 +123,7 @@ impl<F: Future> Future for PolledFuture<F> {
     }
 }
 
-/// Nothing in it is pinned in place.
+/// The future is boxed, so the type itself needs no pinning.
 impl<T> Unpin for Deferred<T> {}
 
 impl<T> Future for Deferred<T> {

@@ -187,7 +187,7 @@ fn find_anchors<'a>(
 /// A schema whose weight is counted.
 #[derive(Clone, Copy)]
 enum Known {
-    /// It is being counted.
+    /// The schema is being counted.
     Open,
     Weight(Weight),
 }
@@ -202,7 +202,7 @@ struct Walk<'a> {
     is_ours: bool,
     loops: u64,
     patterns: u64,
-    /// How often a value was looked at.
+    /// The number of values visited.
     looks: Cell<u64>,
 }
 

@@ -18,7 +18,7 @@ use crate::inbound::{
 pub(super) struct Called<'a> {
     pub(super) name: Cow<'a, str>,
     pub(super) arguments: RawJson<'a>,
-    /// It is to be a task (2025-11-25).
+    /// The request for a task, if the call has one (2025-11-25).
     pub(super) task: Option<TaskMetadata>,
     pub(super) meta: Option<Meta>,
 }

@@ -9,7 +9,7 @@ use mcp_proto::{
 use super::catalog::Catalog;
 use crate::inbound::builder_common::{Common, declared};
 
-/// What is offered beyond what is registered.
+/// The capabilities that are declared even if nothing is registered for them.
 #[derive(Debug, Default)]
 pub(super) struct DeclaredCapabilities {
     pub(super) tools: bool,
@@ -19,7 +19,7 @@ pub(super) struct DeclaredCapabilities {
 }
 
 impl DeclaredCapabilities {
-    /// What follows from what is registered.
+    /// Returns all capabilities: those that follow from the catalog and the handlers, and those declared explicitly.
     pub(super) fn capabilities(&self, catalog: &Catalog, common: &Common<ServerRole>) -> ServerCapabilities {
         let tools = self.tools || !catalog.tools.is_empty();
         let prompts = self.prompts || !catalog.prompts.is_empty();

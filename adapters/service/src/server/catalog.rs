@@ -1,4 +1,4 @@
-//! What a service has registered.
+//! The catalog of a service: its registered items.
 
 #[cfg(feature = "skills")]
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use super::skill::Listed;
 use super::{prompt::Prompt, resource::Resource, resource_template::ResourceTemplate, tool::Tool};
 use crate::util::paged_list::Registry;
 
-/// Which of the lists.
+/// The kind of an item, and of its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Tool,
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Skill,
 }
 
-/// Everything that is registered.
+/// All registered items.
 pub(crate) struct Catalog {
     pub(super) tools: Registry<Tool>,
     pub(super) prompts: Registry<Prompt>,
@@ -30,7 +30,7 @@ pub(crate) struct Catalog {
     pub(super) templates: Registry<ResourceTemplate>,
     #[cfg(feature = "skills")]
     pub(super) skills: Registry<Listed>,
-    /// Those of the resources that are files of skills.
+    /// The URIs of the resources that are files of skills.
     #[cfg(feature = "skills")]
     pub(super) files: Files,
 }
@@ -62,18 +62,18 @@ impl Catalog {
         }
     }
 
-    /// The files of skills whose URIs begin with `prefix`.
+    /// Returns the files of skills whose URIs begin with `prefix`.
     #[cfg(feature = "skills")]
     pub(super) fn files_below(&self, prefix: &str) -> Vec<Arc<Resource>> {
         self.files.below(prefix).filter_map(|uri| self.resources.get(uri).cloned()).collect()
     }
 
-    /// Removes something. Whether it was there.
+    /// Removes an item. Returns whether it was registered.
     pub(super) fn remove(&mut self, kind: Kind, name: &str) -> bool {
         match kind {
             Kind::Tool => self.tools.remove(name).is_some(),
             Kind::Prompt => self.prompts.remove(name).is_some(),
-            // A file of a skill goes with that only.
+            // A file of a skill is removed only with the skill.
             #[cfg(feature = "skills")]
             Kind::Resource if self.resources.get(name).is_some_and(|resource| resource.skill.is_some()) => false,
             Kind::Resource => self.resources.remove(name).is_some(),
@@ -83,7 +83,7 @@ impl Catalog {
         }
     }
 
-    /// Whether there are skills, and folders of skills.
+    /// Returns whether there are skills, and whether they have folders.
     pub(super) fn has_skills(&self) -> (bool, bool) {
         #[cfg(feature = "skills")]
         return (!self.skills.is_empty(), !self.files.is_empty());
@@ -91,7 +91,7 @@ impl Catalog {
         (false, false)
     }
 
-    /// What can read a URI: a resource, else the first template that it comes from.
+    /// Returns the handler of a URI: a resource, or else the first template that matches it.
     pub(super) fn find(&self, uri: &str) -> Option<Found> {
         if let Some(resource) = self.resources.get(uri) {
             return Some(Found::Resource(resource.clone()));
@@ -100,14 +100,14 @@ impl Catalog {
     }
 }
 
-/// What can read a URI.
+/// The handler of a URI.
 pub(super) enum Found {
     Resource(Arc<Resource>),
-    /// A template, and what it was filled in with.
+    /// A template, and the values of its variables.
     Template(Arc<ResourceTemplate>, Map<String>),
 }
 
-/// The URIs of all files of skills, in their order, so that a folder is a range of them.
+/// The URIs of all files of skills, in alphabetical order, so that a folder is a range.
 #[cfg(feature = "skills")]
 #[derive(Debug, Default)]
 pub(super) struct Files(BTreeSet<String>);
@@ -126,7 +126,7 @@ impl Files {
         self.0.is_empty()
     }
 
-    /// Those that begin with `prefix`.
+    /// Returns the URIs that begin with `prefix`.
     pub(super) fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.range(prefix.to_owned()..).map(String::as_str).take_while(move |uri| uri.starts_with(prefix))
     }

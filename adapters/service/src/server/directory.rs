@@ -13,11 +13,11 @@ use crate::{
     util::{lock::read, text_arguments::excerpt},
 };
 
-/// Tells the cursors of folders from those of lists.
+/// The prefix of the cursors of folders, which tells them from those of lists.
 const CURSOR: &str = "d:";
 
 impl Inner {
-    /// A page of what is directly in a folder. A folder is there as long as something is in it that may be seen.
+    /// Returns a page of the direct contents of a folder. A folder exists as long as it contains a visible file.
     pub(super) fn directory(&self, view: &View, params: &ReadDirectoryParams) -> RpcResult<ReadDirectoryResult> {
         let folder = &params.uri;
         let start = match params.cursor.as_deref().map(|cursor| cursor.strip_prefix(CURSOR)) {

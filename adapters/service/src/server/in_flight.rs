@@ -1,4 +1,4 @@
-//! What only servers know of a request that they work on.
+//! The data of a request in flight that only servers have.
 
 use std::{
     cell::RefCell,
@@ -11,14 +11,14 @@ use super::{
 };
 use crate::inbound::in_flight::{InFlight, RoleInFlight};
 
-/// What only a server knows of a request that it works on.
+/// The data of a request in flight that only a server has.
 #[derive(Default)]
 pub struct ServerInFlight {
-    /// How its handler asks, if that is by rounds.
+    /// The rounds of input, for a request of the modern era.
     pub(crate) rounds: OnceLock<Box<Rounds>>,
-    /// That it may become a task of the extension (2026-07-28).
+    /// The permit to become a task of the extension (2026-07-28).
     pub(crate) permit: OnceLock<Permit>,
-    /// The task of the extension that it has become. Its handler asks by it then.
+    /// The task of the extension that it has become. Its handler's requests for input belong to the task then.
     pub(crate) task: OnceLock<Arc<Task>>,
 }
 

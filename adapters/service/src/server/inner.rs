@@ -16,13 +16,13 @@ use crate::{
 /// The state that all sessions of a [`Service`](crate::Service) share.
 pub(crate) struct Inner {
     pub(super) common: Common<ServerRole>,
-    /// Of the hash tables whose keys clients choose.
+    /// The seed of the hash tables whose keys clients choose.
     pub(super) hash_seed: u64,
     pub(super) instructions: Option<String>,
     pub(super) declared: DeclaredCapabilities,
-    /// Things in one page of a list.
+    /// The number of items in one page of a list.
     pub(super) page_size: usize,
-    /// Resources that one client can be told of.
+    /// The limits of one client's subscriptions to resources.
     pub(super) subscription_limits: SubscriptionLimits,
     pub(super) tasks: TaskPolicy,
     /// The tasks that belong to no connection (2026-07-28).
@@ -31,7 +31,7 @@ pub(crate) struct Inner {
     pub(super) list_hints: CacheHints,
     pub(super) visible: Option<Predicate>,
     pub(super) catalog: RwLock<Catalog>,
-    /// Who answers what is asked about it.
+    /// The routing table of requests.
     pub(super) desks: Desks,
     pub(super) clients: SessionRegistry<ServerRole>,
 }

@@ -1,4 +1,4 @@
-//! What a server offers: tools, prompts and resources, registered once and served on any number of connections.
+//! Server applications: tools, prompts and resources, registered once and served on any number of connections.
 
 pub(crate) mod builder;
 pub(crate) mod call_params;

@@ -1,4 +1,4 @@
-//! Calls of tools that wait to run, in memory that is used again.
+//! Queued calls of tools, in reused memory.
 
 use std::sync::Arc;
 
@@ -17,16 +17,15 @@ use crate::{
     inbound::{middleware::RequestScope, request::InboundRequest, responder::Responder, state::SessionState},
 };
 
-/// A tool that is to be called, and the answer that is owed for that. It is in a place where others were before, so that it takes
-/// no memory anew.
+/// A queued call of a tool and its responder. Its memory comes from a pool, so that it needs no allocation.
 #[derive(Default)]
 pub(super) struct PooledCall(Box<CallSlot>);
 
 #[derive(Default)]
 struct CallSlot {
-    /// Taken when it begins.
+    /// Taken when the call starts.
     calling: Option<Calling>,
-    /// The room of the last arguments, unless it was large.
+    /// The buffer of the last arguments, unless it was large.
     room: String,
 }
 
@@ -53,7 +52,7 @@ impl PooledCall {
         call
     }
 
-    /// Makes a job of it.
+    /// Converts it into a job.
     pub(super) fn into_job(self, kind: HandlerKind) -> Job {
         Job::pooled(kind, self.0)
     }
@@ -72,8 +71,8 @@ impl Start for CallSlot {
     }
 }
 
-/// Where calls and their arguments are kept until their tools run. What ones before them have left is used again: small calls
-/// take nothing anew, and what large arguments give back to the system would be handed out anew, page by page, with the next.
+/// The pool of calls and of the buffers for their arguments. Small calls need no allocation. A large buffer is kept
+/// because the system would unmap it and map it again, page by page, for the next one.
 mod pool {
     use std::{cell::RefCell, mem, sync::Mutex};
 
@@ -82,16 +81,16 @@ mod pool {
     use super::PooledCall;
     use crate::util::lock::lock;
 
-    /// How many bytes of arguments most calls have.
+    /// The size of small arguments, in bytes. Most calls have not more.
     const SMALL: usize = 1 << 10;
 
-    /// How many places a thread keeps.
+    /// The most calls that a thread keeps.
     const MAX_POOLED: usize = 64;
 
-    /// What room is worth keeping beyond that, in bytes.
+    /// The smallest large buffer that is kept, in bytes.
     const LARGE: usize = 64 << 10;
 
-    /// The most of it that is kept, in bytes. There is one for the whole process.
+    /// The largest buffer that is kept, in bytes. The process keeps one large buffer.
     const MAX_LARGE: usize = 2 << 20;
 
     thread_local! {

@@ -13,15 +13,15 @@ pub(super) struct ResourceSubscriptions(Mutex<Subscribed>);
 #[derive(Debug, Default)]
 struct Subscribed {
     uris: BTreeSet<String>,
-    /// The length of all of them.
+    /// The length of all URIs.
     bytes: usize,
 }
 
-/// How many resources one client can subscribe to.
+/// The limits of the subscriptions of one client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SubscriptionLimits {
     pub(super) number: usize,
-    /// The length of their URIs together.
+    /// The length of all URIs.
     pub(super) bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a server answers.
+//! Dispatch of requests and notifications to a server.
 
 use std::{any::Any, sync::Arc};
 
@@ -29,7 +29,7 @@ use crate::{
     outbound::calls::Calls,
 };
 
-/// What a server keeps of one connection: the resources that its client has subscribed to, and the time of tasks.
+/// The state of a server on one connection: the resources to which its client has subscribed, and the clock of tasks.
 #[derive(Debug, Default)]
 pub struct State {
     pub(super) subscriptions: ResourceSubscriptions,

@@ -12,10 +12,10 @@ use crate::{
 /// A request of a client.
 pub(super) type Request<'a> = InboundRequest<'a, ServerRole>;
 
-/// Answers what clients ask about a topic.
+/// The code that responds to the requests about a topic.
 pub(super) type Desk = fn(&Arc<SessionState<ServerRole>>, Method, &Request<'_>) -> RpcResult<Option<Job>>;
 
-/// What clients ask about.
+/// The topic of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Topic {
     Tools,
@@ -28,7 +28,7 @@ pub(super) enum Topic {
 }
 
 impl Topic {
-    /// How many there are.
+    /// The number of topics.
     const ALL: usize = if cfg!(feature = "skills") { 6 } else { 5 };
 
     const fn of(method: Method) -> Option<Self> {
@@ -56,12 +56,12 @@ impl Topic {
     }
 }
 
-/// The desks that are open. None is ever closed: what was offered once may come back.
+/// The routing table. A route stays enabled: items of its topic may be registered again.
 #[derive(Default)]
 pub(super) struct Desks([OnceLock<Desk>; Topic::ALL]);
 
 impl Desks {
-    /// Answers a request. `None` if it is about nothing that services have.
+    /// Responds to a request; `None` if no topic has its method.
     pub(super) fn ask(
         &self,
         shared: &Arc<SessionState<ServerRole>>,

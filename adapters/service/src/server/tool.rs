@@ -42,7 +42,7 @@ use crate::{
 pub struct Tool {
     pub(crate) about: mcp_proto::schema::Tool,
     pub(super) requires: CapabilitySet,
-    /// When a request for it becomes a task (2026-07-28).
+    /// The time at which a call becomes a task (2026-07-28).
     pub(super) beginning: Beginning,
     /// The code that runs it as a task, if it can be one.
     pub(super) tasks: Option<&'static TaskDesk>,
@@ -63,7 +63,7 @@ struct Checks {
 pub(super) struct ToolCall<'a> {
     pub(super) called: Called<'a>,
     pub(super) tool: Arc<Tool>,
-    /// Whether it may become a task (2026-07-28); `None` where there is no way that it could.
+    /// Whether the call may become a task (2026-07-28); `None` if this server or the era has no such tasks.
     pub(super) extension: Option<bool>,
     /// The caller, if the request names it (2026-07-28).
     pub(super) asker: Option<Asker>,

@@ -62,7 +62,7 @@ impl View {
         if self.0.is_none() {
             return list(&read(&inner.catalog)).page(cursor, inner.page_size);
         }
-        // The predicate is not asked under the lock of the catalog, which it may want to look at.
+        // The predicate is not called under the lock of the catalog, which it may use.
         let rest = list(&read(&inner.catalog)).rest(cursor)?;
         let mut rest = rest.into_iter().filter(|(_, item)| self.shows(&**item));
         let page: Vec<_> = rest.by_ref().take(inner.page_size.max(1)).collect();
@@ -70,7 +70,7 @@ impl View {
         Ok((page.into_iter().map(|(_, item)| item).collect(), next))
     }
 
-    /// What can read a URI: a resource, else the first template that it comes from.
+    /// Returns the visible handler of a URI: a resource, or else the first template that matches it.
     pub(super) fn find(&self, inner: &Inner, uri: &str) -> Option<Found> {
         if self.0.is_none() {
             return read(&inner.catalog).find(uri);

@@ -1,4 +1,4 @@
-//! A digest of the params of a request, by which its repetition is known.
+//! A digest of the params of a request, which identifies its repetition.
 
 use std::{borrow::Cow, fmt};
 
@@ -10,11 +10,10 @@ use serde_core::{
 };
 use serde_json::Number;
 
-/// Members of params that a request and its repetition do not have in common.
+/// Members of params that differ between a request and its repetition.
 const OF_THIS_ROUND: [&str; 3] = ["_meta", "inputResponses", "requestState"];
 
-/// The params of a request. Their digest is made only if the request is answered with questions or answers some, which hardly
-/// any request is.
+/// The params of a request. Their digest is computed only for requests with rounds of input, which are rare.
 #[derive(Debug)]
 pub(super) struct Params(Option<OwnedRawJson>);
 
@@ -28,8 +27,8 @@ impl Params {
     }
 }
 
-/// A digest of all that a request and its repetition have in common. The order of members makes no difference, and neither does
-/// how texts and numbers are spelled.
+/// Computes the digest of the members that a request and its repetition have in common. The order of members and the
+/// notation of texts and numbers make no difference.
 ///
 /// Each value is read once, whatever its depth, and nothing of it is copied but texts with escapes. So the time grows with the
 /// size of the params, and the memory with the number of members and elements on the way to one value.
@@ -45,7 +44,7 @@ fn digest(params: Option<&RawJson<'_>>) -> [u8; 32] {
     digest.finalize()
 }
 
-/// A value as a part of what it is in. A text and a number are written as they are, and what has parts as a digest of them.
+/// A value as a part of its parent: a scalar itself, or the digest of the parts of an array or an object.
 enum Node<'a> {
     Text(Cow<'a, str>),
     Null,
@@ -55,7 +54,7 @@ enum Node<'a> {
     Parts(u8, [u8; 32]),
 }
 
-/// What a part begins with. No value is the beginning of another one.
+/// The first byte of a part. No part is a prefix of another one.
 const ARRAY: u8 = b'[';
 const OBJECT: u8 = b'{';
 const TEXT: u8 = b'"';
@@ -65,7 +64,8 @@ const END_OF_ARRAY: u8 = b']';
 const END_OF_OBJECT: u8 = b'}';
 
 impl Node<'_> {
-    /// A value. One that cannot be read, such as a number that is too large, is the same only if it is spelled the same.
+    /// Creates the node of a value. A value that cannot be decoded, such as a number that is too large, is compared by
+    /// its text.
     fn of(value: &RawJson<'_>) -> Node<'static> {
         match value.decode::<Node<'_>>() {
             Ok(Node::Text(text)) => Node::Text(Cow::Owned(text.into_owned())),
@@ -110,7 +110,7 @@ fn count(_steps: usize) {
     STEPS.set(STEPS.get() + _steps);
 }
 
-/// With its length in front, no text can pass for a text and what stands behind it.
+/// Adds a text with its length, which separates it from the following text.
 fn add_text(digest: &mut Hash, kind: u8, text: &str) {
     let mut head = [kind; 9];
     head[1..].copy_from_slice(&(text.len() as u64).to_be_bytes());

@@ -1,6 +1,6 @@
-//! Questions of a handler in the modern era (2026-07-28): a request is answered with them, comes back with the answers,
-//! and the handler runs again from the start. What it has asked before is answered at once, so that the same code
-//! that waits for answers in a session gets by without any.
+//! Requests for input in the modern era (2026-07-28). The client gets them in an `input_required` result and sends its
+//! request again with the responses. The handler then runs again from the start, and its earlier requests for input
+//! have their responses at once. So the same code works that waits for the responses in a session.
 
 pub(crate) mod digest;
 pub(crate) mod request_state;
@@ -27,32 +27,32 @@ use digest::Params;
 use request_state::Seal;
 use request_state::{Scope, State};
 
-/// The rounds of one request, as far as this one knows of the others.
+/// The rounds of one request: the current one, and the responses of earlier ones.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     method: Method,
     params: Params,
-    /// How many rounds were before this one.
+    /// The number of earlier rounds.
     round: u32,
     asker: Asker,
-    /// The answers of all rounds.
+    /// The responses of all rounds.
     given: InputResponses,
     asked: Mutex<Asked>,
 }
 
-/// What a request says about its sender.
+/// The caller of a request.
 #[derive(Debug)]
 pub(super) struct Asker {
-    /// What the client can do.
+    /// The capabilities of the client.
     pub(super) declared: CapabilitySet,
     /// The principal, if the binding knows it. A pipe does not, and has only one client.
     pub(super) principal: Option<String>,
-    /// How often one request may be answered with questions.
+    /// The maximum number of rounds of one request.
     pub(super) most_rounds: u32,
 }
 
 impl Asker {
-    /// Who has sent a request of the modern era.
+    /// Returns the caller of a request of the modern era.
     pub(super) fn of(conn: &Connection<ServerRole>, key: ReplyKey) -> Option<Self> {
         let context = conn.context(key).filter(|context| context.era() == Era::Modern)?;
         Some(Self {
@@ -63,37 +63,37 @@ impl Asker {
     }
 }
 
-/// What the handler has asked in this run.
+/// The requests for input in this run of the handler.
 #[derive(Debug, Default)]
 struct Asked {
-    /// Questions without a name of their own.
+    /// The number of requests without an own name.
     unnamed: usize,
     names: BTreeSet<String>,
-    /// The answers that it got.
+    /// The responses that the handler got.
     used: InputResponses,
-    /// The questions that are still to be answered, as they are sent: only those who ask need to know what a question looks
-    /// like.
+    /// The requests without a response, encoded. So only programs that make such requests link the code that encodes
+    /// them.
     open: Map<Json>,
-    /// Why one of them cannot be sent.
+    /// The error of a request that cannot be encoded.
     unsendable: Option<String>,
-    /// An answer that is none.
+    /// The error of an invalid response.
     refused: Option<ErrorObject>,
-    /// What the client cannot do.
+    /// The required capabilities that the client does not have.
     lacking: CapabilitySet,
-    /// The request is answered with questions.
+    /// Set when the response is `input_required`.
     questions: bool,
 }
 
-/// What becomes of a request that may ask.
+/// The result of a request that may require input.
 #[derive(Debug)]
 pub(crate) enum Finished<T> {
-    /// It is done.
+    /// The result of the method.
     Complete(T),
-    /// It has to be sent again with answers.
+    /// The client has to send the request again with responses.
     Questions(Box<Questions>),
 }
 
-/// What an [`InputRequiredResult`](mcp_proto::schema::InputRequiredResult) says.
+/// The members of an [`InputRequiredResult`](mcp_proto::schema::InputRequiredResult).
 #[derive(Debug)]
 pub(crate) struct Questions {
     asked: Map<Json>,
@@ -111,7 +111,7 @@ impl Encode for Questions {
 }
 
 impl<T> Finished<T> {
-    /// The result, if it is done.
+    /// Returns the result of the method, if it has one.
     pub(crate) const fn complete(&self) -> Option<&T> {
         match self {
             Self::Complete(result) => Some(result),
@@ -137,10 +137,10 @@ impl<T: Encode> Encode for Finished<T> {
 }
 
 impl Rounds {
-    /// Reads what a request brings with it.
+    /// Reads the state and the responses of a request.
     ///
     /// # Errors
-    /// -32602 if its state is none of ours or its answers are no objects.
+    /// -32602 if the state is invalid or a response is no object.
     pub(super) fn begin(seal: &Seal, method: Method, params: Option<&RawJson<'_>>, asker: Asker) -> RpcResult<Self> {
         let given: InputResponses = member(params, "inputResponses")?.unwrap_or_default();
         let state: Option<String> = member(params, "requestState")?;
@@ -148,7 +148,7 @@ impl Rounds {
         if let Some(state) = state {
             let State { round, answers } = seal.open(&rounds.scope(), &state)?;
             rounds.round = round;
-            // What was answered once stays answered.
+            // Responses of earlier rounds take precedence.
             for (name, answer) in answers {
                 rounds.given.insert(name, answer);
             }
@@ -156,16 +156,17 @@ impl Rounds {
         Ok(rounds)
     }
 
-    /// What a state of it is worth something with.
+    /// Returns the scope in which its state is valid.
     fn scope(&self) -> Scope {
         let principal = self.asker.principal.clone();
         Scope { principal, method: self.method.as_str(), digest: self.params.digest() }
     }
 
-    /// The answer to a question, if it is there. Questions without a name are counted.
+    /// Returns the response to a request for input, if there is one. Requests without a name are numbered.
     ///
     /// # Errors
-    /// [`CallError::InputRequired`] if the client has to be asked, [`SendError::Undeclared`] if that makes no sense.
+    /// [`CallError::InputRequired`] if there is no response yet, [`SendError::Undeclared`] if the client lacks a
+    /// capability for it.
     pub(super) fn ask<R>(&self, name: Option<&str>, question: &R) -> Result<R::Result, CallError>
     where
         R: Request + Clone + Into<InputRequest>,
@@ -207,23 +208,24 @@ impl Rounds {
         }
     }
 
-    /// Whether the handler has asked what has no answer yet.
+    /// Returns whether the handler has made a request without a response.
     pub(super) fn is_asking(&self) -> bool {
         lock(&self.asked).is_asking()
     }
 
-    /// Whether the request is answered with questions, or will be.
+    /// Returns whether the response is `input_required`, or will be.
     pub(crate) fn has_asked(&self) -> bool {
         let asked = lock(&self.asked);
         asked.questions || asked.is_asking()
     }
 
-    /// An answer does not fit its question.
+    /// Notes that a response is invalid.
     pub(super) fn refuse(&self, why: &str) {
         lock(&self.asked).refuse(why);
     }
 
-    /// What becomes of the request after a run of its handler, which may have taken an open question for a failure.
+    /// Returns the result of the request after a run of its handler. The handler may have turned an open request for
+    /// input into a failure; this ignores that failure.
     pub(super) fn finish<T>(
         &self,
         seal: &Seal,
@@ -248,7 +250,7 @@ impl Rounds {
             lock(&self.asked).questions = true;
             return Ok(Finished::Questions(Box::new(Questions { asked: open, state })));
         }
-        // A handler can do without an answer, but if it fails, then because of that.
+        // A handler can succeed without a response. If it fails, the missing capability is the reason.
         if answer.as_ref().map_or(true, failed) && lacking != CapabilitySet::EMPTY {
             return Err(MissingRequiredClientCapability::error(lacking));
         }
@@ -257,7 +259,7 @@ impl Rounds {
 }
 
 impl Asked {
-    /// Whether there is a question that has no answer yet.
+    /// Returns whether there is a request without a response.
     fn is_asking(&self) -> bool {
         !self.open.is_empty() || self.unsendable.is_some()
     }
@@ -269,7 +271,7 @@ impl Asked {
     }
 }
 
-/// A member of params, which is not lenient: an answer that cannot be read must not be asked for again and again.
+/// Decodes a member of params. It is strict: an invalid response must not be requested again and again.
 fn member<T: DeserializeOwned>(params: Option<&RawJson<'_>>, name: &str) -> RpcResult<Option<T>> {
     let member = params.and_then(|params| params.member(name));
     let read = member.map(|member| member.decode()).transpose();

@@ -1,4 +1,4 @@
-//! What a server hands to a client to be reminded of, so that it believes it when it comes back.
+//! The state of a request that a client keeps for the server, authenticated with a key of the server.
 
 use std::{
     fmt,
@@ -13,19 +13,19 @@ use mcp_proto::{
 
 use crate::inbound::rpc_result::RpcResult;
 
-/// The form of what is sealed. Whatever comes back in another form is not ours.
+/// The version of the format. A state in another format is refused.
 const FORMAT: u8 = 2;
 
 /// The bytes in front of the answers: format, expiry, round.
 const HEAD: usize = 1 + 8 + 4;
 
-/// Seals states. A client can read a state, and only a holder of the key can make one.
+/// Authenticates states with an HMAC. A client can read a state, and only a holder of the key can make one.
 ///
-/// A state that opens proves that a service of this name, with this key, has made it for this principal, method and params,
-/// and not longer than the lifetime ago. It proves neither that it was handed to this client over this connection, nor that
-/// the client has not used it before: it can be replayed until it expires. Nor does it prove that a question was asked whose
-/// answer comes with the request: a client can send answers to questions that it foresees, without any state. So the answer
-/// to an elicitation is what the client says, and no proof of what its user has said.
+/// A valid state proves that a service of this name, with this key, has made it for this principal, method and params,
+/// and not longer than the lifetime ago. It proves neither that this client got it over this connection, nor that the
+/// client has not used it before: it can be replayed until it expires. Nor does it prove that the server has requested
+/// the input that comes with the request: a client can send responses to requests that it foresees, without any state.
+/// So the response to an elicitation is a statement of the client, and no proof of its user's decision.
 pub(crate) struct Seal {
     /// The name of the service: others may share its key, and have a tool of the same name.
     service: String,
@@ -33,21 +33,21 @@ pub(crate) struct Seal {
     lifetime: Duration,
 }
 
-/// The request that a state belongs to. It is worth nothing with any other one.
+/// The request to which a state belongs. The state is invalid for any other request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Scope {
-    /// Who asks, where that is known.
+    /// The principal, if it is known.
     pub(super) principal: Option<String>,
     pub(super) method: &'static str,
     pub(super) digest: [u8; 32],
 }
 
-/// What is sealed.
+/// The contents of a state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct State {
-    /// How often the request has been answered with questions.
+    /// The number of rounds so far.
     pub(super) round: u32,
-    /// What was answered in earlier rounds.
+    /// The responses of earlier rounds.
     pub(super) answers: InputResponses,
 }
 
@@ -61,7 +61,7 @@ impl Seal {
     }
 
     /// # Errors
-    /// -32602 if this is no state of ours, is of another request, or is too old. The error does not say which.
+    /// -32602 if the state is invalid, belongs to another request, or has expired. The error does not say which.
     pub(super) fn open(&self, scope: &Scope, text: &str) -> RpcResult<State> {
         self.open_at(now(), scope, text).ok_or_else(|| ErrorObject::invalid_params("Invalid params: requestState"))
     }
@@ -80,7 +80,7 @@ impl Seal {
     fn open_at(&self, now: u64, scope: &Scope, text: &str) -> Option<State> {
         let sealed = decode_base64(text)?;
         let (sealed, mac) = sealed.split_last_chunk()?;
-        // Takes the same time wherever the first wrong byte is.
+        // The comparison takes constant time.
         if !self.mac(scope, sealed)?.finalize_verify(mac) {
             return None;
         }
@@ -97,7 +97,7 @@ impl Seal {
 
     fn mac(&self, scope: &Scope, sealed: &[u8]) -> Option<HMAC> {
         let mut mac = HMAC::new(self.key?);
-        // With its length in front, no part can pass for a part of its neighbour.
+        // The lengths keep the parts apart: bytes cannot move from one part to the next.
         let (known, principal) = match &scope.principal {
             Some(principal) => ([1], principal.as_bytes()),
             None => ([0], &[][..]),
@@ -116,7 +116,7 @@ impl fmt::Debug for Seal {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -1,4 +1,4 @@
-//! What the answers of several topics have in common: pages of lists, handlers that ask back, and the caller.
+//! The common code of several topics: pages of lists, handlers with requests for input, and the caller.
 
 use std::sync::Arc;
 
@@ -27,12 +27,12 @@ use crate::{
 pub(super) struct Page<T> {
     pub(super) items: Vec<T>,
     pub(super) next_cursor: Option<String>,
-    /// For how long the list may be used again, and by whom.
+    /// The cache hints of the list.
     pub(super) hints: CacheHints,
 }
 
 impl SessionState<ServerRole> {
-    /// Answers with a page of one of the lists, made into its kind of result.
+    /// Responds with a page of a list, converted into its type of result.
     pub(super) fn list<T: Registered<About: Send + Sync> + Send + Sync + 'static, R: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
         inbound: &Request<'_>,
@@ -49,7 +49,7 @@ impl SessionState<ServerRole> {
         })
     }
 
-    /// Runs a handler that may ask back. In the modern era its questions are the answer, for now.
+    /// Runs a handler that may request input. In the modern era its requests are sent in an `input_required` result.
     pub(super) fn in_rounds<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
         inbound: &Request<'_>,
@@ -74,12 +74,12 @@ impl SessionState<ServerRole> {
     }
 }
 
-/// Who has sent a request of the modern era.
+/// Returns the caller of a request of the modern era.
 pub(super) fn asker(inbound: &Request<'_>) -> Option<Asker> {
     inbound.connection.read(|conn| Asker::of(conn, inbound.key))
 }
 
-/// A URI that a client has sent.
+/// Checks a URI of a client.
 pub(super) fn valid(uri: String) -> RpcResult<String> {
     if is_uri(&uri) { Ok(uri) } else { Err(ErrorObject::invalid_params("Invalid params: not a URI")) }
 }

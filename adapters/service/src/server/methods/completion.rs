@@ -1,4 +1,4 @@
-//! What is asked while an argument is being written.
+//! Requests for completion.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) fn answer(
 impl SessionState<ServerRole> {
     fn complete(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
         let InboundRequest { connection, .. } = *inbound;
-        // In 2024-11-05 anybody may ask.
+        // In 2024-11-05 there was no capability for completion.
         if !connection.read(|conn| conn.capabilities().contains(Capability::Completions)) {
             return Err(ErrorObject::method_not_found(Method::Complete.as_str()));
         }
@@ -64,9 +64,9 @@ impl SessionState<ServerRole> {
     }
 }
 
-// The lock of the catalog is never held while something waits for that of a connection.
+// The lock of the catalog is never held while a thread waits for that of a connection.
 impl Inner {
-    /// What an argument belongs to; `None` if it belongs to something without arguments.
+    /// Returns the item of an argument; `None` if the item has no arguments.
     fn subject(&self, view: &View, reference: &CompletionReference) -> RpcResult<Option<Arc<dyn Completable>>> {
         let unknown =
             |what: &str, name: &str| ErrorObject::invalid_params(excerpt(&format_args!("Unknown {what}: {name}")));

@@ -1,5 +1,5 @@
-//! Who answers what clients ask. What is offered brings along the code that answers for it: so a program that offers nothing but
-//! tools has none in it that knows of prompts, resources or tasks.
+//! The code that responds to requests of clients, by topic. Registering an item links the code of its topic, so a
+//! program with only tools does not contain the code of prompts, resources or tasks.
 
 pub(crate) mod common;
 pub(crate) mod completion;
@@ -14,34 +14,34 @@ use super::routes::{Desks, Topic};
 use super::tool::TaskDesk;
 
 impl Desks {
-    /// There are tools, or may be.
+    /// Enables the requests about tools.
     pub(super) fn open_tools(&self) {
         self.open(Topic::Tools, tools::answer);
     }
 
-    /// There are tools that run as tasks.
+    /// Enables the requests about tasks.
     pub(super) fn open_tasks(&self, desk: &TaskDesk) {
         self.open(Topic::Tasks, desk.answer);
     }
 
-    /// There are prompts, or may be.
+    /// Enables the requests about prompts.
     pub(super) fn open_prompts(&self) {
         self.open(Topic::Prompts, prompts::answer);
         self.open(Topic::Completion, completion::answer);
     }
 
-    /// There are resources, or may be.
+    /// Enables the requests about resources.
     pub(super) fn open_resources(&self) {
         self.open(Topic::Resources, resources::answer);
     }
 
-    /// There are templates of resources.
+    /// Enables the requests about resources and the completion of variables.
     pub(super) fn open_templates(&self) {
         self.open_resources();
         self.open(Topic::Completion, completion::answer);
     }
 
-    /// There are skills.
+    /// Enables the requests about skills.
     #[cfg(feature = "skills")]
     pub(super) fn open_skills(&self) {
         self.open_resources();

@@ -1,4 +1,4 @@
-//! What is asked about prompts.
+//! Requests about prompts.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is asked about resources and their templates.
+//! Requests about resources and their templates.
 
 use std::sync::Arc;
 

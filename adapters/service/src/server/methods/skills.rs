@@ -1,4 +1,4 @@
-//! What is asked about skills.
+//! Requests about skills.
 
 use std::sync::Arc;
 

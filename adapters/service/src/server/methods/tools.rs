@@ -1,4 +1,4 @@
-//! What is asked about tools.
+//! Requests about tools.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn result(page: Page<mcp_proto::schema::Tool>) -> ListToolsResult {
 impl SessionState<ServerRole> {
     fn call_tool(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
         let called = Called::of(inbound)?;
-        // A request of the modern era says so in its metadata. Of a session there is nothing to be known here.
+        // A request of the modern era has metadata; one of a session needs no caller here.
         let modern = called.meta.as_ref().and_then(|_| {
             inbound
                 .connection
@@ -76,7 +76,7 @@ impl SessionState<ServerRole> {
         }
     }
 
-    /// Calls a tool, and not as a task.
+    /// Calls a tool without a task.
     pub(super) fn call_directly(
         self: &Arc<Self>,
         inbound: &Request<'_>,
@@ -99,7 +99,7 @@ impl SessionState<ServerRole> {
         self.in_rounds(inbound, asker, meta, kind, ToolAnswer::is_error, run)
     }
 
-    /// What a client hears that cannot do what a tool requires.
+    /// Returns the response to a client without the capabilities that a tool requires.
     fn lacks(&self, inbound: &Request<'_>, required: CapabilitySet) -> Option<RpcResult<CallToolResult>> {
         if required == CapabilitySet::EMPTY {
             return None;

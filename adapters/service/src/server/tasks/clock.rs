@@ -1,4 +1,4 @@
-//! The time of tasks. It is that of the service: connections have clocks of their own, and tasks outlive them.
+//! The clock of tasks. It belongs to the service: each connection has its own clock, and tasks outlive connections.
 
 use std::{
     sync::{Arc, Mutex, OnceLock, Weak},
@@ -15,22 +15,22 @@ use crate::{
     util::lock::lock,
 };
 
-/// What a connection knows of the time of its service.
+/// The relation between the clock of a connection and that of its service.
 #[derive(Debug, Default)]
 pub(in crate::server) struct TaskTime {
-    /// A moment in the time of the service, and in that of the connection.
+    /// One moment on the clock of the service, and on that of the connection.
     same: OnceLock<(Timestamp, Timestamp)>,
-    /// When this connection looks for tasks that have had their time, and the place of that in its waiters.
+    /// The timer of this connection for tasks that expire: its time and its key.
     alarm: Mutex<Option<(Timestamp, u64)>>,
 }
 
 impl SessionState<ServerRole> {
-    /// What time it is for tasks.
+    /// Returns the current time on the clock of tasks.
     pub(crate) fn task_time(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>) -> Timestamp {
         self.task_time_at(connection.update(|_, now| now))
     }
 
-    /// What time it is for tasks when it is `now` on this connection.
+    /// Converts a time of this connection to the clock of tasks.
     pub(super) fn task_time_at(&self, now: Timestamp) -> Timestamp {
         let (service, connection) = self.task_epoch(now);
         service + now.saturating_since(connection)
@@ -63,7 +63,7 @@ impl SessionState<ServerRole> {
         }
         *alarm = Some(connection.waiters().add_timer(at, Waker::from(Arc::new(Watch(Arc::downgrade(self))))));
         drop(alarm);
-        // The driver looks when it has to wake up.
+        // This makes the driver compute its next deadline again.
         connection.update(|_, _| ());
     }
 
@@ -73,7 +73,7 @@ impl SessionState<ServerRole> {
     }
 }
 
-/// Looks for tasks that have had their time.
+/// Wakes to remove expired tasks.
 struct Watch(Weak<SessionState<ServerRole>>);
 
 impl Wake for Watch {

@@ -1,4 +1,4 @@
-//! Sleeping where there is no connection whose driver could wake the sleeper.
+//! Sleeps without a connection, whose driver would fire the timer.
 
 use std::{
     collections::BTreeMap,
@@ -13,13 +13,14 @@ use std::{
 
 use crate::util::lock::lock;
 
-/// How long the thread stays when there is no deadline any more.
+/// How long the thread waits for another deadline before it ends.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// How long one poll blocks where no thread can be started.
+/// How long one poll blocks if no thread can be started.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The deadlines of a process, kept by one thread, which is started with the first of them and ends some time after the last.
+/// The deadlines of a process. One thread fires them: it starts with the first deadline and ends some time after the
+/// last.
 pub(super) struct Naps {
     state: Mutex<State>,
     changed: Condvar,
@@ -28,7 +29,7 @@ pub(super) struct Naps {
 
 #[derive(Default)]
 struct State {
-    /// By deadline, and in the order in which they came.
+    /// The wakers by deadline and number.
     wakers: BTreeMap<(Instant, u64), Waker>,
     next: u64,
     is_kept: bool,
@@ -39,7 +40,7 @@ impl Naps {
         Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), start })
     }
 
-    /// Those of this process.
+    /// Returns the deadlines of this process.
     pub(super) fn of_process() -> &'static Arc<Self> {
         static NAPS: OnceLock<Arc<Naps>> = OnceLock::new();
         NAPS.get_or_init(|| {
@@ -47,12 +48,12 @@ impl Naps {
         })
     }
 
-    /// Sleeps for so long. One that is too long for a clock never ends.
+    /// Sleeps for `time`. A sleep whose end the clock cannot represent never ends.
     pub(super) fn sleep(self: &Arc<Self>, time: Duration) -> Nap {
         Nap { naps: self.clone(), until: Instant::now().checked_add(time), place: None }
     }
 
-    /// Wakes each sleeper when it is time.
+    /// Fires the deadlines; the body of the thread.
     fn keep(&self) {
         let mut state = lock(&self.state);
         loop {

@@ -1,4 +1,4 @@
-//! The work on a request that may become a task, or has.
+//! The execution of requests that may become tasks.
 
 use std::sync::Arc;
 
@@ -32,36 +32,36 @@ use crate::{
     },
 };
 
-/// That a request may become a task, which its client has to have declared.
+/// The permit of a request to become a task. Its client has to have declared the extension.
 pub(crate) struct Permit {
-    /// Who begins the task.
+    /// The principal of the request.
     owner: Option<String>,
-    /// What it was asked, in bytes.
+    /// The size of the params, in bytes.
     weight: usize,
 }
 
-/// When a request becomes a task.
+/// The time at which a request becomes a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum Beginning {
     /// Before its handler runs.
     AtOnce,
-    /// When its handler says so.
+    /// When its handler calls `become_task`.
     Later,
 }
 
-/// Why a request has not become a task.
+/// The reason for which a request has not become a task.
 enum NotBegun {
-    /// There was no room to tell the client.
+    /// The outbox had no room for the response.
     Busy,
-    /// There are too many tasks, or something else is missing.
+    /// There is no room for another task, or another error.
     Refused(ErrorObject),
-    /// The client does not want it any more.
+    /// The client has cancelled the request.
     Cancelled,
 }
 
 impl SessionState<ServerRole> {
-    /// Whether a request may become a task: it is one of the modern era, and both sides have the extension. `None` if this
-    /// side does not offer tasks to it at all.
+    /// Returns whether a request may become a task: its client has declared the extension. `None` if the request is not
+    /// of the modern era, or this server has not declared the extension.
     pub(in crate::server) fn may_become_task(conn: &Connection<ServerRole>, key: ReplyKey) -> Option<bool> {
         let context = conn.context(key).filter(|context| context.era() == Era::Modern)?;
         let offered = conn.capabilities().contains(Capability::TasksExtension);
@@ -114,7 +114,7 @@ impl SessionState<ServerRole> {
         Ok(Some(Job::of(kind, Schedule::Concurrent, move || Deferred::new(future)).outliving()))
     }
 
-    /// Makes a task of a request, and tells the client.
+    /// Makes a request a task, and responds with the task.
     fn begin_shared_task(
         self: &Arc<Self>,
         connection: &Arc<dyn ConnectionHandle<ServerRole>>,
@@ -147,7 +147,7 @@ impl SessionState<ServerRole> {
                 }
             }
         })?;
-        // What happens to the request or its connection from now on does not concern the work any more.
+        // The end of the request or of its connection does not cancel the handler any more.
         self.in_flight.end(*key);
         self.watch_tasks(connection);
         Ok(())
@@ -155,14 +155,14 @@ impl SessionState<ServerRole> {
 }
 
 impl Context<ServerRole> {
-    /// Makes the request a task, if it can be one (2026-07-28): its client gets a handle at once and comes back for the
-    /// result, and what is asked from now on is asked by the task. Whether it is a task from now on.
+    /// Makes the request a task, if it can be one (2026-07-28): its client gets a handle at once and fetches the result
+    /// later. Later requests of the handler for input belong to the task. Returns whether the request is a task now.
     ///
     /// This is for tools that [begin inline](crate::Tool::defer_task): all others have become tasks before they run, where
     /// they can. In a session it is the client who decides (2025-11-25), and nothing happens.
     ///
-    /// It waits only while a client that does not read leaves no room. It fails if a question that was asked before has
-    /// no answer yet, or the request was cancelled.
+    /// The future is pending only while the client does not read and the outbox is full. It fails if an earlier request
+    /// for input has no response yet, or the request was cancelled.
     pub fn become_task(&self) -> Deferred<Result<bool, CallError>> {
         match self.try_to_become_task() {
             Err(CallError::Send(SendError::Busy)) => {
@@ -192,12 +192,12 @@ impl Context<ServerRole> {
             return Ok(false);
         }
         if self.in_flight.role.rounds.get().is_some_and(|rounds| rounds.is_asking()) {
-            // It comes back with the answers, and would be a second task then.
+            // The client sends the request again with the input, which would make a second task.
             return Err(CallError::InputRequired);
         }
         match self.shared.begin_shared_task(&self.connection, &self.in_flight) {
             Ok(()) => Ok(true),
-            // It can be done without, as for clients that have no tasks.
+            // The handler continues without a task, as for clients that have no tasks.
             Err(NotBegun::Refused(_)) => Ok(false),
             Err(NotBegun::Busy) => Err(SendError::Busy.into()),
             Err(NotBegun::Cancelled) => Err(CallError::Cancelled),
@@ -214,7 +214,7 @@ struct Duty {
     shared: Arc<SessionState<ServerRole>>,
     connection: Arc<dyn ConnectionHandle<ServerRole>>,
     in_flight: Arc<InFlight<ServerInFlight>>,
-    /// What the request is owed, until it was given.
+    /// The responder of the request. Taken when it was used.
     responder: Option<Responder<ServerRole>>,
 }
 
@@ -243,7 +243,7 @@ impl Duty {
         }
     }
 
-    /// The task is over.
+    /// Finishes the task.
     fn finish(&self, answer: RpcResult<CallToolResult>) {
         let Some(task) = self.in_flight.role.task.get() else { return };
         let tasks = self.shared.app.tasks();

@@ -1,4 +1,4 @@
-//! What a task asks its client: questions that stand in the task until they are answered.
+//! Requests of a task for input. They are part of the task until the client responds.
 
 use std::{future::poll_fn, sync::Arc};
 
@@ -24,8 +24,8 @@ use crate::{
 };
 
 impl Context<ServerRole> {
-    /// Asks on behalf of a task. The question stands in the task from now on, until it is answered or what is handed back
-    /// is dropped.
+    /// Requests input on behalf of a task. The request is part of the task until the client responds or the returned
+    /// result is dropped.
     pub(in crate::server) fn ask_in_task<R>(
         &self,
         task: &Arc<Task>,
@@ -72,7 +72,7 @@ impl Context<ServerRole> {
         let tasks = self.service().tasks();
         let asked = tasks.ask(self.shared.task_time(&self.connection), task, name, question.into());
         let Some((key, slot)) = asked else {
-            // It was cancelled or has expired meanwhile, or asks more than there is room for.
+            // The task was cancelled or has expired in the meantime, or has no room for the request.
             self.check()?;
             return Err(SendError::Busy.into());
         };
@@ -81,7 +81,7 @@ impl Context<ServerRole> {
     }
 }
 
-/// A question of a task. Dropping it withdraws the question.
+/// A pending request of a task for input. Dropping it withdraws the request.
 struct Asking {
     context: Context<ServerRole>,
     task: Arc<Task>,
@@ -107,8 +107,8 @@ async fn answer(slot: &ResponseSlot) -> Result<RawJson<'static>, CallError> {
 }
 
 impl Tasks {
-    /// The client's answers to what a task asks. Those to other questions are ignored. If one is no answer to its question,
-    /// none of them counts.
+    /// Delivers the client's responses to a task's requests for input. Responses to other requests are ignored. If one
+    /// response is invalid, none is delivered.
     pub(super) fn answer(&self, now: Timestamp, task: &Task, answers: &InputResponses) -> RpcResult<()> {
         let mut given = Vec::new();
         for (key, answer) in answers {
@@ -128,7 +128,7 @@ impl Tasks {
     }
 }
 
-/// Whether an answer is one to its question. The text says why not.
+/// Checks a response against its request. The error says why it is invalid.
 fn check(question: &InputRequest, answer: &JsonObject) -> Result<(), String> {
     fn read<T: DeserializeOwned>(answer: &JsonObject) -> Result<T, String> {
         answer.decode().map_err(|error| error.to_string())

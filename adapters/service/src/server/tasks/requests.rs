@@ -1,4 +1,4 @@
-//! What clients ask about tasks.
+//! Requests of clients about tasks.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::{
 type Request<'a> = InboundRequest<'a, ServerRole>;
 
 impl SessionState<ServerRole> {
-    /// Answers what is asked about a task. That the client has declared the extension was seen to by the connection.
+    /// Responds to a request about a task. The connection has checked that the client has declared the extension.
     pub(in crate::server) fn asked_about_task(
         self: &Arc<Self>,
         method: Method,
@@ -76,7 +76,7 @@ impl SessionState<ServerRole> {
         let SubscriptionsListenParams { notifications, .. } = params(inbound.params.as_ref())?;
         let (shared, connection, key) = (self.clone(), inbound.connection.clone(), inbound.key);
         let mut wanted = notifications.task_ids.unwrap_or_default();
-        // Each is told of once, however often it is named.
+        // A task that is named twice is notified once.
         wanted.sort_unstable();
         wanted.dedup();
         self.tend_tasks(&connection);
@@ -100,7 +100,7 @@ impl SessionState<ServerRole> {
             let owner = owner(conn, key);
             let find = |task: &str| tasks.find(task, owner.as_deref()).ok();
             conn.accept_subscription(key, |task| find(task).is_some())?;
-            // What has become of them until now was not said.
+            // The client gets the current status first.
             for task in wanted.iter().filter_map(|task| find(task)) {
                 tasks.listen(&task, self, conn);
             }
@@ -109,7 +109,7 @@ impl SessionState<ServerRole> {
     }
 }
 
-/// Who asks, where that is known.
+/// Returns the principal of a request, if it is known.
 fn owner(conn: &Connection<ServerRole>, key: ReplyKey) -> Option<String> {
     Asker::of(conn, key)?.principal
 }

@@ -1,4 +1,4 @@
-//! How much room the tasks of a service take, and whose they are.
+//! The shares of principals and clients in the limits of tasks.
 
 use std::{
     collections::HashMap,
@@ -14,14 +14,14 @@ use crate::{
     inbound::task_policy::TaskPolicy,
 };
 
-/// Whose share a task takes up.
+/// The holder of the share that a task takes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Holder {
-    /// The principal who began it.
+    /// The principal of the request.
     Principal(String),
-    /// The address of the client, where the binding does not know principals.
+    /// The address of the client, if the binding does not know principals.
     Address(IpAddr),
-    /// The connection over which it began, where nothing is known of the client.
+    /// The connection of the request, if neither is known.
     Connection(u64),
 }
 
@@ -40,7 +40,7 @@ impl Holder {
 #[derive(Debug, Default)]
 pub(super) struct Shares(HashMap<Holder, Arc<Share>>);
 
-/// What the tasks of one holder take up.
+/// The tasks and bytes of one holder.
 #[derive(Debug)]
 pub(super) struct Share {
     holder: Holder,
@@ -54,7 +54,7 @@ impl Shares {
         self.0.entry(holder).or_insert_with_key(|holder| Arc::new(new(holder))).clone()
     }
 
-    /// Forgets a share that has no tasks.
+    /// Removes a share without tasks.
     pub(super) fn settle(&mut self, share: &Share) {
         if share.tasks() == 0 {
             self.0.remove(&share.holder);
@@ -84,7 +84,7 @@ impl Share {
         self.tasks.fetch_sub(1, Relaxed);
     }
 
-    /// Takes room for so many more bytes, of this share and of the whole, if there is some in both.
+    /// Takes this many more bytes from the share and from the total, if both have room. Returns whether it did.
     pub(super) fn hold(&self, all: &AtomicUsize, bytes: usize, policy: &TaskPolicy) -> bool {
         let within = |most| move |held: usize| held.checked_add(bytes).filter(|sum| *sum <= most);
         if self.bytes.fetch_update(Relaxed, Relaxed, within(policy.max_bytes_per_principal)).is_err() {

@@ -30,14 +30,14 @@ use crate::{
 
 /// The tasks of a service, from all clients and connections.
 ///
-/// How many there are is bounded, and so is what they weigh: what they were asked, what they ask, and what they came to. Each
-/// principal has a share of that. Where there is no room, tasks that have ended give way: those first whose result was fetched.
-/// The lock of a task is taken behind that of the table, and both behind that of a connection. No waker is called under them.
+/// Their number is limited, and so is their size: params, requests for input, and results. Each principal has a share
+/// of that. If there is no room, ended tasks are removed, those with a fetched result first. Lock order: connection,
+/// table, task. No waker is called under the locks of the table and of a task.
 pub(crate) struct Tasks {
     policy: TaskPolicy,
     random: Random,
     clock: Clock,
-    /// When the time of the service began. Each connection has a clock of its own.
+    /// The zero of the service's clock. Each connection has its own clock.
     epoch: Instant,
     bytes: AtomicUsize,
     table: Mutex<Table>,
@@ -46,7 +46,7 @@ pub(crate) struct Tasks {
 #[derive(Default)]
 struct Table {
     tasks: HashMap<String, Arc<Task>>,
-    /// When each has had its time, unless it has all the time there is.
+    /// The times at which tasks expire. Tasks without a limit are not in it.
     expiries: BTreeSet<(Timestamp, String)>,
     shares: Shares,
 }
@@ -54,9 +54,9 @@ struct Table {
 /// A task.
 pub(crate) struct Task {
     id: String,
-    /// Who began it, where that is known. For everybody else there is no such task.
+    /// The principal of the request, if it is known. Other principals cannot find the task.
     owner: Option<String>,
-    /// Not kept alive: it keeps its task.
+    /// Weak, since the work owns its task.
     in_flight: Weak<InFlight<ServerInFlight>>,
     created: Timestamp,
     ttl: Option<Duration>,
@@ -68,22 +68,22 @@ struct State {
     status: TaskStatus,
     message: Option<String>,
     updated: Timestamp,
-    /// How often it has changed.
+    /// The number of changes.
     turns: u64,
-    /// The questions that wait for answers, oldest first.
+    /// The pending requests for input, oldest first.
     asked: Vec<PendingInput>,
-    /// How many questions there were.
+    /// The number of requests for input so far.
     questions: u64,
     outcome: Option<RpcResult<JsonObject>>,
-    /// Its client has cancelled it.
+    /// Set when the client has cancelled the task.
     cancelled: bool,
-    /// Its client has asked for it since it has ended.
+    /// Set when the client has fetched the ended task.
     fetched: bool,
     weight: usize,
     subscribers: Vec<Subscriber>,
 }
 
-/// A question of a task.
+/// A pending request of a task for input.
 struct PendingInput {
     key: String,
     question: InputRequest,
@@ -94,7 +94,7 @@ struct PendingInput {
 /// A connection that is notified of the changes of a task.
 struct Subscriber {
     session: Weak<SessionState<ServerRole>>,
-    /// Up to which of its turns.
+    /// The number of the last change that was notified.
     told: u64,
 }
 
@@ -110,12 +110,12 @@ impl Tasks {
         }
     }
 
-    /// The time of the service.
+    /// Returns the time of the service's clock.
     pub(super) fn now(&self) -> Timestamp {
         Timestamp::after_zero(self.epoch.elapsed())
     }
 
-    /// A new task, which is worked on.
+    /// Creates a working task.
     pub(super) fn create(
         &self,
         now: Timestamp,
@@ -155,7 +155,7 @@ impl Tasks {
                 table.expiries.extend(task.expiry().map(|at| (at, task.id.clone())));
                 Ok(task)
             }
-            // A source of randomness that repeats itself is none.
+            // A source of randomness that repeats an id does not work.
             failed => {
                 share.release(&self.bytes, weight);
                 table.shares.settle(&share);
@@ -164,7 +164,7 @@ impl Tasks {
         }
     }
 
-    /// Removes a task of which no client knows.
+    /// Removes a task that no client knows.
     pub(super) fn discard(&self, task: &Task) {
         self.remove(&mut lock(&self.table), task);
     }
@@ -175,7 +175,7 @@ impl Tasks {
         task.ok_or_else(|| ErrorObject::invalid_params("Task not found"))
     }
 
-    /// When the next task has had its time.
+    /// Returns the time at which the next task expires.
     pub(super) fn next_expiry(&self) -> Option<Timestamp> {
         lock(&self.table).expiries.first().map(|(at, _)| *at)
     }
@@ -205,7 +205,7 @@ impl Tasks {
         failed
     }
 
-    /// The work on a task is done, or given up.
+    /// Finishes a task with the result of its handler, or with an error.
     pub(super) fn finish(&self, now: Timestamp, task: &Task, answer: RpcResult<CallToolResult>) {
         let failed = answer.as_ref().map_or(true, CallToolResult::is_error);
         let outcome = answer.and_then(|result| {
@@ -240,7 +240,7 @@ impl Tasks {
             waiting
         } else {
             let weight = if outcome.is_ok() { said + weight } else { weight };
-            // What it was asked and has asked is of no use any more.
+            // The params and the requests for input are not needed any more.
             self.reweigh(task, &mut state, 0);
             let outcome = if self.reweigh(task, &mut state, weight) {
                 outcome
@@ -281,8 +281,8 @@ impl Tasks {
         }
     }
 
-    /// A question of a task: its key, and where its answer is waited for. `None` if there is no room for it, or it is too
-    /// late.
+    /// Adds a request for input. Returns its key and the slot of its response; `None` if there is no room, or the task
+    /// has ended or was cancelled.
     pub(super) fn ask(
         &self,
         now: Timestamp,
@@ -299,7 +299,7 @@ impl Tasks {
         if !self.reweigh(task, &mut state, sum) {
             return None;
         }
-        // Behind the last point stands a number that no other question of this task has.
+        // The number after the last point is unique in the task.
         state.questions += 1;
         let number = state.questions;
         let key = name.map_or_else(|| format!("q{number}"), |name| format!("{name}.{number}"));
@@ -311,7 +311,7 @@ impl Tasks {
         Some((key, slot))
     }
 
-    /// Removes a question that was answered or withdrawn. Returns whether it was still open.
+    /// Removes a request for input that was answered or withdrawn. Returns whether it was still open.
     pub(super) fn asks_no_more(&self, now: Timestamp, task: &Task, key: &str) -> bool {
         let mut state = lock(&task.state);
         let Some(at) = state.asked.iter().position(|asked| asked.key == key) else { return false };
@@ -324,7 +324,7 @@ impl Tasks {
         true
     }
 
-    /// The questions that are asked under these keys, and where their answers are waited for.
+    /// Returns the pending request for input with this key, and the slot of its response.
     pub(super) fn asked(&self, task: &Task, key: &str) -> Option<(InputRequest, Arc<ResponseSlot>)> {
         let state = lock(&task.state);
         let asked = state.asked.iter().find(|asked| asked.key == key)?;
@@ -364,20 +364,20 @@ impl Task {
     /// Cancels the handler.
     fn stop(&self) {
         if let Some(in_flight) = self.in_flight.upgrade() {
-            // What it has asked is part of the task.
+            // Its requests for input are part of the task.
             let _ = in_flight.cancel(CancelCause::Peer(None));
         }
     }
 }
 
 impl State {
-    /// Something about it is different.
+    /// Notes a change.
     fn changed(&mut self, now: Timestamp) {
         self.updated = self.updated.max(now);
         self.turns += 1;
     }
 
-    /// Changes the status if the state machine lets it. Whether it has changed.
+    /// Changes the status if the state machine allows it. Returns whether it has changed.
     fn turn(&mut self, now: Timestamp, status: TaskStatus) -> bool {
         let may = self.status.may_become(&status);
         if may {
@@ -387,8 +387,7 @@ impl State {
         may
     }
 
-    /// It is over. Those who still wait for an answer of the client do so for nothing: they are to be given up, outside of
-    /// locks.
+    /// Ends the task. Returns its pending requests for input, which the caller has to cancel outside of the locks.
     #[must_use]
     fn end(&mut self, now: Timestamp, status: TaskStatus, outcome: RpcResult<JsonObject>) -> Vec<PendingInput> {
         if let (TaskStatus::Failed, Err(error)) = (&status, &outcome) {
@@ -400,7 +399,7 @@ impl State {
     }
 }
 
-/// There will be no answers to these questions. This wakes those who wait for them, and so no lock is held.
+/// Cancels pending requests for input. This wakes their waiters, so it must not be called under a lock.
 fn give_up(asked: Vec<PendingInput>) {
     for PendingInput { slot, .. } in asked {
         slot.complete(Err(CallError::Cancelled));

@@ -1,4 +1,4 @@
-//! How tasks take room, and give way.
+//! The accounting of the room that tasks take, and the removal of tasks.
 
 use std::{
     cmp::Reverse,
@@ -19,21 +19,21 @@ impl Tasks {
         }
     }
 
-    /// A task is gone from the table, and takes no room any more.
+    /// Releases the room of a task that was removed from the table.
     pub(super) fn release(&self, table: &mut Table, task: &Task) {
         self.reweigh(task, &mut lock(&task.state), 0);
         task.share.gone();
         table.shares.settle(&task.share);
     }
 
-    /// Sees to it that there is room for so many more tasks and bytes of a holder, if it can be had at the cost of tasks that
-    /// have ended: the holder's own where its share is full, and those of others where there is no room at all. First go tasks
-    /// whose result was fetched, the oldest before the others; then those of the holder who has most. Tasks of holders who have
-    /// no more than this one would have do not give way to it before their result was fetched. If it cannot be had, nothing is
-    /// removed.
+    /// Makes room for this many more tasks and bytes of a holder by removing ended tasks: the holder's own if its share
+    /// is full, and those of all holders if the total is full. Tasks with a fetched result are removed first, oldest
+    /// first, then those of the holder with most tasks or bytes. A task without a fetched result is removed only if it
+    /// is the holder's own, or its holder has more than this one would have. Returns whether there is room; if not,
+    /// nothing is removed.
     pub(super) fn make_room(&self, table: &mut Table, share: &Arc<Share>, tasks: usize, bytes: usize) -> bool {
         let policy = &self.policy;
-        // What is there behind what is to come, of the holder and of all.
+        // The tasks and bytes after the change, of the holder and of all.
         let mut own = (share.tasks() + tasks, share.bytes().saturating_add(bytes));
         let mut all = (table.tasks.len() + tasks, self.bytes.load(Ordering::Relaxed).saturating_add(bytes));
         let is_own =
@@ -75,7 +75,7 @@ impl Tasks {
         has_room
     }
 
-    /// A task weighs this much from now on, if there is room for it. There is always room for less.
+    /// Changes the size of a task, if there is room for it. Returns whether it did; a smaller size always succeeds.
     pub(super) fn reweigh(&self, task: &Task, state: &mut State, weight: usize) -> bool {
         let fits = match weight.checked_sub(state.weight) {
             Some(more) => task.share.hold(&self.bytes, more, &self.policy),

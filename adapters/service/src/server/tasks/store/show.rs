@@ -1,4 +1,4 @@
-//! How tasks are shown, and who is told of them.
+//! The representation of tasks for clients, and notifications of their status.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,12 +14,13 @@ use super::{State, Subscriber, Task, Tasks};
 use crate::{inbound::state::SessionState, util::lock::lock};
 
 impl Tasks {
-    /// How a task stands.
+    /// Returns the current state of a task.
     pub(in crate::server::tasks) fn show(&self, task: &Task) -> Shown {
         self.picture(task, &lock(&task.state))
     }
 
-    /// As `show`, for the client: a task that has ended may give way to others from now on.
+    /// Returns the current state of a task as `show` does, for its client. After that an ended task may be removed for
+    /// others.
     pub(in crate::server::tasks) fn fetch(&self, task: &Task) -> Shown {
         let mut state = lock(&task.state);
         state.fetched |= state.status.is_terminal();
@@ -58,7 +59,7 @@ impl Tasks {
         state.subscribers.retain(|subscriber| subscriber.session.strong_count() > 0);
         let is_same = |subscriber: &&mut Subscriber| std::ptr::eq(subscriber.session.as_ptr(), Arc::as_ptr(session));
         match state.subscribers.iter_mut().find(is_same) {
-            // Another subscription over the same connection has not heard of it.
+            // Another subscription over the same connection needs the current status, too.
             Some(subscriber) => subscriber.told = 0,
             None => state.subscribers.push(Subscriber { session: Arc::downgrade(session), told: 0 }),
         }
@@ -79,7 +80,8 @@ impl Tasks {
         }
     }
 
-    /// The status is that of the moment of the notification, so no client gets an older status after a newer one.
+    /// Notifies one session. The status is read when the notification is queued, so no client gets an older status
+    /// after a newer one.
     fn tell_one(
         &self,
         task: &Task,
