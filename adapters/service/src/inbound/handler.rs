@@ -11,7 +11,7 @@ use crate::{
         deferred::{Deferred, FutureSlot},
         job::{BoxedHandler, HandlerKind},
     },
-    util::text_arguments as texts,
+    util::text_arguments,
 };
 
 /// The source of the arguments of a call.
@@ -27,7 +27,7 @@ impl Arguments<'_> {
     fn read<T: DeserializeOwned>(self) -> Result<T, BadArguments> {
         match self {
             Self::Json(object) => object.decode().map_err(|error| BadArguments(error.to_string())),
-            Self::Texts(texts) => texts::read(texts).map_err(|error| BadArguments(error.to_string())),
+            Self::Texts(texts) => text_arguments::read(texts).map_err(|error| BadArguments(error.to_string())),
         }
     }
 }
@@ -145,7 +145,7 @@ impl<F: Handler<signature::ArgumentsOnly<A>>, A: schemars::JsonSchema> Described
     for F
 {
     fn schema() -> serde_json::Value {
-        crate::json_schema::derive::of::<A>()
+        crate::json_schema::derive::input_schema::<A>()
     }
 }
 
@@ -154,15 +154,15 @@ impl<F: Handler<signature::ArgumentsAndContext<A>>, A: schemars::JsonSchema>
     DescribedHandler<signature::ArgumentsAndContext<A>> for F
 {
     fn schema() -> serde_json::Value {
-        crate::json_schema::derive::of::<A>()
+        crate::json_schema::derive::input_schema::<A>()
     }
 }
 
 /// The code of a handler with arguments.
-pub(crate) type Call<T> = BoxedHandler<dyn Fn(Arguments<'_>, &Context) -> Called<T> + Send + Sync>;
+pub(crate) type Call<T> = BoxedHandler<dyn Fn(Arguments<'_>, &Context) -> CallResult<T> + Send + Sync>;
 
 /// The future of a call, or the error of its arguments.
-pub(crate) type Called<T> = Result<Deferred<Result<T, Failure>>, BadArguments>;
+pub(crate) type CallResult<T> = Result<Deferred<Result<T, Failure>>, BadArguments>;
 
 impl<T: 'static> Call<T> {
     pub(crate) fn new<S, H: Handler<S, Output: 'static>>(
@@ -187,7 +187,7 @@ impl<T: 'static> Call<T> {
         Self { kind: HandlerKind::Async, run: Box::new(run) }
     }
 
-    pub(crate) fn call(&self, arguments: Arguments<'_>, context: &Context) -> Called<T> {
+    pub(crate) fn call(&self, arguments: Arguments<'_>, context: &Context) -> CallResult<T> {
         (self.run)(arguments, context)
     }
 }

@@ -4,18 +4,18 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transfor
 use serde_json::Value;
 
 /// Generates the schema of a type as it is deserialized, in 2020-12.
-pub(crate) fn of<T: JsonSchema>() -> Value {
+pub(crate) fn input_schema<T: JsonSchema>() -> Value {
     make::<T>(SchemaSettings::draft2020_12().for_deserialize())
 }
 
 /// Generates the schema of a type as it is serialized, in 2020-12.
-pub(crate) fn of_written<T: JsonSchema>() -> Value {
+pub(crate) fn output_schema<T: JsonSchema>() -> Value {
     make::<T>(SchemaSettings::draft2020_12().for_serialize())
 }
 
 fn make<T: JsonSchema>(settings: SchemaSettings) -> Value {
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    tidy(&mut schema);
+    strip_formats(&mut schema);
     // The name of a Rust type is an implementation detail. Arguments and structured results are objects, and the root
     // of their schemas has to say so.
     schema.remove("title");
@@ -26,7 +26,7 @@ fn make<T: JsonSchema>(settings: SchemaSettings) -> Value {
 }
 
 /// Removes the formats that are names of Rust's number types: no dialect knows them.
-fn tidy(schema: &mut Schema) {
+fn strip_formats(schema: &mut Schema) {
     const OURS: [&str; 14] = [
         "int8", "int16", "int32", "int64", "int128", "int", "uint8", "uint16", "uint32", "uint64", "uint128", "uint",
         "float", "double",
@@ -34,5 +34,5 @@ fn tidy(schema: &mut Schema) {
     if schema.get("format").and_then(Value::as_str).is_some_and(|format| OURS.contains(&format)) {
         schema.remove("format");
     }
-    transform_subschemas(&mut tidy, schema);
+    transform_subschemas(&mut strip_formats, schema);
 }

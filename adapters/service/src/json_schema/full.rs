@@ -11,14 +11,14 @@ use crate::util::text_arguments::excerpt;
 
 /// A compiled schema with any keywords.
 #[derive(Clone, Debug)]
-pub(super) struct Full {
+pub(super) struct FullChecker {
     validator: Validator,
     /// `None` if it cannot be measured: then it is a schema of the application, and its checks have no limit.
     cost: Option<Cost>,
     is_ours: bool,
 }
 
-impl Full {
+impl FullChecker {
     /// Compiles a schema of the application, or one of a peer, which has limits.
     pub(super) fn new(schema: &Value, is_ours: bool) -> Result<Self, SchemaError> {
         let cost = match Cost::of(schema, is_ours) {
@@ -104,7 +104,7 @@ mod tests {
             ("large names", json!({"patternProperties": {"^\\w{4000}$": {}}})),
             ("everything for everything", json!({"$defs": clique, "properties": {"a": {"$ref": "#/$defs/c0"}}})),
         ] {
-            let used = allocation_counter::measure(|| assert!(Full::new(&schema, false).is_err(), "{what}"));
+            let used = allocation_counter::measure(|| assert!(FullChecker::new(&schema, false).is_err(), "{what}"));
             assert!(used.bytes_max < 16 << 20, "{what}: {} bytes", used.bytes_max);
         }
         // Others are not.
@@ -113,14 +113,14 @@ mod tests {
             patterns(20, |n| format!("^[a-z]{{1,{}}}$", n + 1)),
             json!({"properties": {"l": {"$ref": "#"}, "r": {"$ref": "#"}}}),
         ] {
-            assert!(Full::new(&schema, false).is_ok(), "{schema}");
+            assert!(FullChecker::new(&schema, false).is_ok(), "{schema}");
         }
     }
 
     #[test]
     fn a_value_that_takes_too_long_is_refused() {
         let many: Vec<_> = (0..3000).map(|_| json!({"minLength": 0})).collect();
-        let full = Full::new(&json!({"type": "array", "items": {"allOf": many}}), false).expect("a good schema");
+        let full = FullChecker::new(&json!({"type": "array", "items": {"allOf": many}}), false).expect("a good schema");
         assert_eq!(full.check(&json!(vec!["x"; 100])), Ok(()));
         let large = json!(vec!["x"; 1_000_000]);
         let mut refused = Ok(());
@@ -144,11 +144,11 @@ mod tests {
     fn a_pattern_is_counted_by_its_states_and_the_bytes_of_the_text() {
         const TOO_LONG: &str = "the value takes too long to check";
         let large = "1[01]{2000}[2-9]";
-        let one = Full::new(&json!({"pattern": large}), false).expect("a good schema");
+        let one = FullChecker::new(&json!({"pattern": large}), false).expect("a good schema");
         assert_ne!(one.check(&json!(binary(8_000))), Err(TOO_LONG.into()));
         assert_eq!(one.check(&json!(binary(100_000))), Err(TOO_LONG.into()));
         // As often as it applies.
-        let many = Full::new(&patterns(64, |_| large.into()), false).expect("a good schema");
+        let many = FullChecker::new(&patterns(64, |_| large.into()), false).expect("a good schema");
         assert_eq!(many.check(&json!(binary(8_000))), Err(TOO_LONG.into()));
         // Also where it is held against names.
         for schema in [
@@ -156,11 +156,11 @@ mod tests {
             json!({"propertyNames": {"pattern": large}}),
             json!({"properties": {"a": {"$ref": "#/$defs/p"}}, "$defs": {"p": {"propertyNames": {"pattern": large}}}}),
         ] {
-            let names = Full::new(&schema, false).expect("a good schema");
+            let names = FullChecker::new(&schema, false).expect("a good schema");
             assert_eq!(names.check(&json!({"a": {binary(100_000): 0}})), Err(TOO_LONG.into()), "{schema}");
         }
         // A small one is not.
-        let small = Full::new(&json!({"pattern": "^[A-Za-z0-9+/]*={0,2}$"}), false).expect("a good schema");
+        let small = FullChecker::new(&json!({"pattern": "^[A-Za-z0-9+/]*={0,2}$"}), false).expect("a good schema");
         assert_eq!(small.check(&json!("A".repeat(1 << 20))), Ok(()));
     }
 
@@ -171,7 +171,7 @@ mod tests {
         let schema = json!({"oneOf": [branch("a"), branch("b"), branch("c")]});
         let tree = |depth, end: Value| (0..depth).fold(end, |tree, _| json!({"kind": "a", "next": tree}));
         for is_ours in [true, false] {
-            let full = Full::new(&schema, is_ours).expect("a good schema");
+            let full = FullChecker::new(&schema, is_ours).expect("a good schema");
             assert_eq!(full.check(&tree(100, json!({"kind": "b"}))), Ok(()));
             assert_eq!(full.check(&tree(100, json!({"kind": "d"}))), Err("the value does not fit the schema".into()));
             let small = full.check(&tree(2, json!({"kind": "d"}))).expect_err("it does not fit");

@@ -25,7 +25,7 @@ use crate::{
     outbound::{error::CallError, pending::Pending},
     util::text_arguments::excerpt,
 };
-use simple::Simple;
+use simple::SimpleChecker;
 
 /// The error of a schema that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,11 +53,11 @@ pub(crate) struct Checker(Arc<Rules>);
 #[derive(Debug)]
 struct Rules {
     #[cfg(feature = "schemas")]
-    simple: Option<Simple>,
+    simple: Option<SimpleChecker>,
     #[cfg(feature = "schemas")]
-    full: full::Full,
+    full: full::FullChecker,
     #[cfg(not(feature = "schemas"))]
-    simple: Simple,
+    simple: SimpleChecker,
 }
 
 impl Rules {
@@ -66,13 +66,13 @@ impl Rules {
         if !is_ours && schema.get().len() > cost::MOST_BYTES {
             return Err(SchemaError::new(format_args!("the schema has more than {} bytes", cost::MOST_BYTES)));
         }
-        let full = full::Full::new(&schema.decode().map_err(SchemaError::new)?, is_ours)?;
-        Ok(Self { simple: Simple::of(schema), full })
+        let full = full::FullChecker::new(&schema.decode().map_err(SchemaError::new)?, is_ours)?;
+        Ok(Self { simple: SimpleChecker::of(schema), full })
     }
 
     #[cfg(not(feature = "schemas"))]
     fn new(schema: &RawJson<'_>, _: bool) -> Result<Self, SchemaError> {
-        let simple = Simple::of(schema).ok_or_else(|| SchemaError::new(BEYOND))?;
+        let simple = SimpleChecker::of(schema).ok_or_else(|| SchemaError::new(UNSUPPORTED))?;
         Ok(Self { simple })
     }
 
@@ -96,7 +96,7 @@ impl Rules {
 
 /// The reason for which a schema is refused without the feature `schemas`.
 #[cfg(not(feature = "schemas"))]
-const BEYOND: &str = "it says more than which types the members of an object have and which of them are required: checking \
+const UNSUPPORTED: &str = "it says more than which types the members of an object have and which of them are required: checking \
                       that takes the feature `schemas` of mcp-service";
 
 impl Checker {

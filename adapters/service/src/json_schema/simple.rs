@@ -8,7 +8,7 @@ use mcp_proto::wire::RawJson;
 
 /// A schema of an object whose only rules are the types of members and which of them are required.
 #[derive(Clone, Debug)]
-pub(super) struct Simple {
+pub(super) struct SimpleChecker {
     /// Ordered by name.
     properties: Vec<(String, Types)>,
     /// The first so many properties that are required, as bits.
@@ -31,7 +31,7 @@ const ARRAY: usize = 5;
 const OBJECT: usize = 6;
 
 /// Keywords without effect on which values are valid.
-const REMARKS: [&str; 10] = [
+const ANNOTATION_KEYWORDS: [&str; 10] = [
     "$comment",
     "$schema",
     "default",
@@ -47,7 +47,7 @@ const REMARKS: [&str; 10] = [
 /// The dialect in which 1.0 is no integer.
 const DRAFT_4: &str = "http://json-schema.org/draft-04/schema";
 
-impl Simple {
+impl SimpleChecker {
     /// Compiles a schema; `None` if it has other keywords.
     pub(super) fn of(schema: &RawJson<'_>) -> Option<Self> {
         let mut simple = Self { properties: Vec::new(), required: 0, is_closed: false };
@@ -62,7 +62,7 @@ impl Simple {
                 ("$schema", _) if value.clone().into_text().is_some_and(|text| text.starts_with(DRAFT_4)) => {
                     return None;
                 }
-                (remark, _) if REMARKS.contains(&remark) => {}
+                (remark, _) if ANNOTATION_KEYWORDS.contains(&remark) => {}
                 _ => return None,
             }
         }
@@ -148,7 +148,7 @@ impl Types {
                     None => value.decode().ok().filter(|names: &Vec<_>| !names.is_empty())?,
                 };
                 types = names.iter().try_fold(Self(0), |types, name| Some(Self(types.0 | bit(name)?)))?;
-            } else if !REMARKS.contains(&&*keyword) {
+            } else if !ANNOTATION_KEYWORDS.contains(&&*keyword) {
                 return None;
             }
         }
@@ -208,8 +208,8 @@ mod tests {
     use mcp_proto::wire::{Json, JsonObject};
     use serde_json::{Value, json};
 
-    fn simple(schema: &Value) -> Option<Simple> {
-        Simple::of(&RawJson::from(&Json::new(schema).expect("JSON")))
+    fn simple(schema: &Value) -> Option<SimpleChecker> {
+        SimpleChecker::of(&RawJson::from(&Json::new(schema).expect("JSON")))
     }
 
     #[test]

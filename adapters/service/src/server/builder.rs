@@ -16,13 +16,13 @@ use super::{
     catalog::Catalog,
     catalog_update::CatalogUpdate,
     inner::Inner,
-    input_required::request_state::Seal,
+    input_required::request_state::StateSigner,
     prompt::Prompt,
     register_error::RegisterError,
     resource::{Resource, hints},
     resource_subscriptions::SubscriptionLimits,
     resource_template::ResourceTemplate,
-    routes::Desks,
+    routes::Routes,
     service::Service,
     tasks::store::Tasks,
     tool::Tool,
@@ -48,7 +48,7 @@ pub struct ServiceBuilder {
     list_hints: CacheHints,
     visible: Option<Predicate>,
     entries: CatalogUpdate,
-    desks: Desks,
+    routes: Routes,
 }
 
 impl ServiceBuilder {
@@ -65,7 +65,7 @@ impl ServiceBuilder {
             list_hints: hints(Duration::ZERO, CacheScope::Private),
             visible: None,
             entries: CatalogUpdate::new(),
-            desks: Desks::default(),
+            routes: Routes::default(),
         }
     }
 
@@ -103,21 +103,21 @@ impl ServiceBuilder {
     /// Declares the capability for tools even if none is registered yet.
     pub fn enable_tools(mut self) -> Self {
         self.declared.tools = true;
-        self.desks.open_tools();
+        self.routes.enable_tools();
         self
     }
 
     /// Declares the capability for prompts even if none is registered yet.
     pub fn enable_prompts(mut self) -> Self {
         self.declared.prompts = true;
-        self.desks.open_prompts();
+        self.routes.enable_prompts();
         self
     }
 
     /// Declares the capability for resources even if none is registered yet.
     pub fn enable_resources(mut self) -> Self {
         self.declared.resources = true;
-        self.desks.open_resources();
+        self.routes.enable_resources();
         self
     }
 
@@ -230,7 +230,7 @@ impl ServiceBuilder {
     /// If two items have the same name, or an item is invalid.
     pub fn build(mut self) -> Result<Service, RegisterError> {
         let mut catalog = Catalog::default();
-        catalog.apply(self.entries.prepare()?, &self.desks)?;
+        catalog.apply(self.entries.prepare()?, &self.routes)?;
         self.common.settings = self.common.chosen_settings();
         let hash_seed = self.common.random.seed();
         // Without randomness, only requests that ask for input fail.
@@ -246,11 +246,11 @@ impl ServiceBuilder {
             page_size: self.page_size,
             subscription_limits: self.subscription_limits,
             tasks: self.tasks,
-            seal: Seal::new(name, key, self.state_lifetime),
+            state_signer: StateSigner::new(name, key, self.state_lifetime),
             list_hints: self.list_hints,
             visible: self.visible,
             catalog: RwLock::new(catalog),
-            desks: self.desks,
+            routes: self.routes,
             clients: Default::default(),
         })))
     }

@@ -15,7 +15,7 @@ use crate::inbound::{
 };
 
 /// The params of `tools/call` that concern the execution of the tool.
-pub(super) struct Called<'a> {
+pub(super) struct CallParams<'a> {
     pub(super) name: Cow<'a, str>,
     pub(super) arguments: RawJson<'a>,
     /// The request for a task, if the call has one (2025-11-25).
@@ -23,7 +23,7 @@ pub(super) struct Called<'a> {
     pub(super) meta: Option<Meta>,
 }
 
-impl<'a> Called<'a> {
+impl<'a> CallParams<'a> {
     pub(super) fn of(inbound: &'a InboundRequest<'_, ServerRole>) -> RpcResult<Self> {
         if let Some(called) = inbound.params.as_ref().and_then(Self::plain) {
             return Ok(called);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mcp_proto::schema::Map;
 
 #[cfg(feature = "skills")]
-use super::skill::Listed;
+use super::skill::SkillEntry;
 use super::{prompt::Prompt, resource::Resource, resource_template::ResourceTemplate, tool::Tool};
 use crate::util::paged_list::Registry;
 
@@ -29,10 +29,10 @@ pub(crate) struct Catalog {
     pub(super) resources: Registry<Resource>,
     pub(super) templates: Registry<ResourceTemplate>,
     #[cfg(feature = "skills")]
-    pub(super) skills: Registry<Listed>,
+    pub(super) skills: Registry<SkillEntry>,
     /// The URIs of the resources that are files of skills.
     #[cfg(feature = "skills")]
-    pub(super) files: Files,
+    pub(super) files: FileIndex,
 }
 
 impl Default for Catalog {
@@ -45,7 +45,7 @@ impl Default for Catalog {
             #[cfg(feature = "skills")]
             skills: Registry::new('s'),
             #[cfg(feature = "skills")]
-            files: Files::default(),
+            files: FileIndex::default(),
         }
     }
 }
@@ -110,10 +110,10 @@ pub(super) enum Found {
 /// The URIs of all files of skills, in alphabetical order, so that a folder is a range.
 #[cfg(feature = "skills")]
 #[derive(Debug, Default)]
-pub(super) struct Files(BTreeSet<String>);
+pub(super) struct FileIndex(BTreeSet<String>);
 
 #[cfg(feature = "skills")]
-impl Files {
+impl FileIndex {
     pub(super) fn insert(&mut self, uri: &str) {
         self.0.insert(uri.to_owned());
     }

@@ -3,14 +3,14 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 #[cfg(feature = "skills")]
-use super::skill::{Listed, Publication, Skill};
+use super::skill::{ExpandedSkill, Skill, SkillEntry};
 use super::{
     catalog::{Catalog, Kind},
     prompt::Prompt,
     register_error::RegisterError,
     resource::Resource,
     resource_template::ResourceTemplate,
-    routes::Desks,
+    routes::Routes,
     tool::Tool,
 };
 
@@ -32,7 +32,7 @@ trait Register: fmt::Debug + Send + Sync {
     fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError>;
 
     /// Adds it to the catalog, and enables the requests about items of its type. Returns whether its name was free.
-    fn insert(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool;
+    fn insert(self: Box<Self>, catalog: &mut Catalog, routes: &Routes) -> bool;
 
     /// Returns whether it is a file of a skill, which is removed only with the skill.
     #[cfg(feature = "skills")]
@@ -66,10 +66,10 @@ impl Register for Tool {
         Ok(())
     }
 
-    fn insert(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
-        desks.open_tools();
+    fn insert(self: Box<Self>, catalog: &mut Catalog, routes: &Routes) -> bool {
+        routes.enable_tools();
         if let Some(tasks) = self.tasks {
-            desks.open_tasks(tasks);
+            routes.enable_tasks(tasks);
         }
         let name = self.about.name.clone();
         catalog.tools.insert(&name, Arc::from(self))
@@ -87,8 +87,8 @@ impl Register for Prompt {
         Ok(())
     }
 
-    fn insert(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
-        desks.open_prompts();
+    fn insert(self: Box<Self>, catalog: &mut Catalog, routes: &Routes) -> bool {
+        routes.enable_prompts();
         let name = self.about.name.clone();
         catalog.prompts.insert(&name, Arc::from(self))
     }
@@ -105,8 +105,8 @@ impl Register for Resource {
         Ok(())
     }
 
-    fn insert(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
-        desks.open_resources();
+    fn insert(self: Box<Self>, catalog: &mut Catalog, routes: &Routes) -> bool {
+        routes.enable_resources();
         let uri = self.about.uri.clone();
         #[cfg(feature = "skills")]
         if self.is_file() {
@@ -132,8 +132,8 @@ impl Register for ResourceTemplate {
         Ok(())
     }
 
-    fn insert(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
-        desks.open_templates();
+    fn insert(self: Box<Self>, catalog: &mut Catalog, routes: &Routes) -> bool {
+        routes.enable_templates();
         let template = self.about.uri_template.clone();
         catalog.templates.insert(&template, Arc::from(self))
     }
@@ -146,14 +146,14 @@ impl Register for Skill {
     }
 
     fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
-        let Publication { skills, files } = self.publish()?;
+        let ExpandedSkill { skills, files } = self.publish()?;
         into.extend(skills.into_iter().map(|skill| Change::List(Box::new(skill))));
         into.extend(files.into_iter().map(|file| Change::Add(file.into())));
         Ok(())
     }
 
     /// Does nothing: the changes that it was [prepared](Register::prepare) into are made instead.
-    fn insert(self: Box<Self>, _: &mut Catalog, _: &Desks) -> bool {
+    fn insert(self: Box<Self>, _: &mut Catalog, _: &Routes) -> bool {
         false
     }
 }
@@ -169,7 +169,7 @@ enum Change {
     Remove(Kind, String),
     /// A skill; its files are added one by one.
     #[cfg(feature = "skills")]
-    List(Box<Listed>),
+    List(Box<SkillEntry>),
     /// Removes a file of a skill, together with the skill.
     #[cfg(feature = "skills")]
     RemoveFile(String),
@@ -254,7 +254,7 @@ impl Catalog {
     pub(super) fn apply(
         &mut self,
         ValidatedUpdate(changes): ValidatedUpdate,
-        desks: &Desks,
+        routes: &Routes,
     ) -> Result<Vec<Kind>, RegisterError> {
         #[cfg(feature = "skills")]
         let changes = self.with_files(changes);
@@ -269,11 +269,11 @@ impl Catalog {
         let mut changed = Vec::new();
         for change in changes {
             let (kind, is_other) = match change {
-                Change::Add(Registration(entry)) => (entry.key().0, entry.insert(self, desks)),
+                Change::Add(Registration(entry)) => (entry.key().0, entry.insert(self, routes)),
                 Change::Remove(kind, name) => (kind, self.remove(kind, &name)),
                 #[cfg(feature = "skills")]
                 Change::List(skill) => {
-                    desks.open_skills();
+                    routes.enable_skills();
                     let uri = skill.about.uri.clone();
                     (Kind::Skill, self.skills.insert(&uri, Arc::from(skill)))
                 }

@@ -7,7 +7,7 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::{inner::Inner, view::View};
+use super::{inner::Inner, visible_items::VisibleItems};
 use crate::{
     inbound::rpc_result::RpcResult,
     util::{lock::read, text_arguments::excerpt},
@@ -18,7 +18,11 @@ const CURSOR: &str = "d:";
 
 impl Inner {
     /// Returns a page of the direct contents of a folder. A folder exists as long as it contains a visible file.
-    pub(super) fn directory(&self, view: &View, params: &ReadDirectoryParams) -> RpcResult<ReadDirectoryResult> {
+    pub(super) fn directory(
+        &self,
+        visible: &VisibleItems,
+        params: &ReadDirectoryParams,
+    ) -> RpcResult<ReadDirectoryResult> {
         let folder = &params.uri;
         let start = match params.cursor.as_deref().map(|cursor| cursor.strip_prefix(CURSOR)) {
             None => None,
@@ -34,7 +38,7 @@ impl Inner {
         // The predicate is not asked under the lock of the catalog.
         let files = read(&self.catalog).files_below(&prefix);
         let mut children = BTreeMap::new();
-        for file in files.into_iter().filter(|file| view.shows(&**file)) {
+        for file in files.into_iter().filter(|file| visible.allows(&**file)) {
             let Some(path) = file.about.uri.strip_prefix(&prefix) else { continue };
             match path.split_once('/') {
                 None => _ = children.insert(path.to_owned(), file.about.clone()),

@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    input_required::Rounds,
-    tasks::{execution::Permit, store::Task},
+    input_required::InputRounds,
+    tasks::{execution::TaskUpgrade, store::Task},
 };
 use crate::inbound::in_flight::{InFlight, RoleInFlight};
 
@@ -15,9 +15,9 @@ use crate::inbound::in_flight::{InFlight, RoleInFlight};
 #[derive(Default)]
 pub struct ServerInFlight {
     /// The rounds of input, for a request of the modern era.
-    pub(crate) rounds: OnceLock<Box<Rounds>>,
+    pub(crate) rounds: OnceLock<Box<InputRounds>>,
     /// The permit to become a task of the extension (2026-07-28).
-    pub(crate) permit: OnceLock<Permit>,
+    pub(crate) task_upgrade: OnceLock<TaskUpgrade>,
     /// The task of the extension that it has become. Its handler's requests for input belong to the task then.
     pub(crate) task: OnceLock<Arc<Task>>,
 }
@@ -32,7 +32,7 @@ impl RoleInFlight for ServerInFlight {
     }
 
     fn clear(&mut self) {
-        drop((self.rounds.take(), self.permit.take(), self.task.take()));
+        drop((self.rounds.take(), self.task_upgrade.take(), self.task.take()));
     }
 
     fn task_id(&self) -> Option<&str> {

@@ -5,8 +5,8 @@ use std::sync::RwLock;
 use mcp_proto::{connection::ServerRole, schema::CacheHints};
 
 use super::{
-    capabilities::DeclaredCapabilities, catalog::Catalog, input_required::request_state::Seal,
-    resource_subscriptions::SubscriptionLimits, routes::Desks, tasks::store::Tasks, visibility::Predicate,
+    capabilities::DeclaredCapabilities, catalog::Catalog, input_required::request_state::StateSigner,
+    resource_subscriptions::SubscriptionLimits, routes::Routes, tasks::store::Tasks, visibility::Predicate,
 };
 use crate::{
     inbound::{builder_common::Common, session_registry::SessionRegistry, task_policy::TaskPolicy},
@@ -27,12 +27,12 @@ pub(crate) struct Inner {
     pub(super) tasks: TaskPolicy,
     /// The tasks that belong to no connection (2026-07-28).
     pub(super) shared_tasks: Tasks,
-    pub(super) seal: Seal,
+    pub(super) state_signer: StateSigner,
     pub(super) list_hints: CacheHints,
     pub(super) visible: Option<Predicate>,
     pub(super) catalog: RwLock<Catalog>,
     /// The routing table of requests.
-    pub(super) desks: Desks,
+    pub(super) routes: Routes,
     pub(super) clients: SessionRegistry<ServerRole>,
 }
 

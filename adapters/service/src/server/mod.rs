@@ -28,5 +28,5 @@ pub(crate) mod skill;
 pub(crate) mod tasks;
 pub(crate) mod tool;
 pub(crate) mod tool_result;
-pub(crate) mod view;
 pub(crate) mod visibility;
+pub(crate) mod visible_items;

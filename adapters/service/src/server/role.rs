@@ -12,10 +12,10 @@ use mcp_proto::{
 
 use super::{
     in_flight::ServerInFlight,
-    input_required::Finished,
+    input_required::RoundResult,
     resource_subscriptions::ResourceSubscriptions,
     service::Service,
-    tasks::clock::{TaskTime, outlast},
+    tasks::clock::{TaskClock, sleep_detached},
     tool_result::ToolAnswer,
 };
 use crate::{
@@ -33,7 +33,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct State {
     pub(super) subscriptions: ResourceSubscriptions,
-    pub(super) task_time: TaskTime,
+    pub(super) task_clock: TaskClock,
 }
 
 impl Role for ServerRole {
@@ -58,7 +58,7 @@ impl Role for ServerRole {
             // The connection notes the level as soon as this is answered.
             Method::SetLevel => params(inbound.params.as_ref())
                 .map(|_: SetLevelParams| shared.answer(&inbound, |_| Ok(EmptyResult::default()))),
-            method => match shared.app.0.desks.ask(shared, method, &inbound) {
+            method => match shared.app.0.routes.handle(shared, method, &inbound) {
                 Some(answer) => answer,
                 None => return Err(inbound),
             },
@@ -82,13 +82,13 @@ impl Role for ServerRole {
     }
 
     fn has_failed(result: &dyn Any) -> bool {
-        let answer = result.downcast_ref().or_else(|| result.downcast_ref::<Finished<ToolAnswer>>()?.complete());
-        let result = result.downcast_ref().or_else(|| result.downcast_ref::<Finished<CallToolResult>>()?.complete());
+        let answer = result.downcast_ref().or_else(|| result.downcast_ref::<RoundResult<ToolAnswer>>()?.complete());
+        let result = result.downcast_ref().or_else(|| result.downcast_ref::<RoundResult<CallToolResult>>()?.complete());
         answer.is_some_and(ToolAnswer::is_error) || result.is_some_and(CallToolResult::is_error)
     }
 
     async fn sleep_as_task(connection: Arc<dyn ConnectionHandle<Self>>, calls: Arc<Calls<Self>>, until: Timestamp) {
-        outlast(&connection, &calls, until).await;
+        sleep_detached(&connection, &calls, until).await;
     }
 
     fn follow_task(conn: &mut Connection<Self>, _: Timestamp, _: &str, _: RequestOptions) -> Result<CallId, SendError> {

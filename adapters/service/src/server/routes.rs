@@ -13,11 +13,11 @@ use crate::{
 pub(super) type Request<'a> = InboundRequest<'a, ServerRole>;
 
 /// The code that responds to the requests about a topic.
-pub(super) type Desk = fn(&Arc<SessionState<ServerRole>>, Method, &Request<'_>) -> RpcResult<Option<Job>>;
+pub(super) type Route = fn(&Arc<SessionState<ServerRole>>, Method, &Request<'_>) -> RpcResult<Option<Job>>;
 
 /// The topic of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Topic {
+pub(super) enum RouteKey {
     Tools,
     Prompts,
     Resources,
@@ -27,7 +27,7 @@ pub(super) enum Topic {
     Skills,
 }
 
-impl Topic {
+impl RouteKey {
     /// The number of topics.
     const ALL: usize = if cfg!(feature = "skills") { 6 } else { 5 };
 
@@ -58,26 +58,24 @@ impl Topic {
 
 /// The routing table. A route stays enabled: items of its topic may be registered again.
 #[derive(Default)]
-pub(super) struct Desks([OnceLock<Desk>; Topic::ALL]);
+pub(super) struct Routes([OnceLock<Route>; RouteKey::ALL]);
 
-impl Desks {
+impl Routes {
     /// Responds to a request; `None` if no topic has its method.
-    pub(super) fn ask(
+    pub(super) fn handle(
         &self,
         shared: &Arc<SessionState<ServerRole>>,
         method: Method,
         inbound: &Request<'_>,
     ) -> Option<RpcResult<Option<Job>>> {
-        let desk = self.0[Topic::of(method)? as usize].get();
-        Some(
-            desk.map_or_else(
-                || Err(ErrorObject::method_not_found(method.as_str())),
-                |desk| desk(shared, method, inbound),
-            ),
-        )
+        let route = self.0[RouteKey::of(method)? as usize].get();
+        Some(route.map_or_else(
+            || Err(ErrorObject::method_not_found(method.as_str())),
+            |route| route(shared, method, inbound),
+        ))
     }
 
-    pub(super) fn open(&self, topic: Topic, desk: Desk) {
-        self.0[topic as usize].get_or_init(|| desk);
+    pub(super) fn enable(&self, key: RouteKey, route: Route) {
+        self.0[key as usize].get_or_init(|| route);
     }
 }

@@ -121,7 +121,7 @@ impl Service {
     #[cfg(feature = "skills")]
     pub fn remove_skill(&self, uri: &str) -> bool {
         let Ok(prepared) = CatalogUpdate::new().remove_skill(uri).prepare() else { return false };
-        let changed = write(&self.0.catalog).apply(prepared, &self.0.desks).unwrap_or_default();
+        let changed = write(&self.0.catalog).apply(prepared, &self.0.routes).unwrap_or_default();
         self.tell(&changed);
         !changed.is_empty()
     }
@@ -131,7 +131,7 @@ impl Service {
     /// # Errors
     /// If one of the changes cannot be made. Nothing was changed then.
     pub fn change(&self, changes: CatalogUpdate) -> Result<(), RegisterError> {
-        let changed = write(&self.0.catalog).apply(changes.prepare()?, &self.0.desks)?;
+        let changed = write(&self.0.catalog).apply(changes.prepare()?, &self.0.routes)?;
         self.tell(&changed);
         Ok(())
     }

@@ -156,19 +156,19 @@ impl Skill {
     }
 
     /// Returns the skills and files to register for it.
-    pub(super) fn publish(self) -> Result<Publication, RegisterError> {
+    pub(super) fn publish(self) -> Result<ExpandedSkill, RegisterError> {
         let uri = self.uri.clone();
         self.published().map_err(|why| RegisterError::Skill { skill: uri, why })
     }
 
-    fn published(self) -> Result<Publication, String> {
+    fn published(self) -> Result<ExpandedSkill, String> {
         let (root, _) = root(&self.uri).ok_or("its URI does not end with a name and /SKILL.md")?;
         if !is_uri(&self.uri) {
             return Err("this is no URI".into());
         }
         if let Some(frontmatter) = self.dynamic {
             let about = about(&self.uri, frontmatter, SkillResources::Dynamic)?;
-            return Ok(Publication { skills: vec![Listed::new(about, self.hints)], files: Vec::new() });
+            return Ok(ExpandedSkill { skills: vec![SkillEntry::new(about, self.hints)], files: Vec::new() });
         }
         let (most, most_bytes) = SKILL_LIMITS;
         if self.files.len() > most || self.files.iter().map(|file| file.bytes.len() as u64).sum::<u64>() > most_bytes {
@@ -206,7 +206,7 @@ impl Skill {
                 .map(|(uri, file)| SkillResource::new(uri.clone(), digest(&file.bytes), file.bytes.len() as u64))
                 .collect();
             let about = about(uri, frontmatter, resources.into()).map_err(|why| format!("{manifest}: {why}"))?;
-            skills.push(Listed::new(about, self.hints.clone()));
+            skills.push(SkillEntry::new(about, self.hints.clone()));
         }
         let whole = skills[0].about.clone();
         let files = uris.iter().zip(self.files).map(|(uri, file)| {
@@ -217,7 +217,7 @@ impl Skill {
         let files: Vec<_> = files.collect();
         skills[0].files = uris;
         skills[0].nested = skills[1..].iter().map(|skill| skill.about.uri.clone()).collect();
-        Ok(Publication { skills, files })
+        Ok(ExpandedSkill { skills, files })
     }
 }
 
@@ -305,14 +305,14 @@ fn mime_type(name: &str, bytes: &[u8]) -> &'static str {
 }
 
 /// The items to register for a skill: itself first, then nested skills, and all files.
-pub(super) struct Publication {
-    pub(super) skills: Vec<Listed>,
+pub(super) struct ExpandedSkill {
+    pub(super) skills: Vec<SkillEntry>,
     pub(super) files: Vec<Resource>,
 }
 
 /// A skill in the catalog.
 #[derive(Debug)]
-pub(crate) struct Listed {
+pub(crate) struct SkillEntry {
     pub(super) about: Arc<schema::Skill>,
     pub(super) hints: Option<CacheHints>,
     /// The files that were registered with it.
@@ -321,7 +321,7 @@ pub(crate) struct Listed {
     pub(super) nested: Vec<String>,
 }
 
-impl Listed {
+impl SkillEntry {
     fn new(about: Arc<schema::Skill>, hints: Option<CacheHints>) -> Self {
         Self { about, hints, files: Vec::new(), nested: Vec::new() }
     }

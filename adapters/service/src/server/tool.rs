@@ -10,11 +10,11 @@ use mcp_proto::{
 };
 
 use super::{
-    call_params::Called,
-    input_required::Asker,
+    call_params::CallParams,
+    input_required::CallerId,
     register_error::RegisterError,
-    routes::{Desk, Request},
-    tasks::execution::Beginning,
+    routes::{Request, Route},
+    tasks::execution::TaskStart,
     tool_result::{IntoToolResult, ToolAnswer},
 };
 use crate::{
@@ -43,9 +43,9 @@ pub struct Tool {
     pub(crate) about: mcp_proto::schema::Tool,
     pub(super) requires: CapabilitySet,
     /// The time at which a call becomes a task (2026-07-28).
-    pub(super) beginning: Beginning,
+    pub(super) task_start: TaskStart,
     /// The code that runs it as a task, if it can be one.
-    pub(super) tasks: Option<&'static TaskDesk>,
+    pub(super) tasks: Option<&'static TaskRoutes>,
     /// The arguments that are repeated in headers (2026-07-28 over HTTP), once it is registered.
     pub(super) headers: Vec<HeaderParam>,
     call: Call<ToolAnswer>,
@@ -61,23 +61,23 @@ struct Checks {
 
 /// A tool that is called.
 pub(super) struct ToolCall<'a> {
-    pub(super) called: Called<'a>,
+    pub(super) called: CallParams<'a>,
     pub(super) tool: Arc<Tool>,
     /// Whether the call may become a task (2026-07-28); `None` if this server or the era has no such tasks.
     pub(super) extension: Option<bool>,
     /// The caller, if the request names it (2026-07-28).
-    pub(super) asker: Option<Asker>,
+    pub(super) caller: Option<CallerId>,
 }
 
 /// Calls a tool.
 type CallTool = fn(&Arc<SessionState<ServerRole>>, &Request<'_>, ToolCall<'_>) -> RpcResult<Option<Job>>;
 
 /// The code that runs tools as tasks. Only tools that declare task support refer to it.
-pub(super) struct TaskDesk {
+pub(super) struct TaskRoutes {
     /// Calls a tool, as a task or not.
     pub(super) call: CallTool,
     /// Handles requests about tasks.
-    pub(super) answer: Desk,
+    pub(super) answer: Route,
 }
 
 impl Tool {
@@ -163,7 +163,7 @@ impl Tool {
         Self {
             about: mcp_proto::schema::Tool::new(name, schema),
             requires: CapabilitySet::EMPTY,
-            beginning: Beginning::AtOnce,
+            task_start: TaskStart::Immediate,
             tasks: None,
             headers: Vec::new(),
             call,
@@ -197,7 +197,7 @@ impl Tool {
     /// can return a result without a task.
     #[must_use]
     pub fn defer_task(mut self) -> Self {
-        self.beginning = Beginning::Later;
+        self.task_start = TaskStart::Deferred;
         self
     }
 
@@ -226,7 +226,7 @@ impl Tool {
     #[must_use]
     pub fn output<T: schemars::JsonSchema>(self) -> Self {
         let schema =
-            JsonObject::new(&crate::json_schema::derive::of_written::<T>()).unwrap_or_else(|_| JsonObject::empty());
+            JsonObject::new(&crate::json_schema::derive::output_schema::<T>()).unwrap_or_else(|_| JsonObject::empty());
         self.output_schema(schema)
     }
 

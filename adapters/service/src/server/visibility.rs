@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 #[cfg(feature = "skills")]
-use super::skill::Listed;
+use super::skill::SkillEntry;
 use super::{prompt::Prompt, resource::Resource, resource_template::ResourceTemplate, tool::Tool};
 use crate::inbound::request::RequestInfo;
 
@@ -69,7 +69,7 @@ pub(super) trait Registered {
     fn as_item(&self) -> CatalogItem<'_>;
 
     /// Returns the item of which it is a part.
-    fn whole(&self) -> Option<CatalogItem<'_>> {
+    fn parent(&self) -> Option<CatalogItem<'_>> {
         None
     }
 }
@@ -92,7 +92,7 @@ macro_rules! registered {
 
 registered! { Tool(Tool) => Tool, Prompt(Prompt) => Prompt, ResourceTemplate(ResourceTemplate) => Template, }
 #[cfg(feature = "skills")]
-registered! { Listed(Skill) => Skill, }
+registered! { SkillEntry(Skill) => Skill, }
 
 impl Registered for Resource {
     type About = mcp_proto::schema::Resource;
@@ -106,7 +106,7 @@ impl Registered for Resource {
     }
 
     #[cfg(feature = "skills")]
-    fn whole(&self) -> Option<CatalogItem<'_>> {
+    fn parent(&self) -> Option<CatalogItem<'_>> {
         self.skill.as_deref().map(CatalogItem::Skill)
     }
 }

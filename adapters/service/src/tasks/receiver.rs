@@ -159,11 +159,13 @@ impl<E: Dispatch> SessionState<E> {
             self.begin_task(connection, Responder::new(self, connection, key), meta.clone(), (&task, weight));
         let (shared, connection) = (self.clone(), connection.clone());
         let future = async move {
-            let duty = loop {
+            let execution = loop {
                 match begun {
-                    Begun::Task(duty) => break duty,
-                    Begun::Refused(responder, error) => return responder.send(RpcResult::<Json>::Err(error)).await,
-                    Begun::Busy(responder) => {
+                    TaskCreation::Task(execution) => break execution,
+                    TaskCreation::Refused(responder, error) => {
+                        return responder.send(RpcResult::<Json>::Err(error)).await;
+                    }
+                    TaskCreation::Busy(responder) => {
                         let has_room =
                             || connection.read(|conn| if conn.has_room() { Ok(()) } else { Err(SendError::Busy) });
                         // It is only ever refused as busy.
@@ -172,13 +174,13 @@ impl<E: Dispatch> SessionState<E> {
                     }
                 }
             };
-            let context = shared.context(&connection, duty.in_flight.clone());
+            let context = shared.context(&connection, execution.in_flight.clone());
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
                 scope.run(&context, f).await
             };
-            duty.end(answer, fault).await;
+            execution.end(answer, fault).await;
         };
         Job::of(kind, Schedule::Concurrent, move || Deferred::new(future))
     }
@@ -190,7 +192,7 @@ impl<E: Dispatch> SessionState<E> {
         responder: Responder<E>,
         meta: Option<Meta>,
         (task, weight): (&TaskMetadata, usize),
-    ) -> Begun<E> {
+    ) -> TaskCreation<E> {
         let key = responder.key();
         let effects = connection.update(|_, now| self.tasks.expire(now));
         // A client that waits for an expired task and does not read gets no more than one attempt.
@@ -218,10 +220,15 @@ impl<E: Dispatch> SessionState<E> {
         match begun {
             Ok(Some(in_flight)) => {
                 responder.disarm();
-                Begun::Task(Duty { shared: self.clone(), connection: connection.clone(), in_flight, owed: true })
+                TaskCreation::Task(TaskExecution {
+                    shared: self.clone(),
+                    connection: connection.clone(),
+                    in_flight,
+                    owed: true,
+                })
             }
-            Ok(None) => Begun::Busy(responder),
-            Err(error) => Begun::Refused(responder, error),
+            Ok(None) => TaskCreation::Busy(responder),
+            Err(error) => TaskCreation::Refused(responder, error),
         }
     }
 
@@ -232,22 +239,22 @@ impl<E: Dispatch> SessionState<E> {
 }
 
 /// The outcome of a request for a task.
-enum Begun<E: Dispatch> {
-    Task(Duty<E>),
+enum TaskCreation<E: Dispatch> {
+    Task(TaskExecution<E>),
     Refused(Responder<E>, ErrorObject),
     /// The outbox had no room for the response.
     Busy(Responder<E>),
 }
 
 /// The execution of a task. Dropping it early ends the task, with an error.
-struct Duty<E: Dispatch> {
+struct TaskExecution<E: Dispatch> {
     shared: Arc<SessionState<E>>,
     connection: Arc<dyn ConnectionHandle<E>>,
     in_flight: Arc<InFlight<E::InFlight>>,
     owed: bool,
 }
 
-impl<E: Dispatch> Duty<E> {
+impl<E: Dispatch> TaskExecution<E> {
     async fn end<T: Encode>(mut self, answer: RpcResult<T>, fault: fn(&T) -> Option<String>) {
         self.owed = false;
         let left = self.finish(answer, fault);
@@ -270,7 +277,7 @@ impl<E: Dispatch> Duty<E> {
     }
 }
 
-impl<E: Dispatch> Drop for Duty<E> {
+impl<E: Dispatch> Drop for TaskExecution<E> {
     fn drop(&mut self) {
         if self.owed {
             let error = ErrorObject::internal("The work on this task was given up");

@@ -18,7 +18,7 @@ use mcp_proto::{
 use serde_core::Serialize;
 
 use super::{
-    end::{Clock, End},
+    test_driver::{Clock, TestDriver},
     transcript::{Recorder, Side, Transcript},
     workers::Workers,
 };
@@ -34,8 +34,8 @@ use crate::{
 ///
 /// Every error of the client or the service panics with the transcript: it is only for tests.
 pub struct TestClient {
-    client: Arc<End<ClientRole>>,
-    server: Arc<End<ServerRole>>,
+    client: Arc<TestDriver<ClientRole>>,
+    server: Arc<TestDriver<ServerRole>>,
     session: Arc<ClientSession>,
     _server_session: Arc<ServerSession>,
     clock: Arc<Clock>,
@@ -90,8 +90,8 @@ impl Setup {
         let (session, server_session) = (Arc::new(self.host.session()), Arc::new(self.service.session()));
         let now = clock.now();
         let client = TestClient {
-            client: End::new(Client::new(config, now), session.clone(), &clock, &workers),
-            server: End::new(Server::new(self.service.config(), now), server_session.clone(), &clock, &workers),
+            client: TestDriver::new(Client::new(config, now), session.clone(), &clock, &workers),
+            server: TestDriver::new(Server::new(self.service.config(), now), server_session.clone(), &clock, &workers),
             session,
             _server_session: server_session,
             clock,

@@ -47,7 +47,7 @@
 //! only through it or for each other. Threads that a handler starts itself are not taken into account.
 
 pub(crate) mod client;
-pub(crate) mod end;
+pub(crate) mod test_driver;
 pub(crate) mod transcript;
 pub(crate) mod workers;
 

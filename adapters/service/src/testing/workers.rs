@@ -26,24 +26,24 @@ pub(crate) struct Workers {
 impl Workers {
     /// Runs a function on a new thread.
     pub(super) fn start(self: &Arc<Self>, f: impl FnOnce() + Send + 'static) {
-        self.goes_on();
+        self.mark_busy();
         let workers = self.clone();
         thread::spawn(move || {
             observe_parking(workers.clone());
             // Jobs catch the panics of handlers. If one gets through, the test must not wait for ever.
             let _ = catch_unwind(AssertUnwindSafe(f));
-            workers.rests();
+            workers.mark_idle();
         });
     }
 
     /// Counts a thread as idle: it has ended, or waits.
-    pub(crate) fn rests(&self) {
+    pub(crate) fn mark_idle(&self) {
         *self.busy() -= 1;
         self.turned.notify_all();
     }
 
     /// Counts a thread as busy: it begins, or has been woken.
-    pub(crate) fn goes_on(&self) {
+    pub(crate) fn mark_busy(&self) {
         *self.busy() += 1;
     }
 
@@ -68,10 +68,10 @@ impl Workers {
 
 impl ParkObserver for Workers {
     fn parks(&self) {
-        self.rests();
+        self.mark_idle();
     }
 
     fn unparks(&self) {
-        self.goes_on();
+        self.mark_busy();
     }
 }

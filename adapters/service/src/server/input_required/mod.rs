@@ -24,25 +24,25 @@ use crate::{
     util::{lock::lock, text_arguments::excerpt},
 };
 use digest::Params;
-use request_state::Seal;
+use request_state::StateSigner;
 use request_state::{Scope, State};
 
 /// The rounds of one request: the current one, and the responses of earlier ones.
 #[derive(Debug)]
-pub(crate) struct Rounds {
+pub(crate) struct InputRounds {
     method: Method,
     params: Params,
     /// The number of earlier rounds.
     round: u32,
-    asker: Asker,
+    caller: CallerId,
     /// The responses of all rounds.
     given: InputResponses,
-    asked: Mutex<Asked>,
+    asked: Mutex<RoundRecord>,
 }
 
 /// The caller of a request.
 #[derive(Debug)]
-pub(super) struct Asker {
+pub(super) struct CallerId {
     /// The capabilities of the client.
     pub(super) declared: CapabilitySet,
     /// The principal, if the binding knows it. A pipe does not, and has only one client.
@@ -51,7 +51,7 @@ pub(super) struct Asker {
     pub(super) most_rounds: u32,
 }
 
-impl Asker {
+impl CallerId {
     /// Returns the caller of a request of the modern era.
     pub(super) fn of(conn: &Connection<ServerRole>, key: ReplyKey) -> Option<Self> {
         let context = conn.context(key).filter(|context| context.era() == Era::Modern)?;
@@ -65,7 +65,7 @@ impl Asker {
 
 /// The requests for input in this run of the handler.
 #[derive(Debug, Default)]
-struct Asked {
+struct RoundRecord {
     /// The number of requests without an own name.
     unnamed: usize,
     names: BTreeSet<String>,
@@ -86,21 +86,21 @@ struct Asked {
 
 /// The result of a request that may require input.
 #[derive(Debug)]
-pub(crate) enum Finished<T> {
+pub(crate) enum RoundResult<T> {
     /// The result of the method.
     Complete(T),
     /// The client has to send the request again with responses.
-    Questions(Box<Questions>),
+    InputRequired(Box<InputRequired>),
 }
 
 /// The members of an [`InputRequiredResult`](mcp_proto::schema::InputRequiredResult).
 #[derive(Debug)]
-pub(crate) struct Questions {
+pub(crate) struct InputRequired {
     asked: Map<Json>,
     state: String,
 }
 
-impl Encode for Questions {
+impl Encode for InputRequired {
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
         let mut members = serializer.serialize_map(None)?;
         members.serialize_entry("resultType", ResultType::InputRequired.as_str())?;
@@ -110,43 +110,48 @@ impl Encode for Questions {
     }
 }
 
-impl<T> Finished<T> {
+impl<T> RoundResult<T> {
     /// Returns the result of the method, if it has one.
     pub(crate) const fn complete(&self) -> Option<&T> {
         match self {
             Self::Complete(result) => Some(result),
-            Self::Questions(_) => None,
+            Self::InputRequired(_) => None,
         }
     }
 }
 
-impl<T: Encode> Encode for Finished<T> {
+impl<T: Encode> Encode for RoundResult<T> {
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Complete(result) => result.encode_at(version, serializer),
-            Self::Questions(questions) => questions.encode_at(version, serializer),
+            Self::InputRequired(questions) => questions.encode_at(version, serializer),
         }
     }
 
     fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
         match self {
             Self::Complete(result) => result.append_at(version, out),
-            Self::Questions(questions) => questions.append_at(version, out),
+            Self::InputRequired(questions) => questions.append_at(version, out),
         }
     }
 }
 
-impl Rounds {
+impl InputRounds {
     /// Reads the state and the responses of a request.
     ///
     /// # Errors
     /// -32602 if the state is invalid or a response is no object.
-    pub(super) fn begin(seal: &Seal, method: Method, params: Option<&RawJson<'_>>, asker: Asker) -> RpcResult<Self> {
+    pub(super) fn begin(
+        state_signer: &StateSigner,
+        method: Method,
+        params: Option<&RawJson<'_>>,
+        caller: CallerId,
+    ) -> RpcResult<Self> {
         let given: InputResponses = member(params, "inputResponses")?.unwrap_or_default();
         let state: Option<String> = member(params, "requestState")?;
-        let mut rounds = Self { method, params: Params::of(params), round: 0, asker, given, asked: Mutex::default() };
+        let mut rounds = Self { method, params: Params::of(params), round: 0, caller, given, asked: Mutex::default() };
         if let Some(state) = state {
-            let State { round, answers } = seal.open(&rounds.scope(), &state)?;
+            let State { round, answers } = state_signer.verify(&rounds.scope(), &state)?;
             rounds.round = round;
             // Responses of earlier rounds take precedence.
             for (name, answer) in answers {
@@ -158,7 +163,7 @@ impl Rounds {
 
     /// Returns the scope in which its state is valid.
     fn scope(&self) -> Scope {
-        let principal = self.asker.principal.clone();
+        let principal = self.caller.principal.clone();
         Scope { principal, method: self.method.as_str(), digest: self.params.digest() }
     }
 
@@ -183,7 +188,7 @@ impl Rounds {
             return Err(CallError::Invalid(format!("there is a question {name:?} already")));
         }
         let needed = R::METHOD.needs(ProtocolVersion::LATEST).into_iter().chain(question.needs().iter());
-        let lacking: Vec<_> = needed.filter(|needed| !self.asker.declared.contains(*needed)).collect();
+        let lacking: Vec<_> = needed.filter(|needed| !self.caller.declared.contains(*needed)).collect();
         if let Some(missing) = lacking.last() {
             asked.lacking = lacking.iter().fold(asked.lacking, |set, missing| set.with(*missing));
             return Err(SendError::Undeclared(*missing).into());
@@ -228,37 +233,37 @@ impl Rounds {
     /// input into a failure; this ignores that failure.
     pub(super) fn finish<T>(
         &self,
-        seal: &Seal,
+        state_signer: &StateSigner,
         answer: RpcResult<T>,
         failed: fn(&T) -> bool,
-    ) -> RpcResult<Finished<T>> {
+    ) -> RpcResult<RoundResult<T>> {
         let asked = std::mem::take(&mut *lock(&self.asked));
         let is_asking = asked.is_asking();
-        let Asked { used, open, unsendable, refused, lacking, .. } = asked;
+        let RoundRecord { used, open, unsendable, refused, lacking, .. } = asked;
         if let Some(error) = refused {
             return Err(error);
         }
         if is_asking {
-            if self.round >= self.asker.most_rounds {
+            if self.round >= self.caller.most_rounds {
                 return Err(ErrorObject::internal("This was answered with questions too often"));
             }
             let state = State { round: self.round.saturating_add(1), answers: used };
-            let state = seal.close(&self.scope(), &state)?;
+            let state = state_signer.sign(&self.scope(), &state)?;
             if let Some(why) = unsendable {
                 return Err(ErrorObject::internal(format!("The result cannot be sent: {why}")));
             }
             lock(&self.asked).questions = true;
-            return Ok(Finished::Questions(Box::new(Questions { asked: open, state })));
+            return Ok(RoundResult::InputRequired(Box::new(InputRequired { asked: open, state })));
         }
         // A handler can succeed without a response. If it fails, the missing capability is the reason.
         if answer.as_ref().map_or(true, failed) && lacking != CapabilitySet::EMPTY {
             return Err(MissingRequiredClientCapability::error(lacking));
         }
-        answer.map(Finished::Complete)
+        answer.map(RoundResult::Complete)
     }
 }
 
-impl Asked {
+impl RoundRecord {
     /// Returns whether there is a request without a response.
     fn is_asking(&self) -> bool {
         !self.open.is_empty() || self.unsendable.is_some()

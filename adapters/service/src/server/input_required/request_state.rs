@@ -26,7 +26,7 @@ const HEAD: usize = 1 + 8 + 4;
 /// client has not used it before: it can be replayed until it expires. Nor does it prove that the server has requested
 /// the input that comes with the request: a client can send responses to requests that it foresees, without any state.
 /// So the response to an elicitation is a statement of the client, and no proof of its user's decision.
-pub(crate) struct Seal {
+pub(crate) struct StateSigner {
     /// The name of the service: others may share its key, and have a tool of the same name.
     service: String,
     key: Option<[u8; 32]>,
@@ -51,22 +51,22 @@ pub(super) struct State {
     pub(super) answers: InputResponses,
 }
 
-impl Seal {
+impl StateSigner {
     pub(crate) const fn new(service: String, key: Option<[u8; 32]>, lifetime: Duration) -> Self {
         Self { service, key, lifetime }
     }
 
-    pub(super) fn close(&self, scope: &Scope, state: &State) -> RpcResult<String> {
-        self.close_at(now(), scope, state)
+    pub(super) fn sign(&self, scope: &Scope, state: &State) -> RpcResult<String> {
+        self.sign_at(now(), scope, state)
     }
 
     /// # Errors
     /// -32602 if the state is invalid, belongs to another request, or has expired. The error does not say which.
-    pub(super) fn open(&self, scope: &Scope, text: &str) -> RpcResult<State> {
-        self.open_at(now(), scope, text).ok_or_else(|| ErrorObject::invalid_params("Invalid params: requestState"))
+    pub(super) fn verify(&self, scope: &Scope, text: &str) -> RpcResult<State> {
+        self.verify_at(now(), scope, text).ok_or_else(|| ErrorObject::invalid_params("Invalid params: requestState"))
     }
 
-    fn close_at(&self, now: u64, scope: &Scope, state: &State) -> RpcResult<String> {
+    fn sign_at(&self, now: u64, scope: &Scope, state: &State) -> RpcResult<String> {
         let mut sealed = vec![FORMAT];
         sealed.extend_from_slice(&now.saturating_add(self.lifetime.as_secs()).to_be_bytes());
         sealed.extend_from_slice(&state.round.to_be_bytes());
@@ -77,7 +77,7 @@ impl Seal {
         Ok(encode_base64(&sealed))
     }
 
-    fn open_at(&self, now: u64, scope: &Scope, text: &str) -> Option<State> {
+    fn verify_at(&self, now: u64, scope: &Scope, text: &str) -> Option<State> {
         let sealed = decode_base64(text)?;
         let (sealed, mac) = sealed.split_last_chunk()?;
         // The comparison takes constant time.
@@ -110,9 +110,9 @@ impl Seal {
     }
 }
 
-impl fmt::Debug for Seal {
+impl fmt::Debug for StateSigner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seal").field("lifetime", &self.lifetime).finish_non_exhaustive()
+        f.debug_struct("StateSigner").field("lifetime", &self.lifetime).finish_non_exhaustive()
     }
 }
 
@@ -150,13 +150,13 @@ mod tests {
 
     fn only_with_its_request(scope: &Scope) {
         let minute = Duration::from_secs(60);
-        let seal = Seal::new("bank".into(), Some([7; 32]), minute);
-        let text = seal.close_at(1000, scope, &state()).expect("a state");
+        let state_signer = StateSigner::new("bank".into(), Some([7; 32]), minute);
+        let text = state_signer.sign_at(1000, scope, &state()).expect("a state");
         for now in [0, 1000, 1059] {
-            assert_eq!(seal.open_at(now, scope, &text), Some(state()));
+            assert_eq!(state_signer.verify_at(now, scope, &text), Some(state()));
         }
         for now in [1060, u64::MAX] {
-            assert_eq!(seal.open_at(now, scope, &text), None);
+            assert_eq!(state_signer.verify_at(now, scope, &text), None);
         }
         let others = [
             Scope { principal: Some("eve".into()), ..scope.clone() },
@@ -166,36 +166,36 @@ mod tests {
             Scope { digest: of(&json!({"name": "u"})), ..scope.clone() },
         ];
         for other in others {
-            assert_eq!(seal.open_at(1000, &other, &text), None, "{other:?}");
+            assert_eq!(state_signer.verify_at(1000, &other, &text), None, "{other:?}");
         }
         // Nor with another key, by another service that has the same one, or without any.
         for other in [
-            Seal::new("bank".into(), Some([8; 32]), minute),
-            Seal::new("bar".into(), Some([7; 32]), minute),
-            Seal::new(String::new(), Some([7; 32]), minute),
-            Seal::new("bank".into(), None, minute),
+            StateSigner::new("bank".into(), Some([8; 32]), minute),
+            StateSigner::new("bar".into(), Some([7; 32]), minute),
+            StateSigner::new(String::new(), Some([7; 32]), minute),
+            StateSigner::new("bank".into(), None, minute),
         ] {
-            assert_eq!(other.open_at(1000, scope, &text), None, "{}", other.service);
+            assert_eq!(other.verify_at(1000, scope, &text), None, "{}", other.service);
         }
-        assert!(Seal::new("bank".into(), None, minute).close_at(1000, scope, &state()).is_err());
+        assert!(StateSigner::new("bank".into(), None, minute).sign_at(1000, scope, &state()).is_err());
     }
 
     // req: M-MRTR-010 M-MRTR-012
     #[test]
     fn every_changed_bit_shows() {
-        let seal = Seal::new("bank".into(), Some([7; 32]), Duration::from_secs(60));
-        let text = seal.close_at(1000, &scope(), &state()).expect("a state");
+        let state_signer = StateSigner::new("bank".into(), Some([7; 32]), Duration::from_secs(60));
+        let text = state_signer.sign_at(1000, &scope(), &state()).expect("a state");
         let sealed = decode_base64(&text).expect("base64");
         for bit in 0..sealed.len() * 8 {
             let mut changed = sealed.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(seal.open_at(1000, &scope(), &encode_base64(&changed)), None, "bit {bit}");
+            assert_eq!(state_signer.verify_at(1000, &scope(), &encode_base64(&changed)), None, "bit {bit}");
         }
         for len in 0..sealed.len() {
-            assert_eq!(seal.open_at(1000, &scope(), &encode_base64(&sealed[..len])), None, "{len} bytes");
+            assert_eq!(state_signer.verify_at(1000, &scope(), &encode_base64(&sealed[..len])), None, "{len} bytes");
         }
         for junk in ["", "x", "v1.k3.9f2c", "AAAA"] {
-            assert_eq!(seal.open_at(1000, &scope(), junk), None);
+            assert_eq!(state_signer.verify_at(1000, &scope(), junk), None);
         }
     }
 
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn it_is_sealed_with_hmac_sha256() {
         let sealed = "AgAAAAAAAAQkAAAAA3sicTEiOnsiYWN0aW9uIjoiZGVjbGluZSJ9fSKjdpmFLBDDu3M07JgpeDytnqksDKJ4x+N24i5Qvvp4";
-        let seal = Seal::new("bank".into(), Some([7; 32]), Duration::from_secs(60));
-        assert_eq!(seal.close_at(1000, &scope(), &state()).as_deref(), Ok(sealed));
+        let state_signer = StateSigner::new("bank".into(), Some([7; 32]), Duration::from_secs(60));
+        assert_eq!(state_signer.sign_at(1000, &scope(), &state()).as_deref(), Ok(sealed));
     }
 }

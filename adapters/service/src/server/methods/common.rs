@@ -16,7 +16,7 @@ use crate::{
     inbound::{context::Context, rpc_result::RpcResult, state::SessionState},
     server::{
         catalog::Catalog,
-        input_required::{Asker, Finished, Rounds},
+        input_required::{CallerId, InputRounds, RoundResult},
         routes::Request,
         visibility::Registered,
     },
@@ -40,43 +40,43 @@ impl SessionState<ServerRole> {
         list: fn(&Catalog) -> &Registry<T>,
         result: fn(Page<T::About>) -> R,
     ) -> Option<Job> {
-        let view = self.app.0.view(inbound);
+        let visible = self.app.0.visible_to(inbound);
         self.answer(inbound, move |shared| {
             let service = &*shared.app.0;
-            let (page, next_cursor) = view.page(service, list, cursor.as_deref())?;
+            let (page, next_cursor) = visible.page(service, list, cursor.as_deref())?;
             let items = page.iter().map(|entry| entry.listed().clone()).collect();
             Ok(result(Page { items, next_cursor, hints: service.list_hints() }))
         })
     }
 
     /// Runs a handler that may request input. In the modern era its requests are sent in an `input_required` result.
-    pub(super) fn in_rounds<T: Encode + Send + Sync + 'static>(
+    pub(super) fn run_with_input<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
         inbound: &Request<'_>,
-        asker: Option<Asker>,
+        caller: Option<CallerId>,
         meta: Option<Meta>,
         kind: HandlerKind,
         failed: fn(&T) -> bool,
         run: impl FnOnce(&Context) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> RpcResult<Option<Job>> {
-        let (Some(asker), Some(method)) = (asker, inbound.method.known()) else {
+        let (Some(caller), Some(method)) = (caller, inbound.method.known()) else {
             return Ok(Some(self.handler_job(inbound, meta, kind, run)));
         };
-        let rounds = Rounds::begin(&self.app.0.seal, method, inbound.params.as_ref(), asker)?;
+        let rounds = InputRounds::begin(&self.app.0.state_signer, method, inbound.params.as_ref(), caller)?;
         Ok(Some(self.handler_job(inbound, meta, kind, move |context| {
             let request = context.clone();
             let _ = request.in_flight.role.rounds.set(Box::new(rounds));
             run(context).map(move |answer| match request.in_flight.role.rounds.get() {
-                Some(rounds) => rounds.finish(&request.service().0.seal, answer, failed),
-                None => answer.map(Finished::Complete),
+                Some(rounds) => rounds.finish(&request.service().0.state_signer, answer, failed),
+                None => answer.map(RoundResult::Complete),
             })
         })))
     }
 }
 
 /// Returns the caller of a request of the modern era.
-pub(super) fn asker(inbound: &Request<'_>) -> Option<Asker> {
-    inbound.connection.read(|conn| Asker::of(conn, inbound.key))
+pub(super) fn caller(inbound: &Request<'_>) -> Option<CallerId> {
+    inbound.connection.read(|conn| CallerId::of(conn, inbound.key))
 }
 
 /// Checks a URI of a client.

@@ -24,7 +24,7 @@ use crate::{
         completion::{Completable, CompletionRequest},
         inner::Inner,
         routes::Request,
-        view::View,
+        visible_items::VisibleItems,
     },
     util::text_arguments::excerpt,
 };
@@ -47,7 +47,7 @@ impl SessionState<ServerRole> {
         let CompleteParams { reference, argument, context, meta, .. } = params(inbound.params.as_ref())?;
         let CompletionArgument { name, value, .. } = argument;
         let known = context.and_then(|context| context.arguments).unwrap_or_default();
-        let Some(subject) = self.app.0.subject(&self.app.0.view(inbound), &reference)? else {
+        let Some(subject) = self.app.0.subject(&self.app.0.visible_to(inbound), &reference)? else {
             return Ok(self.answer(inbound, |_| Ok(CompleteResult::new(Completion::of([""; 0])))));
         };
         if !subject.has(&name) {
@@ -67,21 +67,25 @@ impl SessionState<ServerRole> {
 // The lock of the catalog is never held while a thread waits for that of a connection.
 impl Inner {
     /// Returns the item of an argument; `None` if the item has no arguments.
-    fn subject(&self, view: &View, reference: &CompletionReference) -> RpcResult<Option<Arc<dyn Completable>>> {
+    fn subject(
+        &self,
+        visible: &VisibleItems,
+        reference: &CompletionReference,
+    ) -> RpcResult<Option<Arc<dyn Completable>>> {
         let unknown =
             |what: &str, name: &str| ErrorObject::invalid_params(excerpt(&format_args!("Unknown {what}: {name}")));
         match reference {
             CompletionReference::Prompt(PromptReference { name, .. }) => {
-                match view.get(self, |catalog| &catalog.prompts, name) {
+                match visible.get(self, |catalog| &catalog.prompts, name) {
                     Some(prompt) => Ok(Some(prompt)),
                     None => Err(unknown("prompt", name)),
                 }
             }
             CompletionReference::Resource(ResourceTemplateReference { uri, .. }) => {
-                if let Some(template) = view.get(self, |catalog| &catalog.templates, uri) {
+                if let Some(template) = visible.get(self, |catalog| &catalog.templates, uri) {
                     return Ok(Some(template));
                 }
-                match view.find(self, uri) {
+                match visible.find(self, uri) {
                     Some(Found::Template(template, _)) => Ok(Some(template)),
                     Some(Found::Resource(_)) => Ok(None),
                     None => Err(unknown("resource", uri)),

@@ -10,41 +10,41 @@ pub(crate) mod skills;
 pub(crate) mod tasks;
 pub(crate) mod tools;
 
-use super::routes::{Desks, Topic};
-use super::tool::TaskDesk;
+use super::routes::{RouteKey, Routes};
+use super::tool::TaskRoutes;
 
-impl Desks {
+impl Routes {
     /// Enables the requests about tools.
-    pub(super) fn open_tools(&self) {
-        self.open(Topic::Tools, tools::answer);
+    pub(super) fn enable_tools(&self) {
+        self.enable(RouteKey::Tools, tools::answer);
     }
 
     /// Enables the requests about tasks.
-    pub(super) fn open_tasks(&self, desk: &TaskDesk) {
-        self.open(Topic::Tasks, desk.answer);
+    pub(super) fn enable_tasks(&self, route: &TaskRoutes) {
+        self.enable(RouteKey::Tasks, route.answer);
     }
 
     /// Enables the requests about prompts.
-    pub(super) fn open_prompts(&self) {
-        self.open(Topic::Prompts, prompts::answer);
-        self.open(Topic::Completion, completion::answer);
+    pub(super) fn enable_prompts(&self) {
+        self.enable(RouteKey::Prompts, prompts::answer);
+        self.enable(RouteKey::Completion, completion::answer);
     }
 
     /// Enables the requests about resources.
-    pub(super) fn open_resources(&self) {
-        self.open(Topic::Resources, resources::answer);
+    pub(super) fn enable_resources(&self) {
+        self.enable(RouteKey::Resources, resources::answer);
     }
 
     /// Enables the requests about resources and the completion of variables.
-    pub(super) fn open_templates(&self) {
-        self.open_resources();
-        self.open(Topic::Completion, completion::answer);
+    pub(super) fn enable_templates(&self) {
+        self.enable_resources();
+        self.enable(RouteKey::Completion, completion::answer);
     }
 
     /// Enables the requests about skills.
     #[cfg(feature = "skills")]
-    pub(super) fn open_skills(&self) {
-        self.open_resources();
-        self.open(Topic::Skills, skills::answer);
+    pub(super) fn enable_skills(&self) {
+        self.enable_resources();
+        self.enable(RouteKey::Skills, skills::answer);
     }
 }

@@ -9,7 +9,7 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::common::{Page, asker};
+use super::common::{Page, caller};
 use crate::{
     driver_api::job::Job,
     inbound::{
@@ -43,11 +43,11 @@ impl SessionState<ServerRole> {
     fn get_prompt(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
         let GetPromptParams { name, arguments, meta, .. } = params(inbound.params.as_ref())?;
         let service = &*self.app.0;
-        let prompt = service.view(inbound).get(service, |catalog| &catalog.prompts, &name);
+        let prompt = service.visible_to(inbound).get(service, |catalog| &catalog.prompts, &name);
         let prompt =
             prompt.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown prompt: {name}"))))?;
         let arguments = arguments.unwrap_or_default();
         let (kind, run) = (prompt.kind(), move |context: &Context| prompt.run(&arguments, context));
-        self.in_rounds(inbound, asker(inbound), meta, kind, |_| false, of_any_result(run))
+        self.run_with_input(inbound, caller(inbound), meta, kind, |_| false, of_any_result(run))
     }
 }

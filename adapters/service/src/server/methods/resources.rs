@@ -12,7 +12,7 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::common::{Page, asker, valid};
+use super::common::{Page, caller, valid};
 use crate::{
     driver_api::job::Job,
     inbound::{
@@ -63,18 +63,19 @@ impl SessionState<ServerRole> {
         let ReadResourceParams { uri, meta, .. } = params(inbound.params.as_ref())?;
         let uri = valid(uri)?;
         let app = self.app.clone();
-        match app.0.view(inbound).find(&app.0, &uri) {
+        match app.0.visible_to(inbound).find(&app.0, &uri) {
             Some(Found::Resource(resource)) => {
                 let kind = resource.kind();
-                let run = move |context: &Context| resource.run(context).map(move |read| Ok(app.0.confined(read?)));
-                self.in_rounds(inbound, asker(inbound), meta, kind, |_| false, of_any_result(run))
+                let run =
+                    move |context: &Context| resource.run(context).map(move |read| Ok(app.0.restrict_cache(read?)));
+                self.run_with_input(inbound, caller(inbound), meta, kind, |_| false, of_any_result(run))
             }
             Some(Found::Template(template, variables)) => {
                 let kind = template.kind();
                 let run = move |context: &Context| {
-                    template.run(uri, &variables, context).map(move |read| Ok(app.0.confined(read?)))
+                    template.run(uri, &variables, context).map(move |read| Ok(app.0.restrict_cache(read?)))
                 };
-                self.in_rounds(inbound, asker(inbound), meta, kind, |_| false, of_any_result(run))
+                self.run_with_input(inbound, caller(inbound), meta, kind, |_| false, of_any_result(run))
             }
             None => Err(not_found(inbound, &uri)),
         }
@@ -84,7 +85,7 @@ impl SessionState<ServerRole> {
         let SubscribeParams { uri, .. } = params(inbound.params.as_ref())?;
         let uri = valid(uri)?;
         let service = &*self.app.0;
-        if service.view(inbound).find(service, &uri).is_none() {
+        if service.visible_to(inbound).find(service, &uri).is_none() {
             return Err(not_found(inbound, &uri));
         }
         Ok(self.answer(inbound, move |shared| {

@@ -45,7 +45,7 @@ impl SessionState<ServerRole> {
         let GetSkillParams { uri, .. } = params(inbound.params.as_ref())?;
         let uri = valid(uri)?;
         let service = &*self.app.0;
-        let skill = service.view(inbound).get(service, |catalog| &catalog.skills, &uri);
+        let skill = service.visible_to(inbound).get(service, |catalog| &catalog.skills, &uri);
         let skill = skill.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown skill: {uri}"))))?;
         let CacheHints { ttl_ms, scope } = service.skill_hints(&skill);
         let result = GetSkillResult::new((*skill.about).clone());
@@ -56,7 +56,7 @@ impl SessionState<ServerRole> {
     fn read_directory(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
         let asked_for: ReadDirectoryParams = params(inbound.params.as_ref())?;
         let service = &*self.app.0;
-        let result = service.directory(&service.view(inbound), &asked_for)?;
+        let result = service.directory(&service.visible_to(inbound), &asked_for)?;
         Ok(self.answer(inbound, move |_| Ok(result)))
     }
 }

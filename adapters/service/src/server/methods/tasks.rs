@@ -13,9 +13,9 @@ use crate::{
     driver_api::job::Job,
     inbound::{context::Context, rpc_result::RpcResult, state::SessionState},
     server::{
-        call_params::Called,
+        call_params::CallParams,
         routes::Request,
-        tool::{TaskDesk, Tool, ToolCall},
+        tool::{TaskRoutes, Tool, ToolCall},
         tool_result::ToolAnswer,
     },
 };
@@ -44,7 +44,7 @@ impl Tool {
     }
 }
 
-static TASKS: TaskDesk = TaskDesk { call, answer };
+static TASKS: TaskRoutes = TaskRoutes { call, answer };
 
 fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
     match method {
@@ -66,8 +66,8 @@ fn call(
             return Err(MissingRequiredClientCapability::error(missing));
         }
         (Some(true), TaskSupport::Optional | TaskSupport::Required) => {
-            let ToolCall { called: Called { arguments, meta, .. }, tool, .. } = tool_call;
-            let (how, arguments) = ((tool.kind(), tool.beginning), OwnedRawJson::from(arguments));
+            let ToolCall { called: CallParams { arguments, meta, .. }, tool, .. } = tool_call;
+            let (how, arguments) = ((tool.kind(), tool.task_start), OwnedRawJson::from(arguments));
             let run = move |context: &Context| {
                 tool.run(&arguments.get(), context).map(|answer| answer.map(ToolAnswer::into_result))
             };
@@ -78,7 +78,7 @@ fn call(
     let has_tasks = || shared.has_tasks(inbound.connection, inbound.key, Capability::TasksToolsCall);
     match (tool_call.called.task.take(), support) {
         (Some(task), TaskSupport::Optional | TaskSupport::Required) if has_tasks() => {
-            let ToolCall { called: Called { arguments, meta, .. }, tool, .. } = tool_call;
+            let ToolCall { called: CallParams { arguments, meta, .. }, tool, .. } = tool_call;
             let (kind, arguments) = (tool.kind(), OwnedRawJson::from(arguments));
             let run = move |context: &Context| tool.run(&arguments.get(), context);
             Ok(Some(shared.work_as_task(inbound, meta, task, kind, what_failed, run)))
@@ -88,8 +88,8 @@ fn call(
             Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why))
         }
         (task, _) => {
-            let ToolCall { called, tool, asker, .. } = tool_call;
-            shared.call_directly(inbound, Called { task, ..called }, tool, asker)
+            let ToolCall { called, tool, caller, .. } = tool_call;
+            shared.call_directly(inbound, CallParams { task, ..called }, tool, caller)
         }
     }
 }

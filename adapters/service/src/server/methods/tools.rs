@@ -19,8 +19,8 @@ use crate::{
         state::{Role, SessionState},
     },
     server::{
-        call_params::Called,
-        input_required::Asker,
+        call_params::CallParams,
+        input_required::CallerId,
         pooled_call::PooledCall,
         routes::Request,
         tool::{Tool, ToolCall},
@@ -51,16 +51,16 @@ fn result(page: Page<mcp_proto::schema::Tool>) -> ListToolsResult {
 
 impl SessionState<ServerRole> {
     fn call_tool(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
-        let called = Called::of(inbound)?;
+        let called = CallParams::of(inbound)?;
         // A request of the modern era has metadata; one of a session needs no caller here.
         let modern = called.meta.as_ref().and_then(|_| {
             inbound
                 .connection
-                .read(|conn| Some((Asker::of(conn, inbound.key)?, Self::may_become_task(conn, inbound.key))))
+                .read(|conn| Some((CallerId::of(conn, inbound.key)?, Self::may_become_task(conn, inbound.key))))
         });
-        let (extension, asker) = modern.map_or((None, None), |(asker, extension)| (extension, Some(asker)));
+        let (extension, caller) = modern.map_or((None, None), |(caller, extension)| (extension, Some(caller)));
         let service = &*self.app.0;
-        let tool = service.view(inbound).get(service, |catalog| &catalog.tools, &called.name);
+        let tool = service.visible_to(inbound).get(service, |catalog| &catalog.tools, &called.name);
         let tool =
             tool.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown tool: {}", called.name))))?;
         let InboundRequest { connection, key, .. } = *inbound;
@@ -71,8 +71,8 @@ impl SessionState<ServerRole> {
             return lacking.map(|result| self.answer(inbound, |_| Ok(result)));
         }
         match tool.tasks {
-            Some(tasks) => (tasks.call)(self, inbound, ToolCall { called, tool, extension, asker }),
-            None => self.call_directly(inbound, called, tool, asker),
+            Some(tasks) => (tasks.call)(self, inbound, ToolCall { called, tool, extension, caller }),
+            None => self.call_directly(inbound, called, tool, caller),
         }
     }
 
@@ -80,15 +80,15 @@ impl SessionState<ServerRole> {
     pub(super) fn call_directly(
         self: &Arc<Self>,
         inbound: &Request<'_>,
-        Called { name, arguments, task, meta }: Called<'_>,
+        CallParams { name, arguments, task, meta }: CallParams<'_>,
         tool: Arc<Tool>,
-        asker: Option<Asker>,
+        caller: Option<CallerId>,
     ) -> RpcResult<Option<Job>> {
         if task.is_some() && self.has_tasks(inbound.connection, inbound.key, Capability::TasksToolsCall) {
             let why = format!("{name} cannot be run as a task");
             return Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why));
         }
-        if asker.is_none() {
+        if caller.is_none() {
             return Ok(Some({
                 let kind = tool.kind();
                 PooledCall::new(self, inbound, tool, &arguments, meta).into_job(kind)
@@ -96,7 +96,7 @@ impl SessionState<ServerRole> {
         }
         let (kind, arguments) = (tool.kind(), OwnedRawJson::from(arguments));
         let run = move |context: &Context| tool.run(&arguments.get(), context);
-        self.in_rounds(inbound, asker, meta, kind, ToolAnswer::is_error, run)
+        self.run_with_input(inbound, caller, meta, kind, ToolAnswer::is_error, run)
     }
 
     /// Returns the response to a client without the capabilities that a tool requires.

@@ -7,7 +7,7 @@ use std::{
 
 use mcp_proto::{connection::ServerRole, rpc::Timestamp};
 
-use super::detached_sleep::Naps;
+use super::detached_sleep::SleepThread;
 use crate::{
     driver_api::{connection_handle::ConnectionHandle, deferred::select_biased},
     inbound::state::SessionState,
@@ -17,7 +17,7 @@ use crate::{
 
 /// The relation between the clock of a connection and that of its service.
 #[derive(Debug, Default)]
-pub(in crate::server) struct TaskTime {
+pub(in crate::server) struct TaskClock {
     /// One moment on the clock of the service, and on that of the connection.
     same: OnceLock<(Timestamp, Timestamp)>,
     /// The timer of this connection for tasks that expire: its time and its key.
@@ -37,12 +37,12 @@ impl SessionState<ServerRole> {
     }
 
     fn task_epoch(&self, now: Timestamp) -> (Timestamp, Timestamp) {
-        *self.state.task_time.same.get_or_init(|| (self.app.tasks().now(), now))
+        *self.state.task_clock.same.get_or_init(|| (self.app.tasks().now(), now))
     }
 
     /// Ends the tasks that have expired, and sets an alarm for the next one, so that tasks expire even if no client
     /// asks about them. Every connection over which a client has asked about tasks does this.
-    pub(super) fn tend_tasks(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<ServerRole>>) {
+    pub(super) fn expire_tasks(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<ServerRole>>) {
         let tasks = self.app.tasks();
         for task in tasks.expire(self.task_time(connection)) {
             tasks.tell(&task);
@@ -54,7 +54,7 @@ impl SessionState<ServerRole> {
         let Some(next) = self.app.tasks().next_expiry() else { return };
         let now = connection.update(|_, now| now);
         let at = now + next.saturating_since(self.task_time_at(now));
-        let mut alarm = lock(&self.state.task_time.alarm);
+        let mut alarm = lock(&self.state.task_clock.alarm);
         if alarm.is_some_and(|(before, _)| before <= at) {
             return;
         }
@@ -69,7 +69,7 @@ impl SessionState<ServerRole> {
 
     #[cfg(test)]
     pub(crate) fn watches_tasks(&self) -> bool {
-        lock(&self.state.task_time.alarm).is_some()
+        lock(&self.state.task_clock.alarm).is_some()
     }
 }
 
@@ -79,15 +79,15 @@ struct Watch(Weak<SessionState<ServerRole>>);
 impl Wake for Watch {
     fn wake(self: Arc<Self>) {
         let Some(shared) = self.0.upgrade() else { return };
-        lock(&shared.state.task_time.alarm).take();
+        lock(&shared.state.task_clock.alarm).take();
         if let Some(connection) = shared.calls.connection() {
-            shared.tend_tasks(&connection);
+            shared.expire_tasks(&connection);
         }
     }
 }
 
 /// Waits until a point of time on the clock of the connection, even if the connection closes before.
-pub(crate) async fn outlast<E: 'static>(
+pub(crate) async fn sleep_detached<E: 'static>(
     connection: &Arc<dyn ConnectionHandle<E>>,
     calls: &Arc<Calls<E>>,
     until: Timestamp,
@@ -95,6 +95,6 @@ pub(crate) async fn outlast<E: 'static>(
     if select_biased(connection.sleep_until(until), calls.closed()).await.is_err() {
         // The timers of a closed connection do not fire any more.
         let left = until.saturating_since(connection.update(|_, now| now));
-        Naps::of_process().sleep(left).await;
+        SleepThread::of_process().sleep(left).await;
     }
 }

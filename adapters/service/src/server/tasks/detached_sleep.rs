@@ -21,10 +21,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// The deadlines of a process. One thread fires them: it starts with the first deadline and ends some time after the
 /// last.
-pub(super) struct Naps {
+pub(super) struct SleepThread {
     state: Mutex<State>,
     changed: Condvar,
-    start: fn(Arc<Naps>) -> io::Result<()>,
+    start: fn(Arc<SleepThread>) -> io::Result<()>,
 }
 
 #[derive(Default)]
@@ -35,22 +35,22 @@ struct State {
     is_kept: bool,
 }
 
-impl Naps {
+impl SleepThread {
     fn new(start: fn(Arc<Self>) -> io::Result<()>) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), start })
     }
 
     /// Returns the deadlines of this process.
     pub(super) fn of_process() -> &'static Arc<Self> {
-        static NAPS: OnceLock<Arc<Naps>> = OnceLock::new();
-        NAPS.get_or_init(|| {
-            Self::new(|naps| thread::Builder::new().name("mcp-nap".into()).spawn(move || naps.keep()).map(drop))
+        static SLEEP_THREAD: OnceLock<Arc<SleepThread>> = OnceLock::new();
+        SLEEP_THREAD.get_or_init(|| {
+            Self::new(|sleeper| thread::Builder::new().name("mcp-nap".into()).spawn(move || sleeper.keep()).map(drop))
         })
     }
 
     /// Sleeps for `time`. A sleep whose end the clock cannot represent never ends.
-    pub(super) fn sleep(self: &Arc<Self>, time: Duration) -> Nap {
-        Nap { naps: self.clone(), until: Instant::now().checked_add(time), place: None }
+    pub(super) fn sleep(self: &Arc<Self>, time: Duration) -> DetachedSleep {
+        DetachedSleep { sleeper: self.clone(), until: Instant::now().checked_add(time), place: None }
     }
 
     /// Fires the deadlines; the body of the thread.
@@ -78,13 +78,13 @@ impl Naps {
 }
 
 /// A sleep until a deadline.
-pub(super) struct Nap {
-    naps: Arc<Naps>,
+pub(super) struct DetachedSleep {
+    sleeper: Arc<SleepThread>,
     until: Option<Instant>,
     place: Option<(Instant, u64)>,
 }
 
-impl Future for Nap {
+impl Future for DetachedSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -92,7 +92,7 @@ impl Future for Nap {
         if until <= Instant::now() {
             return Poll::Ready(());
         }
-        let mut state = lock(&self.naps.state);
+        let mut state = lock(&self.sleeper.state);
         let place = self.place.unwrap_or_else(|| {
             state.next += 1;
             (until, state.next)
@@ -100,14 +100,14 @@ impl Future for Nap {
         let before = state.wakers.insert(place, cx.waker().clone());
         let is_first = state.wakers.first_key_value().is_some_and(|(first, _)| *first == place);
         // The flag is set under the lock, so that only one thread is started.
-        let started = if state.is_kept { Ok(()) } else { (self.naps.start)(self.naps.clone()) };
+        let started = if state.is_kept { Ok(()) } else { (self.sleeper.start)(self.sleeper.clone()) };
         state.is_kept = started.is_ok();
         drop(state);
         // It may be the last of a task, which may sleep here as well.
         drop(before);
         self.place = Some(place);
         match started {
-            Ok(()) if is_first => self.naps.changed.notify_one(),
+            Ok(()) if is_first => self.sleeper.changed.notify_one(),
             Ok(()) => {}
             // There is no room for a thread. A sleep that ended at once would have its handler spin, and one that never ended
             // would hold its task for ever: so it is looked at again and again, with a pause each time.
@@ -120,9 +120,9 @@ impl Future for Nap {
     }
 }
 
-impl Drop for Nap {
+impl Drop for DetachedSleep {
     fn drop(&mut self) {
-        let gone = self.place.and_then(|place| lock(&self.naps.state).wakers.remove(&place));
+        let gone = self.place.and_then(|place| lock(&self.sleeper.state).wakers.remove(&place));
         drop(gone);
     }
 }
@@ -135,48 +135,48 @@ mod tests {
 
     static STARTED: AtomicUsize = AtomicUsize::new(0);
 
-    fn start(naps: Arc<Naps>) -> io::Result<()> {
+    fn start(sleeper: Arc<SleepThread>) -> io::Result<()> {
         STARTED.fetch_add(1, Ordering::Relaxed);
-        thread::Builder::new().spawn(move || naps.keep()).map(drop)
+        thread::Builder::new().spawn(move || sleeper.keep()).map(drop)
     }
 
     #[test]
     fn one_thread_keeps_the_time_of_all() {
-        let naps = Naps::new(start);
+        let sleeper = SleepThread::new(start);
         let begin = Instant::now();
         let sleepers: Vec<_> = (0..200)
             .rev()
             .map(|n| {
                 let time = Duration::from_millis(n / 4);
-                let nap = naps.sleep(time);
-                (time, nap)
+                let sleep = sleeper.sleep(time);
+                (time, sleep)
             })
             .collect();
-        for (time, nap) in sleepers {
-            block_on(nap);
+        for (time, sleep) in sleepers {
+            block_on(sleep);
             assert!(begin.elapsed() >= time);
         }
         assert_eq!(STARTED.load(Ordering::Relaxed), 1);
         // One that is given up leaves nothing behind, and one that is too long does not end.
-        let long = || naps.sleep(Duration::from_secs(1000));
-        assert!(block_on(select_biased(long(), naps.sleep(Duration::from_millis(1)))).is_err());
-        let endless = naps.sleep(Duration::MAX);
-        assert!(block_on(select_biased(endless, naps.sleep(Duration::from_millis(1)))).is_err());
-        assert!(lock(&naps.state).wakers.is_empty());
+        let long = || sleeper.sleep(Duration::from_secs(1000));
+        assert!(block_on(select_biased(long(), sleeper.sleep(Duration::from_millis(1)))).is_err());
+        let endless = sleeper.sleep(Duration::MAX);
+        assert!(block_on(select_biased(endless, sleeper.sleep(Duration::from_millis(1)))).is_err());
+        assert!(lock(&sleeper.state).wakers.is_empty());
     }
 
     #[test]
     fn without_a_thread_a_sleep_takes_its_time_and_does_not_spin() {
         static TRIES: AtomicUsize = AtomicUsize::new(0);
-        let naps = Naps::new(|_| {
+        let sleeper = SleepThread::new(|_| {
             TRIES.fetch_add(1, Ordering::Relaxed);
             Err(io::ErrorKind::WouldBlock.into())
         });
         let (begin, time) = (Instant::now(), Duration::from_millis(50));
-        block_on(naps.sleep(time));
+        block_on(sleeper.sleep(time));
         assert!(begin.elapsed() >= time);
         let tries = TRIES.load(Ordering::Relaxed);
         assert!((1..=11).contains(&tries), "{tries} looks in {time:?}");
-        assert!(lock(&naps.state).wakers.is_empty());
+        assert!(lock(&sleeper.state).wakers.is_empty());
     }
 }

@@ -28,12 +28,12 @@ use crate::{
     outbound::error::CallError,
     server::{
         in_flight::ServerInFlight,
-        input_required::{Asker, Rounds},
+        input_required::{CallerId, InputRounds},
     },
 };
 
 /// The permit of a request to become a task. Its client has to have declared the extension.
-pub(crate) struct Permit {
+pub(crate) struct TaskUpgrade {
     /// The principal of the request.
     owner: Option<String>,
     /// The size of the params, in bytes.
@@ -42,15 +42,15 @@ pub(crate) struct Permit {
 
 /// The time at which a request becomes a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Beginning {
+pub(in crate::server) enum TaskStart {
     /// Before its handler runs.
-    AtOnce,
+    Immediate,
     /// When its handler calls `become_task`.
-    Later,
+    Deferred,
 }
 
 /// The reason for which a request has not become a task.
-enum NotBegun {
+enum UpgradeError {
     /// The outbox had no room for the response.
     Busy,
     /// There is no room for another task, or another error.
@@ -73,43 +73,47 @@ impl SessionState<ServerRole> {
         self: &Arc<Self>,
         inbound: &InboundRequest<'_, ServerRole>,
         meta: Option<Meta>,
-        (kind, beginning): (HandlerKind, Beginning),
+        (kind, task_start): (HandlerKind, TaskStart),
         run: impl FnOnce(&Context) -> Deferred<RpcResult<CallToolResult>> + Send + 'static,
     ) -> RpcResult<Option<Job>> {
         let InboundRequest { connection, key, params, .. } = inbound;
-        let (asker, info) = connection.read(|conn| (Asker::of(conn, *key), ServerRole::info(conn, Some(*key))));
-        let Some(asker) = asker else { return Ok(None) };
-        let owner = asker.principal.clone();
-        let rounds = || Rounds::begin(&self.app.0.seal, Method::CallTool, params.as_ref(), asker);
-        let rounds = (beginning == Beginning::Later).then(rounds).transpose()?;
+        let (caller, info) = connection.read(|conn| (CallerId::of(conn, *key), ServerRole::info(conn, Some(*key))));
+        let Some(caller) = caller else { return Ok(None) };
+        let owner = caller.principal.clone();
+        let rounds = || InputRounds::begin(&self.app.0.state_signer, Method::CallTool, params.as_ref(), caller);
+        let rounds = (task_start == TaskStart::Deferred).then(rounds).transpose()?;
         let in_flight = self.in_flight.begin(*key, meta);
         let scope = self.request_scope(inbound);
         let weight = params.as_ref().map_or(0, |params| params.get().len());
-        let _ = (in_flight.info.set(Box::new(info)), in_flight.role.permit.set(Permit { owner, weight }));
+        let _ = (in_flight.info.set(Box::new(info)), in_flight.role.task_upgrade.set(TaskUpgrade { owner, weight }));
         if let Some(rounds) = rounds {
             let _ = in_flight.role.rounds.set(Box::new(rounds));
         }
         let responder = Responder::of(self.context(connection, in_flight.clone()), *key);
-        let mut duty =
-            Duty { shared: self.clone(), connection: (*connection).clone(), in_flight, responder: Some(responder) };
+        let mut execution = TaskExecution {
+            shared: self.clone(),
+            connection: (*connection).clone(),
+            in_flight,
+            responder: Some(responder),
+        };
         // A task that starts at once starts before any other event, and even if no thread is free to run it.
-        let mut begun = if beginning == Beginning::AtOnce { duty.begin_task() } else { Ok(()) };
+        let mut begun = if task_start == TaskStart::Immediate { execution.begin_task() } else { Ok(()) };
         let future = async move {
-            while let Err(NotBegun::Busy) = begun {
-                duty.room().await;
-                begun = duty.begin_task();
+            while let Err(UpgradeError::Busy) = begun {
+                execution.room().await;
+                begun = execution.begin_task();
             }
-            if let Err(NotBegun::Refused(error)) = begun {
-                return duty.end(Err(error)).await;
+            if let Err(UpgradeError::Refused(error)) = begun {
+                return execution.end(Err(error)).await;
             }
-            duty.responder.iter_mut().for_each(Responder::begin);
-            let context = duty.shared.context(&duty.connection, duty.in_flight.clone());
+            execution.responder.iter_mut().for_each(Responder::begin);
+            let context = execution.shared.context(&execution.connection, execution.in_flight.clone());
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
                 scope.run(&context, run).await
             };
-            duty.end(answer).await;
+            execution.end(answer).await;
         };
         Ok(Some(Job::of(kind, Schedule::Concurrent, move || Deferred::new(future)).outliving()))
     }
@@ -119,20 +123,22 @@ impl SessionState<ServerRole> {
         self: &Arc<Self>,
         connection: &Arc<dyn ConnectionHandle<ServerRole>>,
         in_flight: &Arc<InFlight<ServerInFlight>>,
-    ) -> Result<(), NotBegun> {
-        let (RequestOrigin::Request(key), Some(permit)) = (&in_flight.origin, in_flight.role.permit.get()) else {
+    ) -> Result<(), UpgradeError> {
+        let (RequestOrigin::Request(key), Some(task_upgrade)) = (&in_flight.origin, in_flight.role.task_upgrade.get())
+        else {
             return Ok(());
         };
-        self.tend_tasks(connection);
+        self.expire_tasks(connection);
         let tasks = self.app.tasks();
-        let holder = Holder::of(permit.owner.as_deref(), &**connection, self.calls.number());
+        let holder = Holder::of(task_upgrade.owner.as_deref(), &**connection, self.calls.number());
         connection.update(|conn, now| {
             if !conn.is_open(*key) {
-                return Err(NotBegun::Cancelled);
+                return Err(UpgradeError::Cancelled);
             }
             let now = self.task_time_at(now);
-            let owner = permit.owner.clone();
-            let task = tasks.create(now, owner, holder, in_flight, permit.weight).map_err(NotBegun::Refused)?;
+            let owner = task_upgrade.owner.clone();
+            let task =
+                tasks.create(now, owner, holder, in_flight, task_upgrade.weight).map_err(UpgradeError::Refused)?;
             match conn.respond(*key, &CreateTaskResult::from(tasks.show(&task))) {
                 Ok(()) => {
                     let _ = in_flight.role.task.set(task);
@@ -141,8 +147,8 @@ impl SessionState<ServerRole> {
                 Err(error) => {
                     tasks.discard(&task);
                     Err(match error {
-                        SendError::Busy => NotBegun::Busy,
-                        error => NotBegun::Refused(ErrorObject::internal(error.to_string())),
+                        SendError::Busy => UpgradeError::Busy,
+                        error => UpgradeError::Refused(ErrorObject::internal(error.to_string())),
                     })
                 }
             }
@@ -188,7 +194,7 @@ impl Context<ServerRole> {
         if self.task_id().is_some() {
             return Ok(true);
         }
-        if self.in_flight.role.permit.get().is_none() {
+        if self.in_flight.role.task_upgrade.get().is_none() {
             return Ok(false);
         }
         if self.in_flight.role.rounds.get().is_some_and(|rounds| rounds.is_asking()) {
@@ -198,9 +204,9 @@ impl Context<ServerRole> {
         match self.shared.begin_shared_task(&self.connection, &self.in_flight) {
             Ok(()) => Ok(true),
             // The handler continues without a task, as for clients that have no tasks.
-            Err(NotBegun::Refused(_)) => Ok(false),
-            Err(NotBegun::Busy) => Err(SendError::Busy.into()),
-            Err(NotBegun::Cancelled) => Err(CallError::Cancelled),
+            Err(UpgradeError::Refused(_)) => Ok(false),
+            Err(UpgradeError::Busy) => Err(SendError::Busy.into()),
+            Err(UpgradeError::Cancelled) => Err(CallError::Cancelled),
         }
     }
 }
@@ -210,7 +216,7 @@ fn has_room(conn: &Connection<ServerRole>) -> Result<(), SendError> {
 }
 
 /// The execution of a request that may become a task. Dropping it early ends the request or the task, too.
-struct Duty {
+struct TaskExecution {
     shared: Arc<SessionState<ServerRole>>,
     connection: Arc<dyn ConnectionHandle<ServerRole>>,
     in_flight: Arc<InFlight<ServerInFlight>>,
@@ -218,8 +224,8 @@ struct Duty {
     responder: Option<Responder<ServerRole>>,
 }
 
-impl Duty {
-    fn begin_task(&mut self) -> Result<(), NotBegun> {
+impl TaskExecution {
+    fn begin_task(&mut self) -> Result<(), UpgradeError> {
         self.shared.begin_shared_task(&self.connection, &self.in_flight)
     }
 
@@ -236,7 +242,7 @@ impl Duty {
         }
         match self.in_flight.role.rounds.get() {
             Some(rounds) => {
-                let answer = rounds.finish(&self.shared.app.0.seal, answer, CallToolResult::is_error);
+                let answer = rounds.finish(&self.shared.app.0.state_signer, answer, CallToolResult::is_error);
                 responder.send(answer).await;
             }
             None => responder.send(answer).await,
@@ -252,7 +258,7 @@ impl Duty {
     }
 }
 
-impl Drop for Duty {
+impl Drop for TaskExecution {
     fn drop(&mut self) {
         if let Some(responder) = self.responder.take()
             && self.in_flight.role.task.get().is_some()

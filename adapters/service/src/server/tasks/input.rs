@@ -11,7 +11,7 @@ use mcp_proto::{
 };
 use serde_core::de::DeserializeOwned;
 
-use super::clock::outlast;
+use super::clock::sleep_detached;
 use super::store::{Task, Tasks};
 use crate::{
     driver_api::deferred::{Deferred, select_biased},
@@ -49,7 +49,7 @@ impl Context<ServerRole> {
                 None => answered.await,
                 Some(patience) => {
                     let until = connection.update(|_, now| now) + patience;
-                    let answered = select_biased(answered, outlast(connection, &shared.calls, until)).await;
+                    let answered = select_biased(answered, sleep_detached(connection, &shared.calls, until)).await;
                     answered.unwrap_or(Err(CallError::TimedOut { total: true }))
                 }
             };

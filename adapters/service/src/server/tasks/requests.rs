@@ -23,7 +23,7 @@ use crate::{
         rpc_result::RpcResult,
         state::SessionState,
     },
-    server::input_required::Asker,
+    server::input_required::CallerId,
 };
 
 type Request<'a> = InboundRequest<'a, ServerRole>;
@@ -38,7 +38,7 @@ impl SessionState<ServerRole> {
         let raw = inbound.params.as_ref();
         let (connection, key) = (inbound.connection.clone(), inbound.key);
         let owner = connection.read(|conn| owner(conn, key));
-        self.tend_tasks(&connection);
+        self.expire_tasks(&connection);
         Ok(match method {
             Method::ExtGetTask => {
                 let GetTaskParams { task_id, .. } = params(raw)?;
@@ -79,7 +79,7 @@ impl SessionState<ServerRole> {
         // A task that is named twice is notified once.
         wanted.sort_unstable();
         wanted.dedup();
-        self.tend_tasks(&connection);
+        self.expire_tasks(&connection);
         if self.try_to_listen(&connection, key, &wanted) != Err(SendError::Busy) {
             return Ok(None);
         }
@@ -111,5 +111,5 @@ impl SessionState<ServerRole> {
 
 /// Returns the principal of a request, if it is known.
 fn owner(conn: &Connection<ServerRole>, key: ReplyKey) -> Option<String> {
-    Asker::of(conn, key)?.principal
+    CallerId::of(conn, key)?.principal
 }

@@ -12,7 +12,7 @@ use mcp_proto::{
 };
 
 #[cfg(feature = "skills")]
-use super::skill::Listed;
+use super::skill::SkillEntry;
 use super::{
     catalog::{Catalog, Found},
     inner::Inner,
@@ -31,14 +31,14 @@ use crate::{
 /// The registered items that the sender of a request may see.
 ///
 /// Boxed, since few services hide anything.
-pub(super) struct View(Option<Box<(Predicate, RequestInfo)>>);
+pub(super) struct VisibleItems(Option<Box<(Predicate, RequestInfo)>>);
 
-impl View {
-    pub(super) fn shows<T: Registered>(&self, item: &T) -> bool {
+impl VisibleItems {
+    pub(super) fn allows<T: Registered>(&self, item: &T) -> bool {
         let Some((Predicate(predicate), info)) = self.0.as_deref() else { return true };
         // A predicate that panics hides the item.
         let sees = |item| predicate(item, info);
-        catch_unwind(AssertUnwindSafe(|| sees(item.as_item()) && item.whole().is_none_or(sees))).unwrap_or(false)
+        catch_unwind(AssertUnwindSafe(|| sees(item.as_item()) && item.parent().is_none_or(sees))).unwrap_or(false)
     }
 
     /// Returns the visible item with this name.
@@ -49,7 +49,7 @@ impl View {
         name: &str,
     ) -> Option<Arc<T>> {
         let found = list(&read(&inner.catalog)).get(name).cloned();
-        found.filter(|item| self.shows(&**item))
+        found.filter(|item| self.allows(&**item))
     }
 
     /// A page of a list. It is as long as any other, whatever is left out of it.
@@ -64,7 +64,7 @@ impl View {
         }
         // The predicate is not called under the lock of the catalog, which it may use.
         let rest = list(&read(&inner.catalog)).rest(cursor)?;
-        let mut rest = rest.into_iter().filter(|(_, item)| self.shows(&**item));
+        let mut rest = rest.into_iter().filter(|(_, item)| self.allows(&**item));
         let page: Vec<_> = rest.by_ref().take(inner.page_size.max(1)).collect();
         let next = rest.next().and_then(|_| Some(list(&read(&inner.catalog)).cursor_behind(page.last()?.0)));
         Ok((page.into_iter().map(|(_, item)| item).collect(), next))
@@ -81,20 +81,20 @@ impl View {
         let templates: Vec<_> = read(&inner.catalog).templates.iter().cloned().collect();
         templates.into_iter().find_map(|template| {
             let variables = template.matches(uri)?;
-            self.shows(&*template).then(|| Found::Template(template.clone(), variables))
+            self.allows(&*template).then(|| Found::Template(template.clone(), variables))
         })
     }
 }
 
 impl Inner {
     /// Returns the items that the sender of this request may see.
-    pub(super) fn view(&self, inbound: &InboundRequest<'_, ServerRole>) -> View {
-        self.view_of(inbound.connection, inbound.key)
+    pub(super) fn visible_to(&self, inbound: &InboundRequest<'_, ServerRole>) -> VisibleItems {
+        self.visible_to_request(inbound.connection, inbound.key)
     }
 
-    fn view_of(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, key: ReplyKey) -> View {
+    fn visible_to_request(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, key: ReplyKey) -> VisibleItems {
         let predicate = self.visible.clone();
-        View(
+        VisibleItems(
             predicate.map(|predicate| Box::new((predicate, connection.read(|conn| ServerRole::info(conn, Some(key)))))),
         )
     }
@@ -108,7 +108,7 @@ impl Inner {
         uri: &str,
     ) -> bool {
         self.visible.is_none()
-            || self.view_of(connection, key).find(self, uri).is_some()
+            || self.visible_to_request(connection, key).find(self, uri).is_some()
             || read(&self.catalog).find(uri).is_none()
     }
 
@@ -120,14 +120,14 @@ impl Inner {
 
     /// Returns the cache hints of a skill.
     #[cfg(feature = "skills")]
-    pub(super) fn skill_hints(&self, skill: &Listed) -> CacheHints {
+    pub(super) fn skill_hints(&self, skill: &SkillEntry) -> CacheHints {
         let nothing = CacheHints { ttl_ms: 0, scope: CacheScope::Private };
         let CacheHints { ttl_ms, scope } = skill.hints.clone().unwrap_or(nothing);
         CacheHints { ttl_ms, scope: self.scope(scope) }
     }
 
     /// Restricts a result to private caches if visibility depends on the client.
-    pub(super) fn confined(&self, mut result: ReadResourceResult) -> ReadResourceResult {
+    pub(super) fn restrict_cache(&self, mut result: ReadResourceResult) -> ReadResourceResult {
         result.cache_scope = result.cache_scope.map(|scope| self.scope(scope));
         result
     }

@@ -56,7 +56,7 @@ impl Clock {
 }
 
 /// One end: a connection, what runs on it, and its handlers.
-pub(super) struct End<E: 'static> {
+pub(super) struct TestDriver<E: 'static> {
     conn: Mutex<Connection<E>>,
     app: Arc<dyn Application<E>>,
     clock: Arc<Clock>,
@@ -95,7 +95,7 @@ impl Wake for Note {
     }
 }
 
-impl<E: Send + 'static> End<E> {
+impl<E: Send + 'static> TestDriver<E> {
     pub(super) fn new(
         conn: Connection<E>,
         app: Arc<dyn Application<E>>,
@@ -264,14 +264,14 @@ impl<E: Send + 'static> End<E> {
     }
 }
 
-impl<E: Send + 'static> ConnectionHandle<E> for End<E> {
+impl<E: Send + 'static> ConnectionHandle<E> for TestDriver<E> {
     fn with_mut(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
         let now = self.clock.now();
-        End::with(self, |conn| f(conn, now));
+        TestDriver::with(self, |conn| f(conn, now));
     }
 
     fn with_ref(&self, f: &mut dyn FnMut(&Connection<E>)) {
-        End::with(self, |conn| f(conn));
+        TestDriver::with(self, |conn| f(conn));
     }
 
     fn waiters(&self) -> &Waiters {
