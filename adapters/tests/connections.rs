@@ -23,7 +23,7 @@ use mcp_service::{Context, Failure, Host, Service, Tool};
 use serde_json::json;
 
 use super::{
-    adapter::{Client, Options, Server, Transport, serve},
+    adapter::{Client, DriverOptions, Server, Transport, serve},
     run, yield_now,
 };
 
@@ -82,7 +82,7 @@ async fn echo(client: &Client, tool: &str, message: &str) -> String {
 
 /// A client and a server over these transports.
 pub(crate) async fn joined((left, right): (Transport, Transport), host: &Host) -> (Client, Server) {
-    let server = Server::start(&service(), right, &Options::default()).expect("there is a runtime");
+    let server = Server::start(&service(), right, &DriverOptions::default()).expect("there is a runtime");
     (Client::over(left, host).await.expect("it serves"), server)
 }
 
@@ -158,7 +158,7 @@ fn the_end_comes_soon_whatever_handlers_do() {
         let mut settings = Settings::default();
         settings.limits.drain = Duration::from_millis(50);
         let (left, right) = Transport::pair(4096);
-        let server = Server::start(&service_with(settings), right, &Options::default()).expect("a runtime");
+        let server = Server::start(&service_with(settings), right, &DriverOptions::default()).expect("a runtime");
         let client = Client::over(left, &host()).await.expect("it serves");
         let calls = ["stubborn", "wait", "block"].map(|tool| client.call_tool(tool, ()).expect("it is sent"));
         while server.connection().update(|conn, _| conn.usage().requests) < 3 {
@@ -194,7 +194,7 @@ fn a_handler_can_close_its_connection() {
         let service = Service::builder("x", "1").settings(settings).tool(Tool::new_async("leave", leave)).build();
         let service = service.expect("a good name");
         let (left, right) = Transport::pair(4096);
-        let server = Arc::new(Server::start(&service, right, &Options::default()).expect("a runtime"));
+        let server = Arc::new(Server::start(&service, right, &DriverOptions::default()).expect("a runtime"));
         *home.lock().expect("no panic") = Some(server.clone());
         let client = Client::over(left, &host()).await.expect("it serves");
         // What was promised before is answered after.

@@ -33,7 +33,9 @@ use serde_json::{Value, json};
 use crate::{
     adapter::{
         Client, Error, StopHandle,
-        http::{Address, Connector, Endpoint, HttpClient, Listener, Options, Paths, Policy, ResponseHandler},
+        http::{
+            ClientOptions, Connector, Endpoint, EndpointOptions, HttpClient, Listener, Paths, Policy, ResponseHandler,
+        },
     },
     run, spawn, timeout,
 };
@@ -292,7 +294,7 @@ fn whoever_has_no_business_here_is_refused() {
 
 /// An endpoint without a network.
 fn endpoint(service: &Service) -> Endpoint {
-    let mut options = Options::new(Policy::loopback());
+    let mut options = EndpointOptions::new(Policy::loopback());
     options.paths = Paths::at("/mcp");
     Endpoint::new(service, options).expect("there is a runtime")
 }
@@ -391,7 +393,7 @@ fn what_a_handler_asks_and_says_goes_with_its_request() {
             log.lock().expect("no panic").push(format!("{}{}", head.method, if last { " again" } else { "" }));
         });
         // There is no other stream for it.
-        let mut address = Address::new("http://server.example/mcp", 1).expect("an address");
+        let mut address = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
         address.listen = false;
         let connector = Connector::to(address).requests(watched);
         let client = within(connector.connect(&host(VersionSet::only(ProtocolVersion::V2025_11_25)))).await;
@@ -440,7 +442,7 @@ fn headers_say_what_arguments_say() {
             assert_eq!(body["error"]["code"].as_i64(), code, "{body}");
         }
         // A client of ours knows what to say, as soon as it has seen the list.
-        let connector = Connector::to(Address::new("http://server.example/mcp", 1).expect("an address"));
+        let connector = Connector::to(ClientOptions::new("http://server.example/mcp", 1).expect("an address"));
         let client =
             within(connector.requests(Guarded::open(endpoint.clone(), |_| ())).connect(&host(VersionSet::ALL))).await;
         let client = client.expect("it serves");

@@ -6,11 +6,11 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpStream},
 };
 
-use mcp_driver::Options;
+use mcp_driver::DriverOptions;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::{
-    adapter::http::{Options as Endpoints, Paths, Policy},
+    adapter::http::{EndpointOptions, Paths, Policy},
     http_peers::{LONG, PATIENCE, Running, call, hear},
     run,
 };
@@ -108,7 +108,7 @@ fn whoever_holds_all_that_it_can_is_nothing_to_others() {
 #[test]
 fn functions_of_one_address_leave_threads_for_others() {
     run(async {
-        let options = Options { functions: 8, ..Options::default() };
+        let options = DriverOptions { functions: 8, ..DriverOptions::default() };
         let server = Running::new(|listener| listener.options(options)).await;
         let mut many: Vec<_> = (0..7).map(|_| server.connect()).collect();
         for (begun, stream) in many.iter_mut().enumerate() {
@@ -136,7 +136,7 @@ fn functions_of_one_address_leave_threads_for_others() {
 #[test]
 fn a_function_waits_for_a_bounded_time() {
     run(async {
-        let options = Options { functions: 8, function_wait: PATIENCE, ..Options::default() };
+        let options = DriverOptions { functions: 8, function_wait: PATIENCE, ..DriverOptions::default() };
         let server = Running::new(|listener| listener.options(options)).await;
         let mut many: Vec<_> = (0..7).map(|_| server.connect()).collect();
         for (begun, stream) in many.iter_mut().enumerate() {
@@ -183,7 +183,7 @@ fn begin_session(connect: impl Fn() -> TcpStream) -> String {
 #[test]
 fn sessions_of_one_address_leave_those_of_others() {
     run(async {
-        let mut endpoint = Endpoints::new(Policy::loopback());
+        let mut endpoint = EndpointOptions::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");
         endpoint.limits.sessions = 16;
         let server = Running::new(|listener| listener.endpoint(endpoint)).await;
@@ -201,7 +201,7 @@ fn sessions_of_one_address_leave_those_of_others() {
 #[test]
 fn what_one_address_does_not_read_is_bounded() {
     run(async {
-        let options = Options { unwritten: 64 << 20, ..Options::default() };
+        let options = DriverOptions { unwritten: 64 << 20, ..DriverOptions::default() };
         let server = Running::new(|listener| listener.options(options)).await;
         // Each of them holds an answer of 15 MiB, but for what the system takes. A fourth one is more than seven eighths.
         let mut deaf: Vec<_> = (0..3).map(|_| server.connect()).collect();

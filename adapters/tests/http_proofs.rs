@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{Echo, Guarded, call, endpoint, host, service, within};
 use crate::{
-    adapter::http::{Address, AuthProvider, Connector, HttpClient, ResponseHandler},
+    adapter::http::{AuthProvider, ClientOptions, Connector, HttpClient, ResponseHandler},
     run,
 };
 
@@ -72,7 +72,7 @@ fn every_request_carries_its_proof_in_a_header() {
                 log.lock().expect("no panic").push((head.method.to_string(), proves && !tells));
             };
             let guarded = Guarded { tokens: vec![("Bearer s3cret", "alice")], ..Guarded::open(endpoint.clone(), look) };
-            let connector = Connector::to(Address::new("http://server.example/mcp", 1).expect("an address"));
+            let connector = Connector::to(ClientOptions::new("http://server.example/mcp", 1).expect("an address"));
             let connector = connector.requests(guarded).credentials(purse);
             let client = within(connector.connect(&host(VersionSet::only(version)))).await.expect("it is let in");
             for _ in 0..2 {
@@ -101,7 +101,7 @@ fn whoever_is_asked_proves_who_it_is() {
                 let purse = Purse { tokens: Mutex::new(tokens), challenges: challenges.clone() };
                 let tokens = vec![("good", "alice"), ("better", "else")];
                 let guarded = Guarded { tokens, ..Guarded::open(endpoint.clone(), |_| ()) };
-                let address = Address::new("http://server.example/mcp", 1).expect("an address");
+                let address = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
                 let connector = Connector::to(address).requests(guarded).credentials(purse);
                 let client = within(connector.connect(&host(versions))).await;
                 let seen = challenges.lock().expect("no panic").clone();
@@ -190,7 +190,7 @@ fn a_refusal_that_ends_late_takes_no_proof_with_it() {
         let tokens = vec![("good", "alice")];
         let guarded = Guarded { tokens, ..Guarded::open(endpoint.clone(), |_| ()) };
         let asking = Arc::<Watched<Asking>>::default();
-        let address = Address::new("http://server.example/mcp", 1).expect("an address");
+        let address = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
         let looking = Looking(asking.clone());
         let connector = Connector::to(address).requests(Slow { guarded, asking }).credentials(looking);
         let client = within(connector.connect(&host(VersionSet::LEGACY))).await.expect("it is let in");
@@ -212,7 +212,7 @@ fn what_a_caller_sends_goes_no_further() {
             let watched = Guarded::open(far.clone(), move |head| {
                 log.lock().expect("no panic").push(format!("{:?}", head.headers));
             });
-            let address = Address::new("http://far.example/mcp", 1).expect("an address");
+            let address = ClientOptions::new("http://far.example/mcp", 1).expect("an address");
             let beyond = within(Connector::to(address).requests(watched).connect(&host(versions))).await;
             let beyond = Arc::new(beyond.expect("it serves"));
             let asked = beyond.clone();
@@ -222,7 +222,7 @@ fn what_a_caller_sends_goes_no_further() {
             });
             let near = endpoint(&Service::builder("between", "1").tool(between).build().expect("a service"));
             let guarded = Guarded { tokens: vec![("s3cret", "alice")], ..Guarded::open(near.clone(), |_| ()) };
-            let mut address = Address::new("http://near.example/mcp", 1).expect("an address");
+            let mut address = ClientOptions::new("http://near.example/mcp", 1).expect("an address");
             address.headers.insert(header::COOKIE, header::HeaderValue::from_static("s3cret"));
             let purse = Purse { tokens: Mutex::new(vec!["s3cret"]), challenges: Arc::default() };
             let connector = Connector::to(address).requests(guarded).credentials(purse);

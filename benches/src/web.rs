@@ -11,8 +11,8 @@ use mcp_proto::{
     connection::{Event, Outcome, RequestOptions},
     http::{
         Policy,
-        client::{Action, Client, ExchangeId, Options as ClientOptions},
-        server::{Caller, Endpoint, Options as ServerOptions, Output, Request as Incoming, Session},
+        client::{Action, Client, ClientOptions, ExchangeId},
+        server::{Caller, Endpoint, EndpointOptions, Output, Request as Incoming, Session},
     },
     protocol::VersionSet,
     rpc::Timestamp,
@@ -62,7 +62,7 @@ impl Web {
         client.listen = false;
         let mut web = Self {
             client: Client::new(pair::client(versions), client, now),
-            endpoint: Endpoint::new(pair::server(versions), ServerOptions::new(Policy::loopback())),
+            endpoint: Endpoint::new(pair::server(versions), EndpointOptions::new(Policy::loopback())),
             bytes: 0,
             streams,
             now,

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::{Request, Response, response::Builder};
 use mcp_proto::{
     connection::{ClientConfig, Event, Opening, RequestOptions},
-    http::client::{Action, Client, ExchangeId, Options},
+    http::client::{Action, Client, ClientOptions, ExchangeId},
     protocol::{ProtocolVersion, VersionSet},
     rpc::{CallId, Timestamp},
     wire::{Json, RawJson},
@@ -32,8 +32,8 @@ pub struct Caller {
 
 /// Options for a server that is nowhere.
 #[must_use]
-pub fn options() -> Options {
-    Options::new("http://server.example/mcp", 1).expect("it is an address")
+pub fn options() -> ClientOptions {
+    ClientOptions::new("http://server.example/mcp", 1).expect("it is an address")
 }
 
 /// A client with everything declared that speaks these revisions.
@@ -63,13 +63,13 @@ pub fn header<'a>(request: &'a Request<Arc<[u8]>>, name: &str) -> Option<&'a str
 impl Caller {
     /// A client that has not sent anything yet.
     #[must_use]
-    pub fn new(config: ClientConfig, options: Options) -> Self {
+    pub fn new(config: ClientConfig, options: ClientOptions) -> Self {
         Self::knowing(config, options, Opening::unknown())
     }
 
     /// A client that knows something of its server.
     #[must_use]
-    pub fn knowing(config: ClientConfig, options: Options, opening: Opening) -> Self {
+    pub fn knowing(config: ClientConfig, options: ClientOptions, opening: Opening) -> Self {
         let client = Client::knowing(config, options, opening, Timestamp::ZERO);
         Self {
             client,
@@ -203,7 +203,7 @@ impl Caller {
     /// As [`in_session`](Self::in_session), with options of its own.
     #[must_use]
     #[track_caller]
-    pub fn in_session_with(version: ProtocolVersion, options: Options) -> (Self, ExchangeId) {
+    pub fn in_session_with(version: ProtocolVersion, options: ClientOptions) -> (Self, ExchangeId) {
         let mut caller = Self::new(speaking(VersionSet::LEGACY), options);
         let (exchange, request) = caller.posted("initialize");
         let response = json_response(200).header("Mcp-Session-Id", "s-1");

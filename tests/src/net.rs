@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use http::Request;
 use mcp_proto::{
     connection::{ClientConfig, Event, ServerConfig},
-    http::client::{ExchangeId, Options},
+    http::client::{ClientOptions, ExchangeId},
 };
 
 use crate::{
@@ -65,7 +65,7 @@ impl Net {
 
     /// Joins two ends that have not said anything yet.
     #[must_use]
-    pub fn with(client: ClientConfig, options: Options, server: ServerConfig, app: App) -> Self {
+    pub fn with(client: ClientConfig, options: ClientOptions, server: ServerConfig, app: App) -> Self {
         Self {
             caller: Caller::new(client, options),
             web: Web::new(server),

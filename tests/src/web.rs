@@ -12,7 +12,7 @@ use mcp_proto::{
     connection::{Event, Principal, ServerConfig},
     http::{
         Answer, Policy, SessionId,
-        server::{Caller, Endpoint, ExchangeId, Options, Output, ResourceUsage, Session},
+        server::{Caller, Endpoint, EndpointOptions, ExchangeId, Output, ResourceUsage, Session},
     },
     rpc::{ReplyKey, Timestamp},
     wire::{Json, RawJson},
@@ -168,14 +168,14 @@ impl Web {
     /// A server behind a policy for loopback, with the old transport beside.
     #[must_use]
     pub fn new(config: ServerConfig) -> Self {
-        let mut options = Options::new(Policy::loopback());
+        let mut options = EndpointOptions::new(Policy::loopback());
         options.paths = mcp_proto::http::server::Paths::at("/mcp").with_old_transport("/sse", "/message");
         Self::with(config, options)
     }
 
     /// A server.
     #[must_use]
-    pub fn with(config: ServerConfig, options: Options) -> Self {
+    pub fn with(config: ServerConfig, options: EndpointOptions) -> Self {
         Self {
             endpoint: Endpoint::new(config, options),
             sessions: BTreeMap::new(),

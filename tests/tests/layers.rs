@@ -20,20 +20,20 @@ const LONGEST_FILE: usize = 600;
 /// What adapters know of the core: a connection, its clock, its frames and its end, what a server says of itself, and of HTTP
 /// what an answer is and who may come in. No method, no capability, no revision, no error: nothing that could be decided by.
 const KNOWN_TO_ADAPTERS: [&str; 28] = [
-    "Address",
     "Answer",
     "Caller",
     "Client",
     "ClientConfig",
+    "ClientOptions",
     "ClientRole",
     "CloseReason",
     "Connection",
+    "EndpointOptions",
     "Event",
     "Frame",
     "InitializeResult",
     "Limits",
     "LineDecoder",
-    "Options",
     "Paths",
     "Policy",
     "Server",

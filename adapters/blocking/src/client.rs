@@ -20,7 +20,7 @@ use mcp_proto::{
 use mcp_service::{Calls, Host, Peer, block_on};
 
 use crate::{child::Child, handle::Handle, transport::Transport};
-use mcp_driver::{Command, Disconnected, Error, Options};
+use mcp_driver::{Command, Disconnected, DriverOptions, Error};
 
 /// A connection to a server, ready to be asked.
 ///
@@ -67,14 +67,14 @@ impl Client {
     /// # Errors
     /// If it cannot be started, or is no server that the host can talk to.
     pub fn spawn(command: Command, host: &Host) -> Result<Self, Error> {
-        Self::spawn_with(command, host, &Options::default())
+        Self::spawn_with(command, host, &DriverOptions::default())
     }
 
     /// Does what [`spawn`](Self::spawn) does, with options.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
-    pub fn spawn_with(command: Command, host: &Host, options: &Options) -> Result<Self, Error> {
+    pub fn spawn_with(command: Command, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
         Self::reach(host, options, || {
             let (transport, child) =
                 Child::spawn(&command).map_err(|error| Error::Spawn { program: command.program(), error })?;
@@ -87,7 +87,7 @@ impl Client {
     /// # Errors
     /// If no server listens there, or it is not one that the host can talk to.
     pub fn connect_tcp(address: impl ToSocketAddrs, host: &Host) -> Result<Self, Error> {
-        Self::reach(host, &Options::default(), || Ok((Transport::tcp(TcpStream::connect(&address)?)?, None)))
+        Self::reach(host, &DriverOptions::default(), || Ok((Transport::tcp(TcpStream::connect(&address)?)?, None)))
     }
 
     /// Connects to a Unix domain socket, as [`connect_tcp`](Self::connect_tcp) does.
@@ -95,7 +95,7 @@ impl Client {
     /// # Errors
     /// As [`connect_tcp`](Self::connect_tcp).
     pub fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
-        Self::reach(host, &Options::default(), || Ok((Transport::unix(UnixStream::connect(&path)?)?, None)))
+        Self::reach(host, &DriverOptions::default(), || Ok((Transport::unix(UnixStream::connect(&path)?)?, None)))
     }
 
     /// Connects over any transport.
@@ -103,21 +103,21 @@ impl Client {
     /// # Errors
     /// If there is no server behind it that the host can talk to.
     pub fn over(transport: Transport, host: &Host) -> Result<Self, Error> {
-        Self::over_with(transport, host, &Options::default())
+        Self::over_with(transport, host, &DriverOptions::default())
     }
 
     /// Does what [`over`](Self::over) does, with options.
     ///
     /// # Errors
     /// As [`over`](Self::over).
-    pub fn over_with(transport: Transport, host: &Host, options: &Options) -> Result<Self, Error> {
+    pub fn over_with(transport: Transport, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
         Self::connect(transport, None, host, options)
     }
 
     /// Connects, and once more if what is known then makes a difference.
     fn reach(
         host: &Host,
-        options: &Options,
+        options: &DriverOptions,
         transport: impl Fn() -> Result<(Transport, Option<Child>), Error>,
     ) -> Result<Self, Error> {
         block_on(connect_with_hint(options, |options| {
@@ -125,7 +125,12 @@ impl Client {
         }))
     }
 
-    fn connect(transport: Transport, child: Option<Child>, host: &Host, options: &Options) -> Result<Self, Error> {
+    fn connect(
+        transport: Transport,
+        child: Option<Child>,
+        host: &Host,
+        options: &DriverOptions,
+    ) -> Result<Self, Error> {
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
         let connection = |now| Connection::knowing(host.config(), options.opening, now);

@@ -13,7 +13,7 @@ use mcp_proto::{
 use mcp_service::{Application, ConnectionHandle, block_on};
 
 use crate::{thread_driver::driver::Driver, transport::Transport};
-use mcp_driver::Options;
+use mcp_driver::DriverOptions;
 use mcp_driver::unix::thread::{lock, spawn};
 
 /// A connection that runs on threads of its own, with any [`Application`]. [`Client`](crate::Client) and
@@ -46,7 +46,7 @@ impl<E: Send + 'static> Handle<E> {
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         transport: Transport,
-        options: &Options,
+        options: &DriverOptions,
     ) -> io::Result<Self> {
         let (driver, keep) = Driver::begin(connection, application, transport, options);
         let timer_thread = spawn("mcp-timer_thread", keep)?;

@@ -50,7 +50,7 @@
 //! # What can be relied on
 //!
 //! - **Handlers never block the connection.** Responses, progress, cancellations and pings are processed while all
-//!   handlers are busy or wait for the peer. Handlers run on a bounded number of threads ([`Options::handlers`]),
+//!   handlers are busy or wait for the peer. Handlers run on a bounded number of threads ([`DriverOptions::handlers`]),
 //!   notifications one after the other and before the requests that came behind them.
 //! - **A peer that does not read blocks nothing.** Calls time out, are cancelled and dropped without it, and what is
 //!   kept for it is bounded by [`Limits`](mcp_proto::connection::Limits).
@@ -90,7 +90,7 @@ pub use listener::{Listener, serve_tcp, serve_unix};
 // The same in every adapter.
 #[cfg(feature = "signals")]
 pub use mcp_driver::signals::shutdown_on_signals;
-pub use mcp_driver::{Command, Disconnected, Error, Exit, Options, RestartPolicy, StopHandle};
+pub use mcp_driver::{Command, Disconnected, DriverOptions, Error, Exit, RestartPolicy, StopHandle};
 pub use server::{Server, serve, serve_stdio, serve_with};
 pub use supervisor::Supervisor;
 pub use transport::{ByteReader, ByteWriter, MessageSink, MessageSource, Transport};

@@ -20,7 +20,7 @@ use mcp_driver::{
 use mcp_service::Service;
 
 use crate::{server::Server, transport::Transport};
-use mcp_driver::{Error, Options, StopHandle};
+use mcp_driver::{DriverOptions, Error, StopHandle};
 
 /// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct Listener {
     connections: usize,
     message: Duration,
     write: Duration,
-    options: Options,
+    options: DriverOptions,
 }
 
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Listener {
     }
 
     fn new(socket: Socket) -> Self {
-        let options = Options::default();
+        let options = DriverOptions::default();
         Self { socket, latch: Interrupt::new(), connections: 64, message: MESSAGE, write: WRITE, options }
     }
 
@@ -109,7 +109,7 @@ impl Listener {
 
     /// Sets the options of each connection.
     #[must_use]
-    pub fn options(mut self, options: Options) -> Self {
+    pub fn options(mut self, options: DriverOptions) -> Self {
         self.options = options;
         self
     }

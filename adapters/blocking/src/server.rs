@@ -6,21 +6,21 @@ use mcp_proto::connection::{CloseReason, Server as Connection, ServerRole};
 use mcp_service::{Peer, Service};
 
 use crate::{handle::Handle, thread_driver::driver::Driver, transport::Transport};
-use mcp_driver::{Disconnected, Error, Options};
+use mcp_driver::{Disconnected, DriverOptions, Error};
 
 /// Serves a client over any transport, until either side ends it.
 ///
 /// # Errors
 /// If it cannot begin, or ends in another way than by being closed.
 pub fn serve(service: &Service, transport: Transport) -> Result<(), Error> {
-    serve_with(service, transport, &Options::default())
+    serve_with(service, transport, &DriverOptions::default())
 }
 
 /// Does what [`serve`] does, with options.
 ///
 /// # Errors
 /// As [`serve`].
-pub fn serve_with(service: &Service, transport: Transport, options: &Options) -> Result<(), Error> {
+pub fn serve_with(service: &Service, transport: Transport, options: &DriverOptions) -> Result<(), Error> {
     let connection = |now| Connection::new(service.config(), now);
     let (driver, keep) = Driver::begin(connection, Arc::new(service.session()), transport, options);
     // This thread has nothing else to do.
@@ -63,7 +63,7 @@ impl Server {
     ///
     /// # Errors
     /// If there are no threads to be had.
-    pub fn start(service: &Service, transport: Transport, options: &Options) -> Result<Self, Error> {
+    pub fn start(service: &Service, transport: Transport, options: &DriverOptions) -> Result<Self, Error> {
         let session = Arc::new(service.session());
         let calls = session.calls().clone();
         let handle = Handle::start(|now| Connection::new(service.config(), now), session, transport, options)?;

@@ -46,7 +46,7 @@ pub(crate) mod adapter {
 
         use super::{Client, Error, Host, Service, SocketAddr, StopHandle, ToSocketAddrs, io};
         pub(crate) use mcp_blocking::http::{
-            Address, AuthProvider, Endpoint, HttpClient, Options, Paths, Policy, ResponseHandler,
+            AuthProvider, ClientOptions, Endpoint, EndpointOptions, HttpClient, Paths, Policy, ResponseHandler,
         };
 
         pub(crate) struct Listener(mcp_blocking::http::Listener);
@@ -60,7 +60,7 @@ pub(crate) mod adapter {
                 Self(self.0.with_old_transport())
             }
 
-            pub(crate) fn endpoint(self, endpoint: Options) -> Self {
+            pub(crate) fn endpoint(self, endpoint: EndpointOptions) -> Self {
                 Self(self.0.endpoint(endpoint))
             }
 
@@ -68,7 +68,7 @@ pub(crate) mod adapter {
                 Self(self.0.patience(patience))
             }
 
-            pub(crate) fn options(self, options: mcp_driver::Options) -> Self {
+            pub(crate) fn options(self, options: mcp_driver::DriverOptions) -> Self {
                 Self(self.0.options(options))
             }
 
@@ -96,7 +96,7 @@ pub(crate) mod adapter {
         pub(crate) struct Connector(mcp_blocking::http::Connector);
 
         impl Connector {
-            pub(crate) fn to(address: Address) -> Self {
+            pub(crate) fn to(address: ClientOptions) -> Self {
                 Self(mcp_blocking::http::Connector::to(address))
             }
 

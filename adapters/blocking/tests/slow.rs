@@ -14,7 +14,7 @@ use std::{
 
 use mcp_blocking::{
     Client, StopHandle,
-    http::{Listener, Options, Paths, Policy},
+    http::{EndpointOptions, Listener, Paths, Policy},
 };
 use mcp_driver::Watched;
 use mcp_proto::{connection::SendError, protocol::VersionSet, schema::Root};
@@ -79,7 +79,7 @@ impl Site {
             }))
             .build()
             .expect("all names differ");
-        let mut options = Options::new(Policy::loopback());
+        let mut options = EndpointOptions::new(Policy::loopback());
         options.paths = Paths::at("/mcp");
         let listener = Listener::bind("127.0.0.1:0").expect("there is a port").endpoint(options);
         let (address, stop) = (listener.local_addr(), listener.stopper());

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use mcp_blocking::{ByteReader, ByteWriter, Client, Options, Server, StopHandle, Transport, serve};
+use mcp_blocking::{ByteReader, ByteWriter, Client, DriverOptions, Server, StopHandle, Transport, serve};
 use mcp_proto::connection::CloseReason;
 use mcp_service::{Host, Service, Tool};
 use serde_json::json;
@@ -50,7 +50,7 @@ fn streams_that_are_slow_and_interrupted_lose_nothing() {
     let ((a, b), (c, d)) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
     let (left, right) =
         (Transport::over(Reluctant(a, false), d), Transport::over(Reluctant(c, false), Reluctant(b, false)));
-    let server = Server::start(&service(), right, &Options::default()).expect("there are threads");
+    let server = Server::start(&service(), right, &DriverOptions::default()).expect("there are threads");
     let client = Client::over(left, &Host::builder("x", "1").build()).expect("it serves");
     for text in ["", "ü \u{1F600} \\n", &"x".repeat(100_000)] {
         let result = client.call_tool("echo", json!({ "text": text })).expect("it is sent").wait();
@@ -109,7 +109,7 @@ fn a_transport_ends_in_order() {
         assert!(!*told.0.lock().expect("no panics"), "it is still read");
         noted.lock().expect("no panics").push("end");
     });
-    let server = Server::start(&service(), transport, &Options::default()).expect("there are threads");
+    let server = Server::start(&service(), transport, &DriverOptions::default()).expect("there are threads");
     reads.recv_timeout(LONG).expect("it is read");
     server.close();
     assert_eq!(*order.lock().expect("no panics"), ["sink", "end"]);

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use mcp_blocking::{Options, Server, Transport};
+use mcp_blocking::{DriverOptions, Server, Transport};
 use mcp_driver::Watched;
 use mcp_service::{Context, Service, Tool};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ impl Peer {
     fn new(service: &Service, handlers: usize) -> Self {
         let (ours, theirs) = UnixStream::pair().expect("two sockets");
         ours.set_read_timeout(Some(LONG)).expect("a time");
-        let options = Options { handlers, ..Options::default() };
+        let options = DriverOptions { handlers, ..DriverOptions::default() };
         let server = Server::start(service, Transport::unix(theirs).expect("descriptors"), &options).expect("threads");
         let lines = BufReader::new(ours.try_clone().expect("a descriptor"));
         let mut peer = Self { stream: ours, lines, _server: server };

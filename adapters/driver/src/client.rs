@@ -17,7 +17,7 @@ use crate::process::signals;
 use crate::{
     error::{Disconnected, Error},
     handle::Handle,
-    options::Options,
+    options::DriverOptions,
     process::child::Child,
     stream::transport::IntoTransport,
 };
@@ -42,7 +42,7 @@ impl Client {
     ///
     /// # Errors
     /// If there is nothing to run it on, or no server behind it that the host can talk to.
-    pub async fn over(transport: impl IntoTransport, host: &Host, options: &Options) -> Result<Self, Error> {
+    pub async fn over(transport: impl IntoTransport, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
         Self::connect(transport, None, host, options).await
     }
 
@@ -54,7 +54,7 @@ impl Client {
     pub async fn reach<M: IntoTransport, F: Future<Output = Result<(M, Option<Child>), Error>>>(
         way: impl Fn() -> F,
         host: &Host,
-        options: &Options,
+        options: &DriverOptions,
     ) -> Result<Self, Error> {
         connect_with_hint(options, |options| {
             let way = way();
@@ -70,7 +70,7 @@ impl Client {
         transport: impl IntoTransport,
         child: Option<Child>,
         host: &Host,
-        options: &Options,
+        options: &DriverOptions,
     ) -> Result<Self, Error> {
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
@@ -136,8 +136,8 @@ impl Client {
 /// # Errors
 /// Those of the last time.
 pub async fn connect_with_hint<T, F: Future<Output = Result<T, Error>>>(
-    options: &Options,
-    connect: impl Fn(Options) -> F,
+    options: &DriverOptions,
+    connect: impl Fn(DriverOptions) -> F,
 ) -> Result<T, Error> {
     let mut options = options.clone();
     loop {

@@ -20,7 +20,7 @@ use crate::{
         binding::{Binding, PipeBinding},
         shared::{Lifecycle, SharedConnection},
     },
-    options::Options,
+    options::DriverOptions,
     runtime::Runtime,
     stream::{
         connection_task::ConnectionTask,
@@ -78,7 +78,7 @@ impl<E: Send + 'static> Handle<E> {
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         transport: M,
-        options: &Options,
+        options: &DriverOptions,
     ) -> io::Result<Self> {
         let (handle, runtime, run) = Self::prepare(connection, application, transport, options)?;
         M::Runtime::detach(runtime.spawn(run));
@@ -91,7 +91,7 @@ impl<E: Send + 'static> Handle<E> {
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         transport: M,
-        options: &Options,
+        options: &DriverOptions,
     ) -> io::Result<Self> {
         let (handle, runtime, run) = Self::prepare(connection, application, transport, options)?;
         let mut run = Box::pin(run);
@@ -107,7 +107,7 @@ impl<E: Send + 'static> Handle<E> {
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         transport: M,
-        options: &Options,
+        options: &DriverOptions,
     ) -> io::Result<(Self, M::Runtime, impl Future<Output = ()> + Send + 'static)> {
         let runtime = M::Runtime::current()?;
         let Transport { io, linger, sniffer, timeouts, functions, end } = transport.into_transport();

@@ -45,7 +45,7 @@ pub use limits::quota::{Permit, Quota};
 #[cfg(all(unix, feature = "os"))]
 pub use listener::{Listener, Socket, SocketFile};
 pub use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot, WaitQueue, job_cost, on_block};
-pub use options::Options;
+pub use options::DriverOptions;
 #[cfg(all(unix, feature = "os"))]
 pub use process::child::Child;
 pub use process::command::Command;

@@ -18,7 +18,7 @@ use crate::{
         functions::Functions,
         quota::{Permit, Quota},
     },
-    options::Options,
+    options::DriverOptions,
     runtime::{Runtime, sleep},
     server::Server,
     stop::StopHandle,
@@ -55,7 +55,7 @@ pub struct Listener<S> {
     connections: usize,
     message: Duration,
     write: Duration,
-    options: Options,
+    options: DriverOptions,
 }
 
 impl<S: Socket> Listener<S> {
@@ -68,7 +68,7 @@ impl<S: Socket> Listener<S> {
             connections: 64,
             message: MESSAGE,
             write: WRITE,
-            options: Options::default(),
+            options: DriverOptions::default(),
         }
     }
 
@@ -108,7 +108,7 @@ impl<S: Socket> Listener<S> {
 
     /// Sets the options of each connection.
     #[must_use]
-    pub fn options(mut self, options: Options) -> Self {
+    pub fn options(mut self, options: DriverOptions) -> Self {
         self.options = options;
         self
     }

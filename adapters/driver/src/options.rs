@@ -12,7 +12,7 @@ use mcp_service::{Peer, Subscriptions, driver_api::JobLimits};
 /// Limits and settings of how a connection is run. What the connection itself may hold is limited by its
 /// [`Limits`](mcp_proto::connection::Limits).
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DriverOptions {
     /// Functions that run at the same time, each on a thread of its own; at least one. Where there is no runtime for them,
     /// asynchronous handlers count as well. Default 32: enough for handlers that wait for each other's slow friends, few
     /// enough for a small machine.
@@ -48,7 +48,7 @@ pub struct Options {
     pub subscriptions: Option<Subscriptions>,
 }
 
-impl Options {
+impl DriverOptions {
     /// Returns the limits of the jobs of a connection.
     #[must_use]
     pub const fn job_limits(&self) -> JobLimits {
@@ -73,7 +73,7 @@ impl Options {
     }
 }
 
-impl Default for Options {
+impl Default for DriverOptions {
     fn default() -> Self {
         let JobLimits { handlers, async_handlers, max_queued_requests, max_notification_bytes } = JobLimits::default();
         Self {

@@ -7,7 +7,7 @@ use mcp_proto::connection::{CloseReason, Server as Connection, ServerRole};
 use crate::{
     error::{Disconnected, Error},
     handle::Handle,
-    options::Options,
+    options::DriverOptions,
     stream::transport::IntoTransport,
 };
 use mcp_service::{Deferred, Peer, Service};
@@ -17,14 +17,18 @@ use mcp_service::{Deferred, Peer, Service};
 /// # Errors
 /// If it cannot begin, or ends in another way than by being closed.
 pub async fn serve(service: &Service, transport: impl IntoTransport) -> Result<(), Error> {
-    serve_with(service, transport, &Options::default()).await
+    serve_with(service, transport, &DriverOptions::default()).await
 }
 
 /// Does what [`serve`] does, with options.
 ///
 /// # Errors
 /// As [`serve`].
-pub async fn serve_with(service: &Service, transport: impl IntoTransport, options: &Options) -> Result<(), Error> {
+pub async fn serve_with(
+    service: &Service,
+    transport: impl IntoTransport,
+    options: &DriverOptions,
+) -> Result<(), Error> {
     let session = Arc::new(service.session());
     let handle = Handle::start_inline(|now| Connection::new(service.config(), now), session, transport, options)?;
     Disconnected::new(handle.wait().await.unwrap_or(CloseReason::Local), None, None).into_result()
@@ -45,7 +49,7 @@ impl Server {
     ///
     /// # Errors
     /// If there is nothing to run it on: outside of a runtime of tokio.
-    pub fn start(service: &Service, transport: impl IntoTransport, options: &Options) -> Result<Self, Error> {
+    pub fn start(service: &Service, transport: impl IntoTransport, options: &DriverOptions) -> Result<Self, Error> {
         let session = Arc::new(service.session());
         let calls = session.calls().clone();
         let handle = Handle::start(|now| Connection::new(service.config(), now), session, transport, options)?;

@@ -4,7 +4,7 @@ use std::{env, error::Error, time::Duration};
 
 use mcp_proto::http::{
     Policy,
-    server::{Options, Paths},
+    server::{EndpointOptions, Paths},
 };
 
 /// What the command line asks for.
@@ -32,8 +32,8 @@ impl Wanted {
     }
 
     /// The endpoint: `/mcp`, for clients on the loopback interface.
-    pub(crate) fn endpoint(&self) -> Options {
-        let mut endpoint = Options::new(Policy::loopback());
+    pub(crate) fn endpoint(&self) -> EndpointOptions {
+        let mut endpoint = EndpointOptions::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");
         if self.streams {
             // An answer that is not there at once becomes a stream.

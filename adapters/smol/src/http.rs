@@ -40,8 +40,8 @@ use mcp_driver::{
 };
 pub use mcp_proto::http::{
     Limits, Policy,
-    client::Options as Address,
-    server::{Options, Paths},
+    client::ClientOptions,
+    server::{EndpointOptions, Paths},
 };
 use mcp_service::{Host, Service};
 

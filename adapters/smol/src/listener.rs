@@ -17,7 +17,7 @@ use mcp_driver::{
 use mcp_service::Service;
 
 use crate::transport::Transport;
-use mcp_driver::{Error, Options, StopHandle};
+use mcp_driver::{DriverOptions, Error, StopHandle};
 
 /// Accepts connections and serves each of them independently of the others.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Listener {
 
     /// Sets the options of each connection.
     #[must_use]
-    pub fn options(self, options: Options) -> Self {
+    pub fn options(self, options: DriverOptions) -> Self {
         Self(self.0.options(options))
     }
 

@@ -4,7 +4,7 @@ use async_io::Timer;
 use mcp_service::Host;
 
 use crate::client::Client;
-use mcp_driver::{Command, Error, Options, RestartPolicy};
+use mcp_driver::{Command, DriverOptions, Error, RestartPolicy};
 
 /// Starts a server when a client is requested and it does not run: the first time, and again after it has ended, as
 /// often as [`RestartPolicy`] allows.
@@ -26,7 +26,7 @@ use mcp_driver::{Command, Error, Options, RestartPolicy};
 pub struct Supervisor {
     command: Command,
     host: Host,
-    options: Options,
+    options: DriverOptions,
     clients: mcp_driver::Supervisor<Client>,
 }
 
@@ -35,7 +35,7 @@ impl Supervisor {
     #[must_use]
     pub fn new(command: Command, host: &Host) -> Self {
         let clients = mcp_driver::Supervisor::new(RestartPolicy::default());
-        Self { command, host: host.clone(), options: Options::default(), clients }
+        Self { command, host: host.clone(), options: DriverOptions::default(), clients }
     }
 
     /// Sets how often and how soon a server that has ended is started again.
@@ -47,7 +47,7 @@ impl Supervisor {
 
     /// Sets the options of each connection.
     #[must_use]
-    pub fn options(mut self, options: Options) -> Self {
+    pub fn options(mut self, options: DriverOptions) -> Self {
         self.options = options;
         self
     }

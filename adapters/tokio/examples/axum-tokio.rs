@@ -22,7 +22,7 @@ use mcp_driver::{
     http::{PeerAddr, WriteTimeout},
 };
 use mcp_service::{Service, Tool};
-use mcp_tokio::http::{Endpoint, Options, Policy};
+use mcp_tokio::http::{Endpoint, EndpointOptions, Policy};
 use tokio::{
     net::{TcpListener, TcpStream},
     time::sleep,
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .tool(Tool::new_async("echo", async |echo: Echo| echo.message).description("Says it again"))
         .build()?;
     // The router says where it is; under which names, and by which web pages it may be asked, is said here.
-    let endpoint = Endpoint::new(&service, Options::new(Policy::loopback()))?;
+    let endpoint = Endpoint::new(&service, EndpointOptions::new(Policy::loopback()))?;
     let app = Router::new().route("/", get(|| async { "MCP is at /mcp" })).route_service("/mcp", endpoint.clone());
 
     let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8000".into());

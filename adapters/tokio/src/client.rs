@@ -8,7 +8,7 @@ use mcp_service::{Deferred, Host, Peer};
 use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
 
 use crate::{child, driver::Tokio, transport::Transport};
-use mcp_driver::{Command, Disconnected, Error, Options};
+use mcp_driver::{Command, Disconnected, DriverOptions, Error};
 
 /// A connection to a server after the handshake.
 ///
@@ -49,14 +49,14 @@ impl Client {
     /// # Errors
     /// If the program cannot be started, or is no server that the host supports.
     pub async fn spawn(command: Command, host: &Host) -> Result<Self, Error> {
-        Self::spawn_with(command, host, &Options::default()).await
+        Self::spawn_with(command, host, &DriverOptions::default()).await
     }
 
     /// Starts a program and connects to it as [`spawn`](Self::spawn) does, with these options.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
-    pub async fn spawn_with(command: Command, host: &Host, options: &Options) -> Result<Self, Error> {
+    pub async fn spawn_with(command: Command, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
         let command = &command;
         let start = || async move {
             let (transport, child) = child::spawn(command, &Tokio::current()?)
@@ -74,7 +74,7 @@ impl Client {
     pub async fn connect_tcp(address: impl ToSocketAddrs, host: &Host) -> Result<Self, Error> {
         let address = &address;
         let connect = || async move { Ok((Transport::tcp(TcpStream::connect(address).await?)?, None)) };
-        Ok(Self(mcp_driver::Client::reach(connect, host, &Options::default()).await?))
+        Ok(Self(mcp_driver::Client::reach(connect, host, &DriverOptions::default()).await?))
     }
 
     /// Connects to a Unix domain socket, as [`connect_tcp`](Self::connect_tcp) does.
@@ -84,7 +84,7 @@ impl Client {
     pub async fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
         let path = path.as_ref();
         let connect = || async move { Ok((Transport::unix(UnixStream::connect(path).await?), None)) };
-        Ok(Self(mcp_driver::Client::reach(connect, host, &Options::default()).await?))
+        Ok(Self(mcp_driver::Client::reach(connect, host, &DriverOptions::default()).await?))
     }
 
     /// Connects over any transport.
@@ -92,14 +92,14 @@ impl Client {
     /// # Errors
     /// If no server that the host supports responds over it.
     pub async fn over(transport: Transport, host: &Host) -> Result<Self, Error> {
-        Self::over_with(transport, host, &Options::default()).await
+        Self::over_with(transport, host, &DriverOptions::default()).await
     }
 
     /// Connects over any transport as [`over`](Self::over) does, with these options.
     ///
     /// # Errors
     /// As [`over`](Self::over).
-    pub async fn over_with(transport: Transport, host: &Host, options: &Options) -> Result<Self, Error> {
+    pub async fn over_with(transport: Transport, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
         Ok(Self(mcp_driver::Client::over(transport, host, options).await?))
     }
 

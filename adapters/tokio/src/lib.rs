@@ -55,8 +55,8 @@
 //! # What can be relied on
 //!
 //! - **Handlers never block the connection.** Responses, progress, cancellations and pings are processed while all
-//!   handlers are busy or wait for the peer. Handlers run in bounded numbers ([`Options::handlers`],
-//!   [`Options::async_handlers`]), notifications one after the other and before the requests that came behind them.
+//!   handlers are busy or wait for the peer. Handlers run in bounded numbers ([`DriverOptions::handlers`],
+//!   [`DriverOptions::async_handlers`]), notifications one after the other and before the requests that came behind them.
 //! - **A peer that does not read blocks nothing.** Calls time out, are cancelled and dropped without it, and what is
 //!   kept for it is bounded by [`Limits`](mcp_proto::connection::Limits).
 //! - **Dropping a future loses nothing.** The connection owns its buffers, and its task reads and writes. Dropping the
@@ -104,7 +104,8 @@ pub use listener::{Listener, serve_tcp, serve_unix};
 #[cfg(feature = "signals")]
 pub use mcp_driver::signals::shutdown_on_signals;
 pub use mcp_driver::{
-    ByteReader, ByteWriter, Command, Disconnected, Error, Exit, MessageTransport, Options, RestartPolicy, StopHandle,
+    ByteReader, ByteWriter, Command, Disconnected, DriverOptions, Error, Exit, MessageTransport, RestartPolicy,
+    StopHandle,
 };
 #[doc(inline)]
 pub use mcp_driver::{Handle, Server, serve, serve_with};

@@ -13,7 +13,7 @@ use mcp_service::Service;
 use tokio::net::{TcpListener, ToSocketAddrs, UnixListener};
 
 use crate::transport::Transport;
-use mcp_driver::{Error, Options, StopHandle};
+use mcp_driver::{DriverOptions, Error, StopHandle};
 
 /// Accepts connections and serves each of them independently of the others.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Listener {
 
     /// Sets the options of each connection.
     #[must_use]
-    pub fn options(self, options: Options) -> Self {
+    pub fn options(self, options: DriverOptions) -> Self {
         Self(self.0.options(options))
     }
 

@@ -3,7 +3,7 @@
 use mcp_service::Host;
 
 use crate::client::Client;
-use mcp_driver::{Command, Error, Options, RestartPolicy};
+use mcp_driver::{Command, DriverOptions, Error, RestartPolicy};
 
 /// Starts a server when a client is requested and it does not run: the first time, and again after it has ended, as
 /// often as [`RestartPolicy`] allows.
@@ -25,7 +25,7 @@ use mcp_driver::{Command, Error, Options, RestartPolicy};
 pub struct Supervisor {
     command: Command,
     host: Host,
-    options: Options,
+    options: DriverOptions,
     clients: mcp_driver::Supervisor<Client>,
 }
 
@@ -34,7 +34,7 @@ impl Supervisor {
     #[must_use]
     pub fn new(command: Command, host: &Host) -> Self {
         let clients = mcp_driver::Supervisor::new(RestartPolicy::default());
-        Self { command, host: host.clone(), options: Options::default(), clients }
+        Self { command, host: host.clone(), options: DriverOptions::default(), clients }
     }
 
     /// Sets how often and how soon a server that has ended is started again.
@@ -46,7 +46,7 @@ impl Supervisor {
 
     /// Sets the options of each connection.
     #[must_use]
-    pub fn options(mut self, options: Options) -> Self {
+    pub fn options(mut self, options: DriverOptions) -> Self {
         self.options = options;
         self
     }

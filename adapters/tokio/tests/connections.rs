@@ -3,7 +3,7 @@
 use mcp_proto::connection::CloseReason;
 use mcp_service::CallError;
 use mcp_tokio as adapter;
-use mcp_tokio::{Error, Options, Server, Transport};
+use mcp_tokio::{DriverOptions, Error, Server, Transport};
 use tokio::{
     net::{UnixStream, unix::pipe},
     runtime::{Builder, Runtime},
@@ -50,6 +50,7 @@ fn a_runtime_that_ends_leaves_nobody_waiting() {
     assert!(matches!(client.close().wait().reason, CloseReason::Lost(_)));
     server.close().wait();
     // Without a runtime there is no connection.
-    let error = Server::start(&service(), Transport::pair(100).0, &Options::default()).expect_err("there is none");
+    let error =
+        Server::start(&service(), Transport::pair(100).0, &DriverOptions::default()).expect_err("there is none");
     assert!(matches!(error, Error::Io(_)));
 }

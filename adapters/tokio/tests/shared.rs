@@ -39,9 +39,9 @@ use mcp_proto::{
 };
 use mcp_service::{Context, Deferred, Failure, Host, Service, Tool};
 use mcp_tokio::{
-    Options,
+    DriverOptions,
     http::{
-        Address, Body, Connector, Endpoint, HttpClient, MemoryStore, Options as Endpoints, Policy, RedisStore,
+        Body, ClientOptions, Connector, Endpoint, EndpointOptions, HttpClient, MemoryStore, Policy, RedisStore,
         ResponseHandler, Store, StoreLimits,
     },
 };
@@ -182,8 +182,8 @@ fn service(gate: &Arc<Semaphore>) -> Service {
 }
 
 fn process(shared: &Store, gate: &Arc<Semaphore>) -> Endpoint {
-    let endpoint = Endpoints::new(Policy::loopback());
-    Endpoint::sharing(&service(gate), endpoint, &Options::default(), shared.clone()).expect("there is a runtime")
+    let endpoint = EndpointOptions::new(Policy::loopback());
+    Endpoint::sharing(&service(gate), endpoint, &DriverOptions::default(), shared.clone()).expect("there is a runtime")
 }
 
 fn two([one, other]: &Both) -> (Endpoint, Endpoint, Arc<Semaphore>) {
@@ -475,7 +475,7 @@ async fn a_client_need_not_know(shared: Both) {
         let (a, b, gate) = two(&shared);
         gate.add_permits(30);
         let count = Arc::<AtomicUsize>::default();
-        let mut address = Address::new("http://server.example/mcp", 1).expect("an address");
+        let mut address = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
         address.listen = false;
         let balanced = Balanced { endpoints: [a.clone(), b.clone()], count: count.clone() };
         let host = Host::builder("round", "1").versions(VersionSet::only(version)).build();

@@ -127,7 +127,7 @@ fn blocking(over: &str, at_once: usize) -> Box<dyn FnMut()> {
     let (server, client) = match over {
         "memory" => {
             let (here, there) = mcp_blocking::Transport::pair(CAPACITY);
-            let server = mcp_blocking::Server::start(&functions(), there, &mcp_blocking::Options::default());
+            let server = mcp_blocking::Server::start(&functions(), there, &mcp_blocking::DriverOptions::default());
             (Some(server.expect("a server")), mcp_blocking::Client::over(here, &host()))
         }
         "HTTP" => {
@@ -154,7 +154,7 @@ macro_rules! on_a_runtime {
                 match over {
                     "memory" => {
                         let (here, there) = $adapter::Transport::pair(CAPACITY);
-                        let server = $adapter::Server::start(&futures(), there, &$adapter::Options::default());
+                        let server = $adapter::Server::start(&futures(), there, &$adapter::DriverOptions::default());
                         (Some(server.expect("a server")), $adapter::Client::over(here, &host()).await)
                     }
                     "HTTP" => {

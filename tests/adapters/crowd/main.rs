@@ -24,7 +24,7 @@ use std::{
 use adapter::{Site, Tokio};
 use mcp_proto::http::{
     Policy,
-    server::{Options, Paths},
+    server::{EndpointOptions, Paths},
 };
 use mcp_service::{Service, Tool};
 use peak_alloc::PeakAlloc;
@@ -74,7 +74,7 @@ struct Crowd {
 impl Crowd {
     fn serve(sessions: usize, idle: Duration) -> Self {
         let service = Service::builder("crowd", "1").tool(Tool::new_async("one", async || "one")).build();
-        let mut options = Options::new(Policy::loopback());
+        let mut options = EndpointOptions::new(Policy::loopback());
         options.paths = Paths::at("/mcp");
         // All of them are those of one address, which gets seven eighths.
         options.limits.sessions = sessions.div_ceil(7) * 8;

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, thread};
 
 use mcp_driver::StopHandle;
-use mcp_proto::http::server::Options;
+use mcp_proto::http::server::EndpointOptions;
 use mcp_service::Service;
 
 /// A server over HTTP, on some adapter.
@@ -11,10 +11,14 @@ pub(crate) trait Site: 'static {
     const NAME: &'static str;
 
     /// Serves at a loopback address of its own, with so many connections at most. And how much memory that may take.
-    fn serve_with(service: &Service, endpoint: Options, how: Option<(mcp_driver::Options, usize)>) -> (Served, usize);
+    fn serve_with(
+        service: &Service,
+        endpoint: EndpointOptions,
+        how: Option<(mcp_driver::DriverOptions, usize)>,
+    ) -> (Served, usize);
 
     /// Serves at a loopback address of its own.
-    fn serve(service: &Service, endpoint: Options) -> Served {
+    fn serve(service: &Service, endpoint: EndpointOptions) -> Served {
         Self::serve_with(service, endpoint, None).0
     }
 }
@@ -50,7 +54,11 @@ pub(crate) enum Tokio {}
 impl Site for Tokio {
     const NAME: &'static str = "tokio";
 
-    fn serve_with(service: &Service, endpoint: Options, how: Option<(mcp_driver::Options, usize)>) -> (Served, usize) {
+    fn serve_with(
+        service: &Service,
+        endpoint: EndpointOptions,
+        how: Option<(mcp_driver::DriverOptions, usize)>,
+    ) -> (Served, usize) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let listener = runtime.block_on(mcp_tokio::http::Listener::bind("127.0.0.1:0")).expect("there is a port");
@@ -71,7 +79,11 @@ pub(crate) enum Blocking {}
 impl Site for Blocking {
     const NAME: &'static str = "blocking";
 
-    fn serve_with(service: &Service, endpoint: Options, how: Option<(mcp_driver::Options, usize)>) -> (Served, usize) {
+    fn serve_with(
+        service: &Service,
+        endpoint: EndpointOptions,
+        how: Option<(mcp_driver::DriverOptions, usize)>,
+    ) -> (Served, usize) {
         let listener = mcp_blocking::http::Listener::bind("127.0.0.1:0").expect("there is a port").endpoint(endpoint);
         let listener = match how {
             Some((options, connections)) => listener.options(options).connections(connections),
@@ -89,7 +101,11 @@ pub(crate) enum Smol {}
 impl Site for Smol {
     const NAME: &'static str = "smol";
 
-    fn serve_with(service: &Service, endpoint: Options, how: Option<(mcp_driver::Options, usize)>) -> (Served, usize) {
+    fn serve_with(
+        service: &Service,
+        endpoint: EndpointOptions,
+        how: Option<(mcp_driver::DriverOptions, usize)>,
+    ) -> (Served, usize) {
         let listener = smol::block_on(mcp_smol::http::Listener::bind("127.0.0.1:0")).expect("there is a port");
         let listener = listener.endpoint(endpoint);
         let listener = match how {

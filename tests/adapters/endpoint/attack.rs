@@ -15,7 +15,7 @@ use mcp_proto::{
     connection::Settings,
     http::{
         Policy,
-        server::{Options, Paths},
+        server::{EndpointOptions, Paths},
     },
     schema::TaskSupport,
 };
@@ -190,13 +190,16 @@ impl Attacked {
         let heard = Arc::new(Watched::<Heard>::default());
         let before = PEAK.current_usage();
         PEAK.reset_peak_usage();
-        let mut endpoint = Options::new(Policy::loopback());
+        let mut endpoint = EndpointOptions::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");
         let limits = &mut endpoint.limits;
         (limits.sessions, limits.requests, limits.streams) = (SESSIONS, CONNECTIONS, STREAMS);
         (limits.body_bytes, limits.request_bytes) = (4 * MIB, 4 * MIB);
-        let options =
-            mcp_driver::Options { functions: FUNCTIONS, unwritten: UNWRITTEN, ..mcp_driver::Options::default() };
+        let options = mcp_driver::DriverOptions {
+            functions: FUNCTIONS,
+            unwritten: UNWRITTEN,
+            ..mcp_driver::DriverOptions::default()
+        };
         let (server, limit) = S::serve_with(&service(&heard), endpoint, Some((options, CONNECTIONS)));
         Self { server, heard, name: S::NAME, limit, before }
     }

@@ -22,7 +22,7 @@ use mcp_proto::{
     connection::Settings,
     http::{
         Policy,
-        server::{Options, Paths},
+        server::{EndpointOptions, Paths},
     },
     wire::JsonObject,
 };
@@ -82,8 +82,8 @@ fn service() -> Service {
 }
 
 /// Room for one session and one request, so that whatever is begun is noticed.
-fn narrow() -> Options {
-    let mut options = Options::new(Policy::loopback());
+fn narrow() -> EndpointOptions {
+    let mut options = EndpointOptions::new(Policy::loopback());
     options.paths = Paths::at("/mcp").with_old_transport("/sse", "/message");
     (options.limits.sessions, options.limits.requests) = (1, 1);
     options

@@ -18,7 +18,7 @@ use std::{process::ExitCode, time::Duration};
 
 use adapter::{Adapter, Blocking, Smol, Tokio};
 use libtest_mimic::{Arguments, Trial};
-use mcp_driver::Options;
+use mcp_driver::DriverOptions;
 use mcp_proto::{
     connection::{Limits, Settings},
     protocol::{Era, ProtocolVersion, VersionSet},
@@ -75,12 +75,12 @@ fn settings(version: ProtocolVersion) -> Settings {
 }
 
 /// What runs beside the connection is bounded as well.
-fn options() -> Options {
-    Options {
+fn options() -> DriverOptions {
+    DriverOptions {
         handlers: 4,
         async_handlers: 16,
         max_queued_requests: 50,
         max_notification_bytes: 64 << 10,
-        ..Options::default()
+        ..DriverOptions::default()
     }
 }

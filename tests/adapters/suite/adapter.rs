@@ -14,7 +14,7 @@ use std::{
 };
 
 use mcp_driver::{
-    Command, Disconnected, Error, Options, RestartPolicy, StopHandle,
+    Command, Disconnected, DriverOptions, Error, RestartPolicy, StopHandle,
     memory::{PipeReader, PipeWriter},
 };
 use mcp_proto::{
@@ -59,14 +59,14 @@ pub(crate) trait Adapter: Sized + Send + Sync + 'static {
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         transport: Self::Transport,
-        options: &Options,
+        options: &DriverOptions,
     ) -> Self::Handle<E>;
-    fn serve_with(service: &Service, transport: Self::Transport, options: &Options) -> Self::Server;
+    fn serve_with(service: &Service, transport: Self::Transport, options: &DriverOptions) -> Self::Server;
     fn serve_stdio(service: &Service) -> Result<(), Error>;
-    fn connect_with(transport: Self::Transport, host: &Host, options: &Options) -> Result<Self::Client, Error>;
+    fn connect_with(transport: Self::Transport, host: &Host, options: &DriverOptions) -> Result<Self::Client, Error>;
     fn connect_tcp(address: SocketAddr, host: &Host) -> Result<Self::Client, Error>;
     fn connect_unix(path: &Path, host: &Host) -> Result<Self::Client, Error>;
-    fn spawn_with(command: Command, host: &Host, options: &Options) -> Result<Self::Client, Error>;
+    fn spawn_with(command: Command, host: &Host, options: &DriverOptions) -> Result<Self::Client, Error>;
     fn supervise(command: Command, host: &Host, restart: RestartPolicy) -> Self::Supervisor;
     fn listen_tcp(connections: usize) -> Self::Listener;
     fn listen_unix(path: &Path) -> Self::Listener;
@@ -77,15 +77,15 @@ pub(crate) trait Adapter: Sized + Send + Sync + 'static {
     fn tasks() -> usize;
 
     fn serve(service: &Service, transport: Self::Transport) -> Self::Server {
-        Self::serve_with(service, transport, &Options::default())
+        Self::serve_with(service, transport, &DriverOptions::default())
     }
 
     fn connect(transport: Self::Transport, host: &Host) -> Result<Self::Client, Error> {
-        Self::connect_with(transport, host, &Options::default())
+        Self::connect_with(transport, host, &DriverOptions::default())
     }
 
     fn spawn(command: Command, host: &Host) -> Result<Self::Client, Error> {
-        Self::spawn_with(command, host, &Options::default())
+        Self::spawn_with(command, host, &DriverOptions::default())
     }
 }
 
@@ -173,13 +173,13 @@ macro_rules! adapter {
                 connection: impl FnOnce(Timestamp) -> Connection<E>,
                 application: Arc<dyn Application<E>>,
                 transport: Self::Transport,
-                options: &Options,
+                options: &DriverOptions,
             ) -> Self::Handle<E> {
                 let _runtime = $home::enter();
                 $it::Handle::start(connection, application, transport, options).expect("it can run")
             }
 
-            fn serve_with(service: &Service, transport: Self::Transport, options: &Options) -> Self::Server {
+            fn serve_with(service: &Service, transport: Self::Transport, options: &DriverOptions) -> Self::Server {
                 let _runtime = $home::enter();
                 $it::Server::start(service, transport, options).expect("it can run")
             }
@@ -188,7 +188,11 @@ macro_rules! adapter {
                 $home::done($it::serve_stdio(service))
             }
 
-            fn connect_with(transport: Self::Transport, host: &Host, options: &Options) -> Result<Self::Client, Error> {
+            fn connect_with(
+                transport: Self::Transport,
+                host: &Host,
+                options: &DriverOptions,
+            ) -> Result<Self::Client, Error> {
                 $home::done($it::Client::over_with(transport, host, options))
             }
 
@@ -200,7 +204,7 @@ macro_rules! adapter {
                 $home::done($it::Client::connect_unix(path, host))
             }
 
-            fn spawn_with(command: Command, host: &Host, options: &Options) -> Result<Self::Client, Error> {
+            fn spawn_with(command: Command, host: &Host, options: &DriverOptions) -> Result<Self::Client, Error> {
                 $home::done($it::Client::spawn_with(command, host, options))
             }
 
@@ -255,7 +259,7 @@ macro_rules! adapter {
             }
 
             fn functions(self, most: usize) -> Self {
-                self.options(Options { functions: most, ..Options::default() })
+                self.options(DriverOptions { functions: most, ..DriverOptions::default() })
             }
 
             fn address(&self) -> Option<SocketAddr> {
@@ -277,7 +281,7 @@ macro_rules! adapter {
             }
 
             fn functions(self, most: usize) -> Self {
-                self.options(Options { functions: most, ..Options::default() })
+                self.options(DriverOptions { functions: most, ..DriverOptions::default() })
             }
 
             fn address(&self) -> Option<SocketAddr> {

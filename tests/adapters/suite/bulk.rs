@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use mcp_driver::{Options, Watched};
+use mcp_driver::{DriverOptions, Watched};
 use mcp_proto::connection::{CloseReason, RequestOptions, ResourceUsage, SendError, Settings, Stats};
 use mcp_service::{CallError, Context, Host, Service, Tool};
 
@@ -208,7 +208,7 @@ pub(crate) fn dropped<A: Adapter>() {
     for round in 0..3 {
         let Waiting { service, begun, present } = Waiting::new();
         let (left, right) = pair::<A>(round);
-        let server = A::serve_with(&service, right, &Options { handlers: 64, ..Options::default() });
+        let server = A::serve_with(&service, right, &DriverOptions { handlers: 64, ..DriverOptions::default() });
         let client = A::connect(left, &host).expect("it serves");
         let stats = |client: &A::Client, server: &A::Server| -> (Stats, Stats) {
             (client.connection().update(|conn, _| conn.stats()), server.connection().update(|conn, _| conn.stats()))
@@ -299,7 +299,7 @@ pub(crate) fn crowd<A: Adapter>() {
     let service = service.expect("a good name");
     let host = Host::builder("x", "1").settings(settings).build();
     let (left, right) = A::pair(64 << 10);
-    let server = A::serve_with(&service, right, &Options { async_handlers: CROWD, ..Options::default() });
+    let server = A::serve_with(&service, right, &DriverOptions { async_handlers: CROWD, ..DriverOptions::default() });
     let client = A::connect(left, &host).expect("it serves");
     let peer = client.with_options(RequestOptions::no_timeout());
     let mut calls = Vec::with_capacity(CROWD);

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::Options;
+use mcp_driver::DriverOptions;
 use mcp_proto::{
     connection::{ClientConfig, ClientRole, CloseReason, Event, RequestOptions, SendError},
     wire::RawJson,
@@ -210,7 +210,7 @@ fn ten_thousand_calls_in_flight<A: Adapter>() {
     let count = AtomicUsize::new(0);
     let (transport, far) = A::pair(64 * 1024);
     let client = client::<A>(transport);
-    let server = end::server_with::<A>(end::server_config(), far, &Options::default(), {
+    let server = end::server_with::<A>(end::server_config(), far, &DriverOptions::default(), {
         let (gate, count) = (gate.clone(), Arc::new(count));
         move |asked| {
             let (gate, count) = (gate.clone(), count.clone());

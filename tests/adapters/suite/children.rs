@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::{Command, Error, Options, RestartPolicy};
+use mcp_driver::{Command, DriverOptions, Error, RestartPolicy};
 use mcp_proto::{
     connection::{Backoff, CloseReason, Opening, Settings},
     protocol::{ProtocolVersion, VersionSet},
@@ -106,7 +106,7 @@ fn what_is_known_of_a_server_saves_the_second_start<A: Adapter>() {
     let touchy = || command::<A>("touchy").arg(&noted).arg("3");
     let era = A::spawn(touchy(), &host()).expect("it is a server").version().map(ProtocolVersion::era);
     fs::remove_file(&noted).expect("it was noted");
-    let options = Options { opening: Opening::known(era.expect("it is known")), ..Options::default() };
+    let options = DriverOptions { opening: Opening::known(era.expect("it is known")), ..DriverOptions::default() };
     let client = A::spawn_with(touchy(), &host(), &options).expect("it is a server");
     assert_eq!(fs::read_to_string(&noted).expect("it was noted"), "initialize\n");
     client.close();

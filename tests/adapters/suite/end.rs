@@ -5,7 +5,7 @@ use std::sync::{
     mpsc::{Receiver, Sender, channel},
 };
 
-use mcp_driver::Options;
+use mcp_driver::DriverOptions;
 use mcp_proto::{
     connection::{
         Client, ClientConfig, ClientRole, Connection, Event, ResourceUsage, SendError, Server, ServerConfig, ServerRole,
@@ -82,7 +82,7 @@ impl<A: Adapter, E: Send + Sync + 'static> End<A, E> {
     fn start(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         transport: A::Transport,
-        options: &Options,
+        options: &DriverOptions,
         act: impl Fn(Asked<E>) -> Option<Job> + Send + Sync + 'static,
     ) -> Self {
         let (heard, events) = channel();
@@ -147,7 +147,7 @@ pub(crate) fn client_with<A: Adapter>(
     transport: A::Transport,
     act: impl Fn(Asked<ClientRole>) -> Option<Job> + Send + Sync + 'static,
 ) -> End<A, ClientRole> {
-    End::start(|now| Client::new(config, now), transport, &Options::default(), act)
+    End::start(|now| Client::new(config, now), transport, &DriverOptions::default(), act)
 }
 
 /// A client that answers nothing.
@@ -158,7 +158,7 @@ pub(crate) fn client<A: Adapter>(transport: A::Transport) -> End<A, ClientRole> 
 pub(crate) fn server_with<A: Adapter>(
     config: ServerConfig,
     transport: A::Transport,
-    options: &Options,
+    options: &DriverOptions,
     act: impl Fn(Asked<ServerRole>) -> Option<Job> + Send + Sync + 'static,
 ) -> End<A, ServerRole> {
     End::start(|now| Server::new(config, now), transport, options, act)
@@ -169,7 +169,7 @@ pub(crate) fn server<A: Adapter>(
     transport: A::Transport,
     act: impl Fn(&Asked<ServerRole>) + Clone + Send + Sync + 'static,
 ) -> End<A, ServerRole> {
-    server_with::<A>(server_config(), transport, &Options::default(), in_jobs(act))
+    server_with::<A>(server_config(), transport, &DriverOptions::default(), in_jobs(act))
 }
 
 /// Runs `act` as a concurrent job.

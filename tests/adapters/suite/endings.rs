@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::{ByteReader, ByteWriter, Options, memory::pipe};
+use mcp_driver::{ByteReader, ByteWriter, DriverOptions, memory::pipe};
 use mcp_proto::connection::{CloseReason, Event, ServerRole};
 use mcp_service::{CallError, block_on};
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ fn a_handler_that_never_ends_delays_the_end_for_a_bounded_time<A: Adapter>() {
     let server = server_with::<A>(
         config,
         transport,
-        &Options::default(),
+        &DriverOptions::default(),
         in_jobs(move |_: &Asked<ServerRole>| {
             begin.open();
             hold.pass();
@@ -117,7 +117,7 @@ fn lines_of_many_writers_stay_whole<A: Adapter>() {
     let server = server_with::<A>(
         config,
         A::memory(source, sink),
-        &Options { handlers: 100, ..Options::default() },
+        &DriverOptions { handlers: 100, ..DriverOptions::default() },
         in_jobs(move |asked: &Asked<ServerRole>| {
             barrier.wait();
             asked.echo();

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::Options;
+use mcp_driver::DriverOptions;
 use mcp_proto::connection::ServerConfig;
 
 use crate::{
@@ -38,7 +38,7 @@ fn serve<A: Adapter>(
     transport: A::Transport,
     act: impl Fn(&Asked<mcp_proto::connection::ServerRole>) + Clone + Send + Sync + 'static,
 ) -> End<A, mcp_proto::connection::ServerRole> {
-    server_with::<A>(scaled(), transport, &Options::default(), in_jobs(act))
+    server_with::<A>(scaled(), transport, &DriverOptions::default(), in_jobs(act))
 }
 
 /// Sends calls with `padding` bytes each. `blocked` is called once, when the server has stopped reading, so that the

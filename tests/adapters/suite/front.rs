@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::{Error, Options, Watched};
+use mcp_driver::{DriverOptions, Error, Watched};
 use mcp_proto::{
     connection::{CloseReason, Settings},
     protocol::VersionSet,
@@ -228,7 +228,7 @@ fn each_call_has_its_own_time_and_its_own_end<A: Adapter>() {
 
 fn a_handler_that_panics_fails_its_own_call_alone<A: Adapter>() {
     let (left, right) = A::pair(4096);
-    let _server = A::serve_with(&service(), right, &Options { handlers: 1, ..Options::default() });
+    let _server = A::serve_with(&service(), right, &DriverOptions { handlers: 1, ..DriverOptions::default() });
     let client = A::connect(left, &host()).expect("it serves");
     for tool in ["panic", "panic_on_a_thread", "panic", "panic_on_a_thread"] {
         let failed = client.call_tool(tool, ()).expect("it is sent");
@@ -242,7 +242,8 @@ fn a_handler_that_panics_fails_its_own_call_alone<A: Adapter>() {
 
 fn pings_are_answered_while_all_handlers_are_busy<A: Adapter>() {
     let (left, right) = A::pair(4096);
-    let server = A::serve_with(&service(), right, &Options { handlers: 1, async_handlers: 1, ..Options::default() });
+    let server =
+        A::serve_with(&service(), right, &DriverOptions { handlers: 1, async_handlers: 1, ..DriverOptions::default() });
     let client = A::connect(left, &host_with_session()).expect("it serves");
     let busy: Vec<_> = ["wait", "wait_on_a_thread"]
         .iter()
@@ -304,7 +305,7 @@ fn a_client_is_shared_by_many_threads<A: Adapter>() {
 
 fn requests_that_wait_too_many_are_refused<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
-    let options = Options { handlers: 1, max_queued_requests: 3, ..Options::default() };
+    let options = DriverOptions { handlers: 1, max_queued_requests: 3, ..DriverOptions::default() };
     let (begin, begun) = channel();
     let hold = move |context: Context| {
         begin.send(()).expect("the test listens");

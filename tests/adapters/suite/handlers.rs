@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::Options;
+use mcp_driver::DriverOptions;
 use mcp_proto::{
     connection::{CancelCause, CloseReason, Event, Server, ServerRole},
     protocol::MethodName,
@@ -49,8 +49,8 @@ scenarios![
     a_job_that_panics_takes_nothing_with_it,
 ];
 
-fn handlers(handlers: usize) -> Options {
-    Options { handlers, ..Options::default() }
+fn handlers(handlers: usize) -> DriverOptions {
+    DriverOptions { handlers, ..DriverOptions::default() }
 }
 
 fn a_single_handler_asks_back_and_goes_on<A: Adapter>() {
@@ -316,7 +316,7 @@ fn notifications_that_pile_up_are_dropped_and_nothing_else_suffers<A: Adapter>()
         }
     }
     let app = Arc::new(Slow(Arc::default(), gate.clone(), first.clone(), heard.clone()));
-    let options = Options { handlers: 4, max_notification_bytes: 10 * 1300, ..Options::default() };
+    let options = DriverOptions { handlers: 4, max_notification_bytes: 10 * 1300, ..DriverOptions::default() };
     let server = A::start(|now| Server::new(server_config(), now), app, transport, &options);
     peer.shake_hands_as_client();
     let note = json!({"jsonrpc": "2.0", "method": "test/note", "params": {"text": "x".repeat(1000)}});

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{Request, header};
 use mcp_proto::{
     connection::{Event, SendError, ServerConfig},
-    http::{Limits, Policy, server::Options},
+    http::{Limits, Policy, server::EndpointOptions},
     protocol::VersionSet,
     rpc::{ReplyKey, Timestamp},
     wire::{Json, RawJson},
@@ -99,7 +99,7 @@ impl World {
         config.settings.limits.outbox_bytes = play.outbox_bytes;
         // What it does not have, the core refuses.
         config.capabilities.prompts = None;
-        let mut options = Options::new(Policy::loopback());
+        let mut options = EndpointOptions::new(Policy::loopback());
         options.paths = mcp_proto::http::server::Paths::at("/mcp").with_old_transport("/sse", "/message");
         options.limits = play.limits.clone();
         let mut world = Self {

@@ -5,7 +5,7 @@ use mcp_proto::{
     connection::{Event, ServerConfig, Violation},
     http::{
         Challenge, Policy,
-        server::{Caller, Options, Paths},
+        server::{Caller, EndpointOptions, Paths},
     },
     protocol::VersionSet,
 };
@@ -232,7 +232,7 @@ fn clients_accept_what_they_may_be_answered_with() {
 fn too_much_is_refused_before_it_is_kept() {
     let mut config = both_eras();
     config.settings.limits.frame_bytes = 1000;
-    let mut options = Options::new(Policy::loopback());
+    let mut options = EndpointOptions::new(Policy::loopback());
     options.limits.head_bytes = 2000;
     options.paths = Paths::at("/mcp").with_old_transport("/sse", "/message");
     let mut web = Web::with(config, options);
@@ -264,7 +264,7 @@ fn too_much_is_refused_before_it_is_kept() {
 
 #[test]
 fn bodies_that_are_read_at_once_have_one_limit() {
-    let mut options = Options::new(Policy::loopback());
+    let mut options = EndpointOptions::new(Policy::loopback());
     options.limits.body_bytes = 1000;
     let mut web = Web::with(both_eras(), options);
     let (head, ()) = post("/mcp").body(()).expect("a request").into_parts();

@@ -7,7 +7,7 @@ use mcp_proto::{
     connection::{Event, SendError, ServerConfig, SessionSnapshot},
     http::{
         Policy, SessionId,
-        server::{Options, ResourceUsage, Session},
+        server::{EndpointOptions, ResourceUsage, Session},
     },
     protocol::VersionSet,
     rpc::ReplyKey,
@@ -230,7 +230,7 @@ fn a_replay_that_is_dropped_is_missing_and_ends_nothing() {
 /// A small request takes more than its length: the tables that it is in, until its handler has answered it.
 #[test]
 fn small_requests_in_flight_are_bounded_by_what_they_take() {
-    let mut options = Options::new(Policy::loopback());
+    let mut options = EndpointOptions::new(Policy::loopback());
     options.limits.request_bytes = 256 * KIB;
     let mut web = Web::with(full_server(), options);
     let id = web.begin("2025-11-25");

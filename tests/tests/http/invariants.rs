@@ -8,7 +8,7 @@ use mcp_proto::{
     connection::{Event, ServerConfig},
     http::{
         Policy,
-        server::{Caller as Sender, Options, Paths},
+        server::{Caller as Sender, EndpointOptions, Paths},
     },
     protocol::VersionSet,
     rpc::ReplyKey,
@@ -109,10 +109,10 @@ fn polite(dice: &mut Dice, sessions: &[String]) -> Request<Vec<u8>> {
 /// What requests may take at once, which is little.
 const REQUEST_BYTES: usize = 2000;
 
-fn server() -> (ServerConfig, Options) {
+fn server() -> (ServerConfig, EndpointOptions) {
     let mut config = full_server();
     config.settings.versions = VersionSet::ALL;
-    let mut options = Options::new(Policy::loopback());
+    let mut options = EndpointOptions::new(Policy::loopback());
     options.paths = Paths::at("/mcp").with_old_transport("/sse", "/message");
     options.limits.sessions = 5;
     options.limits.exchanges = 6;

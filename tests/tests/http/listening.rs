@@ -297,7 +297,7 @@ fn a_stream_that_brings_nothing_new_is_given_up() {
 }
 
 /// When a stream that is lost again and again is taken up, in milliseconds from when it was lost.
-fn pauses(options: mcp_proto::http::client::Options, first: &str) -> Vec<u128> {
+fn pauses(options: mcp_proto::http::client::ClientOptions, first: &str) -> Vec<u128> {
     let mut caller = Caller::new(speaking(VersionSet::LEGACY), options);
     let (exchange, request) = caller.posted("initialize");
     caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));

@@ -256,7 +256,7 @@ fn what_is_cancelled_in_a_batch_ends_its_exchange() {
 /// A question that was lost with what could not be kept is not waited for.
 #[test]
 fn what_is_missing_in_a_replay_is_noticed() {
-    let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
+    let mut options = mcp_proto::http::server::EndpointOptions::new(mcp_proto::http::Policy::loopback());
     options.limits.replay = 3;
     let mut web = Web::with(full_server(), options);
     let id = web.begin("2025-11-25");
@@ -434,7 +434,7 @@ fn a_reader_that_pauses_loses_no_call() {
 
 #[test]
 fn requests_in_flight_are_bounded_for_the_endpoint() {
-    let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
+    let mut options = mcp_proto::http::server::EndpointOptions::new(mcp_proto::http::Policy::loopback());
     options.limits.request_bytes = 8 * MIB;
     let mut web = Web::with(full_server(), options);
     let ids: Vec<_> = (0..4).map(|_| web.begin("2025-11-25")).collect();

@@ -182,7 +182,7 @@ fn an_answer_is_kept_until_it_was_received_or_for_a_while() {
 
 #[test]
 fn what_is_kept_is_bounded() {
-    let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
+    let mut options = mcp_proto::http::server::EndpointOptions::new(mcp_proto::http::Policy::loopback());
     options.limits.replay = 10;
     let mut web = Web::with(full_server(), options);
     let id = web.begin("2025-11-25");

@@ -10,7 +10,7 @@ use mcp_proto::{
     connection::Event,
     http::{
         Policy, ReplayBuffer,
-        server::{Options, ReplayChunk, ReplayRequest},
+        server::{EndpointOptions, ReplayChunk, ReplayRequest},
     },
     rpc::{ReplyKey, Timestamp},
 };
@@ -210,7 +210,7 @@ fn a_list_that_changes_while_a_session_is_full_is_told_of_when_there_is_room() {
 
 /// A session that has as many exchanges as it may have, and what the application owes there.
 fn crowded(version: &str) -> (Web, String, Vec<(usize, ReplyKey)>) {
-    let mut options = Options::new(Policy::loopback());
+    let mut options = EndpointOptions::new(Policy::loopback());
     options.limits.exchanges = 4;
     let mut web = Web::with(full_server(), options);
     let id = web.begin(version);

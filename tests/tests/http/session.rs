@@ -207,7 +207,7 @@ fn use_session(web: &mut Web) -> String {
 }
 
 fn narrow(sessions: usize, each: usize) -> Web {
-    let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
+    let mut options = mcp_proto::http::server::EndpointOptions::new(mcp_proto::http::Policy::loopback());
     (options.limits.sessions, options.limits.sessions_each) = (sessions, each);
     Web::with(full_server(), options)
 }
@@ -364,7 +364,7 @@ fn a_session_counts_where_its_client_is_found() {
 
 #[test]
 fn a_session_with_too_many_requests_can_be_ended() {
-    let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
+    let mut options = mcp_proto::http::server::EndpointOptions::new(mcp_proto::http::Policy::loopback());
     options.limits.exchanges = 2;
     let mut web = Web::with(full_server(), options);
     let id = web.begin("2025-11-25");

@@ -5,7 +5,7 @@ use mcp_proto::{
     connection::ServerConfig,
     http::{
         Policy,
-        server::{Intake, Options},
+        server::{EndpointOptions, Intake},
     },
     protocol::{Capability, VersionSet},
 };
@@ -24,13 +24,13 @@ fn both_eras() -> ServerConfig {
 }
 
 fn with_request_bytes(bytes: usize) -> Web {
-    let mut options = Options::new(Policy::loopback());
+    let mut options = EndpointOptions::new(Policy::loopback());
     options.limits.request_bytes = bytes;
     Web::with(both_eras(), options)
 }
 
 fn with_body_bytes(bytes: usize) -> Web {
-    let mut options = Options::new(Policy::loopback());
+    let mut options = EndpointOptions::new(Policy::loopback());
     options.limits.body_bytes = bytes;
     Web::with(both_eras(), options)
 }
@@ -166,7 +166,7 @@ fn one_session_leaves_room_for_others_where_clients_are_not_told_apart() {
 
 #[test]
 fn requests_that_wait_count_as_those_in_flight() {
-    let mut options = Options::new(Policy::loopback());
+    let mut options = EndpointOptions::new(Policy::loopback());
     (options.limits.request_bytes, options.limits.exchanges) = (8 * MIB, 1);
     let mut web = Web::with(both_eras(), options);
     web.come_from("eve");

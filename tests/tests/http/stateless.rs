@@ -7,7 +7,7 @@ use mcp_proto::{
     connection::{CancelCause, CloseReason, Event, ServerConfig},
     http::{
         Challenge, Policy,
-        server::{Caller, Options},
+        server::{Caller, EndpointOptions},
     },
     protocol::VersionSet,
     rpc::{ReplyKey, Timestamp},
@@ -64,7 +64,7 @@ fn a_lone_answer_is_json() {
 
 #[test]
 fn there_are_only_so_many_requests_at_once() {
-    let mut options = Options::new(Policy::loopback());
+    let mut options = EndpointOptions::new(Policy::loopback());
     options.limits.requests = 2;
     let mut web = Web::with(stateless(), options);
     let (first, session, key) = call(&mut web, 1);
@@ -417,7 +417,7 @@ fn a_request_can_be_challenged_after_it_was_read() {
 fn a_client_that_reads_nothing_costs_no_more_than_its_limit() {
     let mut config = stateless();
     config.settings.limits.outbox_bytes = 10_000;
-    let mut options = Options::new(Policy::loopback());
+    let mut options = EndpointOptions::new(Policy::loopback());
     options.limits.queued_bytes = 10_000;
     let mut web = Web::with(config, options);
     // Sent past the bed, so that it is not read.

@@ -336,7 +336,7 @@ fn a_server_that_closes_ends_its_streams_and_answers_what_it_can() {
 
 #[test]
 fn requests_wait_for_an_exchange_and_for_so_long_only() {
-    let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
+    let mut options = mcp_proto::http::server::EndpointOptions::new(mcp_proto::http::Policy::loopback());
     options.limits.exchanges = 3;
     let mut web = Web::with(full_server(), options);
     let id = web.begin("2025-11-25");

@@ -11,14 +11,14 @@ use super::{
     ureq_client::{UreqClient, default_config},
 };
 use crate::client::Client;
-use mcp_driver::{Error, Options};
-use mcp_proto::http::client::Options as Address;
+use mcp_driver::{DriverOptions, Error};
+use mcp_proto::http::client::ClientOptions;
 
 /// The way to a server over HTTP: where it is, what proves who asks, and who makes the requests.
 #[derive(Clone)]
 pub struct Connector {
-    pub(super) address: Address,
-    pub(super) options: Options,
+    pub(super) address: ClientOptions,
+    pub(super) options: DriverOptions,
     pub(super) credentials: Option<Arc<dyn AuthProvider>>,
     config: Config,
     /// The client that makes the requests, if it is not ureq.
@@ -32,19 +32,19 @@ impl Connector {
     /// If it is no address of HTTP.
     pub fn new(url: &str) -> Result<Self, Error> {
         let invalid = |error| Error::Io(io::Error::new(io::ErrorKind::InvalidInput, error));
-        Ok(Self::to(Address::new(url, seed()).map_err(invalid)?))
+        Ok(Self::to(ClientOptions::new(url, seed()).map_err(invalid)?))
     }
 
     /// Creates a connector with more options: headers, limits, the order of attempts. Whether there are
     /// [credentials](Self::credentials) decides how a challenge is handled.
     #[must_use]
-    pub fn to(address: Address) -> Self {
-        Self { address, options: Options::default(), credentials: None, config: default_config(), requests: None }
+    pub fn to(address: ClientOptions) -> Self {
+        Self { address, options: DriverOptions::default(), credentials: None, config: default_config(), requests: None }
     }
 
     /// Sets the options of the connection.
     #[must_use]
-    pub fn options(mut self, options: Options) -> Self {
+    pub fn options(mut self, options: DriverOptions) -> Self {
         self.options = options;
         self
     }

@@ -15,7 +15,7 @@ use mcp_driver::{
 };
 use mcp_proto::http::{
     Policy,
-    server::{Options, Paths},
+    server::{EndpointOptions, Paths},
 };
 use mcp_service::Service;
 
@@ -43,8 +43,8 @@ pub struct Listener {
     connections: usize,
     patience: Duration,
     write: Duration,
-    endpoint: Options,
-    options: crate::Options,
+    endpoint: EndpointOptions,
+    options: mcp_driver::DriverOptions,
 }
 
 impl Listener {
@@ -55,7 +55,7 @@ impl Listener {
     /// If the address cannot be had.
     pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
         let socket = fd::listen(address)?;
-        let mut endpoint = Options::new(Policy::loopback());
+        let mut endpoint = EndpointOptions::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");
         Ok(Self {
             address: socket.local_addr()?,
@@ -66,13 +66,13 @@ impl Listener {
             patience: Duration::from_secs(30),
             write: WRITE,
             endpoint,
-            options: crate::Options::default(),
+            options: mcp_driver::DriverOptions::default(),
         })
     }
 
     /// Sets the names and paths under which the server is reached, the web pages that may use it, and its limits.
     #[must_use]
-    pub fn endpoint(mut self, endpoint: Options) -> Self {
+    pub fn endpoint(mut self, endpoint: EndpointOptions) -> Self {
         self.endpoint = endpoint;
         self
     }
@@ -113,7 +113,7 @@ impl Listener {
 
     /// Sets the options of each session.
     #[must_use]
-    pub fn options(mut self, options: crate::Options) -> Self {
+    pub fn options(mut self, options: mcp_driver::DriverOptions) -> Self {
         self.options = options;
         self
     }

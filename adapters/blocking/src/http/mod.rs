@@ -54,8 +54,8 @@ pub use mcp_driver::http::{
 };
 pub use mcp_proto::http::{
     Limits, Policy,
-    client::Options as Address,
-    server::{Options, Paths},
+    client::ClientOptions,
+    server::{EndpointOptions, Paths},
 };
 pub use threads::Threads;
 pub use ureq;

@@ -20,7 +20,7 @@ use crate::{
     },
     transport::Transport,
 };
-use mcp_driver::Options;
+use mcp_driver::DriverOptions;
 use mcp_driver::unix::thread::{lock, wait};
 
 /// How much is held back at most, in bytes.
@@ -186,7 +186,7 @@ impl<E: Send + 'static> Driver<E> {
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         Transport { input, sink, linger, sniffer, message, end }: Transport,
-        options: &Options,
+        options: &DriverOptions,
     ) -> (Arc<Self>, Box<dyn FnOnce() + Send>) {
         let stop_sink = sink.stopper();
         let driver = Arc::new(Self {

@@ -17,7 +17,7 @@ use std::{
 use mcp_driver::{JobQueue, JobSlot, on_block};
 use mcp_service::Job;
 
-use mcp_driver::Options;
+use mcp_driver::DriverOptions;
 use mcp_driver::unix::thread::{lock, spawn, wait_for};
 
 /// How long a handler may take before another thread does what its thread would do next. The watchdog checks at this
@@ -93,7 +93,7 @@ enum LastAction {
 
 impl WorkerPool {
     /// Creates a pool that grows as long as more jobs may run at once.
-    pub(crate) fn new(options: &Options) -> Arc<Self> {
+    pub(crate) fn new(options: &DriverOptions) -> Arc<Self> {
         let state = Mutex::new(PoolState { jobs: JobQueue::on_threads(options.job_limits()), ..PoolState::default() });
         let (duty, work, left) = Default::default();
         Arc::new(Self { duty, state, work, left, size: options.handlers.max(1) + 1 })

@@ -17,7 +17,7 @@ use mcp_proto::{
 use crate::sync::lock;
 use crate::{
     event_loop::binding::{Binding, PipeBinding},
-    options::Options,
+    options::DriverOptions,
     tuning::FAR_FUTURE,
     watched::Watched,
 };
@@ -117,12 +117,12 @@ pub(crate) struct Lifecycle {
 
 impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     /// Creates a connection whose clock starts now.
-    pub(crate) fn new(binding: impl FnOnce(Timestamp) -> C, options: &Options) -> Arc<Self> {
+    pub(crate) fn new(binding: impl FnOnce(Timestamp) -> C, options: &DriverOptions) -> Arc<Self> {
         Self::since(Instant::now(), binding(Timestamp::ZERO), options)
     }
 
     /// Creates a connection whose clock started at `epoch`.
-    pub(crate) fn since(epoch: Instant, binding: C, options: &Options) -> Arc<Self> {
+    pub(crate) fn since(epoch: Instant, binding: C, options: &DriverOptions) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
                 binding,

@@ -7,17 +7,17 @@ use mcp_proto::{connection::Principal, http::server::Session, rpc::Timestamp};
 use crate::http::peer_addr::PeerAddr;
 use crate::{
     limits::{functions::Functions, quota::Quota},
-    options::Options,
+    options::DriverOptions,
 };
 use mcp_service::driver_api::Holder;
 
 /// Less than this is not counted one by one: most sessions hold nothing most of the time.
 const COUNTED: usize = 4 << 10;
 
-/// The part of [`Options::unwritten`] that there is on top for messages that are kept to be sent again.
+/// The part of [`DriverOptions::unwritten`] that there is on top for messages that are kept to be sent again.
 pub(super) const REPLAY_PART: usize = 4;
 
-/// The part of [`Options::unwritten`] that there is on top for the params of `initialize`.
+/// The part of [`DriverOptions::unwritten`] that there is on top for the params of `initialize`.
 pub(super) const DESCRIBED_PART: usize = 4;
 
 /// Capacities of an endpoint, of each of which a client gets a share.
@@ -32,7 +32,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    pub(super) fn new(options: &Options) -> Arc<Self> {
+    pub(super) fn new(options: &DriverOptions) -> Arc<Self> {
         Arc::new(Self {
             functions: Functions::new(options.functions, options.function_wait),
             unread: Quota::new(options.unwritten),
@@ -137,7 +137,7 @@ mod tests {
         connection::{Event, ServerConfig},
         http::{
             Policy,
-            server::{Caller, Endpoint, ExchangeId, Options as Endpoints, Output},
+            server::{Caller, Endpoint, EndpointOptions, ExchangeId, Output},
         },
         rpc::ReplyKey,
         wire::{Json, RawJson},
@@ -165,8 +165,8 @@ mod tests {
                 .build()
                 .expect("a service")
                 .config();
-            let options = Options { unwritten, ..Options::default() };
-            let endpoint = Endpoint::new(config, Endpoints::new(Policy::loopback()));
+            let options = DriverOptions { unwritten, ..DriverOptions::default() };
+            let endpoint = Endpoint::new(config, EndpointOptions::new(Policy::loopback()));
             Self { endpoint, begun: None, shares: Shares::new(&options) }
         }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mcp_proto::{
     connection::ClientRole,
-    http::client::{Client as HttpConnection, Options as Address},
+    http::client::{Client as HttpConnection, ClientOptions},
     rpc::Timestamp,
 };
 use mcp_service::{Application, Host};
@@ -15,7 +15,7 @@ use crate::{client::Client, error::Error};
 use crate::{
     event_loop::{run_loop::EventLoop, shared::SharedConnection},
     handle::Handle,
-    options::Options,
+    options::DriverOptions,
     runtime::Runtime,
     sync::lock,
 };
@@ -27,7 +27,7 @@ impl Handle<ClientRole> {
         application: Arc<dyn Application<ClientRole>>,
         requests: Arc<dyn HttpClient>,
         credentials: Option<Arc<dyn AuthProvider>>,
-        options: &Options,
+        options: &DriverOptions,
         runtime: &R,
     ) -> Self {
         let shared = SharedConnection::new(|now| HttpClientBinding::new(client(now)), options);
@@ -54,11 +54,11 @@ impl Client {
     /// # Errors
     /// If there is no server that the host can talk to.
     pub async fn over_http<R: Runtime>(
-        address: Address,
+        address: ClientOptions,
         requests: Arc<dyn HttpClient>,
         credentials: Option<Arc<dyn AuthProvider>>,
         host: &Host,
-        options: &Options,
+        options: &DriverOptions,
     ) -> Result<Self, Error> {
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();

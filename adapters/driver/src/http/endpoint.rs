@@ -18,12 +18,12 @@ use bytes::Buf;
 use http::{HeaderValue, Request, Response, StatusCode, header, response::Parts};
 use mcp_proto::http::{
     Answer,
-    server::{Caller, Options as Endpoints},
+    server::{Caller, EndpointOptions},
 };
 
 use crate::http::{body::Body, peer_addr::PeerAddr, response_body::ResponseStream, server::HttpServer, store::Store};
 use crate::{
-    options::Options,
+    options::DriverOptions,
     runtime::{Runtime, race, sleep},
 };
 use mcp_service::{Deferred, Service};
@@ -43,21 +43,21 @@ impl<R: Runtime> Endpoint<R> {
     ///
     /// # Errors
     /// If there is no runtime.
-    pub fn new(service: &Service, endpoint: Endpoints) -> io::Result<Self> {
-        Self::with(service, endpoint, &Options::default())
+    pub fn new(service: &Service, endpoint: EndpointOptions) -> io::Result<Self> {
+        Self::with(service, endpoint, &DriverOptions::default())
     }
 
     /// Does what [`new`](Self::new) does, with options for each session.
     ///
     /// # Errors
     /// If there is no runtime.
-    pub fn with(service: &Service, endpoint: Endpoints, options: &Options) -> io::Result<Self> {
+    pub fn with(service: &Service, endpoint: EndpointOptions, options: &DriverOptions) -> io::Result<Self> {
         Ok(Self::on(service, endpoint, options, R::current()?))
     }
 
     /// Does what [`with`](Self::with) does, on a given runtime.
     #[must_use]
-    pub fn on(service: &Service, endpoint: Endpoints, options: &Options, runtime: R) -> Self {
+    pub fn on(service: &Service, endpoint: EndpointOptions, options: &DriverOptions, runtime: R) -> Self {
         Self::made(service, endpoint, options, runtime, None)
     }
 
@@ -66,14 +66,19 @@ impl<R: Runtime> Endpoint<R> {
     ///
     /// # Errors
     /// If there is no runtime.
-    pub fn sharing(service: &Service, endpoint: Endpoints, options: &Options, shared: Store) -> io::Result<Self> {
+    pub fn sharing(
+        service: &Service,
+        endpoint: EndpointOptions,
+        options: &DriverOptions,
+        shared: Store,
+    ) -> io::Result<Self> {
         Ok(Self::made(service, endpoint, options, R::current()?, Some(shared)))
     }
 
     pub(super) fn made(
         service: &Service,
-        endpoint: Endpoints,
-        options: &Options,
+        endpoint: EndpointOptions,
+        options: &DriverOptions,
         runtime: R,
         shared: Option<Store>,
     ) -> Self {

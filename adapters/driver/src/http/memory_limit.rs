@@ -3,11 +3,11 @@
 use mcp_proto::http::Limits;
 
 use crate::http::client_shares::{DESCRIBED_PART, REPLAY_PART};
-use crate::options::Options;
+use crate::options::DriverOptions;
 use mcp_service::Service;
 
 /// An idle session has 4 KiB. The rest is buffers and tables that it keeps for a second after a request, and bytes that are too
-/// few to be counted in [`Options::unwritten`].
+/// few to be counted in [`DriverOptions::unwritten`].
 const SESSION: usize = 16 << 10;
 
 /// A request of 2026-07-28, which is a connection of its own, beside what [`Limits::request_bytes`] counts.
@@ -23,7 +23,7 @@ const CONNECTION: usize = (256 << 10) + (48 << 10);
 /// allocator. With the defaults that is about 3.9 GiB with 2,048 connections; a server that has less lowers the limits below.
 ///
 /// It adds up
-/// - [`unwritten`](Options::unwritten), and a quarter on top, four times: buffers grow by doubling, and hold bytes that were read
+/// - [`unwritten`](DriverOptions::unwritten), and a quarter on top, four times: buffers grow by doubling, and hold bytes that were read
 ///   until those are more than the unread ones. It counts bytes that wait to be written, messages that wait for a stream, and
 ///   messages that are kept to be sent again;
 /// - another quarter of `unwritten`, twice, for the params of `initialize`, which are kept as long as their session is;
@@ -49,7 +49,7 @@ const CONNECTION: usize = (256 << 10) + (48 << 10);
 /// It assumes one request at a time on each connection, as with HTTP/1.1. Where a server of yours has HTTP/2 in front of an
 /// `Endpoint`, `connections` is the number of streams.
 #[must_use]
-pub fn memory_limit(service: &Service, limits: &Limits, options: &Options, connections: usize) -> usize {
+pub fn memory_limit(service: &Service, limits: &Limits, options: &DriverOptions, connections: usize) -> usize {
     let (tasks, messages) = (service.task_policy(), service.config().settings.limits.frame_bytes);
     [
         (options.unwritten.saturating_add(options.unwritten / REPLAY_PART), 4),
@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn the_defaults_are_below_four_gibibytes() {
         let service = Service::builder("x", "1").build().expect("a service");
-        let limit = memory_limit(&service, &Limits::default(), &Options::default(), 2048);
+        let limit = memory_limit(&service, &Limits::default(), &DriverOptions::default(), 2048);
         assert!((3 << 30..4 << 30).contains(&limit), "{limit}");
-        let options = Options { unwritten: usize::MAX, ..Options::default() };
+        let options = DriverOptions { unwritten: usize::MAX, ..DriverOptions::default() };
         assert_eq!(memory_limit(&service, &Limits::default(), &options, 0), usize::MAX);
     }
 }

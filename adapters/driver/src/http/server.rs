@@ -15,7 +15,7 @@ use mcp_proto::{
     connection::{Event, ServerRole},
     http::{
         Answer, SessionId,
-        server::{Caller, Endpoint, Intake, Options as Endpoints, Request, Session},
+        server::{Caller, Endpoint, EndpointOptions, Intake, Request, Session},
     },
     rpc::Timestamp,
 };
@@ -34,7 +34,7 @@ use crate::{
         run_loop::{Dispatcher, EventLoop},
         shared::SharedConnection,
     },
-    options::Options,
+    options::DriverOptions,
     runtime::Runtime,
     sync::lock,
     watched::Watched,
@@ -54,7 +54,7 @@ pub struct HttpServer<R: Runtime>(Arc<Inner<R>>);
 struct Inner<R: Runtime> {
     sessions: Arc<Sessions>,
     service: Service,
-    options: Options,
+    options: DriverOptions,
     random: Random,
     runtime: R,
     share: Option<Arc<SessionReplication>>,
@@ -81,7 +81,13 @@ impl<R: Runtime> HttpServer<R> {
     /// Puts a service behind an endpoint. `options` apply to each of its sessions. With `shared`, its sessions are
     /// shared with other processes.
     #[must_use]
-    pub fn new(service: &Service, endpoint: Endpoints, options: &Options, runtime: R, shared: Option<Store>) -> Self {
+    pub fn new(
+        service: &Service,
+        endpoint: EndpointOptions,
+        options: &DriverOptions,
+        runtime: R,
+        shared: Option<Store>,
+    ) -> Self {
         let share = shared.map(|shared| {
             let (share, writing) = SessionReplication::new(shared, &endpoint.limits);
             // The task ends when `SessionReplication` is dropped and all queued messages are written.

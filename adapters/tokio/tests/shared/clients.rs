@@ -8,8 +8,8 @@ use mcp_driver::Watched;
 use mcp_proto::{connection::Principal, http::server::Caller};
 use mcp_service::{Service, Tool};
 use mcp_tokio::{
-    Options,
-    http::{Endpoint, Options as Endpoints, Policy},
+    DriverOptions,
+    http::{Endpoint, EndpointOptions, Policy},
 };
 use serde_json::{Value, json};
 
@@ -71,8 +71,8 @@ pub(crate) async fn adopted_sessions_belong_to_their_clients(shared: Both) {
     for [greedy, honest] in [["192.0.2.1", "192.0.2.2"], ["eve", "ada"]] {
         let functions = Functions::default();
         let [one, other] = shared.clone().map(|shared| {
-            let options = Options { functions: 8, ..Options::default() };
-            let endpoint = Endpoints::new(Policy::loopback());
+            let options = DriverOptions { functions: 8, ..DriverOptions::default() };
+            let endpoint = EndpointOptions::new(Policy::loopback());
             Endpoint::sharing(&service(&functions), endpoint, &options, shared).expect("there is a runtime")
         });
         let mut many = Vec::new();

@@ -36,7 +36,7 @@ pub enum Action {
     /// more about it.
     Abort(ExchangeId),
     /// Authenticate: the server has refused a request with 401 or 403 (only with
-    /// [`Options::proves`](super::Options::proves)). Obtain credentials for the next requests, and then
+    /// [`ClientOptions::proves`](super::ClientOptions::proves)). Obtain credentials for the next requests, and then
     /// [`retry`](super::Client::retry) this one, or [`give_up`](super::Client::give_up).
     Prove {
         /// The request that was refused.

@@ -12,7 +12,7 @@ use alloc::{
 use http::{HeaderValue, Uri, response::Parts};
 
 use super::{
-    Action, ExchangeId, Options,
+    Action, ClientOptions, ExchangeId,
     exchange::{Asked, BodyState, Exchange, ExchangeState, Kind, PostRequest, Purpose},
     refresh::Refreshes,
     tools::Tools,
@@ -39,7 +39,7 @@ use crate::{
 ///   [`exchange_of`](Self::exchange_of), [`usage`](Self::usage).
 pub struct Client {
     pub(super) conn: Connection<ClientRole>,
-    pub(super) options: Options,
+    pub(super) options: ClientOptions,
     /// The latest time that was passed in.
     pub(super) clock: Timestamp,
     pub(super) events: VecDeque<Event<'static>>,
@@ -122,7 +122,7 @@ pub struct ResourceUsage {
 impl Client {
     /// Creates a client, whose first message waits to be sent.
     #[must_use]
-    pub fn new(config: impl Into<Arc<ClientConfig>>, options: Options, now: Timestamp) -> Self {
+    pub fn new(config: impl Into<Arc<ClientConfig>>, options: ClientOptions, now: Timestamp) -> Self {
         Self::knowing(config, options, Opening::unknown(), now)
     }
 
@@ -130,7 +130,7 @@ impl Client {
     #[must_use]
     pub fn knowing(
         config: impl Into<Arc<ClientConfig>>,
-        mut options: Options,
+        mut options: ClientOptions,
         opening: Opening,
         now: Timestamp,
     ) -> Self {

@@ -22,7 +22,7 @@
 //! use http::{Request, Response};
 //! use mcp_proto::{
 //!     connection::{ClientConfig, Event},
-//!     http::client::{Action, Client, Options},
+//!     http::client::{Action, Client, ClientOptions},
 //!     rpc::Timestamp,
 //!     schema::Implementation,
 //! };
@@ -45,7 +45,7 @@
 //!             }
 //!             // Close its connection or stream, and report nothing more about it.
 //!             Some(Action::Abort(_exchange)) => {}
-//!             // Only with `Options::proves`.
+//!             // Only with `ClientOptions::proves`.
 //!             Some(Action::Prove { exchange, .. }) => client.give_up(now, exchange),
 //!             None => break,
 //!         }
@@ -72,7 +72,7 @@
 //!
 //! let now = Timestamp::ZERO;
 //! let config = ClientConfig::new(Implementation::new("example", "1.0"), 1); // random bits, in a program
-//! let mut client = Client::new(config, Options::new("http://localhost:8000/mcp", 2)?, now); // and here
+//! let mut client = Client::new(config, ClientOptions::new("http://localhost:8000/mcp", 2)?, now); // and here
 //! let mut events = Vec::new();
 //! settle(now, &mut client, &mut events);
 //! assert_eq!(events, [Event::Ready]);
@@ -107,4 +107,4 @@ mod uri;
 
 pub use exchange::{Action, ExchangeId};
 pub use machine::{Client, ResourceUsage};
-pub use options::{InvalidUrl, Limits, Options};
+pub use options::{ClientOptions, InvalidUrl, Limits};

@@ -17,7 +17,7 @@ use crate::connection::Backoff;
 /// `Debug` shows neither the query of the address nor the values of headers: these may be secret.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct ClientOptions {
     /// The address of the server.
     pub url: Uri,
     /// Headers that are added to every request. They are only sent to the server's own origin.
@@ -58,7 +58,7 @@ pub struct Limits {
     pub attempts: u32,
     /// The longest pause before a stream is resumed, whatever the server asks for. Default 5 minutes.
     pub longest_pause: Duration,
-    /// How long the first requests in a session wait for the response to the request that [listens](Options::listen).
+    /// How long the first requests in a session wait for the response to the request that [listens](ClientOptions::listen).
     /// Default 500 milliseconds: some servers do not respond before they have something to send.
     pub silence: Duration,
     /// How long the rest of a body is read after the answer, so that the network connection can be reused. Default 1
@@ -128,10 +128,10 @@ fn shown(url: &str) -> String {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { url, headers, listen, old_transport, proves, backoff, limits, .. } = self;
-        f.debug_struct("Options")
+        f.debug_struct("ClientOptions")
             .field("url", &format_args!("{}", Shown(url)))
             .field("headers", &headers.keys().collect::<Vec<_>>())
             .field("listen", listen)
@@ -151,7 +151,7 @@ impl fmt::Display for InvalidUrl {
 
 impl core::error::Error for InvalidUrl {}
 
-impl Options {
+impl ClientOptions {
     /// Creates the configuration of a client of the server at this address.
     ///
     /// `seed` varies the pauses of clients that have lost the same server, so that they do not reconnect at the same
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_is_secret_is_not_shown() {
-        let mut options = Options::new("https://example.com:8443/mcp?key=canary#x", 1).expect("an address");
+        let mut options = ClientOptions::new("https://example.com:8443/mcp?key=canary#x", 1).expect("an address");
         options.headers.insert("authorization", "Bearer canary".parse().expect("a value"));
         for text in [format!("{options:?}"), format!("{options:#?}")] {
             assert!(!text.contains("canary"), "{text}");
@@ -201,7 +201,7 @@ mod tests {
             "nowhere?canary",
             "http://?canary#canary",
         ] {
-            let error = Options::new(url, 1).expect_err("no address");
+            let error = ClientOptions::new(url, 1).expect_err("no address");
             let text = format!("{error} {error:?} {error:#?}");
             assert!(!text.contains("canary") && !text.contains("can ary"), "{text}");
         }

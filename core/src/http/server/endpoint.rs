@@ -8,7 +8,7 @@ use http::request::Parts;
 use super::{
     Caller, Intake, Request, Session,
     clients::{Client, Clients, Holder},
-    options::Options,
+    options::EndpointOptions,
     target::{Kind, Target},
     tenants::{Activity, Among, Room, Tenants},
 };
@@ -27,7 +27,7 @@ use crate::{
 /// other and of the endpoint, and a failure of one does not affect the others. Each call of the endpoint returns at
 /// once.
 pub struct Endpoint<T> {
-    options: Arc<Options>,
+    options: Arc<EndpointOptions>,
     config: Arc<ServerConfig>,
     sessions: BTreeMap<SessionId, Entry<T>>,
     tenants: Tenants,
@@ -53,7 +53,7 @@ struct Entry<T> {
 impl<T: Clone> Endpoint<T> {
     /// Creates the endpoint of a server.
     #[must_use]
-    pub fn new(config: impl Into<Arc<ServerConfig>>, options: Options) -> Self {
+    pub fn new(config: impl Into<Arc<ServerConfig>>, options: EndpointOptions) -> Self {
         let mut config = config.into();
         if config.settings.keepalive.is_some() {
             // Whether a client is there is seen on its streams; it need not have one open to be pinged on.

@@ -5,7 +5,7 @@ use alloc::{boxed::Box, string::ToString, vec::Vec};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, header, request::Parts};
 
 use super::{
-    options::Options,
+    options::EndpointOptions,
     target::{Target, TransportKind},
 };
 use crate::{
@@ -128,7 +128,7 @@ impl RequestKind {
 
 /// Whether a request may come in at all, and where.
 pub(super) fn surface(
-    options: &Options,
+    options: &EndpointOptions,
     config: &ServerConfig,
     head: &Parts,
     fields: &Fields<'_>,

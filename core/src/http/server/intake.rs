@@ -10,7 +10,7 @@ use super::{
     clients::{Client, Share},
     head::{RequestKind, surface, too_large},
     message::Parsed,
-    options::Options,
+    options::EndpointOptions,
     target::{Kind, Target},
 };
 use crate::{
@@ -54,7 +54,7 @@ impl Intake {
     /// Checks the head of a request. `known` returns whether this principal may use a session: `None` if it is not
     /// here, and may be in another process.
     pub(super) fn begin(
-        options: &Options,
+        options: &EndpointOptions,
         config: &Arc<ServerConfig>,
         head: &Parts,
         caller: Caller,

@@ -25,7 +25,7 @@
 //! use http::{Request as Http, request::Parts};
 //! use mcp_proto::{
 //!     connection::{Event, ServerConfig},
-//!     http::{Answer, Policy, server::{Caller, Endpoint, ExchangeId, Options, Output, Session}},
+//!     http::{Answer, Policy, server::{Caller, Endpoint, ExchangeId, EndpointOptions, Output, Session}},
 //!     rpc::Timestamp,
 //!     schema::Implementation,
 //!     wire::ErrorObject,
@@ -98,7 +98,7 @@
 //! }
 //!
 //! let config = ServerConfig::new(Implementation::new("example", "1.0"), 1); // random bits, in a program
-//! let driver = Driver { endpoint: Mutex::new(Endpoint::new(config, Options::new(Policy::loopback()))) };
+//! let driver = Driver { endpoint: Mutex::new(Endpoint::new(config, EndpointOptions::new(Policy::loopback()))) };
 //! let (head, body) = Http::post("/mcp")
 //!     .header("host", "localhost:8000")
 //!     .header("content-type", "application/json")
@@ -157,7 +157,7 @@ pub use caller::Caller;
 pub use endpoint::Endpoint;
 pub use exchange::{ExchangeId, Output};
 pub use intake::{Intake, Request};
-pub use options::{Options, Paths};
+pub use options::{EndpointOptions, Paths};
 pub use remote_streams::{ReplayChunk, ReplayRequest};
 pub use session::Session;
 pub use usage::ResourceUsage;

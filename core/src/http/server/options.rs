@@ -7,7 +7,7 @@ use crate::http::{Limits, Policy};
 
 /// The configuration of an endpoint: policy, paths and limits.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct EndpointOptions {
     /// The host names and origins from which the endpoint may be reached.
     pub policy: Policy,
     /// The paths of the endpoint.
@@ -16,7 +16,7 @@ pub struct Options {
     pub limits: Limits,
 }
 
-impl Options {
+impl EndpointOptions {
     /// Creates the configuration of an endpoint on all paths, without the old transport.
     #[must_use]
     pub fn new(policy: Policy) -> Self {

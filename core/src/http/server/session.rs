@@ -8,7 +8,7 @@ use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
 use http::StatusCode;
 
 use super::{
-    ExchangeId, Options, Output, Request,
+    EndpointOptions, ExchangeId, Output, Request,
     admission::Queue,
     clients::{Client, Load},
     exchange::{Exchange, Form},
@@ -42,7 +42,7 @@ pub(super) const SPARE: usize = 4096;
 #[derive(Debug)]
 pub struct Session {
     pub(super) conn: Server,
-    pub(super) options: Arc<Options>,
+    pub(super) options: Arc<EndpointOptions>,
     pub(super) kind: SessionKind,
     /// The latest time that was passed in.
     pub(super) clock: Timestamp,
@@ -105,14 +105,20 @@ impl Session {
     fn new(
         now: Timestamp,
         config: &Arc<ServerConfig>,
-        options: &Arc<Options>,
+        options: &Arc<EndpointOptions>,
         kind: SessionKind,
         client: &Arc<Client>,
     ) -> Self {
         Self::over(Connection::<ServerRole>::new(config.clone(), now), now, options, kind, client)
     }
 
-    fn over(conn: Server, now: Timestamp, options: &Arc<Options>, kind: SessionKind, client: &Arc<Client>) -> Self {
+    fn over(
+        conn: Server,
+        now: Timestamp,
+        options: &Arc<EndpointOptions>,
+        kind: SessionKind,
+        client: &Arc<Client>,
+    ) -> Self {
         Self {
             conn,
             options: options.clone(),
@@ -145,7 +151,7 @@ impl Session {
     pub(super) fn modern(
         now: Timestamp,
         config: &Arc<ServerConfig>,
-        options: &Arc<Options>,
+        options: &Arc<EndpointOptions>,
         place: Arc<()>,
         client: &Arc<Client>,
     ) -> Self {
@@ -155,7 +161,7 @@ impl Session {
     pub(super) fn streamable(
         now: Timestamp,
         config: &Arc<ServerConfig>,
-        options: &Arc<Options>,
+        options: &Arc<EndpointOptions>,
         id: SessionId,
         (activity, client): (&Arc<Activity>, &Arc<Client>),
     ) -> Self {
@@ -167,7 +173,7 @@ impl Session {
     /// with `part`, which no other process has in this session.
     pub(super) fn resumed(
         now: Timestamp,
-        (config, options): (&Arc<ServerConfig>, &Arc<Options>),
+        (config, options): (&Arc<ServerConfig>, &Arc<EndpointOptions>),
         (id, part): (SessionId, u32),
         snapshot: &SessionSnapshot,
         (activity, client): (&Arc<Activity>, &Arc<Client>),
@@ -184,7 +190,7 @@ impl Session {
     pub(super) fn old(
         now: Timestamp,
         config: &Arc<ServerConfig>,
-        options: &Arc<Options>,
+        options: &Arc<EndpointOptions>,
         id: SessionId,
         (activity, client): (&Arc<Activity>, &Arc<Client>),
     ) -> Self {

@@ -2,21 +2,21 @@
 
 use std::{fmt, io, marker::PhantomData, sync::Arc};
 
-use mcp_proto::http::client::Options as Address;
+use mcp_proto::http::client::ClientOptions;
 
 use crate::http::net::{connect::ConnectPath, http1::Http1, net_runtime::NetRuntime, proxy::Proxy};
 use crate::{
     client::Client,
     error::Error,
     http::client::{AuthProvider, HttpClient, seed},
-    options::Options,
+    options::DriverOptions,
 };
 use mcp_service::Host;
 
 /// The way to a server over HTTP: where it is, what proves who asks, and who makes the requests.
 pub struct Connector<N> {
-    address: Address,
-    options: Options,
+    address: ClientOptions,
+    options: DriverOptions,
     requests: Option<Arc<dyn HttpClient>>,
     credentials: Option<Arc<dyn AuthProvider>>,
     route: ConnectPath,
@@ -30,20 +30,20 @@ impl<N: NetRuntime> Connector<N> {
     /// If it is no address of HTTP.
     pub fn new(url: &str) -> Result<Self, Error> {
         let invalid = |error| Error::Io(io::Error::new(io::ErrorKind::InvalidInput, error));
-        Ok(Self::to(Address::new(url, seed()).map_err(invalid)?))
+        Ok(Self::to(ClientOptions::new(url, seed()).map_err(invalid)?))
     }
 
     /// Creates a connector with more options: headers, limits, the order of attempts. Whether there are
     /// [credentials](Self::credentials) decides how a challenge is handled.
     #[must_use]
-    pub fn to(address: Address) -> Self {
-        let (options, route) = (Options::default(), ConnectPath::default());
+    pub fn to(address: ClientOptions) -> Self {
+        let (options, route) = (DriverOptions::default(), ConnectPath::default());
         Self { address, options, requests: None, credentials: None, route, net: PhantomData }
     }
 
     /// Sets the options of the connection.
     #[must_use]
-    pub fn options(mut self, options: Options) -> Self {
+    pub fn options(mut self, options: DriverOptions) -> Self {
         self.options = options;
         self
     }
@@ -119,12 +119,12 @@ mod tests {
     /// Everything that a user hands a secret to, as it is shown.
     #[test]
     fn no_secret_is_shown() {
-        let mut address = Address::new("https://example.com/mcp?key=canary", 1).expect("an address");
+        let mut address = ClientOptions::new("https://example.com/mcp?key=canary", 1).expect("an address");
         address.headers.insert("x-key", "canary".parse().expect("a value"));
         let proxy = Proxy::new("http://proxy.example:3128").expect("a proxy").basic("canary", "canary");
         let connector = Connector::<()> {
             address: address.clone(),
-            options: Options::default(),
+            options: DriverOptions::default(),
             requests: None,
             credentials: None,
             route: ConnectPath { proxy: Some(proxy.clone()), ..ConnectPath::default() },

@@ -12,7 +12,7 @@ use std::{
 
 use mcp_proto::http::{
     Policy,
-    server::{Options as Endpoints, Paths},
+    server::{EndpointOptions, Paths},
 };
 
 use crate::http::net::net_runtime::NetRuntime;
@@ -22,7 +22,7 @@ use crate::{
     error::Error,
     http::{endpoint::Endpoint, memory_limit::memory_limit, serve, store::Store, write_timeout::WriteTimeout},
     limits::quota::{Permit, Quota},
-    options::Options,
+    options::DriverOptions,
     runtime::{select_biased, sleep, timeout, unblock},
     stop::StopHandle,
     tuning::WRITE,
@@ -43,8 +43,8 @@ pub struct Listener<N: NetRuntime> {
     connections: usize,
     patience: Duration,
     write: Duration,
-    endpoint: Endpoints,
-    options: Options,
+    endpoint: EndpointOptions,
+    options: DriverOptions,
     shared: Option<Store>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -60,7 +60,7 @@ impl<N: NetRuntime> Listener<N> {
         let runtime = N::current()?;
         // Finding a name's addresses can take its time.
         let socket = unblock(&runtime, move || fd::listen(address)).await?;
-        let mut endpoint = Endpoints::new(Policy::loopback());
+        let mut endpoint = EndpointOptions::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");
         Ok(Self {
             address: socket.local_addr()?,
@@ -70,7 +70,7 @@ impl<N: NetRuntime> Listener<N> {
             patience: Duration::from_secs(30),
             write: WRITE,
             endpoint,
-            options: Options::default(),
+            options: DriverOptions::default(),
             shared: None,
             #[cfg(feature = "tls")]
             tls: None,
@@ -79,7 +79,7 @@ impl<N: NetRuntime> Listener<N> {
 
     /// Sets the names and paths under which the server is reached, the web pages that may use it, and its limits.
     #[must_use]
-    pub fn endpoint(mut self, endpoint: Endpoints) -> Self {
+    pub fn endpoint(mut self, endpoint: EndpointOptions) -> Self {
         self.endpoint = endpoint;
         self
     }
@@ -120,7 +120,7 @@ impl<N: NetRuntime> Listener<N> {
 
     /// Sets the options of each session.
     #[must_use]
-    pub fn options(mut self, options: Options) -> Self {
+    pub fn options(mut self, options: DriverOptions) -> Self {
         self.options = options;
         self
     }
