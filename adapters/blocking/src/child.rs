@@ -51,7 +51,7 @@ impl Child {
         child.watch(started, latch)?;
         let (output, input) = streams?;
         let end = child.clone();
-        Ok((Transport::new(output, input).at_end(move || end.shut_down()).linger(STDERR_GRACE), child))
+        Ok((Transport::new(output, input).on_close(move || end.shut_down()).close_timeout(STDERR_GRACE), child))
     }
 
     fn streams(&self, started: &mut process::Child, command: &Command) -> io::Result<(Output, FdWriter)> {

@@ -14,7 +14,7 @@ use std::{
 
 use mcp_driver::{
     Holder, Permit, Quota, SocketFile,
-    tuning::{MESSAGE, WRITE},
+    tuning::{MESSAGE_TIMEOUT, WRITE_TIMEOUT},
     unix::fd::{Interrupt, keep_alive, most_connections},
 };
 use mcp_service::Service;
@@ -77,7 +77,14 @@ impl Listener {
 
     fn new(socket: Socket) -> Self {
         let options = DriverOptions::default();
-        Self { socket, latch: Interrupt::new(), connections: 64, message: MESSAGE, write: WRITE, options }
+        Self {
+            socket,
+            latch: Interrupt::new(),
+            connections: 64,
+            message: MESSAGE_TIMEOUT,
+            write: WRITE_TIMEOUT,
+            options,
+        }
     }
 
     /// Sets how many clients are served at once; further connections are closed. Default 64, and never more than three

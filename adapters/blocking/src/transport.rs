@@ -11,7 +11,7 @@ use std::{
 use mcp_driver::{
     ByteReader as _, ByteWriter as _, FdReader, FdWriter, Sniffer,
     memory::{PipeReader, PipeWriter, pipe},
-    tuning::LINGER,
+    tuning::CLOSE_TIMEOUT,
     unix::fd::{share_stdio, take_stdio},
 };
 use mcp_service::block_on;
@@ -103,7 +103,7 @@ pub trait MessageSink: Send + 'static {
 pub struct Transport {
     pub(crate) input: Input,
     pub(crate) sink: Box<dyn ByteWriter>,
-    pub(crate) linger: Duration,
+    pub(crate) close_timeout: Duration,
     pub(crate) sniffer: Sniffer,
     /// How long the first message may take, and each that has begun.
     pub(crate) message: Option<Duration>,
@@ -140,7 +140,7 @@ impl Transport {
         Self {
             input,
             sink: Box::new(sink),
-            linger: Duration::ZERO,
+            close_timeout: Duration::ZERO,
             sniffer: Sniffer::off(),
             message: None,
             end: Box::new(|| {}),
@@ -211,21 +211,22 @@ impl Transport {
 
     /// Creates a transport over a socket, with a limit on how long the peer may read nothing.
     pub(crate) fn socket(fd: OwnedFd, write: Option<Duration>) -> io::Result<Self> {
-        Ok(Self::new(FdReader::new(fd.try_clone()?), FdWriter::new(fd, true).timeout(write)).linger(LINGER))
+        Ok(Self::new(FdReader::new(fd.try_clone()?), FdWriter::new(fd, true).timeout(write))
+            .close_timeout(CLOSE_TIMEOUT))
     }
 
     /// Sets how long reading continues after the last byte was written, if the peer does not end its stream by itself.
     /// Default: not at all; for sockets, half a second.
     #[must_use]
-    pub fn linger(mut self, linger: Duration) -> Self {
-        self.linger = linger;
+    pub fn close_timeout(mut self, close_timeout: Duration) -> Self {
+        self.close_timeout = close_timeout;
         self
     }
 
     /// Sets what runs after the last byte was written and the writer dropped, while the reader is still read. It may
     /// take its time; closing waits for it.
     #[must_use]
-    pub fn at_end(mut self, end: impl FnOnce() + Send + 'static) -> Self {
+    pub fn on_close(mut self, end: impl FnOnce() + Send + 'static) -> Self {
         self.end = Box::new(end);
         self
     }
@@ -233,7 +234,7 @@ impl Transport {
 
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transport").field("linger", &self.linger).finish_non_exhaustive()
+        f.debug_struct("Transport").field("close_timeout", &self.close_timeout).finish_non_exhaustive()
     }
 }
 

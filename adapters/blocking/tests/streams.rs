@@ -105,7 +105,7 @@ fn a_transport_ends_in_order() {
     let told = Arc::new((Mutex::new(false), Condvar::new()));
     let source = Silent { told: told.clone(), read };
     let noted = order.clone();
-    let transport = Transport::new(source, Closing(order.clone())).at_end(move || {
+    let transport = Transport::new(source, Closing(order.clone())).on_close(move || {
         assert!(!*told.0.lock().expect("no panics"), "it is still read");
         noted.lock().expect("no panics").push("end");
     });

@@ -110,7 +110,7 @@ impl<E: Send + 'static> Handle<E> {
         options: &DriverOptions,
     ) -> io::Result<(Self, M::Runtime, impl Future<Output = ()> + Send + 'static)> {
         let runtime = M::Runtime::current()?;
-        let Transport { io, linger, sniffer, timeouts, functions, end } = transport.into_transport();
+        let Transport { io, close_timeout, sniffer, timeouts, functions, end } = transport.into_transport();
         let shared = SharedConnection::new(|now| PipeBinding::new(connection(now), functions), options);
         let limit = lock(&shared.state).binding.settings().limits.frame_bytes;
         let wire: Box<dyn FramedTransport> = match io {
@@ -118,7 +118,7 @@ impl<E: Send + 'static> Handle<E> {
             Io::MessageTransport(messages) => Box::new(WholeMessages::new(messages)),
         };
         let conversation = ConnectionTask::new(shared.clone(), application, (wire, timeouts), runtime.clone());
-        Ok((Self { shared }, runtime, conversation.run(end, linger)))
+        Ok((Self { shared }, runtime, conversation.run(end, close_timeout)))
     }
 
     /// Returns the connection.

@@ -23,7 +23,7 @@ use crate::{
     server::Server,
     stop::StopHandle,
     stream::transport::{IntoTransport, Transport},
-    tuning::{MESSAGE, WRITE},
+    tuning::{MESSAGE_TIMEOUT, WRITE_TIMEOUT},
     unix::fd::{ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
     watched::Watched,
 };
@@ -66,8 +66,8 @@ impl<S: Socket> Listener<S> {
             file: None,
             stopped: Arc::default(),
             connections: 64,
-            message: MESSAGE,
-            write: WRITE,
+            message: MESSAGE_TIMEOUT,
+            write: WRITE_TIMEOUT,
             options: DriverOptions::default(),
         }
     }

@@ -36,7 +36,7 @@ pub(crate) fn spawn(command: &Command) -> io::Result<(Transport, Child)> {
         drop((listening, watching));
     };
     let output = child.output(Stream::new(stdout), &Smol);
-    Ok((Transport::new(output, Stream::new(stdin)).at_end(shut_down).linger(STDERR_GRACE), child))
+    Ok((Transport::new(output, Stream::new(stdin)).on_close(shut_down).close_timeout(STDERR_GRACE), child))
 }
 
 /// Waits for the exit of a process: without a thread where the system has process descriptors.

@@ -13,7 +13,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 
 use mcp_driver::{
     ByteReader, ByteWriter, IntoTransport, MessageTransport,
-    tuning::LINGER,
+    tuning::CLOSE_TIMEOUT,
     unix::fd::{share_stdio, take_stdio},
 };
 
@@ -102,26 +102,26 @@ impl Transport {
         // A message is written in one go, and the next one waits for its answer.
         // A connection that has been reset by now refuses it, and is noticed where it is read.
         let _ = stream.get_ref().set_nodelay(true);
-        Ok(Self(mcp_driver::Transport::duplex(Socket(stream)).linger(LINGER).json_first()))
+        Ok(Self(mcp_driver::Transport::duplex(Socket(stream)).close_timeout(CLOSE_TIMEOUT).json_first()))
     }
 
     /// Runs over a Unix domain socket. The permissions of its path decide which programs may connect.
     #[must_use]
     pub fn unix(stream: Async<UnixStream>) -> Self {
-        Self(mcp_driver::Transport::duplex(Socket(stream)).linger(LINGER))
+        Self(mcp_driver::Transport::duplex(Socket(stream)).close_timeout(CLOSE_TIMEOUT))
     }
 
     /// Sets how long reading goes on after the output has ended, if the peer does not end its stream before. Default:
     /// no time at all; for sockets, half a second.
     #[must_use]
-    pub fn linger(self, linger: Duration) -> Self {
-        Self(self.0.linger(linger))
+    pub fn close_timeout(self, close_timeout: Duration) -> Self {
+        Self(self.0.close_timeout(close_timeout))
     }
 
     /// Sets a future that runs after the last byte was written and the sink was dropped, while the source is still
     /// read. Closing the connection waits for it without a limit of time.
     #[must_use]
-    pub fn at_end(self, end: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(self.0.at_end(end))
+    pub fn on_close(self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(self.0.on_close(end))
     }
 }

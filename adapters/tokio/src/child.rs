@@ -44,7 +44,7 @@ pub(crate) fn spawn(command: &Command, runtime: &Tokio) -> io::Result<(Transport
         drop((listening, watching));
     };
     let output = child.output(Stream::new(stdout), runtime);
-    Ok((Transport::new(output, Stream::new(stdin)).at_end(shut_down).linger(STDERR_GRACE), child))
+    Ok((Transport::new(output, Stream::new(stdin)).on_close(shut_down).close_timeout(STDERR_GRACE), child))
 }
 
 /// Waits for the exit of a process: in a task where the system has process descriptors, otherwise on a thread.

@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 const MOST: usize = 512;
 
 /// How long a thread waits for another function before it ends.
-const LINGER: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The threads of this process.
 static THREADS: Threads = Threads { state: Mutex::new(State::new()), more: Condvar::new() };
@@ -66,7 +66,7 @@ pub(crate) fn run(runtime: &Handle, f: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Runs functions until none has come for [`LINGER`]; the body of a thread.
+/// Runs functions until none has come for [`IDLE_TIMEOUT`]; the body of a thread.
 fn work() {
     let mut state = lock(&THREADS);
     loop {
@@ -80,7 +80,7 @@ fn work() {
         state.idle += 1;
         let (woken, waited) = THREADS
             .more
-            .wait_timeout_while(state, LINGER, |state| state.waiting.is_empty())
+            .wait_timeout_while(state, IDLE_TIMEOUT, |state| state.waiting.is_empty())
             .unwrap_or_else(PoisonError::into_inner);
         state = woken;
         state.idle -= 1;

@@ -4,7 +4,7 @@ use std::{future::Future, io, os::fd::OwnedFd, time::Duration};
 
 use mcp_driver::{
     ByteReader, ByteWriter, IntoTransport, MessageTransport, Runtime,
-    tuning::LINGER,
+    tuning::CLOSE_TIMEOUT,
     unix::fd::{share_stdio, take_stdio},
 };
 use tokio::{
@@ -99,27 +99,27 @@ impl Transport {
         // A connection that has been reset by now refuses it, and is noticed where it is read.
         let _ = stream.set_nodelay(true);
         let (reader, writer) = stream.into_split();
-        Ok(Self(Self::over(reader, writer).linger(LINGER).0.json_first()))
+        Ok(Self(Self::over(reader, writer).close_timeout(CLOSE_TIMEOUT).0.json_first()))
     }
 
     /// Runs over a Unix domain socket. The permissions of its path decide which programs may connect.
     #[must_use]
     pub fn unix(stream: UnixStream) -> Self {
         let (reader, writer) = stream.into_split();
-        Self::over(reader, writer).linger(LINGER)
+        Self::over(reader, writer).close_timeout(CLOSE_TIMEOUT)
     }
 
     /// Sets how long reading goes on after the output has ended, if the peer does not end its stream before. Default:
     /// no time at all; for sockets, half a second.
     #[must_use]
-    pub fn linger(self, linger: Duration) -> Self {
-        Self(self.0.linger(linger))
+    pub fn close_timeout(self, close_timeout: Duration) -> Self {
+        Self(self.0.close_timeout(close_timeout))
     }
 
     /// Sets a future that runs after the last byte was written and the sink was dropped, while the source is still
     /// read. Closing the connection waits for it without a limit of time.
     #[must_use]
-    pub fn at_end(self, end: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(self.0.at_end(end))
+    pub fn on_close(self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(self.0.on_close(end))
     }
 }

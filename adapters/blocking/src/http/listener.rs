@@ -10,7 +10,7 @@ use std::{
 use mcp_driver::{
     Holder, Quota, Runtime, Watched,
     http::{self, WriteTimeout},
-    tuning::{JOB_SHUTDOWN_TIMEOUT, WRITE},
+    tuning::{JOB_SHUTDOWN_TIMEOUT, WRITE_TIMEOUT},
     unix::fd::{self, ACCEPT_BACKOFF, Interrupt, keep_alive, most_connections},
 };
 use mcp_proto::http::{
@@ -64,7 +64,7 @@ impl Listener {
             stopped: Arc::default(),
             connections: 512,
             patience: Duration::from_secs(30),
-            write: WRITE,
+            write: WRITE_TIMEOUT,
             endpoint,
             options: mcp_driver::DriverOptions::default(),
         })

@@ -185,7 +185,7 @@ impl<E: Send + 'static> Driver<E> {
     pub(crate) fn begin(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
-        Transport { input, sink, linger, sniffer, message, end }: Transport,
+        Transport { input, sink, close_timeout, sniffer, message, end }: Transport,
         options: &DriverOptions,
     ) -> (Arc<Self>, Box<dyn FnOnce() + Send>) {
         let stop_sink = sink.stopper();
@@ -204,7 +204,7 @@ impl<E: Send + 'static> Driver<E> {
         driver.settle(driver.lock());
         driver.application.begin(&(driver.clone() as Arc<dyn ConnectionHandle<E>>));
         let timer_thread = driver.clone();
-        (driver, Box::new(move || timer_thread.run((input, sniffer), stop_sink, linger, end)))
+        (driver, Box::new(move || timer_thread.run((input, sniffer), stop_sink, close_timeout, end)))
     }
 }
 

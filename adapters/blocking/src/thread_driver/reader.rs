@@ -2,7 +2,7 @@
 
 use std::{io, mem, sync::Arc};
 
-use mcp_driver::{LineReader, Sniffer, tuning::CHUNK};
+use mcp_driver::{LineReader, Sniffer, tuning::READ_CHUNK};
 use mcp_proto::codec::Frame;
 use mcp_service::ConnectionHandle;
 
@@ -82,7 +82,7 @@ impl<E: Send + 'static> Reader<E> {
                 Input::MessageTransport(_) if !may_wait => return Ok(true),
                 Input::MessageTransport(source) => {
                     message.clear();
-                    message.shrink_to(CHUNK);
+                    message.shrink_to(READ_CHUNK);
                     *has_message = source.receive(message)?;
                     *has_message
                 }

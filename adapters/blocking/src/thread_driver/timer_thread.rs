@@ -19,7 +19,7 @@ impl<E: Send + 'static> Driver<E> {
         self: Arc<Self>,
         (input, sniffer): (Input, Sniffer),
         stop_sink: Option<StopHandle>,
-        linger: Duration,
+        close_timeout: Duration,
         end: impl FnOnce(),
     ) {
         let (stop_source, connection): (_, Arc<dyn ConnectionHandle<E>>) = (input.stopper(), self.clone());
@@ -31,7 +31,7 @@ impl<E: Send + 'static> Driver<E> {
         let writer = self.run_timers(&connection).or_else(|| self.spawn_writer());
         self.flush_or_stop(stop_sink.as_deref());
         end();
-        self.stage.wait_until(linger, |stage| stage.reader_left);
+        self.stage.wait_until(close_timeout, |stage| stage.reader_left);
         if let Some(stop) = &stop_source {
             stop();
         }

@@ -101,9 +101,9 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
         Self { event_loop: EventLoop::new(shared, application, runtime), pipe }
     }
 
-    /// Runs the connection to its end, and its transport to its own: `end` comes when the output has ended, and `linger` is how
+    /// Runs the connection to its end, and its transport to its own: `end` comes when the output has ended, and `close_timeout` is how
     /// long the peer may take to end its own after that.
-    pub(crate) async fn run(self, end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>, linger: Duration) {
+    pub(crate) async fn run(self, end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>, close_timeout: Duration) {
         let Self { mut event_loop, mut pipe } = self;
         let pipe = &mut pipe;
         event_loop.run_until_closed(pipe).await;
@@ -116,7 +116,7 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
         if let Some(mut end) = end {
             event_loop.run_until(pipe, None, |_, _, cx| end.as_mut().poll(cx).is_ready()).await;
         }
-        event_loop.run_until(pipe, Some(linger), |_, pipe, _| !pipe.reads).await;
+        event_loop.run_until(pipe, Some(close_timeout), |_, pipe, _| !pipe.reads).await;
         pipe.reads = false;
         event_loop.end_jobs(pipe).await;
     }

@@ -12,7 +12,7 @@ use crate::{
         io::{ByteReader, ByteWriter, MessageTransport},
         line_reader::{LineReader, Sniffer},
     },
-    tuning::CHUNK,
+    tuning::READ_CHUNK,
 };
 
 /// A transport as the loop of a connection sees it: frames in; lines out, each of them a message.
@@ -108,7 +108,7 @@ impl<M: MessageTransport> FramedTransport for WholeMessages<M> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         self.message.clear();
         // One large message is no reason to keep its space.
-        self.message.shrink_to(CHUNK);
+        self.message.shrink_to(READ_CHUNK);
         self.messages.poll_receive(cx, &mut self.message).map_ok(|more| {
             self.is_there = more;
             more

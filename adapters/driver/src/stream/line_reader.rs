@@ -4,7 +4,7 @@ use std::io;
 
 use mcp_proto::codec::{Frame, LineDecoder};
 
-use crate::tuning::{CHUNK, FIRST_CHUNK};
+use crate::tuning::{FIRST_READ_CHUNK, READ_CHUNK};
 
 /// A read buffer that splits its bytes into lines.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl LineReader {
     /// Lines have at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { decoder: LineDecoder::new(limit), wanted: FIRST_CHUNK, offered: 0 }
+        Self { decoder: LineDecoder::new(limit), wanted: FIRST_READ_CHUNK, offered: 0 }
     }
 
     /// Returns the buffer for the next bytes.
@@ -37,7 +37,7 @@ impl LineReader {
             self.decoder.end();
         } else if len == self.offered {
             // There may be more than that at once.
-            self.wanted = CHUNK;
+            self.wanted = READ_CHUNK;
         }
         len > 0
     }

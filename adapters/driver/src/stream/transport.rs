@@ -26,7 +26,7 @@ use mcp_service::driver_api::Holder;
 /// The transport of a connection on a runtime, and how it is closed.
 pub struct Transport {
     pub(crate) io: Io,
-    pub(crate) linger: Duration,
+    pub(crate) close_timeout: Duration,
     pub(crate) sniffer: Sniffer,
     pub(crate) timeouts: Timeouts,
     pub(crate) functions: Option<(Arc<Functions>, Holder)>,
@@ -57,7 +57,7 @@ impl Transport {
 
     fn with(io: Io) -> Self {
         let (sniffer, timeouts) = (Sniffer::off(), Timeouts::default());
-        Self { io, linger: Duration::ZERO, sniffer, timeouts, functions: None, end: None }
+        Self { io, close_timeout: Duration::ZERO, sniffer, timeouts, functions: None, end: None }
     }
 
     /// Creates two transports that are each other's peer. Each direction holds at most `capacity` bytes, and at least
@@ -70,8 +70,8 @@ impl Transport {
 
     /// Sets how long reading continues after the last byte was written, if the peer does not end its stream by itself.
     #[must_use]
-    pub fn linger(mut self, linger: Duration) -> Self {
-        self.linger = linger;
+    pub fn close_timeout(mut self, close_timeout: Duration) -> Self {
+        self.close_timeout = close_timeout;
         self
     }
 
@@ -106,7 +106,7 @@ impl Transport {
 
     /// Sets what runs after the last byte was written and the writer dropped, while the reader is still read.
     #[must_use]
-    pub fn at_end(mut self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+    pub fn on_close(mut self, end: impl Future<Output = ()> + Send + 'static) -> Self {
         self.end = Some(Box::pin(end));
         self
     }
@@ -146,6 +146,6 @@ impl<S: ByteWriter> ByteWriter for Half<S> {
 
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transport").field("linger", &self.linger).finish_non_exhaustive()
+        f.debug_struct("Transport").field("close_timeout", &self.close_timeout).finish_non_exhaustive()
     }
 }

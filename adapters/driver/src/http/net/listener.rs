@@ -25,7 +25,7 @@ use crate::{
     options::DriverOptions,
     runtime::{select_biased, sleep, timeout, unblock},
     stop::StopHandle,
-    tuning::WRITE,
+    tuning::WRITE_TIMEOUT,
     unix::fd::{self, ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
     watched::Watched,
 };
@@ -68,7 +68,7 @@ impl<N: NetRuntime> Listener<N> {
             stopped: Arc::default(),
             connections: 2048,
             patience: Duration::from_secs(30),
-            write: WRITE,
+            write: WRITE_TIMEOUT,
             endpoint,
             options: DriverOptions::default(),
             shared: None,
