@@ -83,7 +83,7 @@ async fn echo(client: &Client, tool: &str, message: &str) -> String {
 /// A client and a server over these transports.
 pub(crate) async fn joined((left, right): (Transport, Transport), host: &Host) -> (Client, Server) {
     let server = Server::start(&service(), right, &DriverOptions::default()).expect("there is a runtime");
-    (Client::over(left, host).await.expect("it serves"), server)
+    (Client::connect(left, host).await.expect("it serves"), server)
 }
 
 /// Answers small and large, one by one and many at once; then an end that both sides know of.
@@ -159,7 +159,7 @@ fn the_end_comes_soon_whatever_handlers_do() {
         settings.limits.drain = Duration::from_millis(50);
         let (left, right) = Transport::pair(4096);
         let server = Server::start(&service_with(settings), right, &DriverOptions::default()).expect("a runtime");
-        let client = Client::over(left, &host()).await.expect("it serves");
+        let client = Client::connect(left, &host()).await.expect("it serves");
         let calls = ["stubborn", "wait", "block"].map(|tool| client.call_tool(tool, ()).expect("it is sent"));
         while server.connection().update(|conn, _| conn.usage().requests) < 3 {
             yield_now().await;
@@ -196,7 +196,7 @@ fn a_handler_can_close_its_connection() {
         let (left, right) = Transport::pair(4096);
         let server = Arc::new(Server::start(&service, right, &DriverOptions::default()).expect("a runtime"));
         *home.lock().expect("no panic") = Some(server.clone());
-        let client = Client::over(left, &host()).await.expect("it serves");
+        let client = Client::connect(left, &host()).await.expect("it serves");
         // What was promised before is answered after.
         let result = client.call_tool("leave", ()).expect("it is sent").await.expect("it is answered");
         assert_eq!(result.content[0].as_text(), Some("true"));

@@ -75,7 +75,7 @@ impl Client {
     /// # Errors
     /// As [`spawn`](Self::spawn).
     pub fn spawn_with(command: Command, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
-        Self::reach(host, options, || {
+        Self::connect_with_retry(host, options, || {
             let (transport, child) =
                 Child::spawn(&command).map_err(|error| Error::Spawn { program: command.program(), error })?;
             Ok((transport, Some(child)))
@@ -87,7 +87,9 @@ impl Client {
     /// # Errors
     /// If no server listens there, or it is not one that the host can talk to.
     pub fn connect_tcp(address: impl ToSocketAddrs, host: &Host) -> Result<Self, Error> {
-        Self::reach(host, &DriverOptions::default(), || Ok((Transport::tcp(TcpStream::connect(&address)?)?, None)))
+        Self::connect_with_retry(host, &DriverOptions::default(), || {
+            Ok((Transport::tcp(TcpStream::connect(&address)?)?, None))
+        })
     }
 
     /// Connects to a Unix domain socket, as [`connect_tcp`](Self::connect_tcp) does.
@@ -95,37 +97,39 @@ impl Client {
     /// # Errors
     /// As [`connect_tcp`](Self::connect_tcp).
     pub fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
-        Self::reach(host, &DriverOptions::default(), || Ok((Transport::unix(UnixStream::connect(&path)?)?, None)))
+        Self::connect_with_retry(host, &DriverOptions::default(), || {
+            Ok((Transport::unix(UnixStream::connect(&path)?)?, None))
+        })
     }
 
     /// Connects over any transport.
     ///
     /// # Errors
     /// If there is no server behind it that the host can talk to.
-    pub fn over(transport: Transport, host: &Host) -> Result<Self, Error> {
-        Self::over_with(transport, host, &DriverOptions::default())
+    pub fn connect(transport: Transport, host: &Host) -> Result<Self, Error> {
+        Self::connect_with(transport, host, &DriverOptions::default())
     }
 
-    /// Does what [`over`](Self::over) does, with options.
+    /// Does what [`connect`](Self::connect) does, with options.
     ///
     /// # Errors
-    /// As [`over`](Self::over).
-    pub fn over_with(transport: Transport, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
-        Self::connect(transport, None, host, options)
+    /// As [`connect`](Self::connect).
+    pub fn connect_with(transport: Transport, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
+        Self::connect_once(transport, None, host, options)
     }
 
     /// Connects, and once more if what is known then makes a difference.
-    fn reach(
+    fn connect_with_retry(
         host: &Host,
         options: &DriverOptions,
         transport: impl Fn() -> Result<(Transport, Option<Child>), Error>,
     ) -> Result<Self, Error> {
         block_on(connect_with_hint(options, |options| {
-            ready(transport().and_then(|(transport, child)| Self::connect(transport, child, host, &options)))
+            ready(transport().and_then(|(transport, child)| Self::connect_once(transport, child, host, &options)))
         }))
     }
 
-    fn connect(
+    fn connect_once(
         transport: Transport,
         child: Option<Child>,
         host: &Host,

@@ -43,7 +43,7 @@
 //! | TCP | [`Client::connect_tcp`] | [`serve_tcp`], [`Listener::tcp`] |
 //! | Unix domain sockets | [`Client::connect_unix`] | [`serve_unix`], [`Listener::unix`] |
 //! | HTTP (feature `http`) | [`Client::connect_http`](Client), `http::Connector` | `http::serve_http`, `http::Listener`, `http::Endpoint` |
-//! | any [`Transport`]: a reader and a writer, memory, whole messages, your own | [`Client::over`] | [`serve`], [`Server::start`] |
+//! | any [`Transport`]: a reader and a writer, memory, whole messages, your own | [`Client::connect`] | [`serve`], [`Server::start`] |
 //!
 //! A [`Supervisor`] starts a server again when it has ended.
 //!

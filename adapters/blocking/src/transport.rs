@@ -151,7 +151,7 @@ impl Transport {
     ///
     /// What is written is flushed. A plain reader cannot be interrupted: when the connection ends first, the thread
     /// that waits in it stays until it returns, and delays nothing else.
-    pub fn over(reader: impl io::Read + Send + 'static, writer: impl io::Write + Send + 'static) -> Self {
+    pub fn from_io(reader: impl io::Read + Send + 'static, writer: impl io::Write + Send + 'static) -> Self {
         Self::new(Reader(reader), Writer(writer))
     }
 

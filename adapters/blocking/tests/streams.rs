@@ -49,9 +49,9 @@ impl<T: Write> Write for Reluctant<T> {
 fn streams_that_are_slow_and_interrupted_lose_nothing() {
     let ((a, b), (c, d)) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
     let (left, right) =
-        (Transport::over(Reluctant(a, false), d), Transport::over(Reluctant(c, false), Reluctant(b, false)));
+        (Transport::from_io(Reluctant(a, false), d), Transport::from_io(Reluctant(c, false), Reluctant(b, false)));
     let server = Server::start(&service(), right, &DriverOptions::default()).expect("there are threads");
-    let client = Client::over(left, &Host::builder("x", "1").build()).expect("it serves");
+    let client = Client::connect(left, &Host::builder("x", "1").build()).expect("it serves");
     for text in ["", "ü \u{1F600} \\n", &"x".repeat(100_000)] {
         let result = client.call_tool("echo", json!({ "text": text })).expect("it is sent").wait();
         assert_eq!(result.expect("it is answered").content[0].as_text(), Some(json!(text).to_string().as_str()));

@@ -42,16 +42,20 @@ impl Client {
     ///
     /// # Errors
     /// If there is nothing to run it on, or no server behind it that the host can talk to.
-    pub async fn over(transport: impl IntoTransport, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
-        Self::connect(transport, None, host, options).await
+    pub async fn connect_with(
+        transport: impl IntoTransport,
+        host: &Host,
+        options: &DriverOptions,
+    ) -> Result<Self, Error> {
+        Self::connect_once(transport, None, host, options).await
     }
 
     /// Connects over what `way` comes to, a transport and the child at its other end, and once more if what is known then
     /// makes a difference.
     ///
     /// # Errors
-    /// As `way`, and as [`over`](Self::over).
-    pub async fn reach<M: IntoTransport, F: Future<Output = Result<(M, Option<Child>), Error>>>(
+    /// As `way`, and as [`connect_with`](Self::connect_with).
+    pub async fn connect_with_retry<M: IntoTransport, F: Future<Output = Result<(M, Option<Child>), Error>>>(
         way: impl Fn() -> F,
         host: &Host,
         options: &DriverOptions,
@@ -60,13 +64,13 @@ impl Client {
             let way = way();
             async move {
                 let (transport, child) = way.await?;
-                Self::connect(transport, child, host, &options).await
+                Self::connect_once(transport, child, host, &options).await
             }
         })
         .await
     }
 
-    async fn connect(
+    async fn connect_once(
         transport: impl IntoTransport,
         child: Option<Child>,
         host: &Host,

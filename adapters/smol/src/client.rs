@@ -69,7 +69,7 @@ impl Client {
                 child::spawn(command).map_err(|error| Error::Spawn { program: command.program(), error })?;
             Ok((transport, Some(child)))
         };
-        Ok(Self(mcp_driver::Client::reach(start, host, options).await?))
+        Ok(Self(mcp_driver::Client::connect_with_retry(start, host, options).await?))
     }
 
     /// Connects over TCP. If the server closes the connection because of the probe of its era, the client connects a
@@ -91,7 +91,7 @@ impl Client {
             }
             Err(last.into())
         };
-        Ok(Self(mcp_driver::Client::reach(connect, host, &DriverOptions::default()).await?))
+        Ok(Self(mcp_driver::Client::connect_with_retry(connect, host, &DriverOptions::default()).await?))
     }
 
     /// Connects to a Unix domain socket, as [`connect_tcp`](Self::connect_tcp) does.
@@ -101,23 +101,23 @@ impl Client {
     pub async fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
         let path = path.as_ref();
         let connect = || async move { Ok((Transport::unix(Async::<UnixStream>::connect(path).await?), None)) };
-        Ok(Self(mcp_driver::Client::reach(connect, host, &DriverOptions::default()).await?))
+        Ok(Self(mcp_driver::Client::connect_with_retry(connect, host, &DriverOptions::default()).await?))
     }
 
     /// Connects over any transport.
     ///
     /// # Errors
     /// If no server that the host supports responds over it.
-    pub async fn over(transport: Transport, host: &Host) -> Result<Self, Error> {
-        Self::over_with(transport, host, &DriverOptions::default()).await
+    pub async fn connect(transport: Transport, host: &Host) -> Result<Self, Error> {
+        Self::connect_with(transport, host, &DriverOptions::default()).await
     }
 
-    /// Connects over any transport as [`over`](Self::over) does, with these options.
+    /// Connects over any transport as [`connect`](Self::connect) does, with these options.
     ///
     /// # Errors
-    /// As [`over`](Self::over).
-    pub async fn over_with(transport: Transport, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
-        Ok(Self(mcp_driver::Client::over(transport, host, options).await?))
+    /// As [`connect`](Self::connect).
+    pub async fn connect_with(transport: Transport, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
+        Ok(Self(mcp_driver::Client::connect_with(transport, host, options).await?))
     }
 
     /// Returns the server's result of the handshake: its name and version, its capabilities and its instructions.

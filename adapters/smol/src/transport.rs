@@ -24,7 +24,7 @@ use crate::{
 
 /// A pair of streams that a connection can run over.
 ///
-/// It can be anything that carries bytes both ways, in order and without loss: see [`Transport::over`]. Each message is
+/// It can be anything that carries bytes both ways, in order and without loss: see [`Transport::from_io`]. Each message is
 /// a line of JSON. The connection ends when either stream does.
 #[derive(Debug)]
 pub struct Transport(mcp_driver::Transport);
@@ -49,7 +49,7 @@ impl Transport {
     }
 
     /// Runs over any reader and writer. The writer is flushed after each batch of output.
-    pub fn over(reader: impl AsyncRead + Send + 'static, writer: impl AsyncWrite + Send + 'static) -> Self {
+    pub fn from_io(reader: impl AsyncRead + Send + 'static, writer: impl AsyncWrite + Send + 'static) -> Self {
         Self::new(Stream::new(reader), Stream::new(writer))
     }
 

@@ -28,7 +28,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 fn any_reader_and_writer() {
     run(async {
         let (left, right) = unix::UnixStream::pair().expect("there are sockets");
-        converse((Transport::over(left.clone(), left), Transport::over(right.clone(), right))).await;
+        converse((Transport::from_io(left.clone(), left), Transport::from_io(right.clone(), right))).await;
         let (left, right) = Async::<UnixStream>::pair().expect("there are sockets");
         converse((Transport::duplex(left), Transport::duplex(right))).await;
     });

@@ -19,7 +19,7 @@ use crate::{
 
 /// A pair of streams that a connection can run over.
 ///
-/// It can be anything that carries bytes both ways, in order and without loss: see [`Transport::over`]. Each message is
+/// It can be anything that carries bytes both ways, in order and without loss: see [`Transport::from_io`]. Each message is
 /// a line of JSON. The connection ends when either stream does.
 #[derive(Debug)]
 pub struct Transport(mcp_driver::Transport);
@@ -44,7 +44,7 @@ impl Transport {
     }
 
     /// Runs over any reader and writer. The writer is flushed after each batch of output.
-    pub fn over(reader: impl AsyncRead + Send + 'static, writer: impl AsyncWrite + Send + 'static) -> Self {
+    pub fn from_io(reader: impl AsyncRead + Send + 'static, writer: impl AsyncWrite + Send + 'static) -> Self {
         Self::new(Stream::new(reader), Stream::new(writer))
     }
 
@@ -99,14 +99,14 @@ impl Transport {
         // A connection that has been reset by now refuses it, and is noticed where it is read.
         let _ = stream.set_nodelay(true);
         let (reader, writer) = stream.into_split();
-        Ok(Self(Self::over(reader, writer).close_timeout(CLOSE_TIMEOUT).0.json_first()))
+        Ok(Self(Self::from_io(reader, writer).close_timeout(CLOSE_TIMEOUT).0.json_first()))
     }
 
     /// Runs over a Unix domain socket. The permissions of its path decide which programs may connect.
     #[must_use]
     pub fn unix(stream: UnixStream) -> Self {
         let (reader, writer) = stream.into_split();
-        Self::over(reader, writer).close_timeout(CLOSE_TIMEOUT)
+        Self::from_io(reader, writer).close_timeout(CLOSE_TIMEOUT)
     }
 
     /// Sets how long reading goes on after the output has ended, if the peer does not end its stream before. Default:

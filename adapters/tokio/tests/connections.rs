@@ -33,7 +33,7 @@ fn with_a_worker() -> Runtime {
 fn any_reader_and_writer() {
     on(&with_a_worker(), async {
         let ((a, b), (c, d)) = (pipe::pipe().expect("a pipe"), pipe::pipe().expect("a pipe"));
-        converse((Transport::over(b, c), Transport::over(d, a))).await;
+        converse((Transport::from_io(b, c), Transport::from_io(d, a))).await;
         let (left, right) = UnixStream::pair().expect("there are sockets");
         converse((Transport::duplex(left), Transport::duplex(right))).await;
     });

@@ -128,7 +128,7 @@ fn blocking(over: &str, at_once: usize) -> Box<dyn FnMut()> {
         "memory" => {
             let (here, there) = mcp_blocking::Transport::pair(CAPACITY);
             let server = mcp_blocking::Server::start(&functions(), there, &mcp_blocking::DriverOptions::default());
-            (Some(server.expect("a server")), mcp_blocking::Client::over(here, &host()))
+            (Some(server.expect("a server")), mcp_blocking::Client::connect(here, &host()))
         }
         "HTTP" => {
             let listener = mcp_blocking::http::Listener::bind(ANYWHERE).expect("a socket");
@@ -155,7 +155,7 @@ macro_rules! on_a_runtime {
                     "memory" => {
                         let (here, there) = $adapter::Transport::pair(CAPACITY);
                         let server = $adapter::Server::start(&futures(), there, &$adapter::DriverOptions::default());
-                        (Some(server.expect("a server")), $adapter::Client::over(here, &host()).await)
+                        (Some(server.expect("a server")), $adapter::Client::connect(here, &host()).await)
                     }
                     "HTTP" => {
                         let listener = $adapter::http::Listener::bind(ANYWHERE).await.expect("a socket");

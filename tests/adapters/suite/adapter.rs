@@ -50,7 +50,7 @@ pub(crate) trait Adapter: Sized + Send + Sync + 'static {
     fn tcp(stream: TcpStream) -> Self::Transport;
     fn unix(stream: UnixStream) -> Self::Transport;
     /// Any reader and writer.
-    fn over(reader: io::PipeReader, writer: io::PipeWriter) -> Self::Transport;
+    fn from_io(reader: io::PipeReader, writer: io::PipeWriter) -> Self::Transport;
     /// Whole messages. What is sent is written anew, with line breaks in it.
     fn messages(incoming: Receiver<Vec<u8>>, outgoing: Sender<Vec<u8>>) -> Self::Transport;
 
@@ -160,9 +160,9 @@ macro_rules! adapter {
                 $home::unix(stream)
             }
 
-            fn over(reader: io::PipeReader, writer: io::PipeWriter) -> Self::Transport {
+            fn from_io(reader: io::PipeReader, writer: io::PipeWriter) -> Self::Transport {
                 let _runtime = $home::enter();
-                $home::over(reader, writer)
+                $home::from_io(reader, writer)
             }
 
             fn messages(incoming: Receiver<Vec<u8>>, outgoing: Sender<Vec<u8>>) -> Self::Transport {
@@ -193,7 +193,7 @@ macro_rules! adapter {
                 host: &Host,
                 options: &DriverOptions,
             ) -> Result<Self::Client, Error> {
-                $home::done($it::Client::over_with(transport, host, options))
+                $home::done($it::Client::connect_with(transport, host, options))
             }
 
             fn connect_tcp(address: SocketAddr, host: &Host) -> Result<Self::Client, Error> {

@@ -61,7 +61,7 @@ fn what_was_asked_before_the_end_of_input_is_answered<A: Adapter>() {
     }
     far.write_all(input.as_bytes()).expect("a pipe holds as much");
     drop(far);
-    let server = server::<A>(A::over(requests, answers), |asked| {
+    let server = server::<A>(A::from_io(requests, answers), |asked| {
         thread::yield_now();
         asked.echo();
     });
@@ -171,7 +171,7 @@ fn what_the_system_says_is_the_reason<A: Adapter>() {
     let (input, _writer) = io::pipe().expect("a pipe");
     let (reader, output) = io::pipe().expect("a pipe");
     drop(reader);
-    let client = client::<A>(A::over(input, output));
+    let client = client::<A>(A::from_io(input, output));
     let Event::Closed(CloseReason::Lost(why)) = client.event() else { panic!("it is lost") };
     assert!(why.contains("Broken pipe"), "{why}");
 }
@@ -220,7 +220,7 @@ fn a_plain_reader_and_writer_that_are_stuck_hold_nothing_up<A: Adapter>() {
     let (from_client, output) = io::pipe().expect("a pipe");
     let mut config = client_config();
     config.settings.limits.drain = Duration::from_millis(100);
-    let client = client_with::<A>(config, A::over(input, output), |_| None);
+    let client = client_with::<A>(config, A::from_io(input, output), |_| None);
     // It is answered when it has asked.
     let mut from_client = BufReader::new(from_client);
     from_client.read_line(&mut String::new()).expect("it asks");

@@ -91,7 +91,7 @@ fn transports<A: Adapter>() -> Vec<(&'static str, Pair<A>)> {
         ("memory, one byte at a time", A::pair(1)),
         ("tcp", (A::tcp(left), A::tcp(right))),
         ("unix", (A::unix(a), A::unix(b))),
-        ("any reader and writer", (A::over(from, forth), A::over(back, to))),
+        ("any reader and writer", (A::from_io(from, forth), A::from_io(back, to))),
     ]
 }
 
@@ -158,7 +158,7 @@ fn said<A: Adapter>(
 
 fn a_transport_changes_nothing_of_what_is_said<A: Adapter>() {
     let ((from, to), (back, forth)) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
-    let over_pipes = said::<A>(A::over(from, forth), back, to);
+    let over_pipes = said::<A>(A::from_io(from, forth), back, to);
     let (near, far) = tcp();
     let over_tcp = said::<A>(A::tcp(near), far.try_clone().expect("there are descriptors"), far);
     let (near, far) = UnixStream::pair().expect("there are sockets");

@@ -75,7 +75,7 @@ fn unix<A: Adapter>() {
 
 fn any_reader_and_writer<A: Adapter>() {
     let ((a, b), (c, d)) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
-    converse::<A>((A::over(a, d), A::over(c, b)));
+    converse::<A>((A::from_io(a, d), A::from_io(c, b)));
 }
 
 fn whole_messages<A: Adapter>() {

@@ -32,8 +32,8 @@ pub(crate) fn unix(stream: UnixStream) -> Transport {
     Transport::unix(stream).expect("a socket")
 }
 
-pub(crate) fn over(reader: io::PipeReader, writer: io::PipeWriter) -> Transport {
-    Transport::over(reader, writer)
+pub(crate) fn from_io(reader: io::PipeReader, writer: io::PipeWriter) -> Transport {
+    Transport::from_io(reader, writer)
 }
 
 pub(crate) fn messages(incoming: Receiver<Vec<u8>>, outgoing: Sender<Vec<u8>>) -> Transport {

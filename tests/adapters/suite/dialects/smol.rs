@@ -37,8 +37,8 @@ pub(crate) fn unix(stream: UnixStream) -> Transport {
     Transport::unix(Async::new(stream).expect("a socket"))
 }
 
-pub(crate) fn over(reader: io::PipeReader, writer: io::PipeWriter) -> Transport {
-    Transport::over(Async::new(reader).expect("a pipe"), Async::new(writer).expect("a pipe"))
+pub(crate) fn from_io(reader: io::PipeReader, writer: io::PipeWriter) -> Transport {
+    Transport::from_io(Async::new(reader).expect("a pipe"), Async::new(writer).expect("a pipe"))
 }
 
 pub(crate) fn messages(incoming: Receiver<Vec<u8>>, outgoing: Sender<Vec<u8>>) -> Transport {

@@ -49,9 +49,9 @@ pub(crate) fn unix(stream: UnixStream) -> Transport {
     Transport::unix(tokio::net::UnixStream::from_std(stream).expect("a socket"))
 }
 
-pub(crate) fn over(reader: io::PipeReader, writer: io::PipeWriter) -> Transport {
+pub(crate) fn from_io(reader: io::PipeReader, writer: io::PipeWriter) -> Transport {
     let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader)).expect("a pipe");
-    Transport::over(reader, pipe::Sender::from_owned_fd(OwnedFd::from(writer)).expect("a pipe"))
+    Transport::from_io(reader, pipe::Sender::from_owned_fd(OwnedFd::from(writer)).expect("a pipe"))
 }
 
 pub(crate) fn messages(incoming: Receiver<Vec<u8>>, outgoing: Sender<Vec<u8>>) -> Transport {

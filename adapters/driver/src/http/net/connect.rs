@@ -42,14 +42,14 @@ impl ConnectPath {
 
     /// Opens a connection to a server.
     pub(super) async fn open<N: NetRuntime>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
-        let opened = match timeout(runtime, CONNECT, self.reach(runtime, origin)).await {
+        let opened = match timeout(runtime, CONNECT, self.establish(runtime, origin)).await {
             Some(opened) => opened,
             None => Err("it takes too long".to_owned()),
         };
         opened.map_err(|why| format!("cannot connect to {}:{}: {why}", origin.host, origin.port))
     }
 
-    async fn reach<N: NetRuntime>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
+    async fn establish<N: NetRuntime>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
         let (host, port) = self.proxy.as_ref().map_or((&origin.host, origin.port), |it| (&it.host, it.port));
         let stream = happy_eyeballs(runtime, host, port).await.map_err(|error| match &self.proxy {
             Some(_) => format!("the proxy {host}:{port}: {error}"),
