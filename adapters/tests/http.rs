@@ -112,7 +112,7 @@ struct Running {
 
 impl Running {
     async fn new(address: &str, service: &Service) -> Self {
-        let listener = Listener::bind(address.to_owned()).await.expect("there is a port").with_old_transport();
+        let listener = Listener::bind(address.to_owned()).await.expect("there is a port").with_http_sse();
         let (address, stop) = (listener.local_addr(), listener.stopper());
         let service = service.clone();
         Self { address, stop, served: Box::pin(spawn(async move { listener.serve(&service).await })) }
@@ -303,7 +303,7 @@ fn endpoint(service: &Service) -> Endpoint {
 fn a_body_that_does_not_come_is_not_waited_for() {
     run(async {
         let (service, _) = service();
-        let endpoint = endpoint(&service).patience(Duration::from_millis(10));
+        let endpoint = endpoint(&service).read_timeout(Duration::from_millis(10));
         let request = || {
             Request::post("/mcp")
                 .header(header::HOST, "localhost")

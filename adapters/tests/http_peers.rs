@@ -299,7 +299,7 @@ fn what_one_peer_does_is_nothing_to_the_others() {
 #[test]
 fn what_does_not_come_in_is_not_waited_for() {
     run(async {
-        let server = Running::new(|listener| listener.patience(PATIENCE).connections(1)).await;
+        let server = Running::new(|listener| listener.read_timeout(PATIENCE).connections(1)).await;
         let whole = call("hello");
         let (head, body) = whole.split_once("\r\n\r\n").expect("it has a head");
         let begun = format!("{head}\r\n\r\n{}", &body[..body.len() / 2]);

@@ -62,7 +62,7 @@ impl Running {
     }
 
     fn with(listener: Listener) -> Self {
-        let listener = listener.with_old_transport();
+        let listener = listener.with_http_sse();
         let (address, stop) = (listener.local_addr(), listener.stopper());
         Self { address, stop, served: Box::pin(spawn(async move { listener.serve(&service()).await })) }
     }
@@ -141,7 +141,7 @@ fn a_server_that_is_not_known_is_told_nothing() {
 fn whoever_does_not_shake_hands_is_hung_up_on() {
     run(async {
         let listener = Listener::bind("127.0.0.1:0").await.expect("there is a port");
-        let listener = listener.tls(Identity::new().server).patience(Duration::from_millis(50));
+        let listener = listener.tls(Identity::new().server).read_timeout(Duration::from_millis(50));
         let server = Running::with(listener);
         for text in ["", "GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x01\x00"] {
             hang_on(server.address, text);

@@ -169,7 +169,7 @@ impl Web {
     #[must_use]
     pub fn new(config: ServerConfig) -> Self {
         let mut options = EndpointOptions::new(Policy::loopback());
-        options.paths = mcp_proto::http::server::Paths::at("/mcp").with_old_transport("/sse", "/message");
+        options.paths = mcp_proto::http::server::Paths::at("/mcp").with_http_sse("/sse", "/message");
         Self::with(config, options)
     }
 

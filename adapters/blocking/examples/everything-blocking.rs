@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     match http {
         None => mcp_blocking::serve_stdio(&service)?,
         Some(address) => {
-            let listener = Listener::bind(address)?.with_old_transport();
+            let listener = Listener::bind(address)?.with_http_sse();
             eprintln!("at http://{}/mcp", listener.local_addr());
             listener.serve(&service)?;
         }

@@ -12,7 +12,7 @@ use std::{
 use mcp_driver::{
     ChildState, Exit, FdReader, FdWriter, ShutdownStep, Stderr,
     tuning::STDERR_GRACE,
-    unix::fd::{Group, Interrupt},
+    unix::fd::{Interrupt, ProcessGroup},
 };
 
 use crate::transport::{ByteReader, Transport};
@@ -28,7 +28,7 @@ pub(crate) struct Child(Arc<Inner>);
 
 struct Inner {
     process: Arc<ChildState>,
-    group: Group,
+    group: ProcessGroup,
     /// The threads that wait for it and read its standard error, and the handle that stops the latter.
     threads: Mutex<(Vec<JoinHandle<()>>, Option<StopHandle>)>,
 }
@@ -39,7 +39,7 @@ impl Child {
         let mut started = command.to_std().spawn()?;
         let child = Self(Arc::new(Inner {
             process: ChildState::of(command),
-            group: Group::of(started.id()),
+            group: ProcessGroup::of(started.id()),
             threads: Mutex::default(),
         }));
         let streams = child.streams(&mut started, command);

@@ -56,16 +56,16 @@ pub(crate) mod adapter {
                 mcp_blocking::http::Listener::bind(address).map(Self)
             }
 
-            pub(crate) fn with_old_transport(self) -> Self {
-                Self(self.0.with_old_transport())
+            pub(crate) fn with_http_sse(self) -> Self {
+                Self(self.0.with_http_sse())
             }
 
             pub(crate) fn endpoint(self, endpoint: EndpointOptions) -> Self {
                 Self(self.0.endpoint(endpoint))
             }
 
-            pub(crate) fn patience(self, patience: Duration) -> Self {
-                Self(self.0.patience(patience))
+            pub(crate) fn read_timeout(self, read_timeout: Duration) -> Self {
+                Self(self.0.read_timeout(read_timeout))
             }
 
             pub(crate) fn options(self, options: mcp_driver::DriverOptions) -> Self {

@@ -81,7 +81,7 @@ fn nothing_is_left_of_servers_and_clients() {
     for versions in [VersionSet::ALL, VersionSet::LEGACY] {
         let host = Host::builder("test", "1").versions(versions).build();
         let (service, begun) = service();
-        let listener = Listener::bind("127.0.0.1:0").expect("there is a port").with_old_transport();
+        let listener = Listener::bind("127.0.0.1:0").expect("there is a port").with_http_sse();
         let (address, stop) = (listener.local_addr(), listener.stopper());
         let served = thread::spawn(move || listener.serve(&service));
         let connect = || Client::connect_http(&format!("http://{address}/mcp"), &host).expect("it serves");

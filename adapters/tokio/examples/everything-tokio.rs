@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     match http {
         None => mcp_tokio::serve_stdio(&service).await?,
         Some(address) => {
-            let listener = Listener::bind(address).await?.with_old_transport();
+            let listener = Listener::bind(address).await?.with_http_sse();
             eprintln!("at http://{}/mcp", listener.local_addr());
             listener.serve(&service).await?;
         }

@@ -134,7 +134,7 @@ impl ProtocolVersion {
     ///
     /// 401 and 403 never do, since they say nothing about transports.
     #[must_use]
-    pub const fn takes_for_old_transport(self, status: u16) -> bool {
+    pub const fn means_http_sse(self, status: u16) -> bool {
         match status {
             400 | 404 | 405 => true,
             401 | 403 => false,

@@ -52,14 +52,14 @@ fn tokio_runtime() -> tokio::runtime::Runtime {
 }
 
 fn serve_on_threads(_: Option<&Identity>) -> Running {
-    let listener = mcp_blocking::http::Listener::bind("127.0.0.1:0").expect("there is a port").with_old_transport();
+    let listener = mcp_blocking::http::Listener::bind("127.0.0.1:0").expect("there is a port").with_http_sse();
     let (address, stop) = (listener.local_addr(), listener.stopper());
     Running { address, stop, served: thread::spawn(move || listener.serve(&service()).is_ok()) }
 }
 
 fn serve_on_smol(identity: Option<&Identity>) -> Running {
     let listener = smol::block_on(mcp_smol::http::Listener::bind("127.0.0.1:0")).expect("there is a port");
-    let mut listener = listener.with_old_transport();
+    let mut listener = listener.with_http_sse();
     if let Some(identity) = identity {
         listener = listener.tls(identity.server.clone());
     }
@@ -70,7 +70,7 @@ fn serve_on_smol(identity: Option<&Identity>) -> Running {
 fn serve_on_tokio(identity: Option<&Identity>) -> Running {
     let runtime = tokio_runtime();
     let listener = runtime.block_on(mcp_tokio::http::Listener::bind("127.0.0.1:0")).expect("there is a port");
-    let mut listener = listener.with_old_transport();
+    let mut listener = listener.with_http_sse();
     if let Some(identity) = identity {
         listener = listener.tls(identity.server.clone());
     }

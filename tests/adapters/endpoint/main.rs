@@ -84,7 +84,7 @@ fn service() -> Service {
 /// Room for one session and one request, so that whatever is begun is noticed.
 fn narrow() -> EndpointOptions {
     let mut options = EndpointOptions::new(Policy::loopback());
-    options.paths = Paths::at("/mcp").with_old_transport("/sse", "/message");
+    options.paths = Paths::at("/mcp").with_http_sse("/sse", "/message");
     (options.limits.sessions, options.limits.requests) = (1, 1);
     options
 }

@@ -217,7 +217,7 @@ fn a_server_that_ends_with_its_input_is_not_killed<A: Adapter>() {
 }
 
 fn a_server_that_ignores_the_end_of_its_input_is_told_to_end<A: Adapter>() {
-    let client = A::spawn(command::<A>("stubborn").patience(SHORT, LONG), &host()).expect("it is a server");
+    let client = A::spawn(command::<A>("stubborn").shutdown_timeouts(SHORT, LONG), &host()).expect("it is a server");
     client.request(&PingParams::default()).expect("it is sent").wait().expect("it is answered");
     let start = Instant::now();
     let exit = client.close().exit.expect("it was a child");
@@ -227,7 +227,7 @@ fn a_server_that_ignores_the_end_of_its_input_is_told_to_end<A: Adapter>() {
 }
 
 fn a_server_that_ignores_that_as_well_is_killed<A: Adapter>() {
-    let command = shell::<A>("trap '' TERM; exec \"$@\"", "stubborn").patience(SHORT, SHORT);
+    let command = shell::<A>("trap '' TERM; exec \"$@\"", "stubborn").shutdown_timeouts(SHORT, SHORT);
     let client = A::spawn(command, &host()).expect("it is a server");
     let start = Instant::now();
     let exit = client.close().exit.expect("it was a child");
@@ -238,7 +238,7 @@ fn a_server_that_ignores_that_as_well_is_killed<A: Adapter>() {
 /// A shell that is in the way, and something in the background that does not want to end.
 fn wrapper<A: Adapter>(note: &Path, role: &str) -> Command {
     let script = format!("trap '' TERM; sleep 1000 & echo $! $$ >{}; \"$@\"; exit $?", note.display());
-    shell::<A>(&script, role).patience(SHORT, SHORT)
+    shell::<A>(&script, role).shutdown_timeouts(SHORT, SHORT)
 }
 
 fn nothing_is_left_of_a_group_after_close<A: Adapter>() {
@@ -348,7 +348,7 @@ fn a_program_that_is_no_server_says_why<A: Adapter>() {
     let settings = Settings { handshake_timeout: SHORT, ..Settings::default() };
     let hasty = Host::builder("test", "1").settings(settings).build();
     let start = Instant::now();
-    let silent = Command::new("sleep").arg("1000").patience(SHORT, SHORT);
+    let silent = Command::new("sleep").arg("1000").shutdown_timeouts(SHORT, SHORT);
     let error = A::spawn(silent, &hasty).expect_err("it is no server");
     assert!(matches!(&error, Error::Handshake(ending) if ending.reason == CloseReason::HandshakeTimeout), "{error}");
     assert!(error.to_string().contains("SIGTERM"), "{error}");

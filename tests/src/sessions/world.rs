@@ -100,7 +100,7 @@ impl World {
         // What it does not have, the core refuses.
         config.capabilities.prompts = None;
         let mut options = EndpointOptions::new(Policy::loopback());
-        options.paths = mcp_proto::http::server::Paths::at("/mcp").with_old_transport("/sse", "/message");
+        options.paths = mcp_proto::http::server::Paths::at("/mcp").with_http_sse("/sse", "/message");
         options.limits = play.limits.clone();
         let mut world = Self {
             web: Web::with(config, options),

@@ -234,7 +234,7 @@ fn too_much_is_refused_before_it_is_kept() {
     config.settings.limits.frame_bytes = 1000;
     let mut options = EndpointOptions::new(Policy::loopback());
     options.limits.head_bytes = 2000;
-    options.paths = Paths::at("/mcp").with_old_transport("/sse", "/message");
+    options.paths = Paths::at("/mcp").with_http_sse("/sse", "/message");
     let mut web = Web::with(config, options);
     let long = "x".repeat(2000);
     assert_eq!(status(&mut web, post(&format!("/mcp?{long}"))), 414);

@@ -214,7 +214,7 @@ fn the_old_transport_is_tried_where_the_revision_says_so() {
         }
     }
     let mut quiet = options();
-    quiet.old_transport = false;
+    quiet.http_sse = false;
     let mut caller = Caller::new(speaking(VersionSet::LEGACY), quiet);
     let (exchange, _) = caller.posted("initialize");
     caller.respond(exchange, Response::builder().status(404), "");

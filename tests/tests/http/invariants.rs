@@ -113,7 +113,7 @@ fn server() -> (ServerConfig, EndpointOptions) {
     let mut config = full_server();
     config.settings.versions = VersionSet::ALL;
     let mut options = EndpointOptions::new(Policy::loopback());
-    options.paths = Paths::at("/mcp").with_old_transport("/sse", "/message");
+    options.paths = Paths::at("/mcp").with_http_sse("/sse", "/message");
     options.limits.sessions = 5;
     options.limits.exchanges = 6;
     options.limits.streams = 2;

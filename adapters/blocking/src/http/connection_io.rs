@@ -57,7 +57,7 @@ struct Ends {
 }
 
 impl ConnectionIo {
-    /// Creates a connection whose client may be idle for `patience` between requests, with a pipe by which other
+    /// Creates a connection whose client may be idle for `read_timeout` between requests, with a pipe by which other
     /// threads wake its thread.
     ///
     /// # Errors
@@ -65,12 +65,12 @@ impl ConnectionIo {
     pub(super) fn new(
         socket: TcpStream,
         (wake_reader, wake_writer): (PipeReader, PipeWriter),
-        patience: Duration,
+        read_timeout: Duration,
     ) -> io::Result<Arc<Self>> {
         // Streams of events are made of small pieces, and a client waits for each of them.
         let _ = socket.set_nodelay(true);
         socket.set_nonblocking(false)?;
-        socket.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
+        socket.set_read_timeout(Some(read_timeout.max(Duration::from_millis(1))))?;
         let ends =
             Ends { chunk: vec![0; CHUNK].into(), unread: 0..0, end: None, wants: PollFlags::empty(), is_quiet: true };
         let (reads, epoch) = Default::default();

@@ -41,7 +41,7 @@ pub struct Listener {
     latch: Arc<Interrupt>,
     stopped: Arc<Watched<bool>>,
     connections: usize,
-    patience: Duration,
+    read_timeout: Duration,
     write: Duration,
     endpoint: EndpointOptions,
     options: mcp_driver::DriverOptions,
@@ -63,7 +63,7 @@ impl Listener {
             latch: Interrupt::new(),
             stopped: Arc::default(),
             connections: 512,
-            patience: Duration::from_secs(30),
+            read_timeout: Duration::from_secs(30),
             write: WRITE_TIMEOUT,
             endpoint,
             options: mcp_driver::DriverOptions::default(),
@@ -79,8 +79,8 @@ impl Listener {
 
     /// Serves the transport of 2024-11-05 as well: its stream at `/sse`, its messages at `/message`.
     #[must_use]
-    pub fn with_old_transport(mut self) -> Self {
-        self.endpoint.paths = self.endpoint.paths.with_old_transport("/sse", "/message");
+    pub fn with_http_sse(mut self) -> Self {
+        self.endpoint.paths = self.endpoint.paths.with_http_sse("/sse", "/message");
         self
     }
 
@@ -99,8 +99,8 @@ impl Listener {
 
     /// Sets how long the head of a request may take to come in, and then its body. Default 30 seconds.
     #[must_use]
-    pub const fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub const fn read_timeout(mut self, read_timeout: Duration) -> Self {
+        self.read_timeout = read_timeout;
         self
     }
 
@@ -153,7 +153,7 @@ impl Listener {
     pub fn serve(self, service: &Service) -> Result<(), Error> {
         let threads = Threads::current()?;
         let endpoint = Endpoint::on(service, self.endpoint.clone(), &self.options, threads.clone());
-        let endpoint = endpoint.patience(self.patience);
+        let endpoint = endpoint.read_timeout(self.read_timeout);
         let accepted = self.accept(&endpoint, &threads);
         // The connections end as well if the socket has failed.
         self.stopped.update(|stopped| *stopped = true);
@@ -178,7 +178,7 @@ impl Listener {
             keep_alive(&stream);
             // A connection beyond the share of its address is closed. One that has failed by now is dropped.
             if let Some(seat) = seats.take(&Holder::at(address.ip()), 1)
-                && let Ok(conn) = ConnectionIo::new(stream, pipe, self.patience)
+                && let Ok(conn) = ConnectionIo::new(stream, pipe, self.read_timeout)
             {
                 let io = WriteTimeout::new(Stream(conn.clone()), threads, self.write);
                 let (endpoint, stopped) = (endpoint.clone(), self.stopped.clone());

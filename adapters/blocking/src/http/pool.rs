@@ -95,8 +95,8 @@ impl Pool {
         self.clock.notify_all();
     }
 
-    pub(super) fn wait_until(&self, patience: Duration, condition: impl Fn(&State) -> bool) -> bool {
-        let until = Instant::now() + patience;
+    pub(super) fn wait_until(&self, timeout: Duration, condition: impl Fn(&State) -> bool) -> bool {
+        let until = Instant::now() + timeout;
         let mut state = lock(&self.state);
         while !condition(&state) {
             let left = until.saturating_duration_since(Instant::now());

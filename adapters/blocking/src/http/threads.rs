@@ -52,17 +52,17 @@ impl Threads {
         self.shutdown_reads();
     }
 
-    /// Waits until fewer connections than that are served, but no longer than `patience`; whether they are.
-    pub(super) fn wait_for_fewer(&self, connections: usize, patience: Duration) -> bool {
-        self.pool().wait_until(patience, |state| state.connections.len() < connections)
+    /// Waits until fewer connections than that are served, but no longer than `timeout`; whether they are.
+    pub(super) fn wait_for_fewer(&self, connections: usize, timeout: Duration) -> bool {
+        self.pool().wait_until(timeout, |state| state.connections.len() < connections)
     }
 
-    /// Waits until all threads have left, but no longer than `patience`: what they have to do is theirs.
-    pub(crate) fn leave(self, patience: Duration) {
+    /// Waits until all threads have left, but no longer than `timeout`: what they have to do is theirs.
+    pub(crate) fn leave(self, timeout: Duration) {
         let pool = self.pool().clone();
         drop(self);
         pool.close();
-        pool.wait_until(patience, |state| state.alive == 0 && !state.has_timer_thread);
+        pool.wait_until(timeout, |state| state.alive == 0 && !state.has_timer_thread);
     }
 }
 

@@ -35,8 +35,8 @@ impl<E: Send + 'static> Driver<E> {
         if let Some(stop) = &stop_source {
             stop();
         }
-        let patience = if stop_source.is_some() { tuning::JOB_SHUTDOWN_TIMEOUT } else { Duration::ZERO };
-        let reader_left = self.stage.wait_until(patience, |stage| stage.reader_left);
+        let timeout = if stop_source.is_some() { tuning::JOB_SHUTDOWN_TIMEOUT } else { Duration::ZERO };
+        let reader_left = self.stage.wait_until(timeout, |stage| stage.reader_left);
         if let Some(writer) = writer.filter(|writer| stop_sink.is_some() || writer.is_finished()) {
             let _ = writer.join();
         }
@@ -91,8 +91,8 @@ impl<E: Send + 'static> Driver<E> {
 
     /// Waits until everything is written and the sink is closed, or gives up on a peer that does not read.
     fn flush_or_stop(&self, stop: Option<&(dyn Fn() + Send)>) {
-        let patience = self.lock().connection.settings().limits.drain;
-        if !self.stage.wait_until(patience, |stage| stage.writer_left) {
+        let timeout = self.lock().connection.settings().limits.drain;
+        if !self.stage.wait_until(timeout, |stage| stage.writer_left) {
             self.fail(&io::ErrorKind::TimedOut.into());
             if let Some(stop) = stop {
                 stop();

@@ -206,10 +206,10 @@ impl WorkerPool {
         self.work.notify_all();
     }
 
-    /// Runs queued jobs to their ends, but waits no longer than `patience`. It waits neither for a thread that is
+    /// Runs queued jobs to their ends, but waits no longer than `timeout`. It waits neither for a thread that is
     /// `stuck` in a read nor for jobs that outlive the connection.
-    pub(crate) fn shutdown(&self, patience: Duration, stuck: bool) {
-        let until = Instant::now() + patience;
+    pub(crate) fn shutdown(&self, timeout: Duration, stuck: bool) {
+        let until = Instant::now() + timeout;
         let mut state = lock(&self.state);
         state.closed = true;
         let read_fn = state.read_fn.take();

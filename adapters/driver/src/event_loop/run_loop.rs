@@ -120,14 +120,14 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         }
     }
 
-    /// Goes on until `done`, or for `patience`.
+    /// Goes on until `done`, or for `timeout`.
     pub(crate) async fn run_until<M: TransportIo<E, C>>(
         &mut self,
         transport_io: &mut M,
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
         mut done: impl FnMut(&mut Self, &mut M, &mut Context<'_>) -> bool,
     ) {
-        let until = patience.map(|patience| self.dispatcher.shared.now() + patience);
+        let until = timeout.map(|timeout| self.dispatcher.shared.now() + timeout);
         poll_fn(|cx| {
             lock(&self.dispatcher.shared.state).asleep = None;
             for _ in 0..TURNS {

@@ -35,7 +35,7 @@ use mcp_service::{Deferred, Service};
 pub struct Endpoint<R: Runtime> {
     web: HttpServer<R>,
     runtime: R,
-    pub(super) patience: Duration,
+    pub(super) read_timeout: Duration,
 }
 
 impl<R: Runtime> Endpoint<R> {
@@ -83,14 +83,14 @@ impl<R: Runtime> Endpoint<R> {
         shared: Option<Store>,
     ) -> Self {
         let web = HttpServer::new(service, endpoint, options, runtime.clone(), shared);
-        Self { web, runtime, patience: Duration::from_secs(30) }
+        Self { web, runtime, read_timeout: Duration::from_secs(30) }
     }
 
     /// Sets how long the body of a request may take to come in, and before that its head where it is
     /// [served](super::serve) here. Default 30 seconds.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn read_timeout(mut self, read_timeout: Duration) -> Self {
+        self.read_timeout = read_timeout;
         self
     }
 
@@ -103,7 +103,7 @@ impl<R: Runtime> Endpoint<R> {
         B: http_body::Body,
         B::Error: fmt::Display,
     {
-        self.answer_unless(sleep(&self.runtime, self.patience), request).await
+        self.answer_unless(sleep(&self.runtime, self.read_timeout), request).await
     }
 
     /// Does what [`answer`](Self::answer) does, unless `late` is ready before the body has come in.
@@ -214,7 +214,7 @@ where
 
 impl<R: Runtime> Clone for Endpoint<R> {
     fn clone(&self) -> Self {
-        Self { web: self.web.clone(), runtime: self.runtime.clone(), patience: self.patience }
+        Self { web: self.web.clone(), runtime: self.runtime.clone(), read_timeout: self.read_timeout }
     }
 }
 

@@ -49,7 +49,7 @@ pub async fn serve<R: Runtime>(
         if let Some(peer) = peer {
             request.extensions_mut().insert(PeerAddr(peer));
         }
-        let late = async { clock.pause(Instant::now() + endpoint.patience).await };
+        let late = async { clock.pause(Instant::now() + endpoint.read_timeout).await };
         let response = endpoint.answer_unless(late, request).await;
         // So it is when its body was not read.
         unread.store(response.headers().contains_key(header::CONNECTION), Ordering::Relaxed);
@@ -58,7 +58,7 @@ pub async fn serve<R: Runtime>(
     let mut connection = pin!(
         http1::Builder::new()
             .timer(clock.clone())
-            .header_read_timeout(endpoint.patience)
+            .header_read_timeout(endpoint.read_timeout)
             .max_buf_size(BUFFER)
             .serve_connection(LingeringClose::new(io, clock.clone(), stopped, &unread), answer)
     );

@@ -27,7 +27,7 @@ const WAITING: usize = 4;
 pub(crate) struct Functions {
     quota: Arc<Quota>,
     /// How long a function waits to begin.
-    patience: Duration,
+    timeout: Duration,
     state: Mutex<State>,
 }
 
@@ -45,8 +45,8 @@ struct State {
 
 impl Functions {
     #[cfg(any(feature = "http", all(unix, feature = "os")))]
-    pub(crate) fn new(most: usize, patience: Duration) -> Arc<Self> {
-        Arc::new(Self { quota: Quota::new(most.max(1)), patience, state: Mutex::default() })
+    pub(crate) fn new(most: usize, timeout: Duration) -> Arc<Self> {
+        Arc::new(Self { quota: Quota::new(most.max(1)), timeout, state: Mutex::default() })
     }
 
     /// Starts a function now, or when others of this client have ended. Drops it if too many of this client wait already, or
@@ -67,7 +67,7 @@ impl Functions {
             }
             None => {
                 let (refused, is_watched) = {
-                    let until = Instant::now().checked_add(self.patience);
+                    let until = Instant::now().checked_add(self.timeout);
                     let state = &mut *lock(&self.state);
                     let waiting = state.waiting.entry(holder.clone()).or_default();
                     let has_room = waiting.len() < self.quota.capacity().saturating_mul(WAITING);

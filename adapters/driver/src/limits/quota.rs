@@ -92,9 +92,9 @@ impl Quota {
         self.taken.wait_for(|taken| (taken.total == 0).then_some(())).await;
     }
 
-    /// Blocks until less than all of it is taken, but no longer than `patience`; returns whether that is so.
-    pub fn wait_free(&self, patience: Duration) -> bool {
-        self.taken.wait_until(patience, |taken| taken.total < self.capacity)
+    /// Blocks until less than all of it is taken, but no longer than `timeout`; returns whether that is so.
+    pub fn wait_free(&self, timeout: Duration) -> bool {
+        self.taken.wait_until(timeout, |taken| taken.total < self.capacity)
     }
 }
 

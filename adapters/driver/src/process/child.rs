@@ -18,7 +18,7 @@ use crate::{
     runtime::{Runtime, sleep, timeout},
     stream::io::ByteReader,
     tuning::STDERR_GRACE,
-    unix::fd::Group,
+    unix::fd::ProcessGroup,
 };
 
 /// A child process that runs a server, and the processes that it starts. The adapter waits for its end and reads its
@@ -26,14 +26,14 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Child {
     process: Arc<ChildState>,
-    group: Group,
+    group: ProcessGroup,
 }
 
 impl Child {
     /// Creates the state of the process with this number, which a command has started.
     #[must_use]
     pub fn new(command: &Command, number: u32) -> Self {
-        Self { process: ChildState::of(command), group: Group::of(number) }
+        Self { process: ChildState::of(command), group: ProcessGroup::of(number) }
     }
 
     /// Returns the state of the process.

@@ -28,7 +28,7 @@ pub struct Command {
     env: Vec<(OsString, Option<OsString>)>,
     dir: Option<PathBuf>,
     stderr: Stderr,
-    patience: Patience,
+    shutdown_timeouts: ShutdownTimeouts,
 }
 
 /// The variables of this process that the program has.
@@ -56,7 +56,7 @@ pub(crate) type OnLine = Arc<Mutex<dyn FnMut(&str) + Send>>;
 
 /// How long a process may take to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Patience {
+pub(crate) struct ShutdownTimeouts {
     pub(crate) after_eof: Duration,
     pub(crate) after_sigterm: Duration,
 }
@@ -71,7 +71,10 @@ impl Command {
             env: Vec::new(),
             dir: None,
             stderr: Stderr::Keep(None),
-            patience: Patience { after_eof: Duration::from_secs(2), after_sigterm: Duration::from_secs(2) },
+            shutdown_timeouts: ShutdownTimeouts {
+                after_eof: Duration::from_secs(2),
+                after_sigterm: Duration::from_secs(2),
+            },
         }
     }
 
@@ -154,8 +157,8 @@ impl Command {
     /// before it and what it has started get SIGTERM; and how long after that, before they get SIGKILL. Default two
     /// seconds each.
     #[must_use]
-    pub fn patience(mut self, after_eof: Duration, after_sigterm: Duration) -> Self {
-        self.patience = Patience { after_eof, after_sigterm };
+    pub fn shutdown_timeouts(mut self, after_eof: Duration, after_sigterm: Duration) -> Self {
+        self.shutdown_timeouts = ShutdownTimeouts { after_eof, after_sigterm };
         self
     }
 
@@ -208,8 +211,8 @@ impl Command {
         }
     }
 
-    pub(crate) const fn patience_of(&self) -> Patience {
-        self.patience
+    pub(crate) const fn get_shutdown_timeouts(&self) -> ShutdownTimeouts {
+        self.shutdown_timeouts
     }
 }
 

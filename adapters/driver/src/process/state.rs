@@ -12,7 +12,7 @@ use std::{
 use mcp_proto::codec::LineDecoder;
 
 use crate::{
-    process::command::{Command, OnLine, Patience},
+    process::command::{Command, OnLine, ShutdownTimeouts},
     watched::Watched,
 };
 
@@ -62,7 +62,7 @@ impl fmt::Display for Exit {
 #[derive(Debug)]
 pub struct ChildState {
     life: Watched<Status>,
-    patience: Patience,
+    shutdown_timeouts: ShutdownTimeouts,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +81,7 @@ impl ChildState {
     #[must_use]
     pub fn of(command: &Command) -> Arc<Self> {
         let life = Status { silent: !command.keeps_stderr(), ..Status::default() };
-        Arc::new(Self { life: Watched::new(life), patience: command.patience_of() })
+        Arc::new(Self { life: Watched::new(life), shutdown_timeouts: command.get_shutdown_timeouts() })
     }
 
     /// Notes that the process has ended.
@@ -119,14 +119,14 @@ impl ChildState {
         self.life.read(|life| life.ended.then(|| Exit { status: life.status, stderr: life.tail.lines() }))
     }
 
-    /// Blocks until it has ended, but no longer than `patience`; whether it has.
-    pub fn wait_ended(&self, patience: Duration) -> bool {
-        self.life.wait_until(patience, |life| life.ended)
+    /// Blocks until it has ended, but no longer than `timeout`; whether it has.
+    pub fn wait_ended(&self, timeout: Duration) -> bool {
+        self.life.wait_until(timeout, |life| life.ended)
     }
 
-    /// Blocks until its standard error has ended, but no longer than `patience`; whether it has.
-    pub fn wait_silent(&self, patience: Duration) -> bool {
-        self.life.wait_until(patience, |life| life.silent)
+    /// Blocks until its standard error has ended, but no longer than `timeout`; whether it has.
+    pub fn wait_silent(&self, timeout: Duration) -> bool {
+        self.life.wait_until(timeout, |life| life.silent)
     }
 
     /// Waits until it has ended.
@@ -142,7 +142,7 @@ impl ChildState {
     /// Returns the steps that end the process and its group.
     #[must_use]
     pub fn ladder(&self, now: Instant) -> ShutdownSequence {
-        let Patience { after_eof, after_sigterm } = self.patience;
+        let ShutdownTimeouts { after_eof, after_sigterm } = self.shutdown_timeouts;
         ShutdownSequence { after_sigterm, step: Step::Asked, until: now + after_eof, look: LOOK[0] }
     }
 }
@@ -285,7 +285,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn ladder(now: Instant) -> ShutdownSequence {
-        ChildState::of(&Command::new("x").patience(2 * SECOND, 3 * SECOND)).ladder(now)
+        ChildState::of(&Command::new("x").shutdown_timeouts(2 * SECOND, 3 * SECOND)).ladder(now)
     }
 
     // req: STDIO-011 STDIO-012 STDIO-013

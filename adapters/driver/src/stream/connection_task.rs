@@ -266,9 +266,9 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             // After a timeout, the input of the peer is no better reason.
             _ => self.note_progress(moved, shared.now()).err().map(|error| (error, Duration::ZERO)),
         };
-        if let Some((error, patience)) = error {
+        if let Some((error, timeout)) = error {
             self.out.clear();
-            self.failed = Some(Failed { error: Some(error), until: shared.now() + patience });
+            self.failed = Some(Failed { error: Some(error), until: shared.now() + timeout });
             return true;
         }
         moved

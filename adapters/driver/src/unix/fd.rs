@@ -27,9 +27,9 @@ use crate::sync::lock;
 
 /// A process that leads a group, and all that it has started and that has not left.
 #[derive(Clone, Copy, Debug)]
-pub struct Group(Option<Pid>);
+pub struct ProcessGroup(Option<Pid>);
 
-impl Group {
+impl ProcessGroup {
     /// Returns the group of the process with this number.
     #[must_use]
     pub fn of(process: u32) -> Self {

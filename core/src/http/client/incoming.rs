@@ -169,7 +169,7 @@ impl Client {
                 self.endpoint(id, data);
             }
             // The first event has to say where messages go.
-            _ if trial => self.no_old_transport(id),
+            _ if trial => self.no_http_sse(id),
             "message" if !data.is_empty() => self.deliver(id, data),
             // Signs of life.
             _ => {}

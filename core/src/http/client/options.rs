@@ -25,7 +25,7 @@ pub struct ClientOptions {
     /// Whether to hold a stream open in a session for messages on the server's own initiative. Default true.
     pub listen: bool,
     /// Whether to try the transport of 2024-11-05 with a server that does not know a newer one. Default true.
-    pub old_transport: bool,
+    pub http_sse: bool,
     /// Whether the driver can handle 401 and 403: the client then requests credentials with
     /// [`Action::Prove`](super::Action::Prove). Default false: the request fails.
     pub proves: bool,
@@ -130,12 +130,12 @@ fn shown(url: &str) -> String {
 
 impl fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, headers, listen, old_transport, proves, backoff, limits, .. } = self;
+        let Self { url, headers, listen, http_sse, proves, backoff, limits, .. } = self;
         f.debug_struct("ClientOptions")
             .field("url", &format_args!("{}", Shown(url)))
             .field("headers", &headers.keys().collect::<Vec<_>>())
             .field("listen", listen)
-            .field("old_transport", old_transport)
+            .field("http_sse", http_sse)
             .field("proves", proves)
             .field("backoff", backoff)
             .field("limits", limits)
@@ -172,7 +172,7 @@ impl ClientOptions {
             url: parsed,
             headers: HeaderMap::new(),
             listen: true,
-            old_transport: true,
+            http_sse: true,
             proves: false,
             backoff: Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(30) },
             limits: Limits::default(),

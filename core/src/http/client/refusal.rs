@@ -55,10 +55,10 @@ impl Client {
             return;
         };
         let newest = self.conn.settings().versions.iter().rev().find(|version| version.era() == Era::Legacy);
-        let is_old = newest.is_some_and(|version| ProtocolVersion::takes_for_old_transport(version, refused.status));
+        let is_old = newest.is_some_and(|version| ProtocolVersion::means_http_sse(version, refused.status));
         if post.kind == Kind::Initialize
             && is_old
-            && self.options.old_transport
+            && self.options.http_sse
             && self.gate == SendGate::Open
             && matches!(self.transport, Transport::Streamable)
         {
@@ -123,7 +123,7 @@ impl Client {
     }
 
     /// The stream is none of the old transport: what was refused stays refused.
-    pub(super) fn no_old_transport(&mut self, id: ExchangeId) {
+    pub(super) fn no_http_sse(&mut self, id: ExchangeId) {
         if let Some(Exchange { purpose: Purpose::Old(Some(why)), .. }) = self.abort(id) {
             self.refused(Purpose::Post(why.post), why.refused);
         }

@@ -55,7 +55,7 @@ impl Paths {
     /// Adds the transport of 2024-11-05: its stream on one path, such as `/sse`, and the messages of clients on
     /// another, such as `/message`. The stream tells the latter to clients, so it is the path as they see it.
     #[must_use]
-    pub fn with_old_transport(mut self, stream: impl Into<String>, messages: impl Into<String>) -> Self {
+    pub fn with_http_sse(mut self, stream: impl Into<String>, messages: impl Into<String>) -> Self {
         self.old = Some(Old { stream: stream.into(), messages: messages.into() });
         self
     }

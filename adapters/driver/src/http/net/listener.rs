@@ -41,7 +41,7 @@ pub struct Listener<N: NetRuntime> {
     address: SocketAddr,
     stopped: Arc<Watched<bool>>,
     connections: usize,
-    patience: Duration,
+    read_timeout: Duration,
     write: Duration,
     endpoint: EndpointOptions,
     options: DriverOptions,
@@ -67,7 +67,7 @@ impl<N: NetRuntime> Listener<N> {
             socket: runtime.listen(socket)?,
             stopped: Arc::default(),
             connections: 2048,
-            patience: Duration::from_secs(30),
+            read_timeout: Duration::from_secs(30),
             write: WRITE_TIMEOUT,
             endpoint,
             options: DriverOptions::default(),
@@ -86,8 +86,8 @@ impl<N: NetRuntime> Listener<N> {
 
     /// Serves the transport of 2024-11-05 as well: its stream at `/sse`, its messages at `/message`.
     #[must_use]
-    pub fn with_old_transport(mut self) -> Self {
-        self.endpoint.paths = self.endpoint.paths.with_old_transport("/sse", "/message");
+    pub fn with_http_sse(mut self) -> Self {
+        self.endpoint.paths = self.endpoint.paths.with_http_sse("/sse", "/message");
         self
     }
 
@@ -106,8 +106,8 @@ impl<N: NetRuntime> Listener<N> {
 
     /// Sets how long the head of a request may take to come in, and then its body. Default 30 seconds.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn read_timeout(mut self, read_timeout: Duration) -> Self {
+        self.read_timeout = read_timeout;
         self
     }
 
@@ -175,7 +175,7 @@ impl<N: NetRuntime> Listener<N> {
         let runtime = N::current()?;
         let (endpoint, shared) = (self.endpoint.clone(), self.shared.clone());
         let endpoint = Endpoint::made(service, endpoint, &self.options, runtime.clone(), shared);
-        let endpoint = endpoint.patience(self.patience);
+        let endpoint = endpoint.read_timeout(self.read_timeout);
         let seats = Quota::new(self.seats());
         let hang_up = HangUp(Arc::default());
         let mut stopped = pin!(self.stopped.wait_for(|stopped| stopped.then_some(())));
