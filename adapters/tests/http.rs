@@ -313,11 +313,11 @@ fn a_body_that_does_not_come_is_not_waited_for() {
         for (body, status) in
             [(Broken(None), StatusCode::REQUEST_TIMEOUT), (Broken(Some("reset")), StatusCode::BAD_REQUEST)]
         {
-            let answer = within(endpoint.answer(request().body(body).expect("a request"))).await;
+            let answer = within(endpoint.handle(request().body(body).expect("a request"))).await;
             assert_eq!(answer.status(), status);
         }
         within(endpoint.close()).await;
-        let late = within(endpoint.answer(request().body(Full::new(&b"{}"[..])).expect("a request"))).await;
+        let late = within(endpoint.handle(request().body(Full::new(&b"{}"[..])).expect("a request"))).await;
         assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
     });
 }
@@ -371,7 +371,7 @@ impl HttpClient for Guarded {
         let request = Request::from_parts(head, Full::new(io::Cursor::new(body)));
         let endpoint = self.endpoint.clone();
         Box::pin(async move {
-            let (head, mut body) = endpoint.answer(request).await.into_parts();
+            let (head, mut body) = endpoint.handle(request).await.into_parts();
             response.head(&head);
             while let Some(Ok(frame)) = body.frame().await {
                 frame.data_ref().into_iter().for_each(|data| response.chunk(data));
@@ -435,7 +435,7 @@ fn headers_say_what_arguments_say() {
                 request = request.header("mcp-param-row", row);
             }
             let answer =
-                within(endpoint.answer(request.body(Full::new(io::Cursor::new(body))).expect("a request"))).await;
+                within(endpoint.handle(request.body(Full::new(io::Cursor::new(body))).expect("a request"))).await;
             assert_eq!(answer.status().as_u16(), status, "{row:?}");
             let body = answer.into_body().collect().await.expect("it is whole").to_bytes();
             let body: Value = serde_json::from_slice(&body).expect("JSON");

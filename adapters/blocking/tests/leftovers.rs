@@ -12,7 +12,7 @@ use std::{
 
 use mcp_blocking::{
     Client,
-    http::{Endpoint, EndpointOptions, Listener, Policy, answer},
+    http::{Endpoint, EndpointOptions, Listener, Policy, handle},
 };
 use mcp_driver::Watched;
 use mcp_proto::{connection::Settings, protocol::VersionSet};
@@ -127,7 +127,7 @@ fn nothing_is_left_of_servers_and_clients() {
     // An endpoint that is dropped.
     let endpoint = Endpoint::new(&service().0, EndpointOptions::new(Policy::loopback())).expect("there are threads");
     let nothing = http::Request::put("/mcp").header("host", "localhost").body(std::io::empty()).expect("a request");
-    assert_eq!(answer(&endpoint, nothing).status(), 405);
+    assert_eq!(handle(&endpoint, nothing).status(), 405);
     drop(endpoint);
     nothing_is_left(before, "an endpoint");
 }

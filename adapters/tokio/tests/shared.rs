@@ -217,7 +217,7 @@ impl Asked<'_> {
             request = request.extension(Caller::Known(Arc::new(Principal::new(principal))));
         }
         let body = message.map_or_else(String::new, |message| message.to_string());
-        let answer = self.endpoint.answer(request.body(Full::new(io::Cursor::new(body))).expect("a request")).await;
+        let answer = self.endpoint.handle(request.body(Full::new(io::Cursor::new(body))).expect("a request")).await;
         answer.into_parts()
     }
 
@@ -460,7 +460,7 @@ impl HttpClient for Balanced {
         let endpoint = self.endpoints[self.count.fetch_add(1, Ordering::SeqCst) % 2].clone();
         Box::pin(async move {
             let request = Request::from_parts(head, Full::new(io::Cursor::new(body)));
-            let (head, mut body) = endpoint.answer(request).await.into_parts();
+            let (head, mut body) = endpoint.handle(request).await.into_parts();
             response.head(&head);
             while let Some(Ok(frame)) = body.frame().await {
                 frame.data_ref().into_iter().for_each(|data| response.chunk(data));

@@ -11,7 +11,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An [`Endpoint`] belongs to another HTTP server, which passes it requests ([`answer`]). A client is
+//! An [`Endpoint`] belongs to another HTTP server, which passes it requests ([`handle`]). A client is
 //! [`Client::connect_http`](crate::Client::connect_http), or a [`Connector`] for more options:
 //!
 //! ```no_run
@@ -34,7 +34,7 @@
 //! two another thread takes the connection over. A request of a client takes a thread until it has its response, and so
 //! does each stream that it listens to.
 
-mod answer;
+mod body_reader;
 mod client;
 mod connection_io;
 mod connector;
@@ -45,7 +45,7 @@ mod task;
 mod threads;
 mod ureq_client;
 
-pub use answer::{Answer, answer};
+pub use body_reader::{BodyReader, handle};
 pub use connector::Connector;
 pub use endpoint::Endpoint;
 pub use listener::{Listener, serve_http};

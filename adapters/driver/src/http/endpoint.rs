@@ -98,16 +98,16 @@ impl<R: Runtime> Endpoint<R> {
     /// anonymous, and the [`PeerAddr`] in the extensions distinguishes it from others.
     ///
     /// Dropping the future, or the body of the response before its end, means that the client has disconnected.
-    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body,
         B::Error: fmt::Display,
     {
-        self.answer_unless(sleep(&self.runtime, self.read_timeout), request).await
+        self.handle_unless(sleep(&self.runtime, self.read_timeout), request).await
     }
 
-    /// Does what [`answer`](Self::answer) does, unless `late` is ready before the body has come in.
-    pub(super) async fn answer_unless<B>(&self, late: impl Future<Output = ()>, request: Request<B>) -> Response<Body>
+    /// Does what [`handle`](Self::handle) does, unless `late` is ready before the body has come in.
+    pub(super) async fn handle_unless<B>(&self, late: impl Future<Output = ()>, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body,
         B::Error: fmt::Display,
@@ -161,7 +161,7 @@ impl<R: Runtime> Endpoint<R> {
             }
             answer
         });
-        self.web.answer(taken?.end()?, peer).await
+        self.web.handle(taken?.end()?, peer).await
     }
 
     /// Ends every session, refuses what comes in, and waits until all that belongs to it is gone, which takes a bounded time
@@ -208,7 +208,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let endpoint = self.clone();
-        Box::pin(async move { Ok(endpoint.answer(request).await) })
+        Box::pin(async move { Ok(endpoint.handle(request).await) })
     }
 }
 

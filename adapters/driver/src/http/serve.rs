@@ -50,7 +50,7 @@ pub async fn serve<R: Runtime>(
             request.extensions_mut().insert(PeerAddr(peer));
         }
         let late = async { clock.pause(Instant::now() + endpoint.read_timeout).await };
-        let response = endpoint.answer_unless(late, request).await;
+        let response = endpoint.handle_unless(late, request).await;
         // So it is when its body was not read.
         unread.store(response.headers().contains_key(header::CONNECTION), Ordering::Relaxed);
         Ok::<_, Infallible>(response)

@@ -124,7 +124,7 @@ impl<R: Runtime> HttpServer<R> {
     }
 
     /// Resumes the session of a request from the store, if it is not in this process. To be called before the body is
-    /// read. A client without a principal is identified by its address, as in [`answer`](Self::answer).
+    /// read. A client without a principal is identified by its address, as in [`handle`](Self::handle).
     ///
     /// # Errors
     /// The answer, if there is no such session, or it cannot be found out.
@@ -138,7 +138,7 @@ impl<R: Runtime> HttpServer<R> {
     ///
     /// # Errors
     /// The answer, if it is refused.
-    pub async fn answer(
+    pub async fn handle(
         &self,
         mut request: Request,
         peer: Option<PeerAddr>,

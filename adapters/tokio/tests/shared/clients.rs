@@ -31,7 +31,7 @@ async fn post(endpoint: &Endpoint, client: &str, session: Option<&str>, message:
         .header(header::ACCEPT, "application/json, text/event-stream");
     request = session.into_iter().fold(request, |request, id| request.header("mcp-session-id", id));
     let body = Full::new(io::Cursor::new(message.to_string()));
-    let answer = endpoint.answer(request.extension(caller(client)).body(body).expect("a request")).await;
+    let answer = endpoint.handle(request.extension(caller(client)).body(body).expect("a request")).await;
     assert!(answer.status().is_success(), "{client}: {}", answer.status());
     let session = answer.headers().get("mcp-session-id").map(|id| id.to_str().expect("a text").to_owned());
     let body = answer.into_body().collect().await.expect("it is whole").to_bytes();

@@ -23,20 +23,20 @@ use super::{connection_io::CHUNK, endpoint::Endpoint};
 /// How long the body of the request may take to come in is up to its reader: one whose `read` fails is answered with
 /// 400. Whether the client is still connected is not checked. If the response is a stream, a lost client is noticed at
 /// the latest when a [comment](super::Limits::keepalive) cannot be written.
-pub fn answer(endpoint: &Endpoint, request: Request<impl Read>) -> Response<Answer> {
-    block_on(endpoint.answer(request.map(Incoming))).map(|body| Answer { body, rest: Bytes::new() })
+pub fn handle(endpoint: &Endpoint, request: Request<impl Read>) -> Response<BodyReader> {
+    block_on(endpoint.handle(request.map(Incoming))).map(|body| BodyReader { body, rest: Bytes::new() })
 }
 
 /// The body of a response: one text, or a stream that can last for days, each piece of which is to leave at once.
 /// Reading blocks until there is a piece.
 ///
 /// Dropping it before its end means that the client has disconnected.
-pub struct Answer {
+pub struct BodyReader {
     body: Body,
     rest: Bytes,
 }
 
-impl Read for Answer {
+impl Read for BodyReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.rest.is_empty() {
             let frame = block_on(poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx))).transpose()?;
@@ -49,9 +49,9 @@ impl Read for Answer {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for BodyReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").field("body", &self.body).finish_non_exhaustive()
+        f.debug_struct("BodyReader").field("body", &self.body).finish_non_exhaustive()
     }
 }
 
