@@ -1,12 +1,12 @@
-//! Handlers for what a peer asks, handles for what it is asked, and the seam to the drivers that move the bytes.
+//! Typed handlers and clients for the Model Context Protocol, independent of any runtime.
 //!
-//! The core ([`mcp_proto`]) says what the protocol means; a driver, such as `mcp-blocking`, moves bytes and runs jobs. This
-//! crate is in between, and the same for every driver.
+//! The core ([`mcp_proto`]) implements the protocol; a driver, such as `mcp-blocking`, does the I/O and runs jobs. This
+//! crate is the layer between them, and the same for every driver.
 //!
 //! # Servers
 //!
-//! A [`Service`] has tools, prompts and resources. Each is a function over types that serde reads, and whatever it returns
-//! is made a result:
+//! A [`Service`] has tools, prompts and resources. Each is a function over types that serde can deserialize, and its
+//! return value is converted into a result:
 //!
 //! ```
 //! # #[cfg(feature = "schemas")] {
@@ -36,18 +36,19 @@
 //! # Ok::<(), mcp_service::RegisterError>(())
 //! ```
 //!
-//! - Arguments that do not fit the schema never reach the function. How that is said depends on the revision.
-//! - Errors are a [`Failure`]: from a tool the model reads them, an [`ErrorObject`](mcp_proto::wire::ErrorObject) stays
-//!   an error of the protocol. A panic fails the one request.
-//! - The [`Context`] reports progress, logs, asks the client's model and user, and knows whether the request was
-//!   cancelled. It is the only way to ask back, so that a handler works in every revision.
-//! - A handler can be [asynchronous](#asynchronous-handlers) instead, whatever it handles.
+//! - Arguments that do not match the schema never reach the function. The client gets an error in the form of its revision.
+//! - Errors are a [`Failure`]: the model reads the failure of a tool, and an [`ErrorObject`](mcp_proto::wire::ErrorObject)
+//!   remains an error of the protocol. A panic fails only its request.
+//! - The [`Context`] reports progress, logs, makes requests to the client's model and user, and notices cancellation. With its
+//!   requests to the client a handler works in every revision.
+//! - Every handler can be [asynchronous](#asynchronous-handlers) instead.
 //! - Tools can run [as tasks](#tasks), without a change to the function.
-//! - What is offered can [change](Service::change) at any time, also from within a handler.
+//! - The items of a service can [change](Service::change) at any time, also from within a handler.
 //!
 //! # Asynchronous handlers
 //!
-//! Whatever takes a function has a sibling that takes a function which hands back a future; its name ends in `_async`:
+//! Each method with a handler that is a function has a variant for a function that returns a future. Its name ends in
+//! `_async`:
 //!
 //! ```
 //! use mcp_service::{CallError, Context, Service, Tool};
@@ -61,18 +62,18 @@
 //! # Ok::<(), mcp_service::RegisterError>(())
 //! ```
 //!
-//! A function may block, and runs on a thread. A future must not, and costs none; it runs on whatever runtime the driver
-//! is of, or on a thread where there is no runtime. Both see the same [`Context`]: what may have to wait comes back as
-//! [`Deferred`], to be waited for by a function and awaited by a future.
+//! A function may block, and runs on a thread. A future must not block and takes no thread; it runs on the runtime of
+//! the driver, or on a thread if the driver has no runtime. Both get the same [`Context`]. Its methods that may have to
+//! wait return a [`Deferred`]: a function blocks on it, and a future awaits it.
 //!
-//! A request that is cancelled does not end its handler, which may be in the middle of something: the handler
-//! [notices](Context::is_cancelled), or is [told](Context::cancelled), and what it waits for through its context ends at once. The
-//! future is dropped only if it is still not done when the connection is gone, and is not work on a task that has another.
+//! Cancelling a request does not end its handler. The handler [checks](Context::is_cancelled) for cancellation or
+//! [waits](Context::cancelled) for it, and pending operations of its context end at once. A future is dropped only if
+//! it is still pending when the connection has ended, and does not run a task that outlives the connection.
 //!
-//! # Around handlers
+//! # Middleware
 //!
-//! What many handlers need, such as checks, measurements and traces, is [put around](ServiceBuilder::layer) all of them, be they
-//! functions or futures:
+//! Checks, measurements and traces for many handlers are [layers](ServiceBuilder::layer) around all of them, functions
+//! and futures alike:
 //!
 //! ```
 //! use mcp_service::{IncomingRequest, Next, Service, Tool};
@@ -91,28 +92,28 @@
 //! # Ok::<(), mcp_service::RegisterError>(())
 //! ```
 //!
-//! Who gets to see which tool, prompt or resource is said by [one predicate](ServiceBuilder::visible), for lists and requests
-//! alike.
+//! [One predicate](ServiceBuilder::visible) decides which callers can see a tool, a prompt or a resource, in lists and
+//! requests.
 //!
 //! # Tasks
 //!
-//! A call that takes long can become a task: the client has something in hand at once, and comes back for the result. A tool
-//! says whether it [can be one or has to](Tool::task_support), and its function stays the same.
+//! A long call can become a task: the client gets a handle at once, and fetches the result later. A tool declares
+//! whether its calls [can or must be tasks](Tool::task_support). Its function stays the same.
 //!
 //! - In a session (2025-11-25) the client decides, and tasks end with the connection.
-//! - Without a session (2026-07-28) the service decides, and its tasks are its own: clients that have them come back
-//!   over any connection, and can be notified of changes. A question that such a task asks through its [`Context`] is
-//!   part of the task until it is answered, the message of its [progress](Context::progress) is its status message, and
-//!   a tool can [begin inline](Tool::defer_task) and become a task when it knows that there is much to do.
-//! - A handler notices the cancellation of its task like that of a request, and ends it as it likes.
-//! - How many tasks there are, what they weigh, and how long they are kept is bounded by a [`TaskPolicy`].
+//! - Without a session (2026-07-28) the service decides, and its tasks outlive connections: clients fetch them over any
+//!   connection, and can be notified of changes. A request for input through the [`Context`] of such a task is part of the
+//!   task until the client responds. The message of its [progress](Context::progress) is its status message. A tool can
+//!   [start as a plain call](Tool::defer_task), and become a task when it finds that the work takes long.
+//! - A handler notices the cancellation of its task like that of a request, and decides how the task ends.
+//! - A [`TaskPolicy`] limits the number, the size and the lifetime of tasks.
 //!
 //! # Skills
 //!
-//! A [`Skill`] is a folder that tells a model how to do something: a file `SKILL.md` and whatever belongs to it (feature
-//! `skills`). A service lists its skills with the digests of all files, and serves the files as resources. A client asks for
-//! one file after the other when it is needed, with [`load_skill`](Peer::load_skill) and
-//! [`read_skill_file`](Peer::read_skill_file), which hand out nothing that differs from what was listed.
+//! A [`Skill`] is a folder with instructions for a model: a file `SKILL.md` and other files (feature `skills`). A
+//! service lists its skills with the digests of all files, and serves the files as resources. A client reads a file
+//! when it is needed, with [`load_skill`](Peer::load_skill) and [`read_skill_file`](Peer::read_skill_file), which
+//! refuse a file that differs from its listed digest.
 //!
 //! # Clients
 //!
@@ -121,33 +122,32 @@
 //! awaited, and dropping that cancels the request. Its lists come page by page, as [`Pages`].
 //!
 //! Hosts speak every revision, and detect the one of each server. Some features of a `Peer` exist only without a
-//! session (2026-07-28): results with a time to live are used again, unless they are requested [`bypass_cache`](Peer::bypass_cache),
-//! and changes are reported to clients that [`listen`](Peer::listen), from one connection to the next.
+//! session (2026-07-28): results with a time to live are cached (see [`bypass_cache`](Peer::bypass_cache)), and clients
+//! that [`listen`](Peer::listen) are notified of changes, from one connection to the next.
 //!
-//! A call that the server makes a task (2026-07-28) stays one call: it is followed until it is done, and what the task asks goes
-//! to the same handlers as everything else. Who would rather have the task in hand uses [`run_tool`](Peer::run_tool), and
-//! can keep its id for [later](Peer::follow_task).
+//! A call that the server makes a task (2026-07-28) remains one call: the task is followed until it has ended, and its
+//! requests for input go to the same handlers as other requests. To get a handle of the task instead, use
+//! [`run_tool`](Peer::run_tool); its id can be kept to [follow](Peer::follow_task) the task later.
 //!
 //! # Drivers
 //!
-//! A driver owns a [`Connection`](mcp_proto::connection::Connection) and its I/O. It lends the connection out as a [`ConnectionHandle`],
-//! and hands every event to the [`Application`] that runs on it: a session of a [`Service`] or a [`Host`], one for
-//! each connection. What takes time comes back as a [`Job`], a function or a future; where that runs is up to the driver.
-//! Responses, cancellations and progress are dealt with at once, so they arrive however busy the handlers are. Who waits
-//! for a connection does so in its [`Waiters`].
+//! A driver owns a [`Connection`](mcp_proto::connection::Connection) and its I/O. It lends the connection out as a
+//! [`ConnectionHandle`], and hands every event to the [`Application`] that runs on it: a session of a [`Service`] or a
+//! [`Host`], one for each connection. Longer work is returned as a [`Job`], a function or a future, which the driver
+//! runs. Responses, cancellations and progress are processed at once, so they arrive even if all handlers are busy.
+//! Tasks and threads that wait for a connection are in its [`Waiters`].
 //!
 //! # Features
 //!
-//! - `schemas` (default): JSON Schemas from types (`schemars`), and values checked against all that schemas can say
-//!   (`jsonschema`): draft 4, 6, 7, 2019-09 and 2020-12, of which the last is meant where a schema does not say. Without it,
-//!   tools bring their schema as text, and it can say which types the members of an object have, which of them are required,
-//!   and whether there may be others. That is checked; a tool whose schema says more is refused with
-//!   [`RegisterError::Schema`].
-//! - `skills` (default): skills of services, and their files checked by clients.
-//! - `tracing`: a span `request` for each request (target `mcp_service`), from when it comes in until it is answered, with its
+//! - `schemas` (default): JSON Schemas generated from types (`schemars`), and checks of values against all keywords
+//!   (`jsonschema`): draft 4, 6, 7, 2019-09 and 2020-12, which is the default of a schema without a dialect. Without the
+//!   feature, tools have their schema as text. It can contain the types of the members of an object, which of them are
+//!   required, and whether others are allowed; a tool with another schema is refused with [`RegisterError::Schema`].
+//! - `skills` (default): skills of services, and clients that verify their files.
+//! - `tracing`: a span `request` for each request (target `mcp_service`), from its arrival until its response, with its
 //!   `method`, `name`, `id`, `era`, `version`, `principal`, `traceparent`, `tracestate` and `baggage`, in the end with `outcome`
-//!   (`result`, `failed`, `questions`, `error`, `cancelled`) and `code`. What a handler does happens in it. Events for handlers that panic
-//!   (error), for what the peer does wrong (warn), for errors (info), for connections that begin and end (debug).
+//!   (`result`, `failed`, `questions`, `error`, `cancelled`) and `code`. Handlers run in it. Events for panics of handlers
+//!   (error), faults of the peer (warn), errors (info), and the begin and end of connections (debug).
 //! - `testing`: a client in memory with virtual time, for tests of servers: see `testing::TestClient`.
 
 mod client;
@@ -199,7 +199,7 @@ pub use outbound::{
     peer::Peer,
     pending::{Canceller, Pending},
 };
-/// To derive [`JsonSchema`](schemars::JsonSchema) for arguments, in the version that this crate knows.
+/// The crate to derive [`JsonSchema`](schemars::JsonSchema) for arguments, in the version that this crate supports.
 #[cfg(feature = "schemas")]
 pub use schemars;
 #[cfg(feature = "skills")]

@@ -259,7 +259,7 @@ impl Write for Stream {
 mod tests {
     use super::*;
 
-    /// Which of so many answers is followed by a look that finds something, or not.
+    /// Returns the indices of the responses that are followed by a try.
     fn looks(looks: &mut Looks, answers: usize, found: bool) -> Vec<usize> {
         let look = |_: &usize| {
             looks.wrote = true;

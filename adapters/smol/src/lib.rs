@@ -36,8 +36,8 @@
 //! # }
 //! ```
 //!
-//! What a service offers and what a host answers is written with [`mcp_service`], and the same on every adapter. What a
-//! message means is decided in [`mcp_proto`]. This crate moves the bytes and runs the handlers:
+//! Services and hosts are written with [`mcp_service`], and are the same on every adapter. [`mcp_proto`] implements the
+//! protocol. This crate does the I/O and runs the handlers:
 //!
 //! | over | as a client | as a server |
 //! | --- | --- | --- |
@@ -70,9 +70,9 @@
 //!
 //! # Tasks
 //!
-//! A connection is one task. It reads, writes, keeps the time and polls each asynchronous handler once. A handler that
-//! is done by then costs no change of tasks, and its response is written together with those of other handlers. Others
-//! become tasks of their own. Handlers that are functions run on the threads of [`blocking`](https://docs.rs/blocking).
+//! A connection is one task. It reads, writes, fires timers and polls each asynchronous handler once. A handler that is
+//! ready then needs no other task, and its response is written together with those of other handlers. Pending handlers
+//! become separate tasks. Handlers that are functions run on the threads of [`blocking`](https://docs.rs/blocking).
 //! Tasks run on threads of this crate, one for each processor, which start with the first task. So connections work on
 //! every executor, whether it runs or not. Requests that a client sent before its server calls [`serve`] are processed
 //! by that call, before any thread starts.
@@ -105,7 +105,7 @@ pub use server::serve_stdio;
 pub use supervisor::Supervisor;
 pub use transport::Transport;
 
-// What the types of this crate are made of, so that one dependency is enough.
+// The crates whose types are in the API of this crate, so that one dependency is enough.
 pub use mcp_driver;
 pub use mcp_proto;
 pub use mcp_service;

@@ -39,8 +39,8 @@
 //! # }
 //! ```
 //!
-//! What a service offers and what a host answers is written with [`mcp_service`], and the same on every adapter. What a
-//! message means is decided in [`mcp_proto`]. This crate moves the bytes and runs the handlers:
+//! Services and hosts are written with [`mcp_service`], and are the same on every adapter. [`mcp_proto`] implements the
+//! protocol. This crate does the I/O and runs the handlers:
 //!
 //! | over | as a client | as a server |
 //! | --- | --- | --- |
@@ -73,17 +73,17 @@
 //!
 //! # Tasks
 //!
-//! A connection is one task. It reads, writes, keeps the time and polls each asynchronous handler once. A handler that
-//! is done by then costs no change of tasks, and its response is written together with those of other handlers. Others
-//! become tasks of their own. Everything needs a runtime with I/O and time
+//! A connection is one task. It reads, writes, fires timers and polls each asynchronous handler once. A handler that is
+//! ready then needs no other task, and its response is written together with those of other handlers. Pending handlers
+//! become separate tasks. All methods need a runtime with I/O and time
 //! ([`enable_all`](tokio::runtime::Builder::enable_all)), of either flavour.
 //!
-//! Handlers that are functions run on at most 512 threads of this crate, which find the runtime as others do
-//! ([`Handle::current`](tokio::runtime::Handle::current)). They are not those of
-//! [`spawn_blocking`](tokio::task::spawn_blocking): a runtime that is dropped, at the end of `main` for example, waits for
-//! those, and so a server would go on for as long as its slowest function. What such a function has not done when `main`
-//! returns is not done. What a handler itself hands to `spawn_blocking` is waited for: end the runtime with
-//! [`shutdown_background`](tokio::runtime::Runtime::shutdown_background) if that may take long.
+//! Handlers that are functions run on at most 512 threads of this crate, on which
+//! [`Handle::current`](tokio::runtime::Handle::current) returns the runtime. They are not the threads of
+//! [`spawn_blocking`](tokio::task::spawn_blocking): a runtime that is dropped, at the end of `main` for example, waits
+//! for those, so a server would go on until its slowest function has ended. A function that still runs when `main`
+//! returns is cut off. The runtime does wait for functions that a handler itself passes to `spawn_blocking`: end it
+//! with [`shutdown_background`](tokio::runtime::Runtime::shutdown_background) if that may take long.
 #![cfg(unix)]
 
 mod child;
@@ -113,7 +113,7 @@ pub use server::serve_stdio;
 pub use supervisor::Supervisor;
 pub use transport::Transport;
 
-// What the types of this crate are made of, so that one dependency is enough.
+// The crates whose types are in the API of this crate, so that one dependency is enough.
 pub use mcp_driver;
 pub use mcp_proto;
 pub use mcp_service;

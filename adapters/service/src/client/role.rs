@@ -210,7 +210,7 @@ impl SessionState<ClientRole> {
     {
         let InboundRequest { connection, key, .. } = *inbound;
         let Question { params, meta, task } = question;
-        // Without a handler there is nothing that could block.
+        // Without a handler nothing blocks.
         let kind = kind.unwrap_or(HandlerKind::Async);
         Some(match task.filter(|_| self.has_tasks(connection, key, capability)) {
             Some(task) => self.work_as_task(

@@ -266,7 +266,7 @@ mod tests {
         JobLimits { handlers, async_handlers, ..JobLimits::default() }
     }
 
-    /// Begins all that may begin, and hands back what they take up.
+    /// Starts all jobs that may begin, and returns their slots.
     fn begin(jobs: &mut JobQueue) -> Vec<JobSlot> {
         let mut slots = Vec::new();
         while let Some((job, slot)) = jobs.next() {

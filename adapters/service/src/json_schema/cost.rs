@@ -16,7 +16,7 @@ pub(super) const MOST_BYTES: usize = 256 * 1024;
 const MOST_PATHS: u64 = 100_000;
 /// How many patterns there may be.
 const MOST_PATTERNS: u64 = 64;
-/// How large the automaton of one pattern may be, in bytes; what is kept while it runs may be as large again.
+/// How large the automaton of one pattern may be, in bytes. Its cache at run time may be as large again.
 pub(super) const PATTERN_BYTES: usize = 256 * 1024;
 /// The size of the automaton of a small pattern, in bytes. Larger ones are tried in steps of four times as much.
 const SMALL_PATTERN: usize = 1024;
@@ -29,7 +29,7 @@ const STATE_BYTES: usize = 32;
 const MOST_STEPS: u64 = 200_000_000;
 /// How many steps it may take to say where a value does not fit.
 const STEPS_TO_EXPLAIN: u64 = 1_000_000;
-/// How many schemas may be in each other, or refer to each other, one after the other: each takes some of the stack.
+/// How deep schemas may be nested or refer to each other. Each level takes some of the stack.
 const MOST_LEVELS: u32 = 256;
 
 /// The cost of a schema for each part of a value.

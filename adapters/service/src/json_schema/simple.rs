@@ -80,7 +80,7 @@ impl SimpleChecker {
             let Some(place) = self.properties.iter().position(|(known, _)| known == name) else {
                 return !self.is_closed;
             };
-            // Of two of the same name, who knows which is meant.
+            // A repeated name is ambiguous.
             let is_new = seen & 1 << place == 0;
             seen |= 1 << place;
             is_new && self.properties[place].1.has(value)
@@ -274,7 +274,7 @@ mod tests {
                     check(&format!("{{\"{name}\":{value},{others}}}"), has_point);
                     check(&format!("{{ {others} , \"{name}\" : {value} }}"), has_point);
                 }
-                // Of two of the same name, who knows which is meant.
+                // A repeated name is ambiguous.
                 check(&format!("{{{others},\"text\":\"a\",\"text\":\"b\",\"share\":1}}"), true);
             }
         }

@@ -1,4 +1,4 @@
-//! A test client, which a test drives by hand.
+//! A client for tests.
 
 use std::{
     collections::VecDeque,

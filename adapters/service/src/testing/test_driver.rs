@@ -1,4 +1,4 @@
-//! One end of a connection, driven by hand.
+//! One end of a connection in a test.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -55,7 +55,7 @@ impl Clock {
     }
 }
 
-/// One end: a connection, what runs on it, and its handlers.
+/// One end: a connection, its application, and its handlers.
 pub(super) struct TestDriver<E: 'static> {
     conn: Mutex<Connection<E>>,
     app: Arc<dyn Application<E>>,

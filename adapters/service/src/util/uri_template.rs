@@ -38,7 +38,7 @@ impl Part {
     }
 }
 
-/// How the variables of an expression are written, see RFC 6570, appendix A.
+/// The notation of the variables of an expression, see RFC 6570, appendix A.
 #[derive(Debug, PartialEq, Eq)]
 struct Operator {
     sign: &'static str,

@@ -22,7 +22,7 @@ pub struct WaitQueue {
     registrations: Mutex<Registrations>,
     /// The number of waiters. A notifier reads it without the lock, since there is hardly ever a waiter.
     length: AtomicUsize,
-    /// How often all were woken. Most polls of a waiter have another cause.
+    /// The number of calls that woke all waiters. Most polls of a waiter have another cause.
     notifications: AtomicUsize,
 }
 
