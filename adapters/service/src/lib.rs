@@ -36,11 +36,12 @@
 //! # Ok::<(), mcp_service::RegisterError>(())
 //! ```
 //!
-//! - Arguments that do not match the schema never reach the function. The client gets an error in the form of its revision.
-//! - Errors are a [`Failure`]: the model reads the failure of a tool, and an [`ErrorObject`](mcp_proto::wire::ErrorObject)
-//!   remains an error of the protocol. A panic fails only its request.
-//! - The [`Context`] reports progress, logs, makes requests to the client's model and user, and notices cancellation. With its
-//!   requests to the client a handler works in every revision.
+//! - Arguments that do not match the schema never reach the function. The client gets an error in the form of its
+//!   revision.
+//! - Errors are a [`Failure`]: the model reads the failure of a tool, and an
+//!   [`ErrorObject`](mcp_proto::wire::ErrorObject) remains an error of the protocol. A panic fails only its request.
+//! - The [`Context`] reports progress, logs, makes requests to the client's model and user, and notices cancellation.
+//!   With its requests to the client a handler works in every revision.
 //! - Every handler can be [asynchronous](#asynchronous-handlers) instead.
 //! - Tools can run [as tasks](#tasks), without a change to the function.
 //! - The items of a service can [change](Service::change) at any time, also from within a handler.
@@ -102,9 +103,9 @@
 //!
 //! - In a session (2025-11-25) the client decides, and tasks end with the connection.
 //! - Without a session (2026-07-28) the service decides, and its tasks outlive connections: clients fetch them over any
-//!   connection, and can be notified of changes. A request for input through the [`Context`] of such a task is part of the
-//!   task until the client responds. The message of its [progress](Context::progress) is its status message. A tool can
-//!   [start as a plain call](Tool::defer_task), and become a task when it finds that the work takes long.
+//!   connection, and can be notified of changes. A request for input through the [`Context`] of such a task is part of
+//!   the task until the client responds. The message of its [progress](Context::progress) is its status message. A tool
+//!   can [start as a plain call](Tool::defer_task), and become a task when it finds that the work takes long.
 //! - A handler notices the cancellation of its task like that of a request, and decides how the task ends.
 //! - A [`TaskPolicy`] limits the number, the size and the lifetime of tasks.
 //!
@@ -117,9 +118,9 @@
 //!
 //! # Clients
 //!
-//! A [`Host`] answers for the model, the user and the folders of a client, and hears notifications. Its server is a
-//! [`Peer`], which has a method for everything that can be asked; each comes back as a [`Pending`], to be waited for or
-//! awaited, and dropping that cancels the request. Its lists come page by page, as [`Pages`].
+//! A [`Host`] has the handlers of a client: for sampling, elicitation, roots and notifications. Its server is a
+//! [`Peer`], which has a method for each request. The method returns a [`Pending`], on which a thread blocks or which a
+//! task awaits; dropping it cancels the request. Lists are read page by page, as [`Pages`].
 //!
 //! Hosts speak every revision, and detect the one of each server. Some features of a `Peer` exist only without a
 //! session (2026-07-28): results with a time to live are cached (see [`bypass_cache`](Peer::bypass_cache)), and clients
@@ -140,14 +141,16 @@
 //! # Features
 //!
 //! - `schemas` (default): JSON Schemas generated from types (`schemars`), and checks of values against all keywords
-//!   (`jsonschema`): draft 4, 6, 7, 2019-09 and 2020-12, which is the default of a schema without a dialect. Without the
-//!   feature, tools have their schema as text. It can contain the types of the members of an object, which of them are
-//!   required, and whether others are allowed; a tool with another schema is refused with [`RegisterError::Schema`].
+//!   (`jsonschema`): draft 4, 6, 7, 2019-09 and 2020-12, which is the default of a schema without a dialect. Without
+//!   the feature, tools have their schema as text. It can contain the types of the members of an object, which of them
+//!   are required, and whether others are allowed; a tool with another schema is refused with
+//!   [`RegisterError::Schema`].
 //! - `skills` (default): skills of services, and clients that verify their files.
 //! - `tracing`: a span `request` for each request (target `mcp_service`), from its arrival until its response, with its
-//!   `method`, `name`, `id`, `era`, `version`, `principal`, `traceparent`, `tracestate` and `baggage`, in the end with `outcome`
-//!   (`result`, `failed`, `questions`, `error`, `cancelled`) and `code`. Handlers run in it. Events for panics of handlers
-//!   (error), faults of the peer (warn), errors (info), and the begin and end of connections (debug).
+//!   `method`, `name`, `id`, `era`, `version`, `principal`, `traceparent`, `tracestate` and `baggage`, in the end with
+//!   `outcome` (`result`, `failed`, `questions`, `error`, `cancelled`) and `code`. Handlers run in it. Events for
+//!   panics of handlers (error), faults of the peer (warn), errors (info), and the begin and end of connections
+//!   (debug).
 //! - `testing`: a client in memory with virtual time, for tests of servers: see `testing::TestClient`.
 
 mod client;
