@@ -101,7 +101,7 @@ impl Default for StoreLimits {
 }
 
 impl StoreLimits {
-    /// Bytes that a session counts with, beside its fields and messages.
+    /// Bytes that a session counts with, beside its fields and messages: its entries, and which of its last streams are over.
     pub const SESSION: usize = 1024;
 
     /// Bytes that a message, or the end of a stream, counts with, beside its text.

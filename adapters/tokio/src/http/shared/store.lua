@@ -9,11 +9,12 @@
 --   :s:<id>          the fields of a session
 --   :l:<id>          its messages and the ends of its streams, the oldest first: stream, number, bytes, until when
 --   :m:<id>          what its messages say, and for the end of a stream the number of the last message
+--   :e:<id>          the last streams that have ended, the latest first
 --
 -- Times are microseconds.
 local prefix, op, id = KEYS[1], ARGV[1], ARGV[2]
 local each, total, steps = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local SESSION, MESSAGE, FRESH, END = 1024, 128, 4e15, '18446744073709551615'
+local SESSION, MESSAGE, ENDED, FRESH, END = 1024, 128, 64, 4e15, '18446744073709551615'
 
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
@@ -22,6 +23,7 @@ local function text(number) return string.format('%.0f', number) end
 local function session(it) return prefix .. ':s:' .. it end
 local function log(it) return prefix .. ':l:' .. it end
 local function messages(it) return prefix .. ':m:' .. it end
+local function ended(it) return prefix .. ':e:' .. it end
 local function used(holder) return prefix .. ':used:' .. holder end
 local function kept(holder) return prefix .. ':kept:' .. holder end
 
@@ -83,7 +85,7 @@ local function stop(it)
         redis.call('ZREM', used(info.holder), it)
         redis.call('HDEL', prefix .. ':info', it)
     end
-    redis.call('DEL', session(it))
+    redis.call('DEL', session(it), ended(it))
     redis.call('ZREM', prefix .. ':ends', it)
 end
 
@@ -129,6 +131,7 @@ for _, it in ipairs(redis.call('ZRANGEBYSCORE', prefix .. ':ends', '-inf', text(
 
 local function lasts(it, holder, life)
     redis.call('PEXPIRE', session(it), text(life))
+    redis.call('PEXPIRE', ended(it), text(life))
     redis.call('ZADD', prefix .. ':ends', text(now + life * 1000), it)
     -- Longer than the session, so that it is known when it has ended.
     for _, key in ipairs({':ends', ':info', ':held', ':bytes'}) do lives(prefix .. key, life + 60000) end
@@ -196,6 +199,11 @@ elseif op == 'keep' then
     if not info then return 1 end
     local said = seq == END and last or message
     if redis.call('HSET', messages(id), number .. '-' .. seq, said) == 0 then return 1 end
+    if seq == END then
+        redis.call('LPUSH', ended(id), number)
+        redis.call('LTRIM', ended(id), 0, ENDED - 1)
+        redis.call('PEXPIRE', ended(id), text(math.max(redis.call('PTTL', session(id)), 1)))
+    end
     redis.call('PEXPIRE', messages(id), text(time))
     redis.call('RPUSH', log(id), number .. ' ' .. seq .. ' ' .. more .. ' ' .. text(now + time * 1000))
     redis.call('PEXPIRE', log(id), text(time))
@@ -222,6 +230,9 @@ elseif op == 'follow' then
             end
         end
     end
+    -- Nothing follows on a stream that has ended, even if its messages were forgotten.
+    local is_forgotten = found[1] == '' and #found == 1
+    if is_forgotten and redis.call('LPOS', ended(id), number) then return {} end
     return found
 elseif op == 'usage' then
     return {redis.call('HLEN', prefix .. ':info'), tonumber(redis.call('GET', prefix .. ':bytes') or '0')}

@@ -20,7 +20,7 @@ const STEPS: usize = 512;
 const END: u64 = u64::MAX;
 
 /// How many ends of streams a session remembers of which nothing is kept any more.
-const ENDED: usize = 128;
+const ENDED: usize = 64;
 
 /// Sessions, and what is needed to bound them.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ impl Entry {
     }
 
     fn kept_weight(&self) -> usize {
-        self.message_bytes + self.log.len() * StoreLimits::MESSAGE + self.ended.len() * size_of::<u64>()
+        self.message_bytes + self.log.len() * StoreLimits::MESSAGE
     }
 
     /// Forgets the messages that were kept for their time.
@@ -396,7 +396,7 @@ mod tests {
         assert!(table.passage(now, "a", 200, 0).is_ok_and(|it| it.done && it.messages.len() == 1));
         let later = now + 2 * minute;
         let is_over = |table: &mut Table, stream| table.passage(later, "a", stream, 0).is_err();
-        assert!(is_over(&mut table, 200) && is_over(&mut table, 200 - 127));
+        assert!(is_over(&mut table, 200) && is_over(&mut table, 201 - ENDED as u64));
         assert!(!is_over(&mut table, 201), "nothing was sent on it yet");
         let entry = table.sessions.get("a").expect("it is there");
         assert_eq!((entry.ended.len(), entry.streams.len(), entry.log.len()), (ENDED, 0, 0));
