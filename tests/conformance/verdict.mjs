@@ -3,7 +3,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Scenarios that the suite never runs to an end, whoever is tried. */
+/** Scenarios that the suite never runs to an end, with any implementation. */
 const SKIPPED_UPSTREAM = ['tasks-status-notifications'];
 
 /** Every message that goes over the wire is checked in every scenario: that alone shows nothing of the scenario. */
@@ -19,7 +19,7 @@ export async function checksIn(folder) {
 
 /**
  * `passed`, `failed` or `skipped`, and why. A scenario has passed if the suite ended well, nothing was found wrong, not
- * even by a warning, and something was found right. One that was skipped counts as failed, unless nobody can do better.
+ * even by a warning, and something was found right. One that was skipped counts as failed, unless no implementation can do better.
  */
 export function verdict(name, checks, status, text) {
   const of = (...statuses) => checks.filter((check) => statuses.includes(check.status));

@@ -36,7 +36,7 @@ class Wire {
 
   constructor(transport, version) {
     this.version = version;
-    /** Writes a message of which nobody takes note. */
+    /** Writes a message that is not recorded. */
     this.write = transport.send.bind(transport);
     const start = transport.start.bind(transport);
     transport.send = (message, options) => this.send(message, options);
@@ -127,7 +127,7 @@ export class Peer {
     transport.stderr?.on('data', (chunk) => (peer.#stderr = (peer.#stderr + chunk).slice(-10_000)));
     peer.wire = new Wire(transport, version);
     peer.client = sdk.client(INFO, { capabilities: CAPABILITIES }, mode);
-    // Whoever leaves hangs up on the stream that the SDK listens to, of which it complains to itself.
+    // A client that leaves closes the stream that the SDK listens to, which the SDK reports to its own log.
     const hangsUp = (error) => peer.#leaving && /AbortError/.test(String(error));
     peer.client.onerror = (error) => hangsUp(error) || peer.errors.push(error);
     for (const method of ['sampling/createMessage', 'elicitation/create', 'roots/list']) {
@@ -339,7 +339,7 @@ export function checkSession(peer) {
     } else if (!('method' in message)) {
       const other = from === 'client' ? 'server' : 'client';
       const request = asked[other].get(message.id);
-      assert(request, `${from} answered ${JSON.stringify(message)}, which nobody asked`);
+      assert(request, `${from} answered ${JSON.stringify(message)}, which was not asked`);
       const key = `${from} ${typeof message.id} ${message.id}`;
       assert(!answered.has(key), `${from} answered ${message.id} twice`);
       assert(from === 'client' || !cancelled.has(message.id), `the server answered ${message.id} after it was cancelled`);

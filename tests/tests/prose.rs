@@ -12,14 +12,14 @@ const PRONOUNS: [&str; 3] = ["whoever", "nobody", "somebody"];
 /// only shrink. All of them together are to become five at most.
 const KNOWN: [(&str, usize); 13] = [
     ("core", 0),
-    ("adapters/service", 3),
-    ("adapters/driver", 3),
+    ("adapters/service", 0),
+    ("adapters/driver", 0),
     ("adapters/blocking", 0),
     ("adapters/smol", 0),
     ("adapters/tokio", 0),
     ("adapters/examples", 0),
     ("adapters/tests", 0),
-    ("tests", 1),
+    ("tests", 0),
     ("fuzz", 0),
     ("benches", 0),
     ("docs", 0),
@@ -102,7 +102,7 @@ fn report(found: &[String]) {
 fn lines_with_pronouns_are_the_known_number() {
     let mut found = Vec::new();
     for (folder, known) in KNOWN {
-        let sources = files(folder, &["rs", "md", "toml"]);
+        let sources = files(folder, &["rs", "md", "toml", "csv", "lua", "mjs", "patch", "py", "sh"]);
         let lines: Vec<String> =
             sources.iter().filter(|source| !source.path.ends_with(file!())).flat_map(pronouns).collect();
         if lines.len() != known {

@@ -1,4 +1,4 @@
-// Subscriptions without a session (2026-07-28): changes come to whoever listens.
+// Subscriptions without a session (2026-07-28): changes come to each listener.
 import assert from 'node:assert/strict';
 import { PATIENCE } from '../peer.mjs';
 import { task, WITHOUT_SESSIONS } from './task.mjs';
@@ -92,7 +92,7 @@ task(
     await peer.settle();
     assert.equal(heard(peer, 4711, from).length, 1);
     assert.equal(heard(peer, '4711', from).length, 0);
-    // The refusal has the id as well, so it comes to whoever waits for the end. The log has no second request.
+    // The refusal has the id as well, so the waiter for the end gets it. The log has no second request.
     await peer.wire.write({ jsonrpc: '2.0', id: 4711, method: 'server/discover', params: { _meta: peer.envelope() } });
     assert.equal((await ended).error?.code, -32600);
     await peer.wire.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 4711 } });
@@ -103,7 +103,7 @@ task(
 );
 
 task(
-  'a server that ends says so to whoever listens',
+  'a server that ends says so to each listener',
   async (_, { open }) => {
     const peer = await open();
     const subscription = await peer.client.listen({ toolsListChanged: true });

@@ -149,7 +149,7 @@ task(
   async (peer) => {
     const call = async (name, capabilities) =>
       peer.byHand('tools/call', { name, _meta: { [CAPABILITIES]: capabilities } });
-    const whoever = 'test_input_required_result_capabilities';
+    const tool = 'test_input_required_result_capabilities';
     const cases = [
       [{ sampling: {} }, ['greeting']],
       [{ elicitation: {} }, ['user_name']],
@@ -157,10 +157,10 @@ task(
       [{ sampling: {}, elicitation: { form: {} }, roots: {} }, ['client_roots', 'greeting', 'user_name']],
     ];
     for (const [capabilities, names] of cases) {
-      const { result } = await call(whoever, capabilities);
+      const { result } = await call(tool, capabilities);
       assert.deepEqual(Object.keys(result.inputRequests).sort(), names, JSON.stringify(capabilities));
     }
-    assert.equal(text((await call(whoever, {})).result), 'Answered: []');
+    assert.equal(text((await call(tool, {})).result), 'Answered: []');
     const needed = [
       ['test_input_required_result_sampling', { elicitation: {} }, { sampling: {} }],
       ['test_input_required_result_list_roots', {}, { roots: {} }],

@@ -130,10 +130,10 @@ fn a_state_belongs_to_its_principal_and_its_service_in_every_method() {
 #[test]
 fn a_state_is_worth_nothing_to_anybody_else() {
     let pair = curious();
-    let somebody = [None, Some("ada"), Some("eve"), Some("")];
-    for owner in somebody {
+    let principals = [None, Some("ada"), Some("eve"), Some("")];
+    for owner in principals {
         let asked = call(&pair, owner, json!({"name": "once"}));
-        for other in somebody {
+        for other in principals {
             let answer = call(&pair, other, answered("once", &asked["result"]));
             if owner == other {
                 assert_eq!(answer["result"]["content"][0]["text"], "done", "{owner:?}: {answer}");

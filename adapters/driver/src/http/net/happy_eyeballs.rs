@@ -101,9 +101,9 @@ mod tests {
     #[derive(Debug, PartialEq)]
     struct Silent(SocketAddr);
 
-    struct Nobody;
+    struct NoClient;
 
-    impl From<Client> for Nobody {
+    impl From<Client> for NoClient {
         fn from(_: Client) -> Self {
             Self
         }
@@ -141,7 +141,7 @@ mod tests {
     impl NetRuntime for Flight {
         type Stream = Silent;
         type Socket = TcpListener;
-        type Client = Nobody;
+        type Client = NoClient;
 
         /// Never connects to port 1, is refused by port 2, and connects to all others.
         async fn connect(address: SocketAddr) -> io::Result<Silent> {

@@ -126,7 +126,7 @@ local function make_room(holder, more, may_end)
     return false
 end
 
--- Ends sessions that nobody has used for as long as they live. What is left is for the next step.
+-- Ends sessions that were not used for as long as they live, at most `steps` of them. The next step ends the rest.
 for _, it in ipairs(redis.call('ZRANGEBYSCORE', prefix .. ':ends', '-inf', text(now), 'LIMIT', 0, steps)) do stop(it) end
 
 local function lasts(it, holder, life)
