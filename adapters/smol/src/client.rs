@@ -48,8 +48,8 @@ pub struct Client(mcp_driver::Client);
 impl Client {
     /// Starts a program and connects to its standard input and output.
     ///
-    /// The client probes the era of the server first. A program that exits because of the probe, as some old servers
-    /// do, is started a second time without the probe.
+    /// Some old servers exit when the client probes their era. Such a program is started a second time, without the
+    /// probe.
     ///
     /// # Errors
     /// If the program cannot be started, or is no server that the host supports.

@@ -24,8 +24,8 @@ use crate::{
 
 /// A pair of streams that a connection can run over.
 ///
-/// It can be anything that carries bytes both ways, in order and without loss: see [`Transport::from_io`]. Each message is
-/// a line of JSON. The connection ends when either stream does.
+/// It can be anything that carries bytes both ways, in order and without loss: see [`Transport::from_io`]. Each message
+/// is a line of JSON. The connection ends when either stream does.
 #[derive(Debug)]
 pub struct Transport(mcp_driver::Transport);
 
@@ -97,7 +97,7 @@ impl Transport {
     /// The connection ends if its first bytes are no JSON object, as those of a browser's request are not.
     ///
     /// # Errors
-    /// If the operating system refuses.
+    /// It does not fail at present.
     pub fn tcp(stream: Async<TcpStream>) -> io::Result<Self> {
         // A message is written in one go, and the next one waits for its answer.
         // A connection that has been reset by now refuses it, and is noticed where it is read.

@@ -8,8 +8,8 @@ use std::{
 /// A holder of permits: a client, as far as a server can tell clients apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holder {
-    /// A client that cannot be told apart from others, such as one on a Unix domain socket. It has no share: it may hold as
-    /// much as is free.
+    /// A client that cannot be told apart from others, such as one on a Unix domain socket. It has no share: it may
+    /// hold as much as is free.
     Unknown,
     /// A client at an address. See [`Holder::at`].
     Address(IpAddr),
@@ -18,8 +18,8 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// Returns the holder for a peer address. All addresses of an IPv6 network of 64 bits are one holder, since one host has
-    /// them all; an IPv4 address that is written as an IPv6 address is that IPv4 address.
+    /// Returns the holder for a peer address. All addresses of an IPv6 network of 64 bits are one holder, since one
+    /// host has them all; an IPv4 address that is written as an IPv6 address is that IPv4 address.
     #[must_use]
     pub fn at(address: IpAddr) -> Self {
         Self::Address(match address.to_canonical() {

@@ -122,8 +122,8 @@ impl JobQueue {
     /// Queues a job.
     ///
     /// # Errors
-    /// The job, if there is no room for it: too many requests wait, or its cost exceeds the room in the backlog. Drop
-    /// it outside of any lock; this responds to its request with an error.
+    /// The job, if there is no room for it: too many requests wait, or the backlog has no room for its cost. Drop it
+    /// outside of any lock; this responds to its request with an error.
     pub fn push(&mut self, job: Job, weight: usize) -> Result<(), Job> {
         let fits = weight == 0 || self.load == 0 || self.load + weight <= self.limits.max_notification_bytes;
         let has_place =

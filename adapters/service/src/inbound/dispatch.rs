@@ -197,7 +197,7 @@ impl<E: Role> SessionState<E> {
         if !questions.is_empty() {
             connection.update(|conn, _| {
                 for call in questions {
-                    // It may have ended meanwhile.
+                    // The call may have ended in the meantime.
                     let _ = conn.cancel(call, Some(NO_LONGER_NEEDED));
                 }
             });

@@ -204,7 +204,7 @@ impl<X: RoleInFlight> InFlightTable<X> {
             *taken += usize::from(before.is_none());
             before
         };
-        // It has been answered, and has not come to say so here.
+        // The earlier request of this slot was answered, and has not removed its entry yet.
         drop(before);
         in_flight
     }

@@ -137,7 +137,8 @@ impl Completed {
         }
     }
 
-    /// Returns how long the handler ran, by the clock of the connection.
+    /// Returns how long it took, by the clock of the connection: the handler, or the middleware that has replaced its
+    /// outcome.
     #[must_use]
     pub const fn elapsed(&self) -> Duration {
         self.elapsed

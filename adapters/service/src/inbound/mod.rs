@@ -1,5 +1,5 @@
-//! Requests and notifications of the peer, whatever the role: the state of a session, dispatch, middleware, the handler with
-//! its context, and the response.
+//! Requests and notifications of the peer, for both roles: the state of a session, dispatch, middleware, the handler
+//! with its context, and the response.
 
 pub(crate) mod builder_common;
 pub(crate) mod catch_panic;

@@ -74,7 +74,7 @@ pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, ans
             sent => sent,
         },
     };
-    // Beside that, there is nothing to answer any more, or no way to do so.
+    // In all other cases the request needs no response any more, or it cannot be sent.
     sent != Err(SendError::Busy)
 }
 

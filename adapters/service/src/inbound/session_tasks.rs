@@ -213,7 +213,7 @@ impl<X: RoleInFlight> TaskStore<X> {
             if entry.status.is_terminal() {
                 return Effects::default();
             }
-            // What it was asked is of no use any more.
+            // The params are not needed any more.
             table.reweigh(&mut entry, 0);
         }
         let has_room = table.make_room(weight, self.policy.max_bytes);
@@ -342,7 +342,7 @@ impl<X: RoleInFlight> Table<X> {
                 give_way.push(entry.id.clone());
             }
         }
-        // Nothing gives way in vain.
+        // No task is removed in vain.
         let fits = bytes <= most;
         if fits {
             give_way.iter().for_each(|id| self.remove(id));

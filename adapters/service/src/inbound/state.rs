@@ -83,7 +83,8 @@ pub trait Role: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Sleeps in a handler whose request has become a task of the extension: until `until`, even if the connection ends.
+    /// Sleeps in a handler whose request has become a task of the extension: until `until`, even if the connection
+    /// ends.
     #[doc(hidden)]
     fn sleep_as_task(
         connection: Arc<dyn ConnectionHandle<Self>>,

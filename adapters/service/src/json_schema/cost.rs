@@ -24,8 +24,9 @@ const SMALL_PATTERN: usize = 1024;
 const BYTES_PER_BYTE: usize = 16;
 /// The minimum size of a state of an automaton while it is built, in bytes.
 const STATE_BYTES: usize = 32;
-/// The number of steps that a check of a peer's schema may take. A step is one schema for one part of a value, or one state of a
-/// pattern for one byte of a text: a pattern takes time for each of its states and each byte in the worst case.
+/// The number of steps that a check of a peer's schema may take. A step is one schema for one part of a value, or one
+/// state of a pattern for one byte of a text: a pattern takes time for each of its states and each byte in the worst
+/// case.
 const MOST_STEPS: u64 = 200_000_000;
 /// How many steps it may take to say where a value does not fit.
 const STEPS_TO_EXPLAIN: u64 = 1_000_000;
@@ -83,8 +84,9 @@ impl Cost {
     /// Measures a schema, in a time that grows with its size.
     ///
     /// # Errors
-    /// If it refers to something that is not in it, to itself for the same value, has two schemas of one name, or has schemas in
-    /// it with an identity of their own, which may change what a reference means. Also if it is not ours and has too many patterns.
+    /// If a reference leads out of the schema, or to the same schema for the same value; if two schemas have one name,
+    /// or a schema inside has its own `$id`, which may change the meaning of references. Also if it is a schema of a
+    /// peer with too many patterns.
     pub(super) fn of(schema: &Value, is_ours: bool) -> Result<Self, SchemaError> {
         Walk::new(schema, is_ours)?.cost()
     }

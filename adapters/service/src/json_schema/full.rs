@@ -31,8 +31,7 @@ impl FullChecker {
         }
         jsonschema::meta::validate(schema)
             .map_err(|why| SchemaError::new(format_args!("not a valid schema: {why}")))?;
-        // Patterns may come from a peer, so they run on an engine that cannot be made to take forever, and are compiled within
-        // bounds.
+        // Patterns may come from a peer, so they run on an engine with linear time, and their compiled size is limited.
         let mut patterns = PatternOptions::regex();
         if !is_ours {
             patterns = patterns.size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
@@ -50,8 +49,8 @@ impl FullChecker {
         if !self.is_ours && self.cost.is_some_and(|cost| !cost.allows(value)) {
             return Err("the value takes too long to check".into());
         }
-        // What is found out about a value is kept, so this takes the same time for each part of it. Saying where it does not
-        // fit may take twice as long with each level of it.
+        // Results for a value are kept, so the check takes the same time for each part of it. Finding the place of an
+        // error may take twice as long with each level.
         if self.validator.is_valid(value) {
             return Ok(());
         }

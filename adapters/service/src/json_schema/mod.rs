@@ -151,9 +151,9 @@ const DIALECTS: [&str; 8] = [
 /// one name. Without the feature `schemas`, so is every schema with other rules than the types of an object's members
 /// and which of them are required.
 ///
-/// The work of a check is bounded too: 200 million steps. A step is one schema for one part of a result (a value in it, or 64
-/// bytes of a text), or one state of a pattern for one byte of all texts and names. An automaton has at most one state for each
-/// 32 bytes that it compiles to.
+/// The work of a check is bounded too: 200 million steps. A step is one schema for one part of a result (a value in it,
+/// or 64 bytes of a text), or one state of a pattern for one byte of all texts and names. An automaton has at most one
+/// state for each 32 bytes that it compiles to.
 #[derive(Clone, Debug)]
 pub struct OutputSchema(Option<Checker>);
 

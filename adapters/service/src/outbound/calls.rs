@@ -254,7 +254,7 @@ impl Table {
 impl<E: 'static> CancelCall for Calls<E> {
     fn cancel(&self, call: CallId, reason: Option<&str>) {
         if let Some(connection) = self.connection() {
-            // If it has ended meanwhile, there is nothing to give up.
+            // If the call has ended in the meantime, there is nothing to cancel.
             let _ = connection.update(|conn, _| conn.cancel(call, reason));
         }
     }

@@ -209,10 +209,9 @@ impl ServiceBuilder {
     /// # Ok::<(), mcp_service::RegisterError>(())
     /// ```
     ///
-    /// It runs on the thread that receives a request, before those of other clients, so it must be fast and must not
-    /// block. If it panics, the item is hidden. With a predicate, the cache scope of all lists and resources is private
-    /// (2026-07-28), also with another scope in [`lists_good_for`](Self::lists_good_for) and
-    /// [`good_for`](Resource::good_for).
+    /// It runs on the thread that processes incoming requests, so it must be fast and must not block. If it panics, the
+    /// item is hidden. With a predicate, the cache scope of all lists and resources is private (2026-07-28), also with
+    /// another scope in [`lists_good_for`](Self::lists_good_for) and [`good_for`](Resource::good_for).
     ///
     /// All clients are notified of a change of a list, also those that cannot see the changed item.
     #[doc(alias = "auth")]

@@ -28,8 +28,8 @@ use crate::{
 
 /// Methods for handlers of servers only. With these a handler sends requests to its client, in every revision.
 ///
-/// A request is sent at once, and its response is a [`Deferred`]: a function waits for it, an asynchronous handler awaits
-/// it, and dropping it cancels the request. So several requests can be sent before the first response.
+/// A request is sent at once, and its response is a [`Deferred`]: a function waits for it, an asynchronous handler
+/// awaits it, and dropping it cancels the request. So several requests can be sent before the first response.
 ///
 /// In a session (up to 2025-11-25) the request is sent to the client, and the handler waits for the response. Without a
 /// session (2026-07-28) the client gets the request in an `input_required` result and sends its own request again with
@@ -54,7 +54,8 @@ impl Context<ServerRole> {
         }
     }
 
-    /// Sends a log message. It is dropped if the client does not want messages of this level.
+    /// Sends a log message. It is dropped if the client does not want messages of this level, and in a task of
+    /// 2026-07-28, which has no log.
     ///
     /// The future is pending only while the client does not read and the outbox is full; dropping it then drops the
     /// message. It fails if the data cannot be serialized as JSON, or the connection is closed.
@@ -203,7 +204,7 @@ impl Context<ServerRole> {
             for deferred in asked {
                 match deferred.await {
                     Ok((name, answer)) => answers.insert(name, answer),
-                    // The others are asked in the same round.
+                    // The other requests belong to the same round.
                     Err(CallError::InputRequired) => failed = failed.or(Some(CallError::InputRequired)),
                     Err(error) => return Err(error),
                 }

@@ -131,7 +131,7 @@ mod tests {
             let of_texts = texts.clone().into_completion().expect("a completion");
             let all = (of_texts.values.len(), of_texts.total, of_texts.has_more);
             assert_eq!(all, (sent, Some(count as u64), Some(has_more)));
-            // A whole one says itself whether there is more, unless it does not fit.
+            // A whole completion has its own `has_more`, unless it has too many values.
             let whole = Completion::new(texts.iter().map(ToString::to_string).collect::<Vec<_>>());
             let whole = whole.into_completion().expect("a completion");
             let all = (whole.values.len(), whole.total, whole.has_more);

@@ -35,7 +35,7 @@ impl Inner {
             return missing();
         }
         let prefix = format!("{folder}/");
-        // The predicate is not asked under the lock of the catalog.
+        // The predicate is not called under the lock of the catalog.
         let files = read(&self.catalog).files_below(&prefix);
         let mut children = BTreeMap::new();
         for file in files.into_iter().filter(|file| visible.allows(&**file)) {

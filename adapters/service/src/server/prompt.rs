@@ -34,9 +34,9 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// Creates a prompt whose arguments are generated from those of its handler. A handler without arguments always has
-    /// a description; other arguments need the feature `schemas`. Their names, titles and descriptions are those of the
-    /// fields.
+    /// Creates a prompt whose arguments are generated from those of its handler. This works for a handler without
+    /// arguments, and with the feature `schemas` for every type with a schema. The names, titles and descriptions of
+    /// the arguments are those of the fields.
     #[must_use]
     pub fn new<S, H: DescribedHandler<S, Output: IntoPrompt + 'static>>(name: impl Into<String>, handler: H) -> Self {
         Self::with_arguments(name, arguments(&H::schema()), handler)

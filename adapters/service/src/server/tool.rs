@@ -81,10 +81,10 @@ pub(super) struct TaskRoutes {
 }
 
 impl Tool {
-    /// Creates a tool whose input schema is generated from the arguments of its handler. A handler without arguments
-    /// always has a schema; other arguments need the feature `schemas`. Then the doc comment of their type is the
-    /// description of the tool, unless [`description`](Self::description) sets one, and those of the fields describe
-    /// the arguments.
+    /// Creates a tool whose input schema is generated from the arguments of its handler. This works for a handler
+    /// without arguments, and with the feature `schemas` for every type with a schema. Then the doc comment of the type
+    /// is the description of the tool, unless [`description`](Self::description) sets one, and those of the fields
+    /// describe the arguments.
     ///
     /// ```
     /// # #[cfg(feature = "schemas")] {

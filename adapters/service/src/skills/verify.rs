@@ -125,7 +125,7 @@ const NUMBERED_DEVICES: [&str; 2] = ["COM", "LPT"];
 /// Decodes a part of a path, if it is a valid name of a file or a folder on Unix and on Windows.
 fn file_name(part: &str) -> Option<String> {
     let name = plain_name(part)?;
-    // Windows knows streams of a file and drives by a colon, and cuts dots and spaces off at the end.
+    // On Windows a colon marks streams of a file and drives, and dots and spaces at the end are cut off.
     let leads_elsewhere = name.contains(':') || name.ends_with(['.', ' ']) || is_device(&name);
     (!leads_elsewhere).then_some(name)
 }

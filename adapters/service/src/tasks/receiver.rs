@@ -153,7 +153,7 @@ impl<E: Dispatch> SessionState<E> {
     ) -> Job {
         let InboundRequest { connection, key, .. } = *inbound;
         let scope = self.request_scope(inbound);
-        // It begins at once, so that the peer is told before anything else is said of it.
+        // The task is created at once, so that the response comes before any other message about the task.
         let weight = inbound.params.as_ref().map_or(0, |params| params.get().len());
         let mut begun =
             self.begin_task(connection, Responder::new(self, connection, key), meta.clone(), (&task, weight));
@@ -265,7 +265,7 @@ impl<E: Dispatch> TaskExecution<E> {
     fn finish<T: Encode>(&self, answer: RpcResult<T>, fault: fn(&T) -> Option<String>) -> DueResponses {
         let RequestOrigin::Task(id) = &self.in_flight.origin else { return DueResponses::new() };
         let fault = answer.as_ref().ok().and_then(fault);
-        // `tasks/result` says to which task it belongs.
+        // The result of `tasks/result` names its task.
         let outcome = answer.and_then(|result| {
             let payload = GetTaskPayloadResult::of(&result, id.as_str());
             payload

@@ -2,9 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-// No code of the user runs under a lock of this crate that anybody waits for, so what a lock guards is whole even if a thread has panicked.
+// No user code runs under a lock of this crate on which other threads wait, so guarded data is consistent even if a
+// thread has panicked.
 
-/// Locks.
+/// Locks a mutex, also after a panic of another thread.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

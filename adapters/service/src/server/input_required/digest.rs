@@ -30,8 +30,8 @@ impl Params {
 /// Computes the digest of the members that a request and its repetition have in common. The order of members and the
 /// notation of texts and numbers make no difference.
 ///
-/// Each value is read once, whatever its depth, and nothing of it is copied but texts with escapes. So the time grows with the
-/// size of the params, and the memory with the number of members and elements on the way to one value.
+/// Each value is read once, whatever its depth, and nothing of it is copied but texts with escapes. So the time grows
+/// with the size of the params, and the memory with the number of members and elements on the way to one value.
 fn digest(params: Option<&RawJson<'_>>) -> [u8; 32] {
     let mut members = Vec::new();
     for (name, value) in params.iter().flat_map(|params| params.members()) {

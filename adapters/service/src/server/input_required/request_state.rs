@@ -199,8 +199,8 @@ mod tests {
         }
     }
 
-    /// Processes that share a key believe each other, whichever version of this they run: so the form never changes. The text was
-    /// made by other means.
+    /// Processes that share a key accept each other's states, also with different versions of this crate, so the format
+    /// never changes. The text was made with another implementation.
     #[test]
     fn it_is_sealed_with_hmac_sha256() {
         let sealed = "AgAAAAAAAAQkAAAAA3sicTEiOnsiYWN0aW9uIjoiZGVjbGluZSJ9fSKjdpmFLBDDu3M07JgpeDytnqksDKJ4x+N24i5Qvvp4";

@@ -20,7 +20,8 @@ use crate::{
     },
 };
 
-/// Tools that can run as tasks. A program with no such tool does not connection the code of tasks: only these methods name it.
+/// Tools that can run as tasks. A program without such a tool does not contain the code of tasks: only these methods
+/// refer to it.
 impl Tool {
     /// Sets whether calls of the tool can or must run as tasks. Default: they cannot.
     ///

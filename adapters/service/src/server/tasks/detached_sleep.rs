@@ -103,14 +103,14 @@ impl Future for DetachedSleep {
         let started = if state.is_kept { Ok(()) } else { (self.sleeper.start)(self.sleeper.clone()) };
         state.is_kept = started.is_ok();
         drop(state);
-        // It may be the last of a task, which may sleep here as well.
+        // Dropping the waker may drop a task, which may sleep here as well.
         drop(before);
         self.place = Some(place);
         match started {
             Ok(()) if is_first => self.sleeper.changed.notify_one(),
             Ok(()) => {}
-            // There is no room for a thread. A sleep that ended at once would have its handler spin, and one that never ended
-            // would hold its task for ever: so it is looked at again and again, with a pause each time.
+            // No thread can be started. A sleep that ended at once would make its handler spin, and one that never
+            // ended would keep its task forever. So it is polled again and again, with a pause each time.
             Err(_) => {
                 thread::sleep(until.saturating_duration_since(Instant::now()).min(PAUSE));
                 cx.waker().wake_by_ref();

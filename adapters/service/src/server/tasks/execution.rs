@@ -164,8 +164,8 @@ impl Context<ServerRole> {
     /// Makes the request a task, if it can be one (2026-07-28): its client gets a handle at once and fetches the result
     /// later. Later requests of the handler for input belong to the task. Returns whether the request is a task now.
     ///
-    /// This is for tools that [begin inline](crate::Tool::defer_task): all others have become tasks before they run, where
-    /// they can. In a session it is the client who decides (2025-11-25), and nothing happens.
+    /// This is for tools with [`defer_task`](crate::Tool::defer_task): calls of other tools become tasks before the
+    /// handler runs. In a session the client decides (2025-11-25), and this does nothing.
     ///
     /// The future is pending only while the client does not read and the outbox is full. It fails if an earlier request
     /// for input has no response yet, or the request was cancelled.
