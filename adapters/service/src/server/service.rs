@@ -144,7 +144,7 @@ impl Service {
         removed
     }
 
-    /// Notifies every client that all lists have changed, because the [predicate](ServiceBuilder::visible) may have
+    /// Notifies every client that all lists have changed, because the [predicate](crate::ServiceBuilder::visible) may have
     /// other results now.
     pub fn visibility_changed(&self) {
         self.tell(&[Kind::Tool, Kind::Prompt, Kind::Resource]);
