@@ -89,7 +89,7 @@ impl Guest {
                 if let Some(event) = self.server.handle_frame(now, frame) {
                     let answered = echo::answer(&mut self.server, event);
                     // An answer is refused once the client takes nothing more. Then the connection is of no use.
-                    answered.unwrap_or_else(|_| self.server.handle_broken());
+                    answered.unwrap_or_else(|_| self.server.handle_disconnect());
                 }
                 continue;
             }
@@ -106,7 +106,7 @@ impl Guest {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => {
                     (self.readable, any) = (false, true);
-                    self.server.handle_broken();
+                    self.server.handle_disconnect();
                 }
             }
         }
@@ -117,7 +117,7 @@ impl Guest {
     fn write(&mut self) -> bool {
         while let Some(event) = self.server.poll_event() {
             let answered = echo::answer(&mut self.server, event);
-            answered.unwrap_or_else(|_| self.server.handle_broken());
+            answered.unwrap_or_else(|_| self.server.handle_disconnect());
         }
         // Not more than fits a reasonable buffer; what is left stays in the core, which bounds it.
         while self.server.poll_transmit_up_to(&mut self.out, 1 << 16).is_some() {}
@@ -132,7 +132,7 @@ impl Guest {
             }
             Err(error) => {
                 if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
-                    self.server.handle_broken();
+                    self.server.handle_disconnect();
                     self.out.clear();
                 }
                 error.kind() == ErrorKind::Interrupted

@@ -175,8 +175,8 @@ impl Play {
             Op::Break(who) => {
                 *broken = true;
                 match who {
-                    Who::Client => bed.client.conn.handle_broken(),
-                    Who::Server => bed.server.conn.handle_broken(),
+                    Who::Client => bed.client.conn.handle_disconnect(),
+                    Who::Server => bed.server.conn.handle_disconnect(),
                 }
             }
             Op::Call(Who::Client, _)

@@ -291,7 +291,7 @@ impl<E: Debug> Play<E> {
             Some('s') => self.stalled = true,
             Some('u') => self.stalled = false,
             Some('z') => self.end(),
-            Some('b') => self.conn.handle_broken(),
+            Some('b') => self.conn.handle_disconnect(),
             Some(verb) => act(&mut self.conn, &mut self.app, self.now, verb, rest),
             None => {}
         }

@@ -312,7 +312,7 @@ impl Web {
     /// The client hangs up.
     pub fn hang_up(&mut self, asked: Asked) {
         if let (Some(session), Some(exchange)) = (self.sessions.get_mut(&asked.session), asked.exchange) {
-            session.handle_gone(self.now, exchange);
+            session.handle_disconnect(self.now, exchange);
         }
         self.settle();
     }

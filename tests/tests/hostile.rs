@@ -174,7 +174,7 @@ impl<E> Victim<E> {
                 self.take_lines();
                 self.conn.handle_eof(self.now);
             }
-            End::Vanishes => self.conn.handle_broken(),
+            End::Vanishes => self.conn.handle_disconnect(),
         }
         self.poll();
         for _ in 0..10_000 {
@@ -186,7 +186,7 @@ impl<E> Victim<E> {
         }
         if !self.conn.is_drained() {
             // It does not read, and one side has to give up.
-            self.conn.handle_broken();
+            self.conn.handle_disconnect();
             self.poll();
         }
         self.settle();

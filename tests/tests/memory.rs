@@ -164,7 +164,7 @@ fn calls_leave_nothing_behind_however_they_end() {
         let mut keys = Vec::new();
         pair.up(|_, event| keys.extend(if let Event::Request { key, .. } = event { Some(key) } else { None }));
         pair.client.close(pair.now);
-        pair.server.handle_broken();
+        pair.server.handle_disconnect();
         pair.down(|_, _| {});
         pair.up(|_, _| {});
         for key in keys {

@@ -64,7 +64,9 @@ impl fmt::Display for Disconnected {
         self.reason.fmt(f)?;
         match &self.exit {
             // The reason already contains it.
-            Some(exit) if !matches!(self.reason, CloseReason::Lost(_)) => write!(f, " (the server ended with {exit})"),
+            Some(exit) if !matches!(self.reason, CloseReason::TransportError(_)) => {
+                write!(f, " (the server ended with {exit})")
+            }
             _ => Ok(()),
         }
     }

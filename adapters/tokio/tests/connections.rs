@@ -47,7 +47,7 @@ fn a_runtime_that_ends_leaves_nobody_waiting() {
     let waiting = std::thread::spawn(move || call.wait());
     drop(runtime);
     assert!(matches!(waiting.join().expect("no panic"), Err(CallError::Closed(_))));
-    assert!(matches!(client.close().wait().reason, CloseReason::Lost(_)));
+    assert!(matches!(client.close().wait().reason, CloseReason::TransportError(_)));
     server.close().wait();
     // Without a runtime there is no connection.
     let error =

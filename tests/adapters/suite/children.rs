@@ -306,7 +306,7 @@ fn death<A: Adapter>(pending: bool) {
     // No call is made; it is noticed all the same.
     let reason = client.closed().wait();
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
-    assert!(matches!(reason, CloseReason::Lost(_)), "{reason}");
+    assert!(matches!(reason, CloseReason::TransportError(_)), "{reason}");
     let ending = client.close();
     let signal = if pending { "signal: 6" } else { "signal: 9" };
     assert!(ending.exit.as_ref().expect("it was a child").to_string().starts_with(signal), "{ending}");

@@ -160,7 +160,7 @@ fn a_peer_that_leaves_at_any_point_ends_the_connection_once<A: Adapter>() {
         }
         let events = client.rest();
         assert!(
-            matches!(events[..], [Event::Ready, Event::Closed(CloseReason::Eof | CloseReason::Lost(_))]),
+            matches!(events[..], [Event::Ready, Event::Closed(CloseReason::Eof | CloseReason::TransportError(_))]),
             "{events:?}"
         );
         assert!(matches!(client.peer.notify_raw("test/late", None), Err(mcp_proto::connection::SendError::Closed)));
@@ -172,7 +172,7 @@ fn what_the_system_says_is_the_reason<A: Adapter>() {
     let (reader, output) = io::pipe().expect("a pipe");
     drop(reader);
     let client = client::<A>(A::from_io(input, output));
-    let Event::Closed(CloseReason::Lost(why)) = client.event() else { panic!("it is lost") };
+    let Event::Closed(CloseReason::TransportError(why)) = client.event() else { panic!("it is lost") };
     assert!(why.contains("Broken pipe"), "{why}");
 }
 

@@ -233,7 +233,7 @@ fn handlers_hear_once_that_the_connection_is_gone<A: Adapter>() {
         .collect();
     assert!(keys.is_sorted() && keys.windows(2).all(|pair| pair[0] != pair[1]), "each once");
     assert_eq!(events.len(), 51);
-    assert!(matches!(events[50], Event::Closed(CloseReason::Eof | CloseReason::Lost(_))), "{:?}", events[50]);
+    assert!(matches!(events[50], Event::Closed(CloseReason::Eof | CloseReason::TransportError(_))), "{:?}", events[50]);
     gate.open();
     server.handle.wait();
 }

@@ -342,7 +342,7 @@ impl<E: Clone + fmt::Debug> End<E> {
     /// Writing fails.
     fn fail(&mut self, now: Timestamp) -> Result<bool, Fault> {
         self.left.breaks = false;
-        self.conn.handle_broken();
+        self.conn.handle_disconnect();
         self.settle(now, Cause::End, None)
     }
 

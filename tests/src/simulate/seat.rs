@@ -221,7 +221,7 @@ impl<E: End> Seat<E> {
         stage.note(self.desk.who, "breaks", "");
         self.is_broken = true;
         self.out.clear();
-        self.conn.handle_broken();
+        self.conn.handle_disconnect();
         self.take_events(stage);
     }
 

@@ -302,7 +302,10 @@ fn the_old_transport_ends_with_its_stream() {
         } else {
             caller.end(stream);
         }
-        assert!(matches!(&caller.take_events()[..], [Event::Closed(CloseReason::Eof | CloseReason::Lost(_))]));
+        assert!(matches!(
+            &caller.take_events()[..],
+            [Event::Closed(CloseReason::Eof | CloseReason::TransportError(_))]
+        ));
         assert_eq!(caller.requests.len(), 0, "there is nothing to come back to, and nothing to delete");
         assert!(caller.client.is_over());
     }

@@ -75,7 +75,7 @@ fn the_session_ends_with_its_stream() {
     web.hang_up(stream);
     let events = web.take_events();
     let cancelled = Event::Cancelled { key, cause: CancelCause::Closed };
-    assert_eq!(events, [cancelled, Event::Closed(CloseReason::Broken)]);
+    assert_eq!(events, [cancelled, Event::Closed(CloseReason::ConnectionLost)]);
     assert!(web.sessions.is_empty() && web.endpoint.is_empty());
     assert_eq!(say(&mut web, &uri, &json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})), 404);
     let (stream, uri) = open(&mut web);

@@ -125,7 +125,7 @@ fn a_client_that_hangs_up_on_initialize_leaves_no_session() {
     routed.expect("there is room");
     let session = web.sessions.get_mut(&1).expect("it was made");
     let (exchange, _) = session.open(web.now, &mut request).expect("there is room");
-    session.handle_gone(web.now, exchange);
+    session.handle_disconnect(web.now, exchange);
     web.settle();
     assert_eq!((web.endpoint.len(), web.sessions.len()), (0, 0));
 }

@@ -269,7 +269,7 @@ fn whoever_hangs_up_cancels() {
         web.hang_up(asked);
         let events = web.take_events();
         assert_eq!(events[0], Event::Cancelled { key, cause: CancelCause::Closed });
-        assert_eq!(events[1..], [Event::Closed(CloseReason::Broken)]);
+        assert_eq!(events[1..], [Event::Closed(CloseReason::ConnectionLost)]);
         assert_eq!(web.reply(asked).body.len(), before);
         assert!(web.sessions.is_empty());
     }

@@ -219,7 +219,7 @@ impl<E> Pair<E> {
             Step::Close => conn.close(now),
             Step::Hear(message) => self.solo.feed(message),
             Step::Eof => conn.handle_eof(now),
-            Step::Break => conn.handle_broken(),
+            Step::Break => conn.handle_disconnect(),
             Step::Wait(time) => self.solo.advance(Duration::from_millis(*time)),
             Step::Read | Step::Send => unreachable!("these are compared"),
         }

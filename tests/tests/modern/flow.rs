@@ -323,7 +323,7 @@ fn a_subscription_ends_with_its_connection() {
     type Way = fn(&mut Solo<ServerRole>);
     let ways: [Way; 3] = [
         |server| server.conn.handle_eof(server.now),
-        |server| server.conn.handle_broken(),
+        |server| server.conn.handle_disconnect(),
         |server| server.conn.close(server.now),
     ];
     for end in ways {
@@ -370,8 +370,11 @@ fn nothing_waits_for_a_server_that_is_gone() {
     type Way = fn(&mut Solo<ClientRole>);
     let ways: [(Way, CloseReason); 3] = [
         (|client| client.conn.handle_eof(client.now), CloseReason::Eof),
-        (|client| client.conn.handle_broken(), CloseReason::Broken),
-        (|client| client.conn.handle_lost("exit status 1"), CloseReason::Lost("exit status 1".into())),
+        (|client| client.conn.handle_disconnect(), CloseReason::ConnectionLost),
+        (
+            |client| client.conn.handle_transport_error("exit status 1"),
+            CloseReason::TransportError("exit status 1".into()),
+        ),
     ];
     for (end, reason) in ways {
         let (mut client, calls, question) = busy();

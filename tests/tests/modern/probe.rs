@@ -359,8 +359,8 @@ type Leave = fn(&mut Client);
 
 const WAYS: [(&str, Leave); 3] = [
     ("end of input", |client| client.conn.handle_eof(client.now)),
-    ("broken", |client| client.conn.handle_broken()),
-    ("lost", |client| client.conn.handle_lost("the server ended with exit status: 1")),
+    ("broken", |client| client.conn.handle_disconnect()),
+    ("lost", |client| client.conn.handle_transport_error("the server ended with exit status: 1")),
 ];
 
 // req: M-DUAL-005 M-STDIO-017 M-STDIO-018

@@ -378,7 +378,7 @@ fn a_subscription_to_tasks_that_is_not_opened_leaves_nothing() {
 
     let mut lost = server();
     ask(&mut lost);
-    lost.conn.handle_broken();
+    lost.conn.handle_disconnect();
     lost.take_events();
     assert_eq!(lost.conn.usage().subscriptions, 0);
 

@@ -373,7 +373,7 @@ fn in_every_order_of_things_there_is_at_most_one_answer_and_none_behind_a_cancel
                 }
                 Write => wire.extend(server.sent()),
                 Break => {
-                    server.conn.handle_broken();
+                    server.conn.handle_disconnect();
                     silent_from.get_or_insert(wire.len());
                 }
             }

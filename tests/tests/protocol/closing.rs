@@ -36,7 +36,7 @@ impl End {
         match self {
             Self::Close => conn.close(now),
             Self::Eof => conn.handle_eof(now),
-            Self::Broken => conn.handle_broken(),
+            Self::Broken => conn.handle_disconnect(),
         }
     }
 
@@ -44,7 +44,7 @@ impl End {
         match self {
             Self::Close => CloseReason::Local,
             Self::Eof => CloseReason::Eof,
-            Self::Broken => CloseReason::Broken,
+            Self::Broken => CloseReason::ConnectionLost,
         }
     }
 }
@@ -251,8 +251,8 @@ fn what_breaks_is_told_with_what_is_known_of_it() {
     let key = client.ask(&request(1, "vendor/b"));
     client.answer(key, &json!({}));
     client.conn.notify_raw("vendor/c", None).expect("it is ready");
-    client.conn.handle_lost("exit status 1");
-    let reason = CloseReason::Lost("exit status 1".to_owned());
+    client.conn.handle_transport_error("exit status 1");
+    let reason = CloseReason::TransportError("exit status 1".to_owned());
     let ended = Event::Response { call, outcome: Outcome::Closed(reason.clone()) };
     assert_eq!(client.take_events(), [ended, Event::Closed(reason.clone())]);
     assert!(reason.to_string().contains("exit status 1") && !reason.is_clean());
@@ -270,7 +270,7 @@ fn what_was_not_written_when_it_broke_is_forgotten() {
         end.happens(&mut server.conn, server.now);
         server.take_events();
         assert!(!server.conn.is_drained());
-        server.conn.handle_broken();
+        server.conn.handle_disconnect();
         assert!(server.conn.is_drained(), "{end:?}");
         assert_eq!((server.take_events(), server.sent()), (vec![], vec![]));
         assert_eq!(server.conn.usage(), ResourceUsage::default());

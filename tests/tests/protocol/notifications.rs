@@ -76,7 +76,7 @@ fn a_peer_that_reads_slowly_hears_of_a_changing_list_once_for_each_time_it_reads
 fn a_change_is_forgotten_with_the_connection() {
     let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
     server.conn.notify(&ToolsListChangedParams::default()).expect("it was declared");
-    server.conn.handle_broken();
+    server.conn.handle_disconnect();
     server.take_events();
     assert_eq!(server.sent(), NOTHING);
     assert!(server.conn.is_drained());

@@ -350,7 +350,7 @@ fn a_task_goes_on_under_the_token_of_the_request_that_began_it() {
         let key = solo.ask(&request_with_token(3, method, "t"));
         solo.feed(&cancelled(3));
         assert!(solo.conn.respond_task(key, &created).expect("it is swallowed").is_none());
-        solo.conn.handle_broken();
+        solo.conn.handle_disconnect();
         assert_eq!(solo.conn.task_progress(&mut reports, 3.0, None, None), Err(SendError::Closed));
     }
     check(Solo::ready_server(ProtocolVersion::V2025_11_25), "tools/call");

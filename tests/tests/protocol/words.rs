@@ -48,8 +48,8 @@ fn each_error_says_what_has_happened() {
     assert_telling([
         (&CloseReason::Local, "closed"),
         (&CloseReason::Eof, "peer closed"),
-        (&CloseReason::Broken, "transport"),
-        (&CloseReason::Lost("exit status 1".into()), "exit status 1"),
+        (&CloseReason::ConnectionLost, "transport"),
+        (&CloseReason::TransportError("exit status 1".into()), "exit status 1"),
         (&CloseReason::Refused(error), "no luck (-32603)"),
         (&CloseReason::BadHandshake("why".into()), "why"),
         (&CloseReason::UnsupportedVersion("1999".into()), "1999"),

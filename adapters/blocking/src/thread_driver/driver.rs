@@ -175,7 +175,7 @@ impl<E: 'static> Driver<E> {
     /// Reports to the connection that nothing can be read or written any more.
     pub(crate) fn fail(&self, error: &io::Error) {
         let mut state = self.lock();
-        state.connection.handle_lost(error.to_string());
+        state.connection.handle_transport_error(error.to_string());
         self.settle(state);
     }
 }

@@ -421,7 +421,9 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> Drop for EventLoop<E, C, R> {
         let left = lock(&self.dispatcher.shared.jobs).close();
         drop(left);
         // If that is before the end, the runtime has ended first.
-        self.dispatcher.shared.update(|binding, now| binding.connection(now).handle_lost("the runtime has ended"));
+        self.dispatcher
+            .shared
+            .update(|binding, now| binding.connection(now).handle_transport_error("the runtime has ended"));
         self.dispatcher.process_timeouts(self.dispatcher.shared.now());
     }
 }

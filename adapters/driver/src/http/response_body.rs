@@ -165,7 +165,7 @@ impl Drop for ResponseStream {
     fn drop(&mut self) {
         if !self.ended && !self.aborted {
             let mut state = self.room.enter(&mut self.visits);
-            state.binding.session.handle_gone(self.room.now(), self.exchange);
+            state.binding.session.handle_disconnect(self.room.now(), self.exchange);
             let waker = state.binding.leave(self.exchange);
             self.room.wake_interested(state);
             drop(waker);

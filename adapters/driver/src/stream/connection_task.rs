@@ -145,7 +145,7 @@ impl Pipe {
         if let Some(failed) = self.failed.as_mut().filter(|failed| !reads || failed.until <= shared.now())
             && let Some(error) = failed.error.take()
         {
-            lock(&shared.state).binding.handle_lost(error.to_string());
+            lock(&shared.state).binding.handle_transport_error(error.to_string());
         }
     }
 }
@@ -174,7 +174,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
                 }
                 if self.message_until.is_some_and(|until| until <= now) {
                     self.reads = false;
-                    lock(&shared.state).binding.handle_lost("a message did not come in time");
+                    lock(&shared.state).binding.handle_transport_error("a message did not come in time");
                     return true;
                 }
                 return false;
@@ -224,7 +224,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             }
             Some(Err(error)) => {
                 self.reads = false;
-                lock(&shared.state).binding.handle_lost(error.to_string());
+                lock(&shared.state).binding.handle_transport_error(error.to_string());
             }
         }
         true

@@ -139,7 +139,7 @@ impl Application<ServerRole> for ServerSession {
 impl<E: Role> Drop for Session<E> {
     fn drop(&mut self) {
         // For a driver that was dropped without a last event. Otherwise it changes nothing.
-        self.shared.calls.close(&CloseReason::Broken);
+        self.shared.calls.close(&CloseReason::ConnectionLost);
         self.shared.close();
         E::on_end(&self.shared);
     }

@@ -252,7 +252,7 @@ impl<E: Send + 'static> TestDriver<E> {
 
     /// Breaks the connection, and ends everything that waits for it.
     pub(super) fn cut(&self) {
-        self.with(Connection::handle_broken);
+        self.with(Connection::handle_disconnect);
         while let Some(event) = self.with(Connection::poll_event) {
             self.event(event);
         }

@@ -462,8 +462,8 @@ impl Pair {
 
     /// Cuts the connection.
     pub(crate) fn cut(&self) {
-        self.client.with_conn(Connection::handle_broken);
-        self.server.with_conn(Connection::handle_broken);
+        self.client.with_conn(Connection::handle_disconnect);
+        self.server.with_conn(Connection::handle_disconnect);
         self.settle();
     }
 

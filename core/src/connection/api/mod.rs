@@ -43,7 +43,7 @@ pub enum ServerRole {}
 /// There are four groups of methods:
 ///
 /// - **input**: [`handle_frame`](Self::handle_frame), [`handle_timeout`](Self::handle_timeout),
-///   [`handle_eof`](Self::handle_eof), [`handle_broken`](Self::handle_broken);
+///   [`handle_eof`](Self::handle_eof), [`handle_disconnect`](Self::handle_disconnect);
 /// - **actions of the application**: [`request`](Self::request), [`notify`](Self::notify), [`cancel`](Self::cancel),
 ///   [`respond`](Self::respond), [`respond_error`](Self::respond_error), [`progress`](Self::progress),
 ///   [`close`](Self::close);
@@ -120,14 +120,14 @@ impl<E> Connection<E> {
     }
 
     /// Handles a failed transport: nothing can be written any more, and everything ends at once.
-    pub fn handle_broken(&mut self) {
-        self.engine.handle_broken(None);
+    pub fn handle_disconnect(&mut self) {
+        self.engine.handle_disconnect(None);
     }
 
-    /// Handles a failed transport as [`handle_broken`](Self::handle_broken) does. `why` becomes
-    /// [`CloseReason::Lost`](crate::connection::CloseReason::Lost).
-    pub fn handle_lost(&mut self, why: impl Into<String>) {
-        self.engine.handle_broken(Some(why.into()));
+    /// Handles a failed transport as [`handle_disconnect`](Self::handle_disconnect) does. `why` becomes
+    /// [`CloseReason::TransportError`](crate::connection::CloseReason::TransportError).
+    pub fn handle_transport_error(&mut self, why: impl Into<String>) {
+        self.engine.handle_disconnect(Some(why.into()));
     }
 
     // ---- what it wants ----

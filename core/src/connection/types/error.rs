@@ -215,9 +215,9 @@ pub enum CloseReason {
     /// The peer's input ended.
     Eof,
     /// The transport failed.
-    Broken,
+    ConnectionLost,
     /// The transport failed, with a description: an error of the system, or the exit status of a process.
-    Lost(String),
+    TransportError(String),
     /// The server refused the handshake. Of a long message only the beginning is kept, and no data above 4 KiB.
     Refused(ErrorObject),
     /// The answer to `initialize` is malformed.
@@ -254,8 +254,8 @@ impl fmt::Display for CloseReason {
         match self {
             Self::Local => f.write_str("closed"),
             Self::Eof => f.write_str("the peer closed the connection"),
-            Self::Broken => f.write_str("the transport failed"),
-            Self::Lost(why) => write!(f, "the transport failed: {why}"),
+            Self::ConnectionLost => f.write_str("the transport failed"),
+            Self::TransportError(why) => write!(f, "the transport failed: {why}"),
             Self::Refused(error) => write!(f, "the server refused the handshake: {error}"),
             Self::BadHandshake(why) => write!(f, "the answer to initialize is malformed: {why}"),
             Self::UnsupportedVersion(version) => write!(f, "the server chose the unsupported version {version:?}"),

@@ -21,7 +21,7 @@ impl Client {
                 self.start(Purpose::Old(Some(Box::new(ResumeInfo { again: true, ..*why }))), uri, redirects);
             }
             Purpose::Old(Some(why)) => self.refused(Purpose::Post(why.post), why.refused),
-            Purpose::Old(None) => self.end(CloseReason::Lost(why)),
+            Purpose::Old(None) => self.end(CloseReason::TransportError(why)),
             Purpose::Post(PostRequest { kind: Kind::Initialized, .. }) => self.open_gate(),
             Purpose::Post(_) => self.unanswered(&purpose, Failure::Network(why)),
             Purpose::Farewell(_) | Purpose::Done => {}

@@ -77,7 +77,7 @@
 //!     }
 //!
 //!     /// Writes the output of an exchange. Runs after `poll_ready` has returned the exchange, when there is room on
-//!     /// the wire. If the client disconnects before the end, the driver calls `handle_gone`.
+//!     /// the wire. If the client disconnects before the end, the driver calls `handle_disconnect`.
 //!     fn write(&self, session: &mut Session, exchange: ExchangeId, wire: &mut String) {
 //!         let mut out = Vec::new();
 //!         while let Some(output) = session.poll_output(exchange, &mut out) {
@@ -117,7 +117,7 @@
 //!
 //! - An [`Answer`](super::Answer) is written as it is. The rest of the body need not be read.
 //! - The output is not buffered: each [`Output::Data`] is sent at once. A stream can last for days.
-//! - [`handle_gone`](Session::handle_gone) is called as soon as the driver detects that the client has disconnected. In
+//! - [`handle_disconnect`](Session::handle_disconnect) is called as soon as the driver detects that the client has disconnected. In
 //!   2026-07-28 that is how requests are cancelled.
 //! - The driver authenticates the sender of a request before [`begin`](Endpoint::begin), and passes it as a [`Caller`].
 //!   Without authentication, this is the sender's address: the share of one caller is limited, so that there is room

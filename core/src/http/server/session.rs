@@ -33,7 +33,7 @@ pub(super) const SPARE: usize = 4096;
 ///
 /// There are four groups of methods, as on a [`Connection`]:
 ///
-/// - **input**: [`open`](Self::open), [`handle_gone`](Self::handle_gone), [`handle_timeout`](Self::handle_timeout);
+/// - **input**: [`open`](Self::open), [`handle_disconnect`](Self::handle_disconnect), [`handle_timeout`](Self::handle_timeout);
 /// - **actions of the application**: all methods of the [`connection`](Self::connection);
 ///   [`challenge`](Self::challenge), [`close`](Self::close);
 /// - **output**: [`poll_event`](Self::poll_event), [`poll_ready`](Self::poll_ready),
@@ -273,15 +273,15 @@ impl Session {
 
     /// Ends an exchange whose client has disconnected: nothing can be written for it any more. Does nothing if the
     /// exchange is over.
-    pub fn handle_gone(&mut self, now: Timestamp, id: ExchangeId) {
+    pub fn handle_disconnect(&mut self, now: Timestamp, id: ExchangeId) {
         self.clock = self.clock.max(now);
         let Some(exchange) = self.remove(id) else { return };
         self.queue.made().and_then(|queue| queue.remove(id));
         match &mut self.kind {
             // A client that disconnects cancels its request.
-            SessionKind::Modern { .. } => self.conn.handle_broken(),
+            SessionKind::Modern { .. } => self.conn.handle_disconnect(),
             // The client has not received the id of the session.
-            SessionKind::Streams { .. } if exchange.opens => self.conn.finish(CloseReason::Broken),
+            SessionKind::Streams { .. } if exchange.opens => self.conn.finish(CloseReason::ConnectionLost),
             SessionKind::Streams { streams, .. } => {
                 // There is nothing that a client could come back with.
                 if let Some(stream) = exchange.stream.filter(|_| exchange.is_open()) {
@@ -290,7 +290,7 @@ impl Session {
             }
             SessionKind::Old { stream, .. } if *stream == Some(id) => {
                 *stream = None;
-                self.conn.handle_broken();
+                self.conn.handle_disconnect();
             }
             SessionKind::Old { .. } => {}
         }
@@ -386,7 +386,7 @@ impl Session {
     /// that are kept for replay: answers break off.
     pub fn abort(&mut self, now: Timestamp, reason: &str) {
         self.clock = self.clock.max(now);
-        self.conn.handle_lost(reason);
+        self.conn.handle_transport_error(reason);
         self.pump();
         let unread = self.exchanges.iter().filter(|(_, it)| it.waiting() > 0).map(|(id, _)| ExchangeId(id));
         for id in unread.collect::<Vec<_>>() {

@@ -364,8 +364,8 @@ fn a_task_outlives_its_connection() {
     assert_eq!(get(&there, &works), get(&here, &works), "it is the same, wherever one looks");
     let (subscription, acknowledged) = listen(&there, &[&works, &sleeps]);
     assert_eq!(acknowledged, json!([works, sleeps]));
-    here.server.with_conn(mcp_proto::connection::Connection::handle_broken);
-    here.client.with_conn(mcp_proto::connection::Connection::handle_broken);
+    here.server.with_conn(mcp_proto::connection::Connection::handle_disconnect);
+    here.client.with_conn(mcp_proto::connection::Connection::handle_disconnect);
     while here.step() {}
     open.send(()).expect("it waits");
     for (id, said) in [(&works, "done"), (&sleeps, "awake")] {

@@ -25,7 +25,7 @@ impl Engine {
 
     /// The connection ends: whether it is worth to start the server once more.
     pub(crate) fn note_exit(&mut self, reason: &CloseReason) {
-        let left = matches!(reason, CloseReason::Eof | CloseReason::Broken | CloseReason::Lost(_));
+        let left = matches!(reason, CloseReason::Eof | CloseReason::ConnectionLost | CloseReason::TransportError(_));
         if self.phase != Phase::Opening || !left {
             return;
         }

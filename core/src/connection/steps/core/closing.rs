@@ -24,8 +24,8 @@ impl Engine {
     }
 
     /// Nothing can be written any more.
-    pub(crate) fn handle_broken(&mut self, why: Option<String>) {
-        self.break_off(why.map_or(CloseReason::Broken, CloseReason::Lost));
+    pub(crate) fn handle_disconnect(&mut self, why: Option<String>) {
+        self.break_off(why.map_or(CloseReason::ConnectionLost, CloseReason::TransportError));
     }
 
     /// Everything ends at once, and nothing is written any more.
