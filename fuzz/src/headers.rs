@@ -1,7 +1,7 @@
 //! Headers that repeat what a body says (2026-07-28): values, and arguments of tools.
 
 use mcp_proto::{
-    protocol::{HeaderError, HeaderParam, MirroredHeaders, Said, decode_header, encode_header},
+    protocol::{HeaderError, HeaderParam, MirroredHeaders, MirroredValue, decode_header, encode_header},
     wire::{Json, RawJson},
 };
 
@@ -12,8 +12,8 @@ use crate::cost;
 /// Input: a value, a line feed, an input schema, a line feed, arguments. They are tried as bytes of headers, too.
 pub fn headers(data: &[u8]) {
     cost::assert_bounded(data, decode);
-    let said = Said::from(Some(data));
-    let Ok(text) = core::str::from_utf8(data) else { return assert_eq!(said, Said::Junk) };
+    let said = MirroredValue::from(Some(data));
+    let Ok(text) = core::str::from_utf8(data) else { return assert_eq!(said, MirroredValue::Invalid) };
     value(text);
     let mut lines = text.split('\n');
     lines.clone().for_each(value);
@@ -25,7 +25,7 @@ pub fn headers(data: &[u8]) {
         assert!(param.header().bytes().all(|byte| byte.is_ascii_graphic() && byte != b':'), "{param:?}");
         assert!(!param.path.is_empty() && schema.is_object(), "{param:?}");
         let Ok(value) = param.value(Some(&arguments)) else { continue };
-        let verify = |said: Vec<(String, Said)>| {
+        let verify = |said: Vec<(String, MirroredValue)>| {
             param
                 .verify(Some(&arguments), &MirroredHeaders { params: said, ..MirroredHeaders::default() })
                 .map_err(|why| why.fault)
@@ -35,7 +35,7 @@ pub fn headers(data: &[u8]) {
             assert_eq!(verify(vec![(param.name.clone(), said.clone())]), Err(HeaderError::Unfounded));
             continue;
         };
-        let header = (param.name.to_ascii_uppercase(), Said::from(Some(value.as_bytes())));
+        let header = (param.name.to_ascii_uppercase(), MirroredValue::from(Some(value.as_bytes())));
         let same = verify(vec![header.clone()]);
         // A number where the schema wants none is compared as a text, and may be spelled in several ways.
         assert!(same.is_ok() || value.parse::<i64>().is_ok(), "{value:?}: {same:?}");
@@ -50,7 +50,7 @@ pub fn headers(data: &[u8]) {
 
 /// Reads all that a peer says: a value of a header, a schema, and arguments that headers repeat.
 fn decode(data: &[u8]) {
-    let said = Said::from(Some(data));
+    let said = MirroredValue::from(Some(data));
     let Ok(text) = core::str::from_utf8(data) else { return };
     drop(decode_header(text));
     let mut lines = text.split('\n').skip(1).map(Json::parse);
@@ -68,10 +68,10 @@ fn value(value: &str) {
     assert!(text.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{text:?}");
     assert_eq!(text.trim_matches([' ', '\t']), text, "blanks around a value are lost");
     assert_eq!(decode_header(&text).as_deref(), Some(value));
-    assert_eq!(Said::from(Some(text.as_bytes())).encodes("h", value), Ok(()));
+    assert_eq!(MirroredValue::from(Some(text.as_bytes())).encodes("h", value), Ok(()));
     // Read as a header of another implementation.
-    match (decode_header(value), Said::from(Some(value.as_bytes()))) {
-        (Some(read), said @ Said::Text(_)) => assert_eq!(said.encodes("h", &read), Ok(())),
+    match (decode_header(value), MirroredValue::from(Some(value.as_bytes()))) {
+        (Some(read), said @ MirroredValue::Text(_)) => assert_eq!(said.encodes("h", &read), Ok(())),
         (None, said) => assert_eq!(said.encodes("h", value).map_err(|why| why.fault), Err(HeaderError::Malformed)),
         (Some(read), said) => panic!("{read:?} is read, and {said:?} is said"),
     }

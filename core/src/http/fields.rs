@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue};
 
 use super::names::Repeated;
-use crate::protocol::{HeaderParam, Said};
+use crate::protocol::{HeaderParam, MirroredValue};
 
 /// The headers of a request that decide what becomes of it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,11 +81,11 @@ impl<'a> Field<'a> {
     }
 
     /// What it says, of a header that repeats something of the body.
-    pub(super) fn said(self) -> Said {
+    pub(super) fn mirrored(self) -> MirroredValue {
         match self {
-            Self::Absent => Said::Nothing,
-            Self::Once(value) => Said::from(Some(value.as_bytes())),
-            Self::Repeated => Said::Junk,
+            Self::Absent => MirroredValue::Absent,
+            Self::Once(value) => MirroredValue::from(Some(value.as_bytes())),
+            Self::Repeated => MirroredValue::Invalid,
         }
     }
 }

@@ -47,25 +47,25 @@ pub fn decode_header(text: &str) -> Option<Cow<'_, str>> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MirroredHeaders {
     /// The value of `MCP-Protocol-Version`.
-    pub version: Said,
+    pub version: MirroredValue,
     /// The value of `Mcp-Method`.
-    pub method: Said,
+    pub method: MirroredValue,
     /// The value of `Mcp-Name`.
-    pub name: Said,
+    pub name: MirroredValue,
     /// Every `Mcp-Param-*` header, in order: the name without the prefix, and the value.
-    pub params: Vec<(String, Said)>,
+    pub params: Vec<(String, MirroredValue)>,
 }
 
 /// The value of one header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Said {
+pub enum MirroredValue {
     /// The header is missing.
     #[default]
-    Nothing,
+    Absent,
     /// The value as received.
     Text(String),
     /// The header occurs twice, or has bytes that are not visible ASCII characters, spaces or tabs.
-    Junk,
+    Invalid,
 }
 
 /// The error that a header is missing, cannot be read, or differs from the body.
@@ -104,7 +104,7 @@ impl fmt::Display for HeaderMismatch {
 
 impl core::error::Error for HeaderMismatch {}
 
-impl Said {
+impl MirroredValue {
     /// Checks that the header has exactly `value`, apart from spaces and tabs around it. For headers that are not
     /// encoded.
     ///
@@ -130,8 +130,8 @@ impl Said {
         same: impl FnOnce(&str) -> Option<bool>,
     ) -> Result<(), HeaderMismatch> {
         let fault = match self {
-            Self::Nothing => HeaderError::Missing,
-            Self::Junk => HeaderError::Malformed,
+            Self::Absent => HeaderError::Missing,
+            Self::Invalid => HeaderError::Malformed,
             Self::Text(text) => match same(text) {
                 Some(true) => return Ok(()),
                 Some(false) => HeaderError::Different,
@@ -145,23 +145,23 @@ impl Said {
 impl MirroredHeaders {
     /// Returns the value of the header `Mcp-Param-<name>`. Upper and lower case are equal in `name`.
     #[must_use]
-    pub fn param(&self, name: &str) -> Said {
-        let mut said = self.params.iter().filter(|(found, _)| found.eq_ignore_ascii_case(name));
-        match (said.next(), said.next()) {
-            (None, _) => Said::Nothing,
-            (Some((_, said)), None) => said.clone(),
-            (Some(_), Some(_)) => Said::Junk,
+    pub fn param(&self, name: &str) -> MirroredValue {
+        let mut values = self.params.iter().filter(|(found, _)| found.eq_ignore_ascii_case(name));
+        match (values.next(), values.next()) {
+            (None, _) => MirroredValue::Absent,
+            (Some((_, value)), None) => value.clone(),
+            (Some(_), Some(_)) => MirroredValue::Invalid,
         }
     }
 }
 
-impl From<Option<&[u8]>> for Said {
+impl From<Option<&[u8]>> for MirroredValue {
     /// Reads the bytes of a header that occurs at most once.
     fn from(value: Option<&[u8]>) -> Self {
-        let Some(bytes) = value else { return Self::Nothing };
+        let Some(bytes) = value else { return Self::Absent };
         match core::str::from_utf8(bytes) {
             Ok(text) if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) => Self::Text(text.to_string()),
-            _ => Self::Junk,
+            _ => Self::Invalid,
         }
     }
 }
@@ -242,16 +242,16 @@ mod tests {
     // req: M-HTTP-044 M-HTTP-047
     #[test]
     fn what_is_said_is_compared_byte_for_byte() {
-        let said = |bytes: &[u8]| Said::from(Some(bytes));
+        let value = |bytes: &[u8]| MirroredValue::from(Some(bytes));
         let fault = |result: Result<(), HeaderMismatch>| result.err().map(|mismatch| mismatch.fault);
-        assert_eq!(fault(said(b" tools/call ").repeats("h", "tools/call")), None);
-        assert_eq!(fault(said(b"TOOLS/CALL").repeats("h", "tools/call")), Some(HeaderError::Different));
-        assert_eq!(fault(said(b"").repeats("h", "tools/call")), Some(HeaderError::Different));
-        assert_eq!(fault(Said::Nothing.repeats("h", "tools/call")), Some(HeaderError::Missing));
-        assert_eq!(fault(said(b"t\xc3\xa9").repeats("h", "té")), Some(HeaderError::Malformed));
-        assert_eq!(fault(said(b"t\x01").encodes("h", "t\x01")), Some(HeaderError::Malformed));
-        assert_eq!(fault(said(b"=?base64?dMOp?=").encodes("h", "té")), None);
-        assert_eq!(fault(said(b"=?base64?dMOp?=").repeats("h", "té")), Some(HeaderError::Different));
-        assert_eq!(fault(said(b"=?base64?dMO?=").encodes("h", "té")), Some(HeaderError::Malformed));
+        assert_eq!(fault(value(b" tools/call ").repeats("h", "tools/call")), None);
+        assert_eq!(fault(value(b"TOOLS/CALL").repeats("h", "tools/call")), Some(HeaderError::Different));
+        assert_eq!(fault(value(b"").repeats("h", "tools/call")), Some(HeaderError::Different));
+        assert_eq!(fault(MirroredValue::Absent.repeats("h", "tools/call")), Some(HeaderError::Missing));
+        assert_eq!(fault(value(b"t\xc3\xa9").repeats("h", "té")), Some(HeaderError::Malformed));
+        assert_eq!(fault(value(b"t\x01").encodes("h", "t\x01")), Some(HeaderError::Malformed));
+        assert_eq!(fault(value(b"=?base64?dMOp?=").encodes("h", "té")), None);
+        assert_eq!(fault(value(b"=?base64?dMOp?=").repeats("h", "té")), Some(HeaderError::Different));
+        assert_eq!(fault(value(b"=?base64?dMO?=").encodes("h", "té")), Some(HeaderError::Malformed));
     }
 }

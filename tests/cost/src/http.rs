@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{Request, header};
 use mcp_proto::{
     connection::RequestOptions,
-    protocol::{HeaderParam, MirroredHeaders, Said, decode_header},
+    protocol::{HeaderParam, MirroredHeaders, MirroredValue, decode_header},
     wire::{Json, RawJson},
 };
 use mcp_tests::{
@@ -96,7 +96,8 @@ fn verified(size: usize) -> Work {
     let schema = Json::new(&json!({"type": "object", "properties": {"z": {"type": "string", "x-mcp-header": "z"}}}));
     let params = HeaderParam::of_schema(&RawJson::from(&schema.expect("it is JSON"))).expect("it is allowed");
     let arguments = Json::parse(descending(size, "1")).expect("it is JSON");
-    let headers = MirroredHeaders { params: vec![("z".into(), Said::Text("v".into()))], ..MirroredHeaders::default() };
+    let headers =
+        MirroredHeaders { params: vec![("z".into(), MirroredValue::Text("v".into()))], ..MirroredHeaders::default() };
     Work::new(size, move || drop(params[0].verify(Some(&RawJson::from(&arguments)), &headers)))
 }
 

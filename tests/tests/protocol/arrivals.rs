@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use mcp_proto::{
     codec::Frame,
     connection::{Arrival, Event, Principal, RequestOptions, Route, Transmit, Violation},
-    protocol::{HeaderParam, MirroredHeaders, ProtocolVersion, Said},
+    protocol::{HeaderParam, MirroredHeaders, MirroredValue, ProtocolVersion},
     schema::LogMessageParams,
     wire::{Json, RawJson},
 };
@@ -153,12 +153,12 @@ fn with_headers(headers: MirroredHeaders) -> Arrival {
     Arrival { stream: Some(1), headers: Some(Arc::new(headers)), ..Arrival::default() }
 }
 
-fn said(text: &str) -> Said {
-    Said::Text(text.to_owned())
+fn mirrored(text: &str) -> MirroredValue {
+    MirroredValue::Text(text.to_owned())
 }
 
-fn headers(method: &str, name: Said) -> MirroredHeaders {
-    MirroredHeaders { version: said("2026-07-28"), method: said(method), name, params: Vec::new() }
+fn headers(method: &str, name: MirroredValue) -> MirroredHeaders {
+    MirroredHeaders { version: mirrored("2026-07-28"), method: mirrored(method), name, params: Vec::new() }
 }
 
 /// The code of the error that a request is refused with.
@@ -177,28 +177,34 @@ fn refused(message: &Value, headers: MirroredHeaders) -> i64 {
 #[test]
 fn headers_have_to_say_what_the_body_says() {
     let call = modern(1, "tools/call", &json!({"name": "tööl"}));
-    let name = || said("=?base64?dMO2w7Zs?=");
+    let name = || mirrored("=?base64?dMO2w7Zs?=");
     let good = headers("tools/call", name());
     let mut server = stateless();
     let served = feed(&mut server, &call, with_headers(good.clone()));
     assert!(matches!(&served[..], [Event::Request { .. }]), "{served:?}");
 
-    assert_eq!(refused(&call, MirroredHeaders { method: Said::Nothing, ..good.clone() }), -32020);
+    assert_eq!(refused(&call, MirroredHeaders { method: MirroredValue::Absent, ..good.clone() }), -32020);
     assert_eq!(refused(&call, headers("TOOLS/CALL", name())), -32020);
-    assert_eq!(refused(&call, headers("tools/call", Said::Nothing)), -32020);
-    assert_eq!(refused(&call, headers("tools/call", said("tool"))), -32020);
-    assert_eq!(refused(&call, headers("tools/call", Said::Junk)), -32020);
-    assert_eq!(refused(&call, MirroredHeaders { version: said("2031-01-01"), ..good.clone() }), -32020);
+    assert_eq!(refused(&call, headers("tools/call", MirroredValue::Absent)), -32020);
+    assert_eq!(refused(&call, headers("tools/call", mirrored("tool"))), -32020);
+    assert_eq!(refused(&call, headers("tools/call", MirroredValue::Invalid)), -32020);
+    assert_eq!(refused(&call, MirroredHeaders { version: mirrored("2031-01-01"), ..good.clone() }), -32020);
     let mut future = call.clone();
     future["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2031-01-01");
     assert_eq!(refused(&future, good.clone()), -32020);
-    assert_eq!(refused(&future, MirroredHeaders { version: said("2031-01-01"), ..MirroredHeaders::default() }), -32022);
+    assert_eq!(
+        refused(&future, MirroredHeaders { version: mirrored("2031-01-01"), ..MirroredHeaders::default() }),
+        -32022
+    );
     let bare = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "tööl"}});
     assert_eq!(refused(&bare, good), -32602);
-    assert_eq!(refused(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}), headers("ping", Said::Nothing)), -32602);
+    assert_eq!(
+        refused(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}), headers("ping", MirroredValue::Absent)),
+        -32602
+    );
     let unknown = modern(1, "initialize", &json!({}));
-    assert_eq!(refused(&unknown, headers("initialize", Said::Nothing)), -32601);
-    assert_eq!(refused(&unknown, headers("tools/list", Said::Nothing)), -32020);
+    assert_eq!(refused(&unknown, headers("initialize", MirroredValue::Absent)), -32601);
+    assert_eq!(refused(&unknown, headers("tools/list", MirroredValue::Absent)), -32020);
 }
 
 // req: M-HTTP-096
@@ -206,13 +212,13 @@ fn headers_have_to_say_what_the_body_says() {
 fn a_name_is_asked_for_where_there_is_one() {
     for (method, params) in [("tools/list", json!({})), ("completion/complete", json!({"name": "x"}))] {
         let mut server = stateless();
-        let arrival = with_headers(headers(method, Said::Nothing));
+        let arrival = with_headers(headers(method, MirroredValue::Absent));
         let events = feed(&mut server, &modern(1, method, &params), arrival);
         assert!(matches!(&events[..], [Event::Request { .. }]), "{events:?}");
     }
     // What has no name is refused for that, by the code that looks for it.
     let mut server = stateless();
-    let arrival = with_headers(headers("tools/call", Said::Nothing));
+    let arrival = with_headers(headers("tools/call", MirroredValue::Absent));
     let events = feed(&mut server, &modern(1, "tools/call", &json!({})), arrival);
     assert!(matches!(&events[..], [Event::Request { .. }]), "{events:?}");
 }
@@ -225,11 +231,12 @@ fn arguments_are_compared_where_there_are_headers() {
     let arguments = Json::parse(r#"{"row":12}"#).expect("JSON");
     let arguments = RawJson::from(&arguments);
     let mut server = stateless();
-    let right = MirroredHeaders { params: vec![("row".to_owned(), said("12"))], ..headers("tools/call", said("t")) };
+    let right =
+        MirroredHeaders { params: vec![("row".to_owned(), mirrored("12"))], ..headers("tools/call", mirrored("t")) };
     let asked = key(&feed(&mut server, &call, with_headers(right)));
     assert_eq!(server.conn.verify_headers(asked, &params, Some(&arguments)), Ok(()));
     let mut server = stateless();
-    let asked = key(&feed(&mut server, &call, with_headers(headers("tools/call", said("t")))));
+    let asked = key(&feed(&mut server, &call, with_headers(headers("tools/call", mirrored("t")))));
     let error = server.conn.verify_headers(asked, &params, Some(&arguments)).expect_err("the header is missing");
     assert_eq!(error.code.0, -32020);
     let mut server = stateless();
@@ -241,6 +248,6 @@ fn arguments_are_compared_where_there_are_headers() {
 fn a_violation_says_that_headers_differ() {
     let mut server = stateless();
     let call = modern(1, "tools/call", &json!({"name": "t"}));
-    let events = feed(&mut server, &call, with_headers(headers("tools/list", said("t"))));
+    let events = feed(&mut server, &call, with_headers(headers("tools/list", mirrored("t"))));
     assert_eq!(events, [Event::Violation(Violation::HeaderMismatch)]);
 }

@@ -18,7 +18,7 @@ use crate::{
         names::{EVENTS, JSON},
         session_id::{PARAMETER, parameter},
     },
-    protocol::{Era, MirroredHeaders, ProtocolVersion, Said, VersionSet},
+    protocol::{Era, MirroredHeaders, MirroredValue, ProtocolVersion, VersionSet},
     wire::{ErrorCode, ErrorObject, RequestId},
 };
 
@@ -28,7 +28,7 @@ pub(super) enum HeaderClaims {
     Nothing,
     Version(ProtocolVersion),
     /// None that is known: what it says instead.
-    Unknown(Said),
+    Unknown(MirroredValue),
 }
 
 impl HeaderClaims {
@@ -39,15 +39,15 @@ impl HeaderClaims {
             Field::Repeated => None,
         };
         let version = value.and_then(|value| ProtocolVersion::parse(value.trim_matches([' ', '\t'])));
-        version.map_or_else(|| Self::Unknown(field.said()), Self::Version)
+        version.map_or_else(|| Self::Unknown(field.mirrored()), Self::Version)
     }
 
     /// What the header says.
-    pub(super) fn said(self) -> Said {
+    pub(super) fn mirrored(self) -> MirroredValue {
         match self {
-            Self::Nothing => Said::Nothing,
-            Self::Version(version) => Said::Text(version.as_str().to_string()),
-            Self::Unknown(said) => said,
+            Self::Nothing => MirroredValue::Absent,
+            Self::Version(version) => MirroredValue::Text(version.as_str().to_string()),
+            Self::Unknown(value) => value,
         }
     }
 }
@@ -244,12 +244,16 @@ fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Requ
         HeaderClaims::Nothing | HeaderClaims::Version(_) => session(fields.session)?,
     };
     let param = |(name, value): (&HeaderName, &HeaderValue)| {
-        Some((param(name.as_str())?.to_string(), Said::from(Some(value.as_bytes()))))
+        Some((param(name.as_str())?.to_string(), MirroredValue::from(Some(value.as_bytes()))))
     };
     let params = if fields.has_params { headers.iter().filter_map(param).collect() } else { Vec::new() };
     // What they say of the revision is what was declared.
-    let headers =
-        MirroredHeaders { version: Said::Nothing, method: fields.method.said(), name: fields.name.said(), params };
+    let headers = MirroredHeaders {
+        version: MirroredValue::Absent,
+        method: fields.method.mirrored(),
+        name: fields.name.mirrored(),
+        params,
+    };
     Ok(RequestKind::Post { session, declared, headers })
 }
 

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     connection::ServerConfig,
     http::{Answer, SessionId, answer},
-    protocol::{Era, Method, MirroredHeaders, Said},
+    protocol::{Era, Method, MirroredHeaders, MirroredValue},
     schema::{At, InitializeParams, UnsupportedProtocolVersion, keys},
     wire::{self, Defect, ErrorCode, ErrorObject, Malformed, Message, Outline, RequestId, Subject, decode_params},
 };
@@ -136,10 +136,10 @@ impl Parsed {
                 self.fail(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::HEADER_MISMATCH, message))
             }
             // A notification says its revision nowhere else.
-            HeaderClaims::Unknown(said) if self.kind == Kind::Notification => {
-                let requested = match said {
-                    Said::Text(text) => text,
-                    Said::Nothing | Said::Junk => String::new(),
+            HeaderClaims::Unknown(value) if self.kind == Kind::Notification => {
+                let requested = match value {
+                    MirroredValue::Text(text) => text,
+                    MirroredValue::Absent | MirroredValue::Invalid => String::new(),
                 };
                 let data = UnsupportedProtocolVersion::new(spoken().collect::<Vec<_>>(), requested);
                 let error = ErrorObject::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version");
@@ -147,7 +147,7 @@ impl Parsed {
                 self.fail(StatusCode::BAD_REQUEST, &error)
             }
             HeaderClaims::Unknown(_) | HeaderClaims::Version(_) => {
-                Ok(Target::Modern(Arc::new(MirroredHeaders { version: declared.said(), ..headers })))
+                Ok(Target::Modern(Arc::new(MirroredHeaders { version: declared.mirrored(), ..headers })))
             }
         }
     }

@@ -13,7 +13,7 @@ mod schema;
 use arguments::{Argument, find};
 use schema::SchemaWalker;
 
-use super::{HeaderError, HeaderMismatch, MirroredHeaders, Said, decode_header, encode_header};
+use super::{HeaderError, HeaderMismatch, MirroredHeaders, MirroredValue, decode_header, encode_header};
 use crate::wire::{
     RawJson, RequestId,
     scan::{MAX_DEPTH, Scanner},
@@ -155,27 +155,29 @@ impl HeaderParam {
     }
 
     fn agrees(&self, argument: Argument<'_>, headers: &MirroredHeaders) -> Result<(), HeaderMismatch> {
-        let said = headers.param(&self.name);
+        let value = headers.param(&self.name);
         let header = Cow::Owned(self.header());
         let argument = match argument {
             Argument::Value(text) => RawJson::trusted(text),
             Argument::Twice => return Err(HeaderMismatch { header, fault: HeaderError::Malformed }),
             Argument::Absent => {
-                return match said {
-                    Said::Nothing => Ok(()),
-                    Said::Text(_) | Said::Junk => Err(HeaderMismatch { header, fault: HeaderError::Unfounded }),
+                return match value {
+                    MirroredValue::Absent => Ok(()),
+                    MirroredValue::Text(_) | MirroredValue::Invalid => {
+                        Err(HeaderMismatch { header, fault: HeaderError::Unfounded })
+                    }
                 };
             }
         };
-        said.agrees(header, |text| {
-            let said = decode_header(text)?;
+        value.agrees(header, |text| {
+            let text = decode_header(text)?;
             Some(match (self.kind, argument.get().as_bytes().first()) {
-                (_, Some(b'"')) => argument.decode::<String>().is_ok_and(|argument| said == argument),
+                (_, Some(b'"')) => argument.decode::<String>().is_ok_and(|argument| text == argument),
                 (Kind::Integer, Some(b'-' | b'0'..=b'9')) => {
-                    let said = number(&said).and_then(integer);
-                    said.is_some() && said == integer(argument.get())
+                    let number = number(&text).and_then(integer);
+                    number.is_some() && number == integer(argument.get())
                 }
-                _ => said == argument.get(),
+                _ => text == argument.get(),
             })
         })
     }

@@ -252,8 +252,8 @@ fn headers_are_compared_with_arguments() {
     let params: BTreeMap<_, _> =
         of(schema).expect("a good schema").into_iter().map(|param| (param.name.clone(), param)).collect();
     let verify = |name: &str, arguments: &str, header: &[(&str, &str)]| {
-        let said = |text: &&str| Said::from(Some(text.as_bytes()));
-        let headers = header.iter().map(|(name, text)| ((*name).to_owned(), said(text))).collect();
+        let mirrored = |text: &&str| MirroredValue::from(Some(text.as_bytes()));
+        let headers = header.iter().map(|(name, text)| ((*name).to_owned(), mirrored(text))).collect();
         let headers = MirroredHeaders { params: headers, ..MirroredHeaders::default() };
         params[name].verify(Some(&RawJson::trusted(arguments)), &headers).err().map(|mismatch| mismatch.fault)
     };
@@ -313,8 +313,9 @@ fn an_argument_that_is_given_twice_agrees_with_no_header() {
             let twice = bad.contains(&&*param.name);
             assert_eq!(param.value(Some(&raw)).is_err(), twice, "{arguments} {}", param.name);
             let value = if twice { None } else { param.value(Some(&raw)).expect("it is there once") };
-            let said = Said::from(value.as_deref().map(str::as_bytes));
-            let headers = MirroredHeaders { params: vec![(param.name.clone(), said)], ..MirroredHeaders::default() };
+            let mirrored = MirroredValue::from(value.as_deref().map(str::as_bytes));
+            let headers =
+                MirroredHeaders { params: vec![(param.name.clone(), mirrored)], ..MirroredHeaders::default() };
             let headers = if value.is_some() { headers } else { MirroredHeaders::default() };
             let fault = param.verify(Some(&raw), &headers).err().map(|mismatch| mismatch.fault);
             assert_eq!(fault, twice.then_some(HeaderError::Malformed), "{arguments} {}", param.name);
