@@ -9,7 +9,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use mcp_proto::wire::{Defect, Malformed, Members, Message, RawJson, RequestId, Subject};
+use mcp_proto::wire::{ArrayIter, Malformed, MalformedKind, MalformedSubject, Message, RawJson, RequestId};
 use serde::de::IgnoredAny;
 use serde_json::{Value, value::RawValue};
 
@@ -41,21 +41,23 @@ pub fn message(data: &[u8]) {
     cost::assert_bounded(data, |data| {
         let Ok(text) = core::str::from_utf8(data) else { return };
         drop(Message::parse(text, DEPTH));
-        for member in Members::new(text, DEPTH) {
+        for member in ArrayIter::new(text, DEPTH) {
             drop(Message::parse(member, DEPTH));
         }
     });
     let parsed = Message::parse(text, DEPTH);
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         match &parsed {
-            Err(Malformed { defect: Defect::Syntax(at), subject: Subject::Unreadable }) => assert!(*at <= text.len()),
+            Err(Malformed { kind: MalformedKind::Syntax(at), subject: MalformedSubject::Unreadable }) => {
+                assert!(*at <= text.len())
+            }
             // It may nest too deeply before it goes wrong.
-            Err(Malformed { defect: Defect::TooDeep, .. }) => assert!(brackets(text) > DEPTH as usize),
+            Err(Malformed { kind: MalformedKind::TooDeep, .. }) => assert!(brackets(text) > DEPTH as usize),
             other => panic!("this is no JSON, and becomes {other:?}"),
         }
         return;
     }
-    assert!(!matches!(&parsed, Err(Malformed { defect: Defect::Syntax(_), .. })), "this is JSON: {parsed:?}");
+    assert!(!matches!(&parsed, Err(Malformed { kind: MalformedKind::Syntax(_), .. })), "this is JSON: {parsed:?}");
     let value = match serde_json::from_str::<Value>(text) {
         Ok(value) => value,
         Err(error) => {
@@ -66,7 +68,7 @@ pub fn message(data: &[u8]) {
     };
     for (limit, parsed) in [(DEPTH, parsed), (SHALLOW, Message::parse(text, SHALLOW))] {
         match parsed {
-            Err(Malformed { defect: Defect::TooDeep, .. }) => assert!(depth(text) > limit as usize),
+            Err(Malformed { kind: MalformedKind::TooDeep, .. }) => assert!(depth(text) > limit as usize),
             parsed => {
                 assert!(depth(text) <= limit as usize);
                 compare(text, &value, parsed);
@@ -107,12 +109,12 @@ fn compare(text: &str, value: &Value, parsed: Result<Message<'_>, Malformed>) {
             assert_eq!(error.data.as_ref().map(mcp_proto::wire::Json::get), data.map(RawValue::get));
         }
         (Err(refused), Err(malformed)) => {
-            assert_eq!(malformed.defect, refused.defect);
+            assert_eq!(malformed.kind, refused.kind);
             match (&malformed.subject, refused.subject) {
-                (Subject::Request(id), reference::Subject::Request(token))
-                | (Subject::Response(id), reference::Subject::Response(token)) => same_id(token, id),
-                (Subject::Nothing, reference::Subject::Nothing)
-                | (Subject::Unreadable, reference::Subject::Unreadable) => {}
+                (MalformedSubject::Request(id), reference::Subject::Request(token))
+                | (MalformedSubject::Response(id), reference::Subject::Response(token)) => same_id(token, id),
+                (MalformedSubject::Nothing, reference::Subject::Nothing)
+                | (MalformedSubject::Unreadable, reference::Subject::Unreadable) => {}
                 (found, expected) => panic!("it is about {found:?}, and expected {expected:?}"),
             }
         }
@@ -161,7 +163,7 @@ fn same_member(message: &Value, name: &str, expected: Option<&RawValue>, found: 
 
 /// The members of a batch are the elements, and ids are equal if they are the same number or the same text.
 fn array(text: &str, elements: &[Value]) {
-    let members: Vec<&str> = Members::new(text, DEPTH).collect();
+    let members: Vec<&str> = ArrayIter::new(text, DEPTH).collect();
     let values: Vec<Value> = members.iter().map(|member| decode(&raw(member))).collect();
     assert_eq!(values, elements);
     let ids: Vec<(Option<RequestId>, &str)> =

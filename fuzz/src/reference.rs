@@ -1,6 +1,6 @@
 //! What a message is, worked out slowly from the members that `serde_json` finds.
 
-use mcp_proto::wire::{Defect, RequestId};
+use mcp_proto::wire::{MalformedKind, RequestId};
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor},
@@ -19,7 +19,7 @@ pub(crate) enum Expected<'a> {
 /// Why a text is no message, and what it is about.
 #[derive(Debug)]
 pub(crate) struct Refused<'a> {
-    pub(crate) defect: Defect,
+    pub(crate) kind: MalformedKind,
     pub(crate) subject: Subject<'a>,
 }
 
@@ -87,8 +87,8 @@ fn is_ambiguous(text: &str) -> bool {
 pub(crate) fn classify(text: &str) -> Result<Expected<'_>, Refused<'_>> {
     let Some(members) = members(text) else {
         let array = text.trim_start().starts_with('[');
-        let defect = if array { Defect::Array } else { Defect::NotAnObject };
-        return Err(Refused { defect, subject: Subject::Unreadable });
+        let kind = if array { MalformedKind::Array } else { MalformedKind::NotAnObject };
+        return Err(Refused { kind, subject: Subject::Unreadable });
     };
     let all =
         |name: &str| members.iter().filter(|(member, _)| member == name).map(|(_, value)| *value).collect::<Vec<_>>();
@@ -107,9 +107,9 @@ pub(crate) fn classify(text: &str) -> Result<Expected<'_>, Refused<'_>> {
         (_, Some(id)) => Subject::Request(id),
         (_, None) => Subject::Unreadable,
     };
-    let refuse = |defect| Err(Refused { defect, subject });
+    let refuse = |kind| Err(Refused { kind, subject });
     if twice {
-        return refuse(Defect::Duplicate);
+        return refuse(MalformedKind::Duplicate);
     }
     let metas = |params: &RawValue| {
         let members = self::members(params.get()).unwrap_or_default();
@@ -118,21 +118,21 @@ pub(crate) fn classify(text: &str) -> Result<Expected<'_>, Refused<'_>> {
     if one("params").is_some_and(|params| is_ambiguous(params.get()) || metas(params))
         || result.is_some_and(|result| is_ambiguous(result.get()))
     {
-        return refuse(Defect::DuplicateParam);
+        return refuse(MalformedKind::DuplicateParam);
     }
     if one("jsonrpc").and_then(|version| text_of(version.get())).as_deref() != Some("2.0") {
-        return refuse(Defect::Version);
+        return refuse(MalformedKind::Version);
     }
     match (method, result, error) {
         (Some(_), None, None) => {
-            let Some(method) = method_text else { return refuse(Defect::Method) };
+            let Some(method) = method_text else { return refuse(MalformedKind::Method) };
             if id.is_some_and(|id| !is_id(id.get())) {
-                return refuse(Defect::Id);
+                return refuse(MalformedKind::Id);
             }
             let params = one("params").filter(|params| params.get() != "null");
             let inner = params.map(|params| self::members(params.get()));
             if inner.as_ref().is_some_and(Option::is_none) {
-                return refuse(Defect::Params);
+                return refuse(MalformedKind::Params);
             }
             let inner = inner.flatten().unwrap_or_default();
             let meta = inner.iter().rfind(|(name, _)| name == "_meta").map(|(_, meta)| *meta);
@@ -143,13 +143,13 @@ pub(crate) fn classify(text: &str) -> Result<Expected<'_>, Refused<'_>> {
         }
         (None, Some(result), None) => match id {
             Some(id) if is_id(id.get()) => Ok(Expected::Response { id, result }),
-            Some(_) => refuse(Defect::Id),
-            None => refuse(Defect::Shape),
+            Some(_) => refuse(MalformedKind::Id),
+            None => refuse(MalformedKind::Shape),
         },
         (None, None, Some(error)) => {
             let id = id.filter(|id| id.get() != "null");
             if id.is_some_and(|id| !is_id(id.get())) {
-                return refuse(Defect::Id);
+                return refuse(MalformedKind::Id);
             }
             let inner = self::members(error.get()).unwrap_or_default();
             let last = |name: &str| inner.iter().rfind(|(member, _)| member == name).map(|(_, value)| *value);
@@ -159,10 +159,10 @@ pub(crate) fn classify(text: &str) -> Result<Expected<'_>, Refused<'_>> {
                 ["code", "message", "data"].iter().any(|name| inner.iter().filter(|(it, _)| it == name).count() > 1);
             match (code, message) {
                 (Some(code), Some(message)) if !twice => Ok(Expected::Error { id, code, message, data: last("data") }),
-                _ => refuse(Defect::Error),
+                _ => refuse(MalformedKind::Error),
             }
         }
-        _ => refuse(Defect::Shape),
+        _ => refuse(MalformedKind::Shape),
     }
 }
 

@@ -50,7 +50,7 @@ pub enum Message<'a> {
 /// The error in a frame that holds no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Defect {
+pub enum MalformedKind {
     /// Not UTF-8, or not JSON: the byte offset of the first error.
     Syntax(usize),
     /// Brackets are nested deeper than the limit.
@@ -80,7 +80,7 @@ pub enum Defect {
 
 /// The message that a malformed frame stands for, which decides whether it can be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum MalformedSubject {
     /// A notification, or a response without a usable id. It is never answered.
     Nothing,
     /// A response to the request with this id.
@@ -95,13 +95,13 @@ pub enum Subject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
     /// The error in the frame.
-    pub defect: Defect,
+    pub kind: MalformedKind,
     /// The message that the frame stands for.
-    pub subject: Subject,
+    pub subject: MalformedSubject,
 }
 
-impl Defect {
-    /// Returns the error code that reports the defect.
+impl MalformedKind {
+    /// Returns the error code for this kind.
     #[must_use]
     pub const fn code(self) -> ErrorCode {
         match self {
@@ -284,28 +284,28 @@ impl<'a> Envelope<'a> {
         Ok(result.text)
     }
 
-    fn malformed(&self, defect: Defect) -> Malformed {
+    fn malformed(&self, kind: MalformedKind) -> Malformed {
         let response = self.result.is_some() || self.error.is_some() || self.cut_in_response;
         // With a member twice, which of the two was meant is anybody's guess.
         let id = if self.duplicate { None } else { self.id.and_then(RequestId::from_token) };
         let subject = match (self.method, self.id) {
-            (None, _) if response => id.map_or(Subject::Nothing, Subject::Response),
-            (Some(method), None) if method.starts_with('"') && !response => Subject::Nothing,
-            _ => id.map_or(Subject::Unreadable, Subject::Request),
+            (None, _) if response => id.map_or(MalformedSubject::Nothing, MalformedSubject::Response),
+            (Some(method), None) if method.starts_with('"') && !response => MalformedSubject::Nothing,
+            _ => id.map_or(MalformedSubject::Unreadable, MalformedSubject::Request),
         };
-        Malformed { defect, subject }
+        Malformed { kind, subject }
     }
 
     fn classify(&mut self) -> Result<Message<'a>, Malformed> {
-        let fail = |defect| Err(self.malformed(defect));
+        let fail = |kind| Err(self.malformed(kind));
         if self.duplicate {
-            return fail(Defect::Duplicate);
+            return fail(MalformedKind::Duplicate);
         }
         if self.duplicate_param {
-            return fail(Defect::DuplicateParam);
+            return fail(MalformedKind::DuplicateParam);
         }
         if self.jsonrpc != Some("\"2.0\"") && self.jsonrpc.and_then(string).as_deref() != Some("2.0") {
-            return fail(Defect::Version);
+            return fail(MalformedKind::Version);
         }
         match (self.method, self.id, self.result, self.error) {
             (Some(method), id, None, None) => {
@@ -314,18 +314,18 @@ impl<'a> Envelope<'a> {
                     Some(end) if self.method_is_plain && method.starts_with('"') => Cow::Borrowed(&method[1..end]),
                     _ => match string(method) {
                         Some(method) => method,
-                        None => return fail(Defect::Method),
+                        None => return fail(MalformedKind::Method),
                     },
                 };
                 let id = match id.map(RequestId::from_token) {
-                    Some(None) => return fail(Defect::Id),
+                    Some(None) => return fail(MalformedKind::Id),
                     Some(id) => id,
                     None => None,
                 };
                 let params = match self.params {
                     None | Some("null") => None,
                     Some(params) if params.starts_with('{') => Some(RawJson::indexed(params, self.members)),
-                    Some(_) => return fail(Defect::Params),
+                    Some(_) => return fail(MalformedKind::Params),
                 };
                 Ok(match id {
                     Some(id) => Message::Request { id, method, params, meta: self.meta.take() },
@@ -336,22 +336,22 @@ impl<'a> Envelope<'a> {
                 // A response has no params. If there are some, the index may be theirs.
                 Some(id) if self.params.is_some() => Ok(Message::Response { id, result: RawJson::trusted(result) }),
                 Some(id) => Ok(Message::Response { id, result: RawJson::indexed(result, self.members) }),
-                None => fail(Defect::Id),
+                None => fail(MalformedKind::Id),
             },
             (None, id, None, Some(error)) => {
                 let id = match id {
                     None | Some("null") => None,
                     Some(token) => match RequestId::from_token(token) {
                         Some(id) => Some(id),
-                        None => return fail(Defect::Id),
+                        None => return fail(MalformedKind::Id),
                     },
                 };
                 match error_object(error) {
                     Some(error) => Ok(Message::Error { id, error }),
-                    None => fail(Defect::Error),
+                    None => fail(MalformedKind::Error),
                 }
             }
-            _ => fail(Defect::Shape),
+            _ => fail(MalformedKind::Shape),
         }
     }
 }
@@ -456,8 +456,8 @@ impl<'a> Message<'a> {
     /// `max_depth`, or than 128 brackets, is an error.
     ///
     /// # Errors
-    /// Returns the defect, and the subject, which decides whether the frame can be answered. An array is a
-    /// [`Defect::Array`]: see [`Members`].
+    /// Returns what is wrong and what the message is about, which decides whether the frame can be answered. An array is a
+    /// [`MalformedKind::Array`]: see [`ArrayIter`].
     pub fn parse(text: &'a str, max_depth: u32) -> Result<Self, Malformed> {
         let mut scanner = Scanner::new(text, max_depth);
         scanner.skip_white_space();
@@ -467,15 +467,21 @@ impl<'a> Message<'a> {
         } else {
             let array = scanner.peek() == Some(b'[');
             match scanner.value(0).and_then(|_| scanner.expect_end()) {
-                Ok(()) => return Err(envelope.malformed(if array { Defect::Array } else { Defect::NotAnObject })),
+                Ok(()) => {
+                    return Err(envelope.malformed(if array {
+                        MalformedKind::Array
+                    } else {
+                        MalformedKind::NotAnObject
+                    }));
+                }
                 Err(error) => Err(error),
             }
         };
         match outcome {
             Ok(()) => envelope.classify(),
-            Err(ScanError) if scanner.is_too_deep() => Err(envelope.malformed(Defect::TooDeep)),
+            Err(ScanError) if scanner.is_too_deep() => Err(envelope.malformed(MalformedKind::TooDeep)),
             // Whatever was read before a syntax error may mean something else.
-            Err(ScanError) => Err(Envelope::default().malformed(Defect::Syntax(scanner.position()))),
+            Err(ScanError) => Err(Envelope::default().malformed(MalformedKind::Syntax(scanner.position()))),
         }
     }
 
@@ -486,10 +492,12 @@ impl<'a> Message<'a> {
         let mut envelope = Envelope::default();
         // It fails where the text was cut off; what was read before that stands.
         let _ = scanner.expect(b'{').and_then(|()| envelope.read(&mut scanner));
-        match envelope.malformed(Defect::Shape) {
+        match envelope.malformed(MalformedKind::Shape) {
             // What stands behind the cut may make anything of it.
-            Malformed { subject: Subject::Request(_) | Subject::Unreadable, defect } if envelope.method.is_none() => {
-                Malformed { subject: Subject::Nothing, defect }
+            Malformed { subject: MalformedSubject::Request(_) | MalformedSubject::Unreadable, kind }
+                if envelope.method.is_none() =>
+            {
+                Malformed { subject: MalformedSubject::Nothing, kind }
             }
             malformed => malformed,
         }
@@ -523,7 +531,7 @@ impl<'a> Message<'a> {
     /// Returns the id of the request that the response `text` answers.
     pub(crate) fn answered(text: &[u8]) -> Option<RequestId> {
         match Message::beginning(core::str::from_utf8(text).ok()?).subject {
-            Subject::Response(id) => Some(id),
+            MalformedSubject::Response(id) => Some(id),
             _ => None,
         }
     }
@@ -531,14 +539,14 @@ impl<'a> Message<'a> {
 
 /// The messages of a batch, as texts (2025-03-26).
 #[derive(Clone)]
-pub struct Members<'a> {
+pub struct ArrayIter<'a> {
     scanner: Scanner<'a>,
     first: bool,
 }
 
-impl<'a> Members<'a> {
+impl<'a> ArrayIter<'a> {
     /// Creates an iterator over the elements of the array `text`, which [`Message::parse`] has refused with
-    /// [`Defect::Array`].
+    /// [`MalformedKind::Array`].
     #[must_use]
     pub fn new(text: &'a str, max_depth: u32) -> Self {
         let mut scanner = Scanner::new(text, max_depth);
@@ -548,7 +556,7 @@ impl<'a> Members<'a> {
     }
 }
 
-impl<'a> Iterator for Members<'a> {
+impl<'a> Iterator for ArrayIter<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {

@@ -26,7 +26,7 @@ pub use error::{ErrorCode, ErrorObject};
 pub(crate) use excerpt::{excerpt, excerpt_of_error};
 pub use id::RequestId;
 pub use json::{Json, JsonObject};
-pub use message::{Defect, Malformed, Members, Message, Subject};
+pub use message::{ArrayIter, Malformed, MalformedKind, MalformedSubject, Message};
 #[cfg(feature = "http")]
 pub(crate) use offsets::Outline;
 pub use raw::{OwnedRawJson, RawJson, decode_params};

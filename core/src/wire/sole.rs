@@ -130,7 +130,7 @@ mod tests {
     };
 
     use super::NAMES;
-    use crate::wire::{Defect, Message, RequestId, Subject};
+    use crate::wire::{MalformedKind, MalformedSubject, Message, RequestId};
 
     /// An object with this member twice, with others before, between and behind, of which one is there twice.
     fn twice(name: &str, others: usize) -> String {
@@ -139,9 +139,9 @@ mod tests {
         format!(r#"{{{}"{name}":1,{}"own":1,"own":2,"{name}":{{}},{}"z":0}}"#, filler[0], filler[1], filler[2])
     }
 
-    fn defect(text: &str) -> (Defect, Subject) {
+    fn kind(text: &str) -> (MalformedKind, MalformedSubject) {
         let malformed = Message::parse(text, 99).expect_err(text);
-        (malformed.defect, malformed.subject)
+        (malformed.kind, malformed.subject)
     }
 
     #[test]
@@ -155,15 +155,23 @@ mod tests {
                 let meta = format!(r#"{{"_meta":{object}}}"#);
                 for params in [&object, &meta] {
                     let request = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{params}}}"#);
-                    assert_eq!(defect(&request), (Defect::DuplicateParam, Subject::Request(one.clone())), "{request}");
+                    assert_eq!(
+                        kind(&request),
+                        (MalformedKind::DuplicateParam, MalformedSubject::Request(one.clone())),
+                        "{request}"
+                    );
                     let notification = format!(r#"{{"jsonrpc":"2.0","method":"a","params":{params}}}"#);
-                    assert_eq!(defect(&notification), (Defect::DuplicateParam, Subject::Nothing), "{notification}");
+                    assert_eq!(
+                        kind(&notification),
+                        (MalformedKind::DuplicateParam, MalformedSubject::Nothing),
+                        "{notification}"
+                    );
                 }
                 for result in [&object, &meta] {
                     let response = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
                     assert_eq!(
-                        defect(&response),
-                        (Defect::DuplicateParam, Subject::Response(one.clone())),
+                        kind(&response),
+                        (MalformedKind::DuplicateParam, MalformedSubject::Response(one.clone())),
                         "{response}"
                     );
                 }
@@ -203,7 +211,7 @@ mod tests {
             r#"{"code":1,"message":"","data":1,"data":2}"#,
         ] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
-            assert_eq!(defect(&text).0, Defect::Error, "{text}");
+            assert_eq!(kind(&text).0, MalformedKind::Error, "{text}");
         }
         let text = r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","x":1,"x":2}}"#;
         assert!(Message::parse(text, 99).is_ok(), "what the protocol does not know is left alone");

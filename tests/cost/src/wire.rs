@@ -3,7 +3,7 @@
 use mcp_proto::{
     codec::{LineDecoder, SseDecoder, decode_base64},
     schema::{CallToolResult, Extra, InitializeParams},
-    wire::{Json, Members, Message, RawJson},
+    wire::{ArrayIter, Json, Message, RawJson},
 };
 
 use super::{Case, Work, descending, list};
@@ -135,7 +135,7 @@ fn envelope(params: &str) -> Work {
 }
 
 fn batch(text: String) -> Work {
-    Work::new(text.len(), move || assert!(Members::new(&text, DEPTH).count() > 0, "members are handed out"))
+    Work::new(text.len(), move || assert!(ArrayIter::new(&text, DEPTH).count() > 0, "members are handed out"))
 }
 
 fn members(text: String) -> Work {

@@ -4,7 +4,7 @@ use mcp_proto::{
     connection::{CancelCause, Event, Outcome, ResourceUsage, Violation},
     protocol::{Method, MethodName, ProtocolVersion},
     rpc::ReplyKey,
-    wire::{Defect, ErrorObject},
+    wire::{ErrorObject, MalformedKind},
 };
 use mcp_tests::{
     message::{cancelled, error, notification, request, request_with_token, result},
@@ -140,7 +140,7 @@ fn what_an_array_is_answered_with() {
             match (answer, &sent[..]) {
                 (_, [message]) if version != BATCHES => {
                     single(message);
-                    let refused = [Event::Violation(Violation::Malformed(Defect::Array))];
+                    let refused = [Event::Violation(Violation::Malformed(MalformedKind::Array))];
                     assert_eq!(server.take_events(), refused, "{array} at {version}");
                 }
                 (Nothing, []) => {}
@@ -166,7 +166,7 @@ fn no_member_of_an_array_is_executed_where_there_are_no_batches() {
         let mut client = Solo::ready_client(version);
         let call = client.call("vendor/call").as_u64();
         client.feed(&json!([request(1, "vendor/a"), notification("vendor/b"), result(call, json!({}))]));
-        assert_eq!(client.take_events(), [Event::Violation(Violation::Malformed(Defect::Array))]);
+        assert_eq!(client.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Array))]);
         assert_eq!(client.conn.usage().calls, 1);
     }
 }
@@ -179,7 +179,7 @@ fn the_handshake_is_not_part_of_a_batch() {
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
     let mut server = Solo::server(full_server());
     server.feed(&json!([initialize]));
-    assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(Defect::Array))]);
+    assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Array))]);
     let sent = server.sent();
     assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&Value::Null, &json!(-32600)));
     // It is not too late for a proper one, and then a batch is too late for another.

@@ -6,7 +6,7 @@ use mcp_proto::{
     connection::{Event, Outcome, RequestOptions, Violation},
     protocol::ProtocolVersion,
     schema::{Extra, Map, Meta},
-    wire::{Defect, Json, JsonObject, Message, RawJson},
+    wire::{Json, JsonObject, MalformedKind, Message, RawJson},
 };
 use mcp_tests::solo::Solo;
 use serde::Deserialize;
@@ -137,7 +137,7 @@ fn what_is_given_twice_is_refused_and_answered() {
             server.feed_bytes(&line(&format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#)));
             assert_eq!(
                 server.take_events(),
-                [Event::Violation(Violation::Malformed(Defect::DuplicateParam))],
+                [Event::Violation(Violation::Malformed(MalformedKind::DuplicateParam))],
                 "{params}"
             );
             let sent = server.sent();
@@ -146,7 +146,7 @@ fn what_is_given_twice_is_refused_and_answered() {
         server.feed_bytes(&line(
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"requestId":2}}"#,
         ));
-        assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(Defect::DuplicateParam))]);
+        assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::DuplicateParam))]);
         // Arguments belong to the tool.
         server.feed_bytes(&line(
             r#"{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"a","arguments":{"x":1,"x":2}}}"#,

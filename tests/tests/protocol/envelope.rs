@@ -4,7 +4,7 @@ use mcp_proto::{
     connection::{Event, Outcome, Violation},
     protocol::{Method, MethodKind, MethodName, ProtocolVersion},
     rpc::CallId,
-    wire::{Defect, ErrorCode},
+    wire::{ErrorCode, MalformedKind},
 };
 use mcp_tests::{
     message::{notification_with, request, request_with, result},
@@ -152,11 +152,11 @@ fn an_object_that_does_not_say_jsonrpc_2_0_is_no_message() {
                 }
             }
             server.feed(&request);
-            assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(Defect::Version))]);
+            assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Version))]);
             let sent = server.sent();
             assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&json!(7), &json!(-32600)));
             server.feed(&notification);
-            assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(Defect::Version))]);
+            assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Version))]);
             server.feed(&response);
             assert!(
                 matches!(server.take_events()[..], [Event::Response { outcome: Outcome::Malformed, .. }]),
@@ -174,7 +174,7 @@ fn a_request_with_an_id_of_another_type_is_refused_without_one() {
         for id in [json!(null), json!(true), json!(1.5), json!([]), json!([1]), json!({}), json!({"id": 1})] {
             let mut server = Solo::ready_server(version);
             server.feed(&request(id.clone(), "tools/list"));
-            assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(Defect::Id))], "{id}");
+            assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Id))], "{id}");
             let sent = server.sent();
             assert_eq!(sent[0]["error"]["code"], -32600, "{id}");
             check_missing_id(&sent[0], version);
@@ -193,7 +193,7 @@ fn params_are_an_object_or_nothing_at_all() {
             assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&json!("q"), &json!(-32602)), "{params}");
             server.feed(&notification_with("vendor/x", params.clone()));
             assert_eq!(server.sent(), NOTHING, "a notification is never answered");
-            let violation = || Event::Violation(Violation::Malformed(Defect::Params));
+            let violation = || Event::Violation(Violation::Malformed(MalformedKind::Params));
             assert_eq!(server.take_events(), [violation(), violation()], "{params}");
         }
         // `null` is how some languages leave a member out.
@@ -239,7 +239,7 @@ fn a_member_that_comes_twice_makes_a_message_void() {
     for text in doubled {
         let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
         server.feed_text(text);
-        assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(Defect::Duplicate))], "{text}");
+        assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Duplicate))], "{text}");
         let sent = server.sent();
         assert_eq!(sent[0]["error"]["code"], -32600);
         assert_eq!(sent[0].get("id"), None, "which of two ids was meant is anybody's guess: {text}");
@@ -247,7 +247,7 @@ fn a_member_that_comes_twice_makes_a_message_void() {
     let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
     let call = server.call("vendor/call").as_u64();
     server.feed_text(&format!(r#"{{"jsonrpc":"2.0","id":{call},"result":{{}},"result":{{}}}}"#));
-    assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(Defect::Duplicate))]);
+    assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Duplicate))]);
     assert_eq!(server.sent(), NOTHING, "answers are not answered");
 }
 

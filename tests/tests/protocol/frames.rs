@@ -5,7 +5,7 @@ use mcp_proto::{
     connection::{Event, Outcome, RequestOptions, SendError, Violation},
     protocol::ProtocolVersion,
     schema::{CallToolParams, LogMessageParams, LoggingLevel},
-    wire::{Defect, ErrorObject, Json},
+    wire::{ErrorObject, Json, MalformedKind},
 };
 use mcp_tests::{
     message::{request, request_with_token, result},
@@ -182,7 +182,7 @@ fn nesting_is_bounded_at_the_limit_and_not_before() {
             let params = if depth == 1 { "null".to_owned() } else { nested(depth - 1) };
             server.feed_text(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"vendor/x","params":{params}}}"#));
             let events = server.take_events();
-            let too_deep = events == [Event::Violation(Violation::Malformed(Defect::TooDeep))];
+            let too_deep = events == [Event::Violation(Violation::Malformed(MalformedKind::TooDeep))];
             assert_eq!(too_deep, depth > allowed as usize, "{depth} brackets with a limit of {limit}: {events:?}");
             if too_deep {
                 assert_eq!(server.sent()[0]["error"]["code"], -32600);
@@ -210,10 +210,10 @@ fn what_is_nested_without_end_is_no_trouble() {
                 let text = head.to_owned() + &bracket.repeat(100_000);
                 let mut server = Solo::ready_server(version);
                 server.feed_text(&text);
-                assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(Defect::TooDeep))]);
+                assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::TooDeep))]);
                 let mut client = Solo::ready_client(version);
                 client.feed_text(&text);
-                assert_eq!(client.take_events(), [Event::Violation(Violation::Malformed(Defect::TooDeep))]);
+                assert_eq!(client.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::TooDeep))]);
                 server.feed(&request(2, "ping"));
                 assert_eq!(server.sent().last(), Some(&result(2, json!({}))));
             }

@@ -5,7 +5,7 @@ use mcp_proto::{
     connection::{Client, ClientRole, Connection, Event, Outcome, Server, ServerRole, Violation},
     protocol::{MethodName, ProtocolVersion},
     rpc::Timestamp,
-    wire::Defect,
+    wire::MalformedKind,
 };
 use mcp_tests::{
     message::{
@@ -139,7 +139,7 @@ fn a_bad_line_costs_one_error_and_none_of_its_neighbours() {
             let chunks: Vec<_> = stream.chunks(7).collect();
             let (mut seen, mut said) = server(&chunks);
             let is_error =
-                |event: &Event<'_>| matches!(event, Event::Violation(Violation::Malformed(Defect::Syntax(_))));
+                |event: &Event<'_>| matches!(event, Event::Violation(Violation::Malformed(MalformedKind::Syntax(_))));
             assert_eq!(seen.iter().filter(|event| is_error(event)).count(), 1);
             seen.retain(|event| !is_error(event));
             let refusals = said.iter().filter(|line| line.contains("-32700")).count();

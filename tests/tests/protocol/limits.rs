@@ -8,7 +8,7 @@ use mcp_proto::{
     },
     protocol::{Phase, ProtocolVersion},
     schema::{CreateTaskResult, Task, TaskStatus},
-    wire::{Defect, ErrorObject},
+    wire::{ErrorObject, MalformedKind},
 };
 use mcp_tests::{
     message::{cancelled, notification, progress, request, request_with, request_with_token, result},
@@ -317,7 +317,7 @@ fn followed_tasks_are_bounded() {
 fn junk_is_counted_even_where_it_is_not_answered() {
     let mut server = ready_with(|limits| limits.parse_errors = 0);
     server.feed_text("{");
-    assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(Defect::Syntax(1)))]);
+    assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Syntax(1)))]);
     assert_eq!(server.sent(), NOTHING);
     assert_eq!((server.conn.stats().parse_errors, server.conn.stats().violations), (1, 1));
 }

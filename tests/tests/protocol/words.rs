@@ -9,7 +9,7 @@ use mcp_proto::{
         Capability, HeaderError, HeaderMismatch, InvalidHeaderParam, InvalidMetaKey, Method, MethodName, NotEncodable,
         ProtocolVersion,
     },
-    wire::{Defect, ErrorObject, RequestId},
+    wire::{ErrorObject, MalformedKind, RequestId},
 };
 
 /// Every text says something else than the others, and names what its error is about.
@@ -83,7 +83,7 @@ fn each_violation_says_what_the_peer_has_done() {
     let vendor = || MethodName::new("vendor/x").into_owned();
     let misplaced = || InvalidHeaderParam::Misplaced;
     assert_telling([
-        (&Violation::Malformed(Defect::TooDeep), "too deeply"),
+        (&Violation::Malformed(MalformedKind::TooDeep), "too deeply"),
         (&Violation::Noise(Cow::Borrowed(b"hello\n")), r#""hello\n""#),
         (&Violation::Oversized, "limit"),
         (&Violation::Truncated, "middle"),
@@ -135,21 +135,21 @@ fn each_violation_says_what_the_peer_has_done() {
 /// These leave, as the message of an error.
 #[test]
 fn each_defect_says_which_rule_was_broken() {
-    let defects = [
-        (Defect::Syntax(3), "Parse error"),
-        (Defect::TooDeep, "Invalid request: nested too deeply"),
-        (Defect::NotAnObject, "Invalid request: not an object"),
-        (Defect::Array, "Invalid request: batches are not supported"),
-        (Defect::Version, "Invalid request: jsonrpc must be \"2.0\""),
-        (Defect::Duplicate, "Invalid request: a member occurs twice"),
-        (Defect::DuplicateParam, "Invalid params: a member occurs twice"),
-        (Defect::Id, "Invalid request: id must be a string or an integer"),
-        (Defect::Method, "Invalid request: method must be a string"),
-        (Defect::Params, "Invalid params: params must be an object"),
-        (Defect::Shape, "Invalid request: neither a request, a notification nor a response"),
-        (Defect::Error, "Invalid request: error needs code and message"),
+    let kinds = [
+        (MalformedKind::Syntax(3), "Parse error"),
+        (MalformedKind::TooDeep, "Invalid request: nested too deeply"),
+        (MalformedKind::NotAnObject, "Invalid request: not an object"),
+        (MalformedKind::Array, "Invalid request: batches are not supported"),
+        (MalformedKind::Version, "Invalid request: jsonrpc must be \"2.0\""),
+        (MalformedKind::Duplicate, "Invalid request: a member occurs twice"),
+        (MalformedKind::DuplicateParam, "Invalid params: a member occurs twice"),
+        (MalformedKind::Id, "Invalid request: id must be a string or an integer"),
+        (MalformedKind::Method, "Invalid request: method must be a string"),
+        (MalformedKind::Params, "Invalid params: params must be an object"),
+        (MalformedKind::Shape, "Invalid request: neither a request, a notification nor a response"),
+        (MalformedKind::Error, "Invalid request: error needs code and message"),
     ];
-    for (defect, message) in defects {
-        assert_eq!(defect.message(), message);
+    for (kind, message) in kinds {
+        assert_eq!(kind.message(), message);
     }
 }

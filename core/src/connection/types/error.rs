@@ -10,7 +10,7 @@ use core::{fmt, str::Utf8Error};
 use crate::{
     connection::types::Failure,
     protocol::{Capability, InvalidHeaderParam, Method, MethodName, ProtocolVersion},
-    wire::{Defect, ErrorObject, RequestId, excerpt},
+    wire::{ErrorObject, MalformedKind, RequestId, excerpt},
 };
 
 /// The error of an action that is not allowed now. Nothing has changed.
@@ -89,7 +89,7 @@ impl From<serde_json::Error> for SendError {
 #[non_exhaustive]
 pub enum Violation<'a> {
     /// A frame without a valid message.
-    Malformed(Defect),
+    Malformed(MalformedKind),
     /// A line on a client's input that is not a JSON object, such as a banner. The field has its first bytes.
     Noise(Cow<'a, [u8]>),
     /// A frame over the limit. If its id could be read, a request was answered with an error, and a response ended its
@@ -147,7 +147,7 @@ impl Violation<'_> {
     #[must_use]
     pub fn into_owned(self) -> Violation<'static> {
         match self {
-            Self::Malformed(defect) => Violation::Malformed(defect),
+            Self::Malformed(kind) => Violation::Malformed(kind),
             Self::Noise(bytes) => Violation::Noise(Cow::Owned(bytes.into_owned())),
             Self::Oversized => Violation::Oversized,
             Self::Truncated => Violation::Truncated,
@@ -177,7 +177,7 @@ impl Violation<'_> {
 impl fmt::Display for Violation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Malformed(defect) => f.write_str(defect.message()),
+            Self::Malformed(kind) => f.write_str(kind.message()),
             Self::Noise(bytes) => write!(f, "not a message: {:?}", String::from_utf8_lossy(bytes)),
             Self::Oversized => f.write_str("a message over the limit"),
             Self::Truncated => f.write_str("the input ended in the middle of a message"),
@@ -272,6 +272,6 @@ impl fmt::Display for CloseReason {
 
 impl core::error::Error for CloseReason {}
 
-pub(crate) fn syntax_at(error: Utf8Error) -> Defect {
-    Defect::Syntax(error.valid_up_to())
+pub(crate) fn syntax_at(error: Utf8Error) -> MalformedKind {
+    MalformedKind::Syntax(error.valid_up_to())
 }

@@ -14,7 +14,7 @@ use crate::{
     connection::Event,
     protocol::Method,
     rpc::CallId,
-    wire::{ErrorCode, Members, Message, RawJson},
+    wire::{ArrayIter, ErrorCode, Message, RawJson},
 };
 
 /// Pages of the list that are looked at for one tool.
@@ -131,7 +131,7 @@ fn tool(body: &[u8], depth: u32) -> Option<String> {
 /// Whether a page of the list names this tool.
 fn names(page: &RawJson<'_>, depth: u32, tool: &str) -> bool {
     let Some(tools) = page.member("tools") else { return false };
-    Members::new(tools.get(), depth).any(|text| {
+    ArrayIter::new(tools.get(), depth).any(|text| {
         let name = RawJson::trusted(text).member("name").and_then(|name| name.decode::<String>().ok());
         name == Some(tool.to_string())
     })

@@ -5,7 +5,7 @@ use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use super::Limits;
 use crate::{
     protocol::{HeaderParam, InvalidHeaderParam},
-    wire::{Members, Message, RawJson},
+    wire::{ArrayIter, Message, RawJson},
 };
 
 /// What is known of tools.
@@ -53,7 +53,7 @@ impl Tools {
         page.next = result.member("nextCursor").and_then(|cursor| cursor.decode().ok());
         let Some(tools) = result.member("tools") else { return page };
         let (mut kept, mut left_out): (Vec<&str>, bool) = (Vec::new(), false);
-        for tool in Members::new(tools.get(), depth) {
+        for tool in ArrayIter::new(tools.get(), depth) {
             let raw = RawJson::trusted(tool);
             let name: String = raw.member("name").and_then(|name| name.decode().ok()).unwrap_or_default();
             let schema = raw.member("inputSchema");

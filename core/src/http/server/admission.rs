@@ -21,7 +21,7 @@ use crate::{
     },
     protocol::{Method, Phase, ProtocolVersion},
     rpc::Timestamp,
-    wire::{self, Members, Message, RequestId},
+    wire::{self, ArrayIter, Message, RequestId},
 };
 
 /// The most bytes that a request takes beside its body while it waits or is worked on.
@@ -209,10 +209,10 @@ impl Session {
                 let (depth, most) = (limits.json_depth, limits.batch_members);
                 let Ok(text) = wire::text(&request.body) else { return };
                 // A batch that is refused as too large says nothing.
-                if Members::new(text, depth).take(most.saturating_add(1)).count() > most {
+                if ArrayIter::new(text, depth).take(most.saturating_add(1)).count() > most {
                     return;
                 }
-                for member in Members::new(text, depth) {
+                for member in ArrayIter::new(text, depth) {
                     Message::parse(member, depth).iter().for_each(|message| self.cancel_waiting_by(message));
                 }
             }

@@ -18,7 +18,10 @@ use crate::{
     http::{Answer, SessionId, answer},
     protocol::{Era, Method, MirroredHeaders, MirroredValue},
     schema::{At, InitializeParams, UnsupportedProtocolVersion, keys},
-    wire::{self, Defect, ErrorCode, ErrorObject, Malformed, Message, Outline, RequestId, Subject, decode_params},
+    wire::{
+        self, ErrorCode, ErrorObject, Malformed, MalformedKind, MalformedSubject, Message, Outline, RequestId,
+        decode_params,
+    },
 };
 
 /// What a body says, as far as the binding has to know.
@@ -47,19 +50,19 @@ impl Parsed {
     }
 
     pub(super) fn read(body: &[u8], config: &ServerConfig) -> Result<Self, Box<Answer>> {
-        let fail = |defect: Defect, id: Option<&RequestId>| {
-            let error = ErrorObject::new(defect.code(), defect.message());
+        let fail = |kind: MalformedKind, id: Option<&RequestId>| {
+            let error = ErrorObject::new(kind.code(), kind.message());
             Err(Box::new(answer::error(StatusCode::BAD_REQUEST, id, &error)))
         };
         let text = match wire::text(body) {
             Ok(text) => text,
-            Err(error) => return fail(Defect::Syntax(error.valid_up_to()), None),
+            Err(error) => return fail(MalformedKind::Syntax(error.valid_up_to()), None),
         };
         match Message::parse(text, config.settings.limits.json_depth) {
             Ok(message) => Ok(Self::of(text, message)),
-            Err(Malformed { defect: Defect::Array, .. }) => Ok(Self { kind: Kind::Batch, ..Self::default() }),
-            Err(Malformed { defect, subject: Subject::Request(id) }) => fail(defect, Some(&id)),
-            Err(Malformed { defect, .. }) => fail(defect, None),
+            Err(Malformed { kind: MalformedKind::Array, .. }) => Ok(Self { kind: Kind::Batch, ..Self::default() }),
+            Err(Malformed { kind, subject: MalformedSubject::Request(id) }) => fail(kind, Some(&id)),
+            Err(Malformed { kind, .. }) => fail(kind, None),
         }
     }
 

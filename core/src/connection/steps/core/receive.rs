@@ -13,7 +13,8 @@ use crate::{
     rpc::{CallId, FrameOwner, Inserted, ReplyKey, State, Timestamp},
     schema::{LoggingLevel, SetLevelParams, TraceContext, keys},
     wire::{
-        self, Defect, ErrorCode, ErrorObject, Malformed, Message, RawJson, RequestId, Subject, decode_params,
+        self, ErrorCode, ErrorObject, Malformed, MalformedKind, MalformedSubject, Message, RawJson, RequestId,
+        decode_params,
         encode::{self, MissingId},
     },
 };
@@ -77,10 +78,10 @@ impl Engine {
                 self.noise = 0;
                 self.receive_message(now, message, origin)
             }
-            Err(Malformed { defect: defect @ (Defect::Syntax(_) | Defect::NotAnObject), .. }) => {
-                self.receive_junk(frame, defect)
+            Err(Malformed { kind: kind @ (MalformedKind::Syntax(_) | MalformedKind::NotAnObject), .. }) => {
+                self.receive_junk(frame, kind)
             }
-            Err(Malformed { defect: Defect::Array, .. }) if self.version.is_some_and(|v| v.has_batches()) => {
+            Err(Malformed { kind: MalformedKind::Array, .. }) if self.version.is_some_and(|v| v.has_batches()) => {
                 self.noise = 0;
                 self.receive_batch(now, text)
             }
@@ -89,7 +90,7 @@ impl Engine {
     }
 
     /// A line that is not even an object.
-    fn receive_junk<'a>(&mut self, frame: Frame<'a>, defect: Defect) -> Option<Event<'a>> {
+    fn receive_junk<'a>(&mut self, frame: Frame<'a>, kind: MalformedKind) -> Option<Event<'a>> {
         if frame.end() == FrameEnd::Unterminated {
             return self.violation(Violation::Truncated);
         }
@@ -106,9 +107,9 @@ impl Engine {
             Role::Server => {
                 self.stats.parse_errors += 1;
                 if self.stats.parse_errors <= u64::from(self.limits().parse_errors) {
-                    self.refuse(Origin::default(), None, &ErrorObject::new(defect.code(), defect.message()));
+                    self.refuse(Origin::default(), None, &ErrorObject::new(kind.code(), kind.message()));
                 }
-                self.violation(Violation::Malformed(defect))
+                self.violation(Violation::Malformed(kind))
             }
         }
     }
@@ -119,15 +120,15 @@ impl Engine {
             Err(error) => core::str::from_utf8(&beginning[..error.valid_up_to()]).unwrap_or_default(),
         };
         match Message::beginning(text).subject {
-            Subject::Request(id) => {
+            MalformedSubject::Request(id) => {
                 return self.refuse_oversized(Origin::default(), &id);
             }
-            Subject::Response(id) => {
+            MalformedSubject::Response(id) => {
                 if let Some(call) = self.find_call(&id) {
                     return self.answered_badly(call);
                 }
             }
-            Subject::Nothing | Subject::Unreadable => {}
+            MalformedSubject::Nothing | MalformedSubject::Unreadable => {}
         }
         self.violation(Violation::Oversized)
     }
@@ -141,19 +142,19 @@ impl Engine {
 
     /// An object, or a member of a batch, that is no message.
     pub(crate) fn receive_malformed(&mut self, malformed: Malformed, origin: Origin) -> Option<Event<'static>> {
-        let Malformed { defect, subject } = malformed;
-        let error = || ErrorObject::new(defect.code(), defect.message());
+        let Malformed { kind, subject } = malformed;
+        let error = || ErrorObject::new(kind.code(), kind.message());
         match subject {
-            Subject::Nothing => {}
-            Subject::Unreadable => self.refuse(origin, None, &error()),
-            Subject::Request(id) => self.refuse(origin, Some(&id), &error()),
-            Subject::Response(id) => {
+            MalformedSubject::Nothing => {}
+            MalformedSubject::Unreadable => self.refuse(origin, None, &error()),
+            MalformedSubject::Request(id) => self.refuse(origin, Some(&id), &error()),
+            MalformedSubject::Response(id) => {
                 if let Some(call) = self.find_call(&id) {
                     return self.answered_badly(call);
                 }
             }
         }
-        self.violation(Violation::Malformed(defect))
+        self.violation(Violation::Malformed(kind))
     }
 
     pub(crate) fn violation<'a>(&mut self, violation: Violation<'a>) -> Option<Event<'a>> {
@@ -226,7 +227,7 @@ impl Engine {
             if origin.batch.is_some() {
                 // The session on this pipe has batches; this request is none of its.
                 let message = "Invalid request: its revision has no batches";
-                return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::Malformed(Defect::Array));
+                return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::Malformed(MalformedKind::Array));
             }
             return self.receive_modern(id, method, params, meta.as_ref(), origin);
         }

@@ -13,23 +13,23 @@ use crate::{
     },
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
-    wire::{Defect, ErrorObject, Members, Message, RequestId, encode::line_break},
+    wire::{ArrayIter, ErrorObject, MalformedKind, Message, RequestId, encode::line_break},
 };
 
 impl Engine {
     /// Takes in the members one by one. What they say to the application comes through the queue of events.
     pub(crate) fn receive_batch(&mut self, now: Timestamp, text: &str) -> Option<Event<'static>> {
         let (depth, most) = (self.limits().json_depth, self.limits().batch_members);
-        let count = Members::new(text, depth).take(most.saturating_add(1)).count();
+        let count = ArrayIter::new(text, depth).take(most.saturating_add(1)).count();
         if count == 0 || count > most {
             let message = if count == 0 { "Invalid request: empty batch" } else { "Invalid request: batch too large" };
-            self.refuse(Origin::default(), None, &ErrorObject::new(Defect::Array.code(), message));
+            self.refuse(Origin::default(), None, &ErrorObject::new(MalformedKind::Array.code(), message));
             return self.violation(Violation::BatchSize);
         }
         let stream = self.arrival.as_ref().and_then(|arrival| arrival.stream);
         let slot = self.batches.begin(stream);
         let batch = u32::try_from(slot).ok();
-        for member in Members::new(text, depth) {
+        for member in ArrayIter::new(text, depth) {
             let origin = Origin { batch, bytes: member.len() };
             let event = match Message::parse(member, depth) {
                 Ok(message) => self.receive_message(now, message, origin),
