@@ -17,13 +17,13 @@ use crate::{
 /// log level, progress token and trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheKey {
-    question: Arc<Question>,
+    query: Arc<CacheQuery>,
     principal: Option<Arc<str>>,
 }
 
 /// The part of a key that does not depend on the principal.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Question {
+pub(super) struct CacheQuery {
     method: Method,
     version: ProtocolVersion,
     params: Box<str>,
@@ -37,7 +37,7 @@ pub(super) enum Audience {
 }
 
 /// The position of a result. A query can have one public result, and one private result for each principal.
-pub(super) type Slot = (Arc<Question>, Audience);
+pub(super) type Slot = (Arc<CacheQuery>, Audience);
 
 /// Members of params that make a request a part of a longer exchange. Its result is not cached.
 const OF_ROUNDS: [&str; 2] = ["inputResponses", "requestState"];
@@ -70,24 +70,24 @@ impl CacheKey {
             return None;
         }
         let params = params.map_or(Some(String::new()), |params| significant(params))?;
-        Some(Self { question: Arc::new(Question { method, version, params: params.into() }), principal })
+        Some(Self { query: Arc::new(CacheQuery { method, version, params: params.into() }), principal })
     }
 
     /// Returns the method of the request.
     #[must_use]
     pub fn method(&self) -> Method {
-        self.question.method
+        self.query.method
     }
 
     /// Returns whether the request asks for a page of a list other than the first one.
     #[must_use]
     pub fn has_cursor(&self) -> bool {
-        self.question.member("cursor").is_some()
+        self.query.member("cursor").is_some()
     }
 
     /// Returns the number of bytes that the params and the principal take.
     pub(crate) fn len(&self) -> usize {
-        self.question.len() + self.principal.as_ref().map_or(0, |principal| principal.len())
+        self.query.len() + self.principal.as_ref().map_or(0, |principal| principal.len())
     }
 
     /// Returns the slots that are valid for this key: the private one of its principal, and the public one.
@@ -104,11 +104,11 @@ impl CacheKey {
     }
 
     fn slot(&self, audience: Audience) -> Slot {
-        (self.question.clone(), audience)
+        (self.query.clone(), audience)
     }
 }
 
-impl Question {
+impl CacheQuery {
     pub(super) const fn method(&self) -> Method {
         self.method
     }

@@ -12,7 +12,7 @@ mod key;
 use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc};
 use core::time::Duration;
 
-use key::{Question, Slot};
+use key::{CacheQuery, Slot};
 
 use crate::{
     collections::StaticDefault,
@@ -33,9 +33,9 @@ pub use key::CacheKey;
 /// let mut cache = Cache::new(100, 1 << 20);
 /// let key = CacheKey::new(Method::ListTools, ProtocolVersion::LATEST, None, None).expect("lists can be kept");
 /// let result = Json::parse(r#"{"tools":[],"ttlMs":1000,"cacheScope":"private"}"#)?;
-/// let asked = cache.ask(&key);
+/// let generation = cache.generation(&key);
 /// let now = Timestamp::ZERO;
-/// cache.put(now, asked, &key, &RawJson::from(&result));
+/// cache.put(now, generation, &key, &RawJson::from(&result));
 /// assert_eq!(cache.get(now + Duration::from_millis(999), &key), Some(result.get()));
 /// assert_eq!(cache.get(now + Duration::from_millis(1000), &key), None);
 /// # Ok::<(), serde_json::Error>(())
@@ -67,11 +67,11 @@ const KEPT: [Method; 8] = [
 
 /// A ticket of [`Cache::ask`]: it marks when a request was sent. A change after that may be missing in the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked(u64);
+pub struct Generation(u64);
 
-impl Asked {
+impl Generation {
     /// The ticket of a request whose principal has changed since it was sent: its result is not stored.
-    pub(crate) const OF_ANOTHER: Self = Self(u64::MAX);
+    pub(crate) const STALE: Self = Self(u64::MAX);
 }
 
 #[derive(Clone, Debug)]
@@ -116,22 +116,22 @@ impl Cache {
 
     /// Returns the ticket of a request. Call it when the request is sent, and pass the ticket to [`put`](Self::put).
     #[must_use]
-    pub fn ask(&self, key: &CacheKey) -> Asked {
-        Asked(index(key.method()).map_or(0, |index| self.changes[index]))
+    pub fn generation(&self, key: &CacheKey) -> Generation {
+        Generation(index(key.method()).map_or(0, |index| self.changes[index]))
     }
 
     /// Stores a result that was received at `now`, if it may be stored, and returns whether it was. It removes an older
     /// result of the same request in any case.
     ///
-    /// A result is not stored if it is not complete, if its time to live is 0, if a change since [`ask`](Self::ask)
-    /// made it stale, or if it is larger than the cache.
-    pub fn put(&mut self, now: Timestamp, asked: Asked, key: &CacheKey, result: &RawJson<'_>) -> bool {
+    /// A result is not stored if it is not complete, if its time to live is 0, if a change since
+    /// [`generation`](Self::generation) made it stale, or if it is larger than the cache.
+    pub fn put(&mut self, now: Timestamp, generation: Generation, key: &CacheKey, result: &RawJson<'_>) -> bool {
         for slot in key.slots() {
             self.remove(&slot);
         }
         let hints = CacheHints::of(result);
         let complete = ResultType::of(result.get()) == Some(ResultType::Complete);
-        if hints.ttl_ms == 0 || !complete || asked != self.ask(key) {
+        if hints.ttl_ms == 0 || !complete || generation != self.generation(key) {
             return false;
         }
         let slot = Arc::new(key.slot_for(&hints.scope));
@@ -158,14 +158,14 @@ impl Cache {
     /// dropped too.
     pub fn changed(&mut self, change: Method, uri: Option<&str>) {
         for method in change.makes_stale() {
-            self.forget_if(*method, |question| question.concerns(uri));
+            self.forget_if(*method, |query| query.concerns(uri));
         }
     }
 
     /// Drops the results that changes of these resources make stale, in one pass. See [`changed`](Self::changed).
     pub(crate) fn changed_any(&mut self, uris: &[String]) {
         for method in Method::ResourceUpdated.makes_stale() {
-            self.forget_if(*method, |question| question.concerns_any(uris));
+            self.forget_if(*method, |query| query.concerns_any(uris));
         }
     }
 
@@ -174,7 +174,7 @@ impl Cache {
         self.forget_if(method, |_| true);
     }
 
-    fn forget_if(&mut self, method: Method, concerned: impl Fn(&Question) -> bool) {
+    fn forget_if(&mut self, method: Method, concerned: impl Fn(&CacheQuery) -> bool) {
         let Some(index) = index(method) else { return };
         self.changes[index] += 1;
         let concerned: alloc::vec::Vec<_> =
@@ -233,7 +233,7 @@ fn index(method: Method) -> Option<usize> {
 
 /// Returns how many bytes a result takes, with its key and its entries in two trees.
 fn weight(slot: &Slot, entry: &Entry) -> usize {
-    const PLACES: usize = size_of::<Question>() + 2 * (size_of::<Slot>() + size_of::<Entry>());
+    const PLACES: usize = size_of::<CacheQuery>() + 2 * (size_of::<Slot>() + size_of::<Entry>());
     PLACES + slot.0.len() + entry.result.len()
 }
 

@@ -18,8 +18,8 @@ fn result(ttl: &str, scope: &str) -> Json {
 }
 
 fn put(cache: &mut Cache, now: Timestamp, key: &CacheKey, result: &Json) -> bool {
-    let asked = cache.ask(key);
-    cache.put(now, asked, key, &RawJson::from(result))
+    let generation = cache.generation(key);
+    cache.put(now, generation, key, &RawJson::from(result))
 }
 
 fn at(millis: u64) -> Timestamp {
@@ -217,14 +217,14 @@ fn what_changed_while_it_was_asked_for_is_not_kept() {
     let (tools, prompts) = (key(Method::ListTools, "{}"), key(Method::ListPrompts, "{}"));
     let good = result("1000", "\"private\"");
     let mut cache = roomy();
-    let asked = (cache.ask(&tools), cache.ask(&prompts));
+    let generation = (cache.generation(&tools), cache.generation(&prompts));
     cache.changed(Method::ToolsListChanged, None);
-    assert!(!cache.put(at(0), asked.0, &tools, &RawJson::from(&good)));
-    assert!(cache.put(at(0), asked.1, &prompts, &RawJson::from(&good)));
+    assert!(!cache.put(at(0), generation.0, &tools, &RawJson::from(&good)));
+    assert!(cache.put(at(0), generation.1, &prompts, &RawJson::from(&good)));
     assert_eq!(cache.get(at(0), &tools), None);
-    let asked = cache.ask(&prompts);
+    let generation = cache.generation(&prompts);
     cache.clear();
-    assert!(!cache.put(at(0), asked, &prompts, &RawJson::from(&good)));
+    assert!(!cache.put(at(0), generation, &prompts, &RawJson::from(&good)));
     // What was asked after it is news.
     assert!(put(&mut cache, at(0), &tools, &good));
     // A result that may not be kept still takes the place of the one that was.

@@ -104,7 +104,7 @@ impl Connection<ClientRole> {
             *own = principal;
             start_state.principal_changed = true;
             if let Some(retries) = retries.made() {
-                retries.forget_who_asked();
+                retries.forbid_caching();
             }
         }
     }

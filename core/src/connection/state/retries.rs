@@ -10,7 +10,7 @@ use alloc::{
 use hashbrown::HashMap;
 
 use crate::{
-    cache::{Asked, CacheKey},
+    cache::{CacheKey, Generation},
     collections::{SequentialHasher, StaticDefault},
     connection::state::{
         client_subscription::Listening, input_round::InputRound, outgoing_meta::MetaOptions, task_poller::TaskPoller,
@@ -42,7 +42,7 @@ pub(crate) struct RetainedCall {
     /// The task that it has become.
     pub(crate) poller: Option<Box<TaskPoller>>,
     /// What was asked, if the answer may be used again.
-    pub(crate) asked: Option<(Asked, CacheKey)>,
+    pub(crate) cacheable: Option<(Generation, CacheKey)>,
     /// The subscription that it opens.
     pub(crate) listening: Option<Box<Listening>>,
     /// It was refused for its revision, and that was the one time that it goes again because of that.
@@ -55,7 +55,7 @@ impl RetainedCall {
     fn weight(&self) -> usize {
         self.params.len()
             + self.round.weight()
-            + self.asked.as_ref().map_or(0, |(_, key)| key.len())
+            + self.cacheable.as_ref().map_or(0, |(_, key)| key.len())
             + self.poller.as_ref().map_or(0, |poller| poller.weight())
             + self.listening.as_ref().map_or(0, |listening| listening.weight())
     }
@@ -136,7 +136,7 @@ impl Retries {
             extra,
             round: InputRound::default(),
             poller: None,
-            asked: None,
+            cacheable: None,
             listening: None,
             renegotiated: false,
             due: None,
@@ -200,10 +200,10 @@ impl Retries {
     }
 
     /// Marks the results of requests in flight as not cacheable, since the principal of the client has changed.
-    pub(crate) fn forget_who_asked(&mut self) {
+    pub(crate) fn forbid_caching(&mut self) {
         for kept in self.calls.values_mut() {
-            if let Some((asked, _)) = &mut kept.asked {
-                *asked = Asked::OF_ANOTHER;
+            if let Some((generation, _)) = &mut kept.cacheable {
+                *generation = Generation::STALE;
             }
         }
     }

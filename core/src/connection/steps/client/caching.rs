@@ -45,8 +45,8 @@ impl Engine {
         let call = ask(self)?;
         if let Some(key) = key {
             self.stats.cache_misses += u64::from(!bypass_cache);
-            let asked = self.cache.ask(&key);
-            self.retries.change(call, |kept| kept.asked = Some((asked, key)));
+            let generation = self.cache.generation(&key);
+            self.retries.change(call, |kept| kept.cacheable = Some((generation, key)));
         }
         Ok(call)
     }
@@ -74,9 +74,9 @@ impl Engine {
             return;
         }
         if let Some(key) = CacheKey::new(Method::Discover, version, None, self.role_state.principal()) {
-            let asked = self.cache.ask(&key);
+            let generation = self.cache.generation(&key);
             let now = self.clock;
-            self.cache().put(now, asked, &key, result);
+            self.cache().put(now, generation, &key, result);
         }
     }
 
@@ -84,18 +84,19 @@ impl Engine {
     pub(crate) fn keep_result(&mut self, call: CallId, result: &RawJson<'_>) {
         // The result of several input rounds is valid for this call only.
         let retries = self.retries.made();
-        let asked = retries
-            .and_then(|retries| retries.change(call, |kept| kept.asked.take().filter(|_| !kept.round.has_begun())));
-        if let Some((asked, key)) = asked.flatten() {
+        let cacheable = retries
+            .and_then(|retries| retries.change(call, |kept| kept.cacheable.take().filter(|_| !kept.round.has_begun())));
+        if let Some((generation, key)) = cacheable.flatten() {
             let now = self.clock;
-            self.cache().put(now, asked, &key, result);
+            self.cache().put(now, generation, &key, result);
         }
     }
 
     /// A request was refused. If that is because of its cursor, the list is another one than its pages were of.
     pub(crate) fn note_refusal(&mut self, call: CallId, error: &ErrorObject) {
-        let asked = self.retries.get(call).and_then(|kept| kept.asked.as_ref());
-        if let Some((_, key)) = asked.filter(|(_, key)| error.code == ErrorCode::INVALID_PARAMS && key.has_cursor()) {
+        let cacheable = self.retries.get(call).and_then(|kept| kept.cacheable.as_ref());
+        if let Some((_, key)) = cacheable.filter(|(_, key)| error.code == ErrorCode::INVALID_PARAMS && key.has_cursor())
+        {
             let method = key.method();
             self.cache().forget(method);
         }
