@@ -11,7 +11,7 @@ use mcp_proto::{
     codec::SseDecoder,
     connection::{Event, Principal, ServerConfig},
     http::{
-        Answer, Policy, SessionId,
+        HttpResponse, Policy, SessionId,
         server::{Caller, Endpoint, EndpointOptions, ExchangeId, Output, ResourceUsage, Session},
     },
     rpc::{ReplyKey, Timestamp},
@@ -220,7 +220,7 @@ impl Web {
         head: &http::request::Parts,
         body: &[u8],
         serial: usize,
-    ) -> Result<(usize, ExchangeId), Box<Answer>> {
+    ) -> Result<(usize, ExchangeId), Box<HttpResponse>> {
         let mut intake = self.endpoint.begin(head, self.caller.clone())?;
         intake.feed(body)?;
         let mut request = intake.end()?;

@@ -20,7 +20,6 @@ const LONGEST_FILE: usize = 600;
 /// What adapters know of the core: a connection, its clock, its frames and its end, what a server says of itself, and of HTTP
 /// what an answer is and who may come in. No method, no capability, no revision, no error: nothing that could be decided by.
 const KNOWN_TO_ADAPTERS: [&str; 28] = [
-    "Answer",
     "Caller",
     "Client",
     "ClientConfig",
@@ -31,6 +30,7 @@ const KNOWN_TO_ADAPTERS: [&str; 28] = [
     "EndpointOptions",
     "Event",
     "Frame",
+    "HttpResponse",
     "InitializeResult",
     "Limits",
     "LineDecoder",

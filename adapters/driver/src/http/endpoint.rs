@@ -17,7 +17,7 @@ use std::{
 use bytes::Buf;
 use http::{HeaderValue, Request, Response, StatusCode, header, response::Parts};
 use mcp_proto::http::{
-    Answer,
+    HttpResponse,
     server::{Caller, EndpointOptions},
 };
 
@@ -122,7 +122,7 @@ impl<R: Runtime> Endpoint<R> {
         &self,
         late: impl Future<Output = ()>,
         request: Request<B>,
-    ) -> Result<(Parts, ResponseStream), Box<Answer>>
+    ) -> Result<(Parts, ResponseStream), Box<HttpResponse>>
     where
         B: http_body::Body,
         B::Error: fmt::Display,
@@ -154,7 +154,7 @@ impl<R: Runtime> Endpoint<R> {
             race(late, read).await.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
             Ok(intake)
         };
-        let taken = take_in.await.map_err(|mut answer: Box<Answer>| {
+        let taken = take_in.await.map_err(|mut answer: Box<HttpResponse>| {
             if !body.is_end_stream() {
                 // The unread rest of the body would precede the next request, so the client is told not to send one.
                 answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -184,8 +184,8 @@ impl<R: Runtime> Endpoint<R> {
 }
 
 /// Creates a refusal that concerns how a request was sent, not its content.
-fn refusal(status: StatusCode) -> Box<Answer> {
-    let mut answer = Answer::new(Vec::new());
+fn refusal(status: StatusCode) -> Box<HttpResponse> {
+    let mut answer = HttpResponse::new(Vec::new());
     *answer.status_mut() = status;
     Box::new(answer)
 }

@@ -14,7 +14,7 @@ use http::{HeaderValue, StatusCode, header, request::Parts};
 use mcp_proto::{
     connection::{Event, ServerRole},
     http::{
-        Answer, SessionId,
+        HttpResponse, SessionId,
         server::{Caller, Endpoint, EndpointOptions, Intake, Request, Session},
     },
     rpc::Timestamp,
@@ -115,7 +115,7 @@ impl<R: Runtime> HttpServer<R> {
     ///
     /// # Errors
     /// The answer, if it is refused.
-    pub fn begin(&self, head: &Parts, caller: Caller) -> Result<Intake, Box<Answer>> {
+    pub fn begin(&self, head: &Parts, caller: Caller) -> Result<Intake, Box<HttpResponse>> {
         let sessions = &self.0.sessions;
         if sessions.rooms.read(|rooms| rooms.closing) {
             return Err(unavailable());
@@ -128,7 +128,7 @@ impl<R: Runtime> HttpServer<R> {
     ///
     /// # Errors
     /// The answer, if there is no such session, or it cannot be found out.
-    pub async fn admit(&self, intake: &Intake, peer: Option<PeerAddr>) -> Result<(), Box<Answer>> {
+    pub async fn admit(&self, intake: &Intake, peer: Option<PeerAddr>) -> Result<(), Box<HttpResponse>> {
         let (Some(share), Some(id)) = (&self.0.share, intake.session()) else { return Ok(()) };
         self.0.admit(share, id, (intake, peer)).await
     }
@@ -142,7 +142,7 @@ impl<R: Runtime> HttpServer<R> {
         &self,
         mut request: Request,
         peer: Option<PeerAddr>,
-    ) -> Result<(http::response::Parts, ResponseStream), Box<Answer>> {
+    ) -> Result<(http::response::Parts, ResponseStream), Box<HttpResponse>> {
         let mut reply = self.bring(&mut request, peer, self.0.share.is_none())?;
         // The session has taken the message in it.
         request.drop_body();
@@ -164,7 +164,7 @@ impl<R: Runtime> HttpServer<R> {
     ///
     /// # Errors
     /// The answer, if it is refused.
-    pub fn open(&self, mut request: Request, peer: Option<PeerAddr>) -> Result<ResponseStream, Box<Answer>> {
+    pub fn open(&self, mut request: Request, peer: Option<PeerAddr>) -> Result<ResponseStream, Box<HttpResponse>> {
         let mut reply = self.bring(&mut request, peer, false)?;
         reply.leave();
         Ok(reply)
@@ -177,7 +177,7 @@ impl<R: Runtime> HttpServer<R> {
         request: &mut Request,
         peer: Option<PeerAddr>,
         at_once: bool,
-    ) -> Result<ResponseStream, Box<Answer>> {
+    ) -> Result<ResponseStream, Box<HttpResponse>> {
         let front = &*self.0;
         let holder = holder(request.principal(), peer);
         // Answers, cancellations and the like come in whatever their client holds.
@@ -246,7 +246,7 @@ impl<R: Runtime> Inner<R> {
         share: &SessionReplication,
         id: &SessionId,
         (intake, peer): (&Intake, Option<PeerAddr>),
-    ) -> Result<(), Box<Answer>> {
+    ) -> Result<(), Box<HttpResponse>> {
         let (sessions, principal) = (&*self.sessions, intake.principal());
         let found = share.store.sessions.find(id.as_str(), share.life).await.map_err(|_| unavailable())?;
         let Some(fields) = found else {
@@ -299,7 +299,7 @@ impl<R: Runtime> Inner<R> {
         now: Timestamp,
         request: &mut Request,
         at_once: bool,
-    ) -> Result<ResponseStream, Box<Answer>> {
+    ) -> Result<ResponseStream, Box<HttpResponse>> {
         let event_loop = self.event_loop(&room);
         let mut state = lock(&room.state);
         let opened = state.binding.session.open(now, request);
@@ -320,7 +320,7 @@ impl<R: Runtime> Inner<R> {
         now: Timestamp,
         request: &mut Request,
         at_once: bool,
-    ) -> Result<ResponseStream, Box<Answer>> {
+    ) -> Result<ResponseStream, Box<HttpResponse>> {
         let mut state = lock(&room.state);
         let (exchange, event) = match state.binding.session.open(now, request) {
             Ok(opened) => opened,
@@ -451,26 +451,26 @@ impl Drop for SessionGuard {
 }
 
 /// Creates a 503 response: the server is closing, or has no randomness for ids.
-fn unavailable() -> Box<Answer> {
-    let mut answer = Answer::new(Vec::new());
+fn unavailable() -> Box<HttpResponse> {
+    let mut answer = HttpResponse::new(Vec::new());
     *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
     Box::new(answer)
 }
 
 /// Creates a 503 response: the client has too much unread output, and may try again later.
-fn busy() -> Box<Answer> {
+fn busy() -> Box<HttpResponse> {
     again_later("This client has too much unread")
 }
 
-fn again_later(why: &str) -> Box<Answer> {
+fn again_later(why: &str) -> Box<HttpResponse> {
     let mut answer = refusal(StatusCode::SERVICE_UNAVAILABLE, why);
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     answer
 }
 
 /// Creates the response to a request whose changes could not be written to the store.
-fn not_noted(error: &io::Error) -> Box<Answer> {
+fn not_noted(error: &io::Error) -> Box<HttpResponse> {
     match error.kind() {
         io::ErrorKind::FileTooLarge => {
             refusal(StatusCode::PAYLOAD_TOO_LARGE, "What the client says of itself is too large")
@@ -481,9 +481,9 @@ fn not_noted(error: &io::Error) -> Box<Answer> {
 }
 
 /// Creates an error response that names no request.
-fn refusal(status: StatusCode, why: &str) -> Box<Answer> {
+fn refusal(status: StatusCode, why: &str) -> Box<HttpResponse> {
     let error = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32600,"message":"{why}"}}}}"#);
-    let mut answer = Answer::new(error.into());
+    let mut answer = HttpResponse::new(error.into());
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Box::new(answer)

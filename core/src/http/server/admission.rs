@@ -16,8 +16,8 @@ use crate::{
     collections::StaticDefault,
     connection::Event,
     http::{
-        Answer, Deadline, Wake,
-        answer::{self, busy},
+        Deadline, HttpResponse, Wake,
+        response::{self, busy},
     },
     protocol::{Method, Phase, ProtocolVersion},
     rpc::Timestamp,
@@ -124,7 +124,7 @@ impl Queue {
 
 impl Session {
     /// Whether a request has to wait until it is brought to the connection.
-    pub(super) fn has_to_wait(&self, request: &Request) -> Result<bool, Box<Answer>> {
+    pub(super) fn has_to_wait(&self, request: &Request) -> Result<bool, Box<HttpResponse>> {
         let limits = &self.options.limits;
         let open = self.exchanges.len();
         let fits = |open: usize, most: usize| {
@@ -191,7 +191,7 @@ impl Session {
         {
             let request = self.queue.remove(id);
             let id_of = request.as_ref().and_then(Request::id);
-            self.answer(id, answer::busy_with(id_of, "There was no room for the request in time"));
+            self.answer(id, response::busy_with(id_of, "There was no room for the request in time"));
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     codec::SseText,
     collections::LazyBox,
     connection::{Failure, Route, Transmit},
-    http::{Answer, Deadline, Wake, answer},
+    http::{Deadline, HttpResponse, Wake, response},
     protocol::{Phase, ProtocolVersion},
     rpc::CallId,
     wire::{ErrorCode, Message},
@@ -149,7 +149,7 @@ impl Session {
         streams.done(stream);
         match carrier.and_then(|id| Some((id, self.exchanges.get_mut(id.0)?))) {
             Some((id, exchange)) if exchange.is_open() && self.taking == Some(id) => {
-                self.answer(id, answer::empty(StatusCode::ACCEPTED));
+                self.answer(id, response::empty(StatusCode::ACCEPTED));
             }
             Some((id, exchange)) => {
                 if exchange.is_open() {
@@ -220,13 +220,13 @@ impl Session {
             frame.shrink_to(2 * frame.len());
             mem::take(frame)
         };
-        let mut answer = answer::json(status, body);
+        let mut answer = response::json(status, body);
         if let Some(challenge) = challenge {
             challenge.add_to(answer.headers_mut());
         }
         let opens = self.exchanges.get(id.0).is_some_and(|exchange| exchange.opens);
         if let (SessionKind::Streams { id, .. }, true) = (&self.kind, opens && self.conn.version().is_some()) {
-            answer::set_session(answer.headers_mut(), id);
+            response::set_session(answer.headers_mut(), id);
         }
         self.answer(id, answer);
     }
@@ -264,12 +264,14 @@ impl Session {
         for (id, is_open) in open {
             match (is_open, &self.kind) {
                 (false, _) => self.end(id),
-                (true, SessionKind::Modern { .. }) => self.answer(id, answer::busy("The server is closing")),
+                (true, SessionKind::Modern { .. }) => self.answer(id, response::busy("The server is closing")),
                 // It goes on elsewhere.
                 (true, SessionKind::Streams { streams, .. }) if streams.shared => {
-                    self.answer(id, answer::busy("The server is closing"));
+                    self.answer(id, response::busy("The server is closing"));
                 }
-                (true, SessionKind::Streams { .. } | SessionKind::Old { .. }) => self.answer(id, answer::no_session()),
+                (true, SessionKind::Streams { .. } | SessionKind::Old { .. }) => {
+                    self.answer(id, response::no_session())
+                }
             }
         }
     }
@@ -277,7 +279,7 @@ impl Session {
     // ---- what changes an exchange ----
 
     /// Gives a whole answer.
-    pub(super) fn answer(&mut self, id: ExchangeId, answer: Answer) {
+    pub(super) fn answer(&mut self, id: ExchangeId, answer: HttpResponse) {
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         let (before, after, stream) = (exchange.waiting(), answer.body().len(), exchange.stream);
         exchange.answer(answer);

@@ -15,8 +15,8 @@ use super::{
 use crate::{
     connection::{Principal, ServerConfig, SessionSnapshot},
     http::{
-        Answer, SessionId,
-        answer::{busy, no_session},
+        HttpResponse, SessionId,
+        response::{busy, no_session},
     },
     rpc::Timestamp,
 };
@@ -96,7 +96,7 @@ impl<T: Clone> Endpoint<T> {
         principal: Option<&Arc<Principal>>,
         snapshot: &SessionSnapshot,
         make: impl FnOnce(Session) -> T,
-    ) -> Result<(T, bool), Box<Answer>> {
+    ) -> Result<(T, bool), Box<HttpResponse>> {
         if self.sessions.contains_key(id) {
             let handle = self.find(id, principal.map(|it| &**it));
             return handle.map(|handle| (handle, false)).ok_or_else(|| Box::new(no_session()));
@@ -118,7 +118,7 @@ impl<T: Clone> Endpoint<T> {
     }
 
     /// Makes room for another session of this client.
-    fn make_room(&mut self, client: &Client) -> Result<(), Box<Answer>> {
+    fn make_room(&mut self, client: &Client) -> Result<(), Box<HttpResponse>> {
         let room = self.tenants.room(client.holder(), self.sessions.len(), &self.options.limits);
         let Self { sessions, tenants, .. } = self;
         let mut next = |of: Option<&Holder>, among: Among| {
@@ -157,7 +157,7 @@ impl<T: Clone> Endpoint<T> {
     ///
     /// # Errors
     /// Returns the response if the request is refused. Its body need not be read.
-    pub fn begin(&mut self, head: &Parts, caller: Caller) -> Result<Intake, Box<Answer>> {
+    pub fn begin(&mut self, head: &Parts, caller: Caller) -> Result<Intake, Box<HttpResponse>> {
         let client = self.clients.of(&caller);
         let intake = Intake::begin(&self.options, &self.config, head, caller, client, |id, principal| {
             self.sessions.get(id).map(|entry| entry.admits(principal)).or((!self.shared).then_some(false))
@@ -183,7 +183,7 @@ impl<T: Clone> Endpoint<T> {
         request: &Request,
         random: [u8; 24],
         make: impl FnOnce(Session) -> T,
-    ) -> Result<T, Box<Answer>> {
+    ) -> Result<T, Box<HttpResponse>> {
         let client = self.client_of(request);
         let asks = matches!(request.kind, Kind::Request | Kind::Batch);
         if asks && !client.has_room_for_request(request.weight, self.options.limits.request_bytes) {
@@ -257,7 +257,7 @@ impl<T: Clone> Endpoint<T> {
         Arc::strong_count(&self.alone) - 1
     }
 
-    fn has_room_for_request(&self) -> Result<(), Box<Answer>> {
+    fn has_room_for_request(&self) -> Result<(), Box<HttpResponse>> {
         if self.requests() < self.options.limits.requests {
             return Ok(());
         }
@@ -283,7 +283,7 @@ impl<T: Clone> Endpoint<T> {
         request.client.clone()
     }
 
-    fn known(&self, id: &SessionId, request: &Request, old: bool) -> Result<T, Box<Answer>> {
+    fn known(&self, id: &SessionId, request: &Request, old: bool) -> Result<T, Box<HttpResponse>> {
         let principal = request.principal().map(|it| &**it);
         let entry = self.sessions.get(id);
         if entry.is_none() && self.shared && request.is_known_here {

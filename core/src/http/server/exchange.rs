@@ -7,7 +7,7 @@ use http::{HeaderValue, Response, header, response::Parts};
 use crate::{
     codec::SseText,
     http::{
-        Answer, Deadline, Wake,
+        Deadline, HttpResponse, Wake,
         names::{ACCEL_BUFFERING, EVENTS},
     },
     rpc::Timestamp,
@@ -102,7 +102,7 @@ impl Exchange {
     }
 
     /// Gives a whole answer.
-    pub(super) fn answer(&mut self, answer: Answer) {
+    pub(super) fn answer(&mut self, answer: HttpResponse) {
         let (head, body) = answer.into_parts();
         (self.form, self.head, self.body, self.ended) = (Form::Whole, Some(head), body, true);
     }
@@ -170,7 +170,7 @@ impl Exchange {
 
     /// Gives up a client that does not read. What waits is dropped: the answer becomes `instead` if its head has not
     /// left, and breaks off if it has.
-    pub(super) fn abort(&mut self, instead: Answer) {
+    pub(super) fn abort(&mut self, instead: HttpResponse) {
         if self.head.is_some() || self.is_open() {
             (self.taken, self.behind, self.quiet) = (0, None, None);
             return self.answer(instead);
@@ -250,7 +250,7 @@ impl Exchange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::answer;
+    use crate::http::response;
     use alloc::vec;
     use http::StatusCode;
 
@@ -273,7 +273,7 @@ mod tests {
         for whole in [false, true] {
             let mut exchange = Exchange::new(Timestamp::ZERO);
             if whole {
-                exchange.answer(answer::json(StatusCode::OK, vec![b'x'; 4 * MIB]));
+                exchange.answer(response::json(StatusCode::OK, vec![b'x'; 4 * MIB]));
             } else {
                 exchange.stream();
                 (0..4).for_each(|_| _ = exchange.event(&SseText { data: Some(&vec![b'x'; MIB]), ..MESSAGE }));

@@ -11,11 +11,11 @@ use super::{
 use crate::{
     connection::ServerConfig,
     http::{
-        Answer, SessionId,
-        answer::{self, refusal},
+        HttpResponse, SessionId,
         fields::{Field, Fields, param},
         media,
         names::{EVENTS, JSON},
+        response::{self, refusal},
         session_id::{PARAMETER, parameter},
     },
     protocol::{Era, MirroredHeaders, MirroredValue, ProtocolVersion, VersionSet},
@@ -70,7 +70,7 @@ impl RequestKind {
         head: &Parts,
         fields: &Fields<'_>,
         config: &ServerConfig,
-    ) -> Result<Self, Box<Answer>> {
+    ) -> Result<Self, Box<HttpResponse>> {
         let legacy = serves_sessions(config);
         Ok(match (surface, &head.method) {
             (TransportKind::Mcp, &Verb::POST) => post(head, fields, config)?,
@@ -81,7 +81,7 @@ impl RequestKind {
                 Self::Bare(Target::End(id))
             }
             (TransportKind::Mcp, _) => {
-                return Err(Box::new(answer::not_allowed(if legacy { "GET, POST, DELETE" } else { "POST" })));
+                return Err(Box::new(response::not_allowed(if legacy { "GET, POST, DELETE" } else { "POST" })));
             }
             (TransportKind::OldStream, &Verb::GET) => {
                 let is_cross_site = head.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
@@ -96,13 +96,13 @@ impl RequestKind {
                 accepts(&head.headers, [EVENTS])?;
                 Self::Bare(Target::OldStream)
             }
-            (TransportKind::OldStream, _) => return Err(Box::new(answer::not_allowed("GET"))),
+            (TransportKind::OldStream, _) => return Err(Box::new(response::not_allowed("GET"))),
             (TransportKind::OldMessages, &Verb::POST) => {
                 json_body(&head.headers, fields, config)?;
                 let id = parameter(head.uri.query(), PARAMETER).ok_or_else(|| missing_session(None))?;
-                Self::OldPost(SessionId::parse(id).ok_or_else(|| Box::new(answer::no_session()))?)
+                Self::OldPost(SessionId::parse(id).ok_or_else(|| Box::new(response::no_session()))?)
             }
-            (TransportKind::OldMessages, _) => return Err(Box::new(answer::not_allowed("POST"))),
+            (TransportKind::OldMessages, _) => return Err(Box::new(response::not_allowed("POST"))),
         })
     }
 
@@ -132,7 +132,7 @@ pub(super) fn surface(
     config: &ServerConfig,
     head: &Parts,
     fields: &Fields<'_>,
-) -> Result<TransportKind, Box<Answer>> {
+) -> Result<TransportKind, Box<HttpResponse>> {
     let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
     if target > options.limits.head_bytes {
         return refuse(StatusCode::URI_TOO_LONG, "The target is larger than the limit");
@@ -158,21 +158,21 @@ pub(super) fn serves_sessions(config: &ServerConfig) -> bool {
     !config.settings.versions.intersection(VersionSet::LEGACY).is_empty()
 }
 
-pub(super) fn refuse<T>(status: StatusCode, why: &'static str) -> Result<T, Box<Answer>> {
+pub(super) fn refuse<T>(status: StatusCode, why: &'static str) -> Result<T, Box<HttpResponse>> {
     Err(Box::new(refusal(status, why)))
 }
 
-pub(super) fn too_large<T>() -> Result<T, Box<Answer>> {
+pub(super) fn too_large<T>() -> Result<T, Box<HttpResponse>> {
     refuse(StatusCode::PAYLOAD_TOO_LARGE, "The body is larger than the limit")
 }
 
 /// 400, with the id of the request in the body, if that was read and has one.
-pub(super) fn missing_session(id: Option<&RequestId>) -> Box<Answer> {
+pub(super) fn missing_session(id: Option<&RequestId>) -> Box<HttpResponse> {
     let why = "Mcp-Session-Id is missing: a session begins with initialize";
-    Box::new(answer::error(StatusCode::BAD_REQUEST, id, &ErrorObject::new(ErrorCode::INVALID_REQUEST, why)))
+    Box::new(response::error(StatusCode::BAD_REQUEST, id, &ErrorObject::new(ErrorCode::INVALID_REQUEST, why)))
 }
 
-fn session(field: Field<'_>) -> Result<Option<SessionId>, Box<Answer>> {
+fn session(field: Field<'_>) -> Result<Option<SessionId>, Box<HttpResponse>> {
     let Ok(id) = field.single() else {
         return refuse(StatusCode::BAD_REQUEST, "Mcp-Session-Id is there twice");
     };
@@ -180,12 +180,12 @@ fn session(field: Field<'_>) -> Result<Option<SessionId>, Box<Answer>> {
     match SessionId::from_bytes(id.as_bytes()) {
         Some(id) => Ok(Some(id)),
         // An id that is not of our making is not that of a session.
-        None => Err(Box::new(answer::no_session())),
+        None => Err(Box::new(response::no_session())),
     }
 }
 
 /// Requests of a session name a revision that is served, or none.
-pub(super) fn supported(declared: &HeaderClaims, config: &ServerConfig) -> Result<(), Box<Answer>> {
+pub(super) fn supported(declared: &HeaderClaims, config: &ServerConfig) -> Result<(), Box<HttpResponse>> {
     match declared {
         HeaderClaims::Nothing => Ok(()),
         HeaderClaims::Version(version)
@@ -199,7 +199,7 @@ pub(super) fn supported(declared: &HeaderClaims, config: &ServerConfig) -> Resul
     }
 }
 
-fn accepts<const N: usize>(headers: &HeaderMap, types: [&str; N]) -> Result<(), Box<Answer>> {
+fn accepts<const N: usize>(headers: &HeaderMap, types: [&str; N]) -> Result<(), Box<HttpResponse>> {
     if media::accepts(headers, types) {
         return Ok(());
     }
@@ -208,7 +208,7 @@ fn accepts<const N: usize>(headers: &HeaderMap, types: [&str; N]) -> Result<(), 
 }
 
 /// Checks what is said of a body before any of it is read.
-fn json_body(headers: &HeaderMap, fields: &Fields<'_>, config: &ServerConfig) -> Result<(), Box<Answer>> {
+fn json_body(headers: &HeaderMap, fields: &Fields<'_>, config: &ServerConfig) -> Result<(), Box<HttpResponse>> {
     let is_json = fields.content_type.single().ok().flatten().is_some_and(|value| media::names(value, JSON));
     let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
     let is_encoded =
@@ -230,7 +230,7 @@ fn json_body(headers: &HeaderMap, fields: &Fields<'_>, config: &ServerConfig) ->
 /// What nearly all clients accept: the specification says so.
 const USUAL: &str = "application/json, text/event-stream";
 
-fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<RequestKind, Box<Answer>> {
+fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<RequestKind, Box<HttpResponse>> {
     let headers = &head.headers;
     json_body(headers, fields, config)?;
     if !matches!(fields.accept, Field::Once(value) if value == USUAL) {
@@ -257,7 +257,7 @@ fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Requ
     Ok(RequestKind::Post { session, declared, headers })
 }
 
-fn listen(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Target, Box<Answer>> {
+fn listen(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Target, Box<HttpResponse>> {
     accepts(&head.headers, [EVENTS])?;
     let id = session(fields.session)?.ok_or_else(|| missing_session(None))?;
     supported(&HeaderClaims::by(fields.version), config)?;

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     connection::{Principal, ServerConfig, request_weight},
-    http::{Answer, SessionId, answer, fields::Fields},
+    http::{HttpResponse, SessionId, fields::Fields, response},
     wire::{self, Message, Outline, RequestId},
 };
 
@@ -60,17 +60,17 @@ impl Intake {
         caller: Caller,
         client: Arc<Client>,
         known: impl FnOnce(&SessionId, Option<&Principal>) -> Option<bool>,
-    ) -> Result<Self, Box<Answer>> {
+    ) -> Result<Self, Box<HttpResponse>> {
         let fields = Fields::of(&head.headers);
         let surface = surface(options, config, head, &fields)?;
         let principal = match caller {
             Caller::Anybody | Caller::Anonymous(_) => None,
             Caller::Known(principal) => Some(principal),
-            Caller::Refused(challenge) => return Err(Box::new(challenge.answer(None))),
+            Caller::Refused(challenge) => return Err(Box::new(challenge.response(None))),
         };
         let purpose = RequestKind::of(surface, head, &fields, config)?;
         let is_known_here = match purpose.session().map(|id| known(id, principal.as_deref())) {
-            Some(Some(false)) => return Err(Box::new(answer::no_session())),
+            Some(Some(false)) => return Err(Box::new(response::no_session())),
             Some(Some(true)) => true,
             Some(None) | None => false,
         };
@@ -93,8 +93,8 @@ impl Intake {
 
     /// Returns the response for a request whose session was not found anywhere.
     #[must_use]
-    pub fn lost(&self) -> Box<Answer> {
-        Box::new(answer::no_session())
+    pub fn lost(&self) -> Box<HttpResponse> {
+        Box::new(response::no_session())
     }
 
     /// Returns whether its head says that it is of the modern era.
@@ -107,7 +107,7 @@ impl Intake {
     /// # Errors
     /// Returns the response if the body is larger than the limit, or all bodies that are being read are. The rest of
     /// the body need not be read.
-    pub fn feed(&mut self, chunk: &[u8]) -> Result<(), Box<Answer>> {
+    pub fn feed(&mut self, chunk: &[u8]) -> Result<(), Box<HttpResponse>> {
         self.received = self.received.saturating_add(chunk.len());
         if self.received > self.config.settings.limits.frame_bytes {
             self.body = Vec::new();
@@ -117,7 +117,7 @@ impl Intake {
         if !matches!(self.purpose, RequestKind::Bare(_)) {
             if !self.share.take(chunk.len()) {
                 self.body = Vec::new();
-                return Err(Box::new(answer::busy("Too much is being read")));
+                return Err(Box::new(response::busy("Too much is being read")));
             }
             self.body.extend_from_slice(chunk);
         }
@@ -128,7 +128,7 @@ impl Intake {
     ///
     /// # Errors
     /// Returns the response if the body is not a message, or not one that can be sent this way.
-    pub fn end(self) -> Result<Request, Box<Answer>> {
+    pub fn end(self) -> Result<Request, Box<HttpResponse>> {
         let Self { purpose, config, principal, is_known_here, body, share, .. } = self;
         let (work, parsed) = match purpose {
             RequestKind::Bare(work) => (work, Parsed::nothing()),

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     connection::ServerConfig,
-    http::{Answer, SessionId, answer},
+    http::{HttpResponse, SessionId, response},
     protocol::{Era, Method, MirroredHeaders, MirroredValue},
     schema::{At, InitializeParams, UnsupportedProtocolVersion, keys},
     wire::{
@@ -49,10 +49,10 @@ impl Parsed {
         Self { kind: Kind::Nothing, ..Self::default() }
     }
 
-    pub(super) fn read(body: &[u8], config: &ServerConfig) -> Result<Self, Box<Answer>> {
+    pub(super) fn read(body: &[u8], config: &ServerConfig) -> Result<Self, Box<HttpResponse>> {
         let fail = |kind: MalformedKind, id: Option<&RequestId>| {
             let error = ErrorObject::new(kind.code(), kind.message());
-            Err(Box::new(answer::error(StatusCode::BAD_REQUEST, id, &error)))
+            Err(Box::new(response::error(StatusCode::BAD_REQUEST, id, &error)))
         };
         let text = match wire::text(body) {
             Ok(text) => text,
@@ -80,9 +80,9 @@ impl Parsed {
         Self { outline: Outline::of(text, message), ..parsed }
     }
 
-    fn fail<T>(&self, status: StatusCode, error: &ErrorObject) -> Result<T, Box<Answer>> {
+    fn fail<T>(&self, status: StatusCode, error: &ErrorObject) -> Result<T, Box<HttpResponse>> {
         let id = self.outline.as_ref().and_then(Outline::id);
-        Err(Box::new(answer::error(status, id, error)))
+        Err(Box::new(response::error(status, id, error)))
     }
 
     /// The era of a message, and what it is for in that.
@@ -92,7 +92,7 @@ impl Parsed {
         declared: HeaderClaims,
         headers: MirroredHeaders,
         config: &ServerConfig,
-    ) -> Result<Target, Box<Answer>> {
+    ) -> Result<Target, Box<HttpResponse>> {
         let served = config.settings.versions;
         let legacy = serves_sessions(config);
         let modern = served.iter().any(|version| version.era() == Era::Modern);
@@ -121,7 +121,7 @@ impl Parsed {
         declared: HeaderClaims,
         headers: MirroredHeaders,
         config: &ServerConfig,
-    ) -> Result<Target, Box<Answer>> {
+    ) -> Result<Target, Box<HttpResponse>> {
         let invalid = |message: &'static str| {
             self.fail(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::INVALID_REQUEST, message))
         };

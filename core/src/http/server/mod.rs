@@ -4,7 +4,7 @@
 //!             begin              feed, end             route                      open
 //!  head ──▶ [Endpoint] ──▶ Intake ──────▶ Request ──▶ [Endpoint] ──▶ handle of a ──▶ [Session] ──▶ Event
 //!               │                │                       │           Session            │
-//!               └────────────────┴──── Answer ───────────┘                              └──▶ Head, Data…, End
+//!               └────────────────┴──── HttpResponse ─────┘                              └──▶ Head, Data…, End
 //! ```
 //!
 //! - An [`Endpoint`] keeps the table of sessions. Its methods return at once, so a lock around it is held only briefly.
@@ -25,7 +25,7 @@
 //! use http::{Request as Http, request::Parts};
 //! use mcp_proto::{
 //!     connection::{Event, ServerConfig},
-//!     http::{Answer, Policy, server::{Caller, Endpoint, ExchangeId, EndpointOptions, Output, Session}},
+//!     http::{HttpResponse, Policy, server::{Caller, Endpoint, ExchangeId, EndpointOptions, Output, Session}},
 //!     rpc::Timestamp,
 //!     schema::Implementation,
 //!     wire::ErrorObject,
@@ -39,7 +39,7 @@
 //!
 //! impl Driver {
 //!     /// Takes in a request. If it is refused, the error is the response.
-//!     fn take(&self, now: Timestamp, head: &Parts, body: &[u8]) -> Result<(Handle, ExchangeId), Box<Answer>> {
+//!     fn take(&self, now: Timestamp, head: &Parts, body: &[u8]) -> Result<(Handle, ExchangeId), Box<HttpResponse>> {
 //!         // 1. Read the head, then the body in parts, and find the session.
 //!         let mut intake = self.endpoint.lock().unwrap().begin(head, Caller::Anybody)?;
 //!         for chunk in body.chunks(1024) {
@@ -115,14 +115,14 @@
 //!
 //! The obligations of a driver:
 //!
-//! - An [`Answer`](super::Answer) is written as it is. The rest of the body need not be read.
+//! - An [`HttpResponse`](super::HttpResponse) is written as it is. The rest of the body need not be read.
 //! - The output is not buffered: each [`Output::Data`] is sent at once. A stream can last for days.
 //! - [`handle_disconnect`](Session::handle_disconnect) is called as soon as the driver detects that the client has disconnected. In
 //!   2026-07-28 that is how requests are cancelled.
 //! - The driver authenticates the sender of a request before [`begin`](Endpoint::begin), and passes it as a [`Caller`].
 //!   Without authentication, this is the sender's address: the share of one caller is limited, so that there is room
 //!   for others. A check that needs the method belongs between [`end`](Intake::end) and [`route`](Endpoint::route): see
-//!   [`Request::method`], and refuse with [`Challenge::answer`](super::Challenge::answer).
+//!   [`Request::method`], and refuse with [`Challenge::response`](super::Challenge::response).
 //! - If several processes share sessions, the driver looks up an unknown session between [`begin`](Endpoint::begin) and
 //!   the body ([`Intake::session`]), and resumes it here if it is found ([`Endpoint::adopt`]);
 //!   [`poll_replay_request`](Session::poll_replay_request) requests messages that other processes have sent.

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use super::{ExchangeId, Session, exchange::Exchange, session::SessionKind};
-use crate::http::{Limits, answer};
+use crate::http::{Limits, response};
 
 /// Each exchange of a session with several counts with at most this part of [`Limits::queued_bytes`].
 const SHARE: usize = 4;
@@ -60,7 +60,7 @@ impl Session {
     pub(super) fn give_up_reader(&mut self, id: ExchangeId) {
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         let before = exchange.waiting();
-        exchange.abort(answer::empty(StatusCode::SERVICE_UNAVAILABLE));
+        exchange.abort(response::empty(StatusCode::SERVICE_UNAVAILABLE));
         let after = exchange.waiting();
         self.weigh(before, after);
         self.leave(id);

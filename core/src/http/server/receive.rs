@@ -13,8 +13,8 @@ use crate::{
     codec::{Frame, SseText},
     connection::{Arrival, CloseReason, Event, Violation},
     http::{
-        Answer,
-        answer::{self, refusal},
+        HttpResponse,
+        response::{self, refusal},
         session_id::message_uri,
     },
     protocol::MirroredHeaders,
@@ -35,7 +35,7 @@ impl Session {
             }
             Target::End(_) => {
                 self.conn.finish(CloseReason::Eof);
-                self.answer(id, answer::empty(StatusCode::NO_CONTENT));
+                self.answer(id, response::empty(StatusCode::NO_CONTENT));
                 None
             }
         }
@@ -92,7 +92,7 @@ impl Session {
     }
 
     /// Answers a message that the application is not to answer, if the connection has not done so.
-    fn accept(&mut self, id: ExchangeId, stream: Option<u64>, kind: Kind, refusal: Option<Answer>) {
+    fn accept(&mut self, id: ExchangeId, stream: Option<u64>, kind: Kind, refusal: Option<HttpResponse>) {
         let is_open = self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_open());
         // A request is owed an answer, also where the connection has given it itself. That none will come is said by the
         // connection.
@@ -101,7 +101,7 @@ impl Session {
             return;
         }
         let refusal = refusal.filter(|_| matches!(kind, Kind::Notification | Kind::Response));
-        self.answer(id, refusal.unwrap_or_else(|| answer::empty(StatusCode::ACCEPTED)));
+        self.answer(id, refusal.unwrap_or_else(|| response::empty(StatusCode::ACCEPTED)));
         if matches!(self.kind, SessionKind::Modern { .. }) {
             self.conn.close(self.clock);
         }
@@ -110,7 +110,7 @@ impl Session {
     /// Begins a session of the old transport: its stream says where to send messages.
     fn open_old_stream(&mut self, id: ExchangeId) {
         let (SessionKind::Old { id: session, stream }, Some(old)) = (&mut self.kind, self.options.paths.old()) else {
-            return self.answer(id, answer::no_session());
+            return self.answer(id, response::no_session());
         };
         *stream = Some(id);
         let uri = message_uri(&old.messages, session);

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     connection::Failure,
     http::{
-        answer::{self, refusal},
+        response::{self, refusal},
         session_id::EventId,
     },
 };
@@ -19,7 +19,9 @@ use crate::{
 impl Session {
     /// Opens a stream that belongs to no request, or takes one up again.
     pub(super) fn listen(&mut self, id: ExchangeId, last: Option<&str>) {
-        let SessionKind::Streams { streams, .. } = &mut self.kind else { return self.answer(id, answer::no_session()) };
+        let SessionKind::Streams { streams, .. } = &mut self.kind else {
+            return self.answer(id, response::no_session());
+        };
         let found = last.map(|last| streams.find(last));
         match found {
             Some(Ok(from)) => self.resume(id, from),

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     collections::{LazyBox, SeqMap},
     connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerRole, SessionSnapshot},
-    http::{Answer, Challenge, Deadline, ReplayBuffer, SessionId, Wake, answer},
+    http::{Challenge, Deadline, HttpResponse, ReplayBuffer, SessionId, Wake, response},
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
 };
@@ -240,7 +240,7 @@ impl Session {
         &mut self,
         now: Timestamp,
         request: &'a mut Request,
-    ) -> Result<(ExchangeId, Option<Event<'a>>), Box<Answer>> {
+    ) -> Result<(ExchangeId, Option<Event<'a>>), Box<HttpResponse>> {
         self.clock = self.clock.max(now);
         self.pump_if_touched();
         self.load.belongs_to(&request.client);
@@ -249,9 +249,9 @@ impl Session {
             // One that is shared goes on elsewhere.
             let is_shared = matches!(&self.kind, SessionKind::Streams { streams, .. } if streams.shared);
             return Err(Box::new(if is_shared {
-                answer::busy("The session has ended here")
+                response::busy("The session has ended here")
             } else {
-                answer::no_session()
+                response::no_session()
             }));
         }
         let waits = self.has_to_wait(request)?;

@@ -11,7 +11,7 @@ use crate::wire::{
 };
 
 /// A complete HTTP response.
-pub type Answer = Response<Vec<u8>>;
+pub type HttpResponse = Response<Vec<u8>>;
 
 /// The refusal of an unauthorized request: 401, or 403 for lack of scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Challenge {
 
     /// Creates the response to a request with this id, if the id is known.
     #[must_use]
-    pub fn answer(&self, id: Option<&RequestId>) -> Answer {
+    pub fn response(&self, id: Option<&RequestId>) -> HttpResponse {
         let mut answer = error(self.status, id, &self.error());
         self.add_to(answer.headers_mut());
         answer
@@ -67,7 +67,7 @@ impl Challenge {
 }
 
 /// Creates a response without a body.
-pub(super) fn empty(status: StatusCode) -> Answer {
+pub(super) fn empty(status: StatusCode) -> HttpResponse {
     let mut answer = Response::new(Vec::new());
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
@@ -75,7 +75,7 @@ pub(super) fn empty(status: StatusCode) -> Answer {
 }
 
 /// Creates a response whose body is one JSON text.
-pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Answer {
+pub(super) fn json(status: StatusCode, body: Vec<u8>) -> HttpResponse {
     let length = length(body.len());
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
@@ -108,36 +108,36 @@ fn length(bytes: usize) -> HeaderValue {
 }
 
 /// Creates a response whose body is a JSON-RPC error, with or without an id.
-pub(super) fn error(status: StatusCode, id: Option<&RequestId>, error: &ErrorObject) -> Answer {
+pub(super) fn error(status: StatusCode, id: Option<&RequestId>, error: &ErrorObject) -> HttpResponse {
     let mut body = Vec::new();
     encode::error(&mut body, id.ok_or(MissingId::Absent), error);
     json(status, body)
 }
 
 /// Creates a refusal for a reason outside of JSON-RPC. Its body still is a JSON-RPC error, without an id.
-pub(super) fn refusal(status: StatusCode, why: impl Into<Cow<'static, str>>) -> Answer {
+pub(super) fn refusal(status: StatusCode, why: impl Into<Cow<'static, str>>) -> HttpResponse {
     error(status, None, &ErrorObject::new(ErrorCode::INVALID_REQUEST, why))
 }
 
 /// Creates a 404, after which a client begins a new session.
-pub(super) fn no_session() -> Answer {
+pub(super) fn no_session() -> HttpResponse {
     refusal(StatusCode::NOT_FOUND, "Session not found")
 }
 
 /// Creates a 405.
-pub(super) fn not_allowed(allowed: &'static str) -> Answer {
+pub(super) fn not_allowed(allowed: &'static str) -> HttpResponse {
     let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed");
     answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     answer
 }
 
 /// Creates a 503, after which the client may try again later.
-pub(super) fn busy(why: &'static str) -> Answer {
+pub(super) fn busy(why: &'static str) -> HttpResponse {
     busy_with(None, why)
 }
 
 /// Creates a 503 as the response to the request with this id.
-pub(super) fn busy_with(id: Option<&RequestId>, why: &'static str) -> Answer {
+pub(super) fn busy_with(id: Option<&RequestId>, why: &'static str) -> HttpResponse {
     let mut answer = error(StatusCode::SERVICE_UNAVAILABLE, id, &ErrorObject::new(ErrorCode::INVALID_REQUEST, why));
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     answer
