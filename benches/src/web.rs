@@ -104,9 +104,9 @@ impl Web {
     /// Sends a request to the endpoint and returns the head of the response, if there is one by then.
     fn take(&mut self, request: http::request::Builder, body: &str) -> Option<Parts> {
         let (head, ()) = request.body(()).expect("a request").into_parts();
-        let mut intake = self.endpoint.begin(&head, Caller::Anybody).unwrap_or_else(|answer| panic!("{answer:?}"));
-        intake.feed(body.as_bytes()).unwrap_or_else(|answer| panic!("{answer:?}"));
-        let mut request = intake.end().unwrap_or_else(|answer| panic!("{answer:?}"));
+        let mut reader = self.endpoint.begin(&head, Caller::Anybody).unwrap_or_else(|answer| panic!("{answer:?}"));
+        reader.feed(body.as_bytes()).unwrap_or_else(|answer| panic!("{answer:?}"));
+        let mut request = reader.end().unwrap_or_else(|answer| panic!("{answer:?}"));
         let handle = self.route(&request);
         let mut session = handle.borrow_mut();
         let (exchange, _) = session.open(self.now, &mut request).unwrap_or_else(|answer| panic!("{answer:?}"));
@@ -167,9 +167,9 @@ impl Web {
         head.uri = self.uri.clone();
         head.headers.insert(HOST, HeaderValue::from_static("localhost"));
         self.bytes += body.len();
-        let request = self.endpoint.begin(&head, Caller::Anybody).and_then(|mut intake| {
-            intake.feed(&body)?;
-            intake.end()
+        let request = self.endpoint.begin(&head, Caller::Anybody).and_then(|mut reader| {
+            reader.feed(&body)?;
+            reader.end()
         });
         let mut request = request.unwrap_or_else(|answer| panic!("{answer:?}"));
         let handle = self.route(&request);

@@ -221,9 +221,9 @@ impl Web {
         body: &[u8],
         serial: usize,
     ) -> Result<(usize, ExchangeId), Box<HttpResponse>> {
-        let mut intake = self.endpoint.begin(head, self.caller.clone())?;
-        intake.feed(body)?;
-        let mut request = intake.end()?;
+        let mut reader = self.endpoint.begin(head, self.caller.clone())?;
+        reader.feed(body)?;
+        let mut request = reader.end()?;
         let random = self.random.unwrap_or_else(|| {
             let mut random = [0; 24];
             random[..8].copy_from_slice(&serial.to_be_bytes());

@@ -213,8 +213,8 @@ fn nothing_is_elsewhere_where_nothing_is_shared() {
     assert_eq!(refused.status(), 404);
     // Where there may be others, a driver looks first; and if none does, it is nowhere as well.
     let mut web = sharing();
-    let intake = web.endpoint.begin(&head, web.caller.clone()).expect("it may be elsewhere");
-    assert!(intake.session().is_some() && intake.lost().status() == 404);
+    let reader = web.endpoint.begin(&head, web.caller.clone()).expect("it may be elsewhere");
+    assert!(reader.session().is_some() && reader.lost().status() == 404);
     let (mut head, ()) = Request::get("/mcp")
         .header("host", "localhost")
         .header("accept", "*/*")
@@ -251,9 +251,9 @@ fn a_shared_session_that_ends_here_is_not_said_to_be_gone() {
     let (head, body) = here.in_session(&id, &ping()).into_parts();
     let key = mcp_proto::http::SessionId::parse(&id).expect("an id");
     let request = |web: &mut Web| {
-        let mut intake = web.endpoint.begin(&head, web.caller.clone()).expect("it is known");
-        intake.feed(&body).expect("it is short");
-        intake.end().expect("it is a message")
+        let mut reader = web.endpoint.begin(&head, web.caller.clone()).expect("it is known");
+        reader.feed(&body).expect("it is short");
+        reader.end().expect("it is a message")
     };
     // Between its head and its body, it has given way to another one.
     let late = request(&mut here);
@@ -273,9 +273,9 @@ fn a_shared_session_that_ends_here_is_not_said_to_be_gone() {
     let mut web = Web::new(full_server());
     let id = web.begin("2025-11-25");
     let (head, body) = web.in_session(&id, &ping()).into_parts();
-    let mut intake = web.endpoint.begin(&head, web.caller.clone()).expect("it is known");
-    intake.feed(&body).expect("it is short");
-    let mut asked = intake.end().expect("it is a message");
+    let mut reader = web.endpoint.begin(&head, web.caller.clone()).expect("it is known");
+    reader.feed(&body).expect("it is short");
+    let mut asked = reader.end().expect("it is a message");
     let now = web.now;
     web.last_session().give_up(now);
     assert_eq!(web.last_session().open(now, &mut asked).expect_err("it is over").status(), 404);

@@ -249,12 +249,12 @@ fn too_much_is_refused_before_it_is_kept() {
         assert_eq!(refused.status().as_u16(), expected, "{length}");
     }
     let (head, ()) = post("/mcp").body(()).expect("a request").into_parts();
-    let mut intake = web.endpoint.begin(&head, Caller::Anybody).expect("it says nothing of its size");
+    let mut reader = web.endpoint.begin(&head, Caller::Anybody).expect("it says nothing of its size");
     for _ in 0..10 {
-        intake.feed(&[b' '; 100]).expect("it fits");
+        reader.feed(&[b' '; 100]).expect("it fits");
     }
-    assert_eq!(intake.feed(b" ").expect_err("it does not fit").status(), 413);
-    assert_eq!(intake.feed(b" ").expect_err("it still does not").status(), 413);
+    assert_eq!(reader.feed(b" ").expect_err("it does not fit").status(), 413);
+    assert_eq!(reader.feed(b" ").expect_err("it still does not").status(), 413);
     // A body where none belongs is not kept at all, and not endless either.
     let id = web.begin("2025-11-25");
     let request = get("/mcp").header("mcp-session-id", &id).body(vec![b'x'; 1001]).expect("a request");

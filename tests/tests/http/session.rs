@@ -114,9 +114,9 @@ fn a_client_that_hangs_up_on_initialize_leaves_no_session() {
     let mut web = Web::new(full_server());
     let request = post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request");
     let (head, body) = request.into_parts();
-    let mut intake = web.endpoint.begin(&head, web.caller.clone()).expect("it is fine");
-    intake.feed(&body).expect("it is small");
-    let mut request = intake.end().expect("it is a message");
+    let mut reader = web.endpoint.begin(&head, web.caller.clone()).expect("it is fine");
+    reader.feed(&body).expect("it is small");
+    let mut request = reader.end().expect("it is a message");
     let sessions = &mut web.sessions;
     let routed = web.endpoint.route(web.now, &request, [1; 24], |session| {
         sessions.insert(1, session);

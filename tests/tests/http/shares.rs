@@ -5,7 +5,7 @@ use mcp_proto::{
     connection::ServerConfig,
     http::{
         Policy,
-        server::{EndpointOptions, Intake},
+        server::{EndpointOptions, RequestReader},
     },
     protocol::{Capability, VersionSet},
 };
@@ -225,8 +225,8 @@ fn head(target: &str) -> http::request::Parts {
 }
 
 /// Feeds so many bytes; whether there was room.
-fn feed(intake: &mut Intake, bytes: usize) -> bool {
-    intake.feed(&vec![b' '; bytes]).is_ok()
+fn feed(reader: &mut RequestReader, bytes: usize) -> bool {
+    reader.feed(&vec![b' '; bytes]).is_ok()
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn large_bodies_leave_room_for_small_ones() {
     let head = head("/mcp");
     let mut slow: Vec<_> =
         (0..16).map(|_| web.endpoint.begin(&head, web.caller.clone()).expect("a head takes nothing")).collect();
-    let taken = slow.iter_mut().filter_map(|intake| feed(intake, MIB - 1).then_some(())).count();
+    let taken = slow.iter_mut().filter_map(|reader| feed(reader, MIB - 1).then_some(())).count();
     assert!(taken >= 14, "{taken} of 16");
     is_served(&mut web);
 }
@@ -248,7 +248,7 @@ fn the_bodies_of_one_client_leave_room_for_those_of_others() {
     let mut slow: Vec<_> =
         (0..300).map(|_| web.endpoint.begin(&head, web.caller.clone()).expect("a head takes nothing")).collect();
     // Each of them is small.
-    let taken = slow.iter_mut().filter_map(|intake| feed(intake, 4000).then_some(())).count();
+    let taken = slow.iter_mut().filter_map(|reader| feed(reader, 4000).then_some(())).count();
     assert!((200..240).contains(&taken), "{taken} of 300");
     web.come_from("ada");
     let mut large = web.endpoint.begin(&head, web.caller.clone()).expect("a head takes nothing");

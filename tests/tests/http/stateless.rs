@@ -423,9 +423,9 @@ fn a_client_that_reads_nothing_costs_no_more_than_its_limit() {
     // Sent past the bed, so that it is not read.
     let (head, body) =
         modern(&json!(1), "tools/call", json!({"name": "t", "_meta": {"progressToken": 1}})).into_parts();
-    let mut intake = web.endpoint.begin(&head, web.caller.clone()).expect("it is fine");
-    intake.feed(&body).expect("it is small");
-    let mut request = intake.end().expect("it is a message");
+    let mut reader = web.endpoint.begin(&head, web.caller.clone()).expect("it is fine");
+    reader.feed(&body).expect("it is small");
+    let mut request = reader.end().expect("it is a message");
     let mut session = None;
     web.endpoint
         .route(web.now, &request, [0; 24], |made| {

@@ -182,9 +182,9 @@ mod tests {
             let id = session.as_ref().and_then(|session| session.id()).map(|id| id.as_str().to_owned());
             let head = id.into_iter().fold(head, |head, id| head.header("mcp-session-id", id));
             let head = head.body(()).expect("a request").into_parts().0;
-            let mut intake = self.endpoint.begin(&head, Caller::Anybody).expect("it is fine");
-            intake.feed(message.to_string().as_bytes()).expect("there is room");
-            let mut request = intake.end().expect("it is fine");
+            let mut reader = self.endpoint.begin(&head, Caller::Anybody).expect("it is fine");
+            reader.feed(message.to_string().as_bytes()).expect("there is room");
+            let mut request = reader.end().expect("it is fine");
             let (begun, random) = (&mut self.begun, [u8::try_from(self.endpoint.len()).expect("few"); 24]);
             let make = |session| {
                 *begun = Some(session);

@@ -136,15 +136,15 @@ impl<R: Runtime> Endpoint<R> {
         };
         let mut body = pin!(body);
         let take_in = async {
-            let mut intake = self.web.begin(&head, caller)?;
-            self.web.admit(&intake, peer).await?;
+            let mut reader = self.web.begin(&head, caller)?;
+            self.web.admit(&reader, peer).await?;
             let read = async {
                 while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
                     let Ok(frame) = frame else { return Err(refusal(StatusCode::BAD_REQUEST)) };
                     let Ok(mut data) = frame.into_data() else { continue };
                     while data.has_remaining() {
                         let chunk = data.chunk();
-                        intake.feed(chunk)?;
+                        reader.feed(chunk)?;
                         let read = chunk.len();
                         data.advance(read);
                     }
@@ -152,7 +152,7 @@ impl<R: Runtime> Endpoint<R> {
                 Ok(())
             };
             race(late, read).await.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
-            Ok(intake)
+            Ok(reader)
         };
         let taken = take_in.await.map_err(|mut answer: Box<HttpResponse>| {
             if !body.is_end_stream() {

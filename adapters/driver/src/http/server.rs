@@ -15,7 +15,7 @@ use mcp_proto::{
     connection::{Event, ServerRole},
     http::{
         HttpResponse, SessionId,
-        server::{Caller, Endpoint, EndpointOptions, Intake, Request, Session},
+        server::{Caller, Endpoint, EndpointOptions, Request, RequestReader, Session},
     },
     rpc::Timestamp,
 };
@@ -45,8 +45,8 @@ use mcp_service::{Application, Deferred, Service, driver_api::Random};
 /// A service behind an endpoint of HTTP, and the sessions that it has there. It is cheap to clone; when the last clone is
 /// dropped, it begins to [close](Self::begin_close).
 ///
-/// For each request, an adapter calls [`begin`](Self::begin) with its head, [`feed`](Intake::feed) with its body,
-/// [`end`](Intake::end), and [`open`](Self::open). Each of these may refuse it with a response; the rest of the request
+/// For each request, an adapter calls [`begin`](Self::begin) with its head, [`feed`](RequestReader::feed) with its body,
+/// [`end`](RequestReader::end), and [`open`](Self::open). Each of these may refuse it with a response; the rest of the request
 /// need not be read then.
 pub struct HttpServer<R: Runtime>(Arc<Inner<R>>);
 
@@ -115,7 +115,7 @@ impl<R: Runtime> HttpServer<R> {
     ///
     /// # Errors
     /// The answer, if it is refused.
-    pub fn begin(&self, head: &Parts, caller: Caller) -> Result<Intake, Box<HttpResponse>> {
+    pub fn begin(&self, head: &Parts, caller: Caller) -> Result<RequestReader, Box<HttpResponse>> {
         let sessions = &self.0.sessions;
         if sessions.rooms.read(|rooms| rooms.closing) {
             return Err(unavailable());
@@ -128,9 +128,9 @@ impl<R: Runtime> HttpServer<R> {
     ///
     /// # Errors
     /// The answer, if there is no such session, or it cannot be found out.
-    pub async fn admit(&self, intake: &Intake, peer: Option<PeerAddr>) -> Result<(), Box<HttpResponse>> {
-        let (Some(share), Some(id)) = (&self.0.share, intake.session()) else { return Ok(()) };
-        self.0.admit(share, id, (intake, peer)).await
+    pub async fn admit(&self, reader: &RequestReader, peer: Option<PeerAddr>) -> Result<(), Box<HttpResponse>> {
+        let (Some(share), Some(id)) = (&self.0.share, reader.session()) else { return Ok(()) };
+        self.0.admit(share, id, (reader, peer)).await
     }
 
     /// Routes a request to its session, and waits for the head of the response. Clients without principals are
@@ -245,18 +245,18 @@ impl<R: Runtime> Inner<R> {
         &self,
         share: &SessionReplication,
         id: &SessionId,
-        (intake, peer): (&Intake, Option<PeerAddr>),
+        (reader, peer): (&RequestReader, Option<PeerAddr>),
     ) -> Result<(), Box<HttpResponse>> {
-        let (sessions, principal) = (&*self.sessions, intake.principal());
+        let (sessions, principal) = (&*self.sessions, reader.principal());
         let found = share.store.sessions.find(id.as_str(), share.life).await.map_err(|_| unavailable())?;
         let Some(fields) = found else {
             // If it was here, it was ended elsewhere.
             let ended = lock(&sessions.door).forget(id);
             ended.inspect(|room| room.update(|visit, now| visit.session.close(now)));
-            return Err(intake.lost());
+            return Err(reader.lost());
         };
         let known = store::read(&fields).filter(|(whose, _)| *whose == principal.map(|it| &*it.id));
-        let Some((_, snapshot)) = known else { return Err(intake.lost()) };
+        let Some((_, snapshot)) = known else { return Err(reader.lost()) };
         let here = lock(&sessions.door).find(id, principal.map(|it| &**it));
         if let Some(room) = here {
             let goes_on = room.update(|visit, now| {

@@ -6,7 +6,7 @@ use core::fmt;
 use http::request::Parts;
 
 use super::{
-    Caller, Intake, Request, Session,
+    Caller, Request, RequestReader, Session,
     clients::{Client, Clients, Holder},
     options::EndpointOptions,
     target::{Kind, Target},
@@ -157,15 +157,15 @@ impl<T: Clone> Endpoint<T> {
     ///
     /// # Errors
     /// Returns the response if the request is refused. Its body need not be read.
-    pub fn begin(&mut self, head: &Parts, caller: Caller) -> Result<Intake, Box<HttpResponse>> {
+    pub fn begin(&mut self, head: &Parts, caller: Caller) -> Result<RequestReader, Box<HttpResponse>> {
         let client = self.clients.of(&caller);
-        let intake = Intake::begin(&self.options, &self.config, head, caller, client, |id, principal| {
+        let reader = RequestReader::begin(&self.options, &self.config, head, caller, client, |id, principal| {
             self.sessions.get(id).map(|entry| entry.admits(principal)).or((!self.shared).then_some(false))
         })?;
-        if intake.stands_alone() {
+        if reader.stands_alone() {
             self.has_room_for_request()?;
         }
-        Ok(intake)
+        Ok(reader)
     }
 
     /// Routes a complete request to its session, or begins a session. `make` creates the handle of a new session, and

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!             begin              feed, end             route                      open
-//!  head ──▶ [Endpoint] ──▶ Intake ──────▶ Request ──▶ [Endpoint] ──▶ handle of a ──▶ [Session] ──▶ Event
+//!  head ──▶ [Endpoint] ──▶ RequestReader ──────▶ Request ──▶ [Endpoint] ──▶ handle of a ──▶ [Session] ──▶ Event
 //!               │                │                       │           Session            │
 //!               └────────────────┴──── HttpResponse ─────┘                              └──▶ Head, Data…, End
 //! ```
 //!
 //! - An [`Endpoint`] keeps the table of sessions. Its methods return at once, so a lock around it is held only briefly.
 //!   Sessions are independent of each other.
-//! - An [`Intake`] is one request while it is received. It belongs to the task that reads the body. It is refused at
+//! - An [`RequestReader`] is one request while it is received. It belongs to the task that reads the body. It is refused at
 //!   the first error, before other parts of the server see it. It ends as a [`Request`].
 //! - A [`Session`] is a [`Connection`](crate::connection::Connection) and the exchanges that carry its messages: that
 //!   of a legacy session, or of one request of 2026-07-28. It routes every message of its connection to exactly one
@@ -41,11 +41,11 @@
 //!     /// Takes in a request. If it is refused, the error is the response.
 //!     fn take(&self, now: Timestamp, head: &Parts, body: &[u8]) -> Result<(Handle, ExchangeId), Box<HttpResponse>> {
 //!         // 1. Read the head, then the body in parts, and find the session.
-//!         let mut intake = self.endpoint.lock().unwrap().begin(head, Caller::Anybody)?;
+//!         let mut reader = self.endpoint.lock().unwrap().begin(head, Caller::Anybody)?;
 //!         for chunk in body.chunks(1024) {
-//!             intake.feed(chunk)?;
+//!             reader.feed(chunk)?;
 //!         }
-//!         let mut request = intake.end()?;
+//!         let mut request = reader.end()?;
 //!         let random = [7; 24]; // must come from a source that cannot be predicted
 //!         let make = |session| Arc::new(Mutex::new(session));
 //!         let handle = self.endpoint.lock().unwrap().route(now, &request, random, make)?;
@@ -121,10 +121,10 @@
 //!   2026-07-28 that is how requests are cancelled.
 //! - The driver authenticates the sender of a request before [`begin`](Endpoint::begin), and passes it as a [`Caller`].
 //!   Without authentication, this is the sender's address: the share of one caller is limited, so that there is room
-//!   for others. A check that needs the method belongs between [`end`](Intake::end) and [`route`](Endpoint::route): see
+//!   for others. A check that needs the method belongs between [`end`](RequestReader::end) and [`route`](Endpoint::route): see
 //!   [`Request::method`], and refuse with [`Challenge::response`](super::Challenge::response).
 //! - If several processes share sessions, the driver looks up an unknown session between [`begin`](Endpoint::begin) and
-//!   the body ([`Intake::session`]), and resumes it here if it is found ([`Endpoint::adopt`]);
+//!   the body ([`RequestReader::session`]), and resumes it here if it is found ([`Endpoint::adopt`]);
 //!   [`poll_replay_request`](Session::poll_replay_request) requests messages that other processes have sent.
 //! - [`poll_given_up`](Endpoint::poll_given_up) returns sessions that were closed for new ones. The driver [gives
 //!   up](Session::give_up) each of them.
@@ -139,13 +139,13 @@ mod deliver;
 mod endpoint;
 mod exchange;
 mod head;
-mod intake;
 mod message;
 mod options;
 mod pressure;
 mod receive;
 mod remote_replay;
 mod remote_streams;
+mod request_reader;
 mod resume;
 mod session;
 mod streams;
@@ -156,8 +156,8 @@ mod usage;
 pub use caller::Caller;
 pub use endpoint::Endpoint;
 pub use exchange::{ExchangeId, Output};
-pub use intake::{Intake, Request};
 pub use options::{EndpointOptions, Paths};
 pub use remote_streams::{ReplayChunk, ReplayRequest};
+pub use request_reader::{Request, RequestReader};
 pub use session::Session;
 pub use usage::ResourceUsage;

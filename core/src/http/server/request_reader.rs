@@ -22,7 +22,7 @@ use crate::{
 /// A request whose head was accepted and whose body is being read.
 ///
 /// [Feed](Self::feed) it the body, then [end](Self::end) it.
-pub struct Intake {
+pub struct RequestReader {
     purpose: RequestKind,
     config: Arc<ServerConfig>,
     principal: Option<Arc<Principal>>,
@@ -50,7 +50,7 @@ pub struct Request {
     pub(super) outline: Option<Outline>,
 }
 
-impl Intake {
+impl RequestReader {
     /// Checks the head of a request. `known` returns whether this principal may use a session: `None` if it is not
     /// here, and may be in another process.
     pub(super) fn begin(
@@ -146,9 +146,9 @@ impl Intake {
     }
 }
 
-impl fmt::Debug for Intake {
+impl fmt::Debug for RequestReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Intake")
+        f.debug_struct("RequestReader")
             .field("purpose", &self.purpose)
             .field("principal", &self.principal)
             .field("received", &self.received)
