@@ -25,7 +25,7 @@ pub fn serve_with(service: &Service, transport: Transport, options: &DriverOptio
     let (driver, keep) = Driver::begin(connection, Arc::new(service.session()), transport, options);
     // This thread has nothing else to do.
     keep();
-    let reason = driver.stage.read(|stage| stage.closed.clone());
+    let reason = driver.lifecycle.read(|lifecycle| lifecycle.closed.clone());
     Disconnected::new(reason.unwrap_or(CloseReason::Local), None, None).into_result()
 }
 

@@ -41,7 +41,7 @@ pub struct Handle<E: Send + 'static> {
 
 /// A connection that runs, whatever its messages travel on.
 trait DynConnection<E>: ConnectionHandle<E> {
-    fn stage(&self) -> &Watched<Lifecycle>;
+    fn lifecycle(&self) -> &Watched<Lifecycle>;
 
     /// Returns whether a handler of the connection runs on this thread.
     fn is_in_handler(&self) -> bool;
@@ -50,12 +50,12 @@ trait DynConnection<E>: ConnectionHandle<E> {
 }
 
 impl<E: Send + 'static, C: Binding<E>> DynConnection<E> for SharedConnection<E, C> {
-    fn stage(&self) -> &Watched<Lifecycle> {
-        &self.stage
+    fn lifecycle(&self) -> &Watched<Lifecycle> {
+        &self.lifecycle
     }
 
     fn is_in_handler(&self) -> bool {
-        self.duty.is_current()
+        self.handler_scope.is_current()
     }
 
     fn connection(self: Arc<Self>) -> Arc<dyn ConnectionHandle<E>> {
@@ -117,8 +117,8 @@ impl<E: Send + 'static> Handle<E> {
             Io::Bytes(source, sink) => Box::new(ByteTransport::new(source, sink, limit, sniffer)),
             Io::MessageTransport(messages) => Box::new(WholeMessages::new(messages)),
         };
-        let conversation = ConnectionTask::new(shared.clone(), application, (wire, timeouts), runtime.clone());
-        Ok((Self { shared }, runtime, conversation.run(end, close_timeout)))
+        let task = ConnectionTask::new(shared.clone(), application, (wire, timeouts), runtime.clone());
+        Ok((Self { shared }, runtime, task.run(end, close_timeout)))
     }
 
     /// Returns the connection.
@@ -139,10 +139,11 @@ impl<E: Send + 'static> Handle<E> {
     pub fn wait(&self) -> Deferred<Option<CloseReason>> {
         let shared = self.shared.clone();
         Deferred::new(async move {
-            let mut over = pin!(shared.stage().wait_for(|stage| stage.over.then(|| stage.closed.clone())));
+            let mut over =
+                pin!(shared.lifecycle().wait_for(|lifecycle| lifecycle.over.then(|| lifecycle.closed.clone())));
             poll_fn(|cx| {
                 if shared.is_in_handler() {
-                    return Poll::Ready(shared.stage().read(|stage| stage.closed.clone()));
+                    return Poll::Ready(shared.lifecycle().read(|lifecycle| lifecycle.closed.clone()));
                 }
                 over.as_mut().poll(cx)
             })
@@ -160,7 +161,7 @@ impl<E: Send + 'static> Handle<E> {
     /// Returns whether [`wait`](Self::wait) would return at once.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.shared.stage().read(|stage| stage.over)
+        self.shared.lifecycle().read(|lifecycle| lifecycle.over)
     }
 }
 

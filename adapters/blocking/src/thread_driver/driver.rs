@@ -15,7 +15,7 @@ use mcp_service::{Application, ConnectionHandle, Waiters};
 
 use crate::{
     thread_driver::{
-        state::{Stage, State},
+        state::{Lifecycle, State},
         worker_pool::{JobBatch, WorkerPool},
     },
     transport::Transport,
@@ -35,14 +35,14 @@ pub(crate) struct Driver<E> {
     application: Arc<dyn Application<E>>,
     /// Held while events are dispatched, so that they are dispatched in order and their jobs are queued in that order.
     /// It is locked before the state.
-    pub(crate) turn: Mutex<JobBatch>,
+    pub(crate) batch: Mutex<JobBatch>,
     /// Wakes the writer.
     pub(crate) output: Condvar,
     /// Wakes the reader that waits for room.
     input: Condvar,
     /// Wakes the timer thread.
     pub(crate) clock: Condvar,
-    pub(crate) stage: Watched<Stage>,
+    pub(crate) lifecycle: Watched<Lifecycle>,
     pub(crate) waiters: Waiters,
     state: Mutex<State<E>>,
     epoch: Instant,
@@ -65,7 +65,7 @@ impl<E: 'static> Driver<E> {
     }
 
     /// Looks after what came of touching the connection: events, a nearer deadline, output, room.
-    pub(crate) fn settle<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
+    pub(crate) fn after_change<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
         state.collect();
         self.wake_timer_thread(&mut state);
         let mut state = self.flush(state);
@@ -80,8 +80,8 @@ impl<E: 'static> Driver<E> {
 
     /// Wakes the timer thread if there is something for it to do earlier than it knows.
     fn wake_timer_thread(&self, state: &mut State<E>) {
-        if state.asleep.is_some_and(|until| !state.events.is_empty() || self.due(state) < until) {
-            state.asleep = None;
+        if state.sleeps_until.is_some_and(|until| !state.events.is_empty() || self.due(state) < until) {
+            state.sleeps_until = None;
             self.clock.notify_one();
         }
     }
@@ -140,33 +140,33 @@ impl<E: 'static> Driver<E> {
         state
     }
 
-    /// Dispatches the events that wait. The caller holds `turn`.
-    pub(crate) fn hand_out_waiting<'a>(
+    /// Dispatches the events that wait. The caller holds `batch`.
+    pub(crate) fn dispatch_waiting<'a>(
         &'a self,
         connection: &Arc<dyn ConnectionHandle<E>>,
         mut state: MutexGuard<'a, State<E>>,
-        turn: &mut JobBatch,
+        batch: &mut JobBatch,
     ) {
         while let Some(event) = state.events.pop_front() {
             drop(state);
-            self.hand_out(connection, event, turn);
+            self.dispatch(connection, event, batch);
             state = self.lock();
         }
     }
 
-    /// Passes an event to the application. The caller holds `turn`, and queues the resulting jobs.
-    pub(crate) fn hand_out(&self, connection: &Arc<dyn ConnectionHandle<E>>, event: Event<'_>, turn: &mut JobBatch) {
+    /// Passes an event to the application. The caller holds `batch`, and queues the resulting jobs.
+    pub(crate) fn dispatch(&self, connection: &Arc<dyn ConnectionHandle<E>>, event: Event<'_>, batch: &mut JobBatch) {
         let weight = job_cost(&event);
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
         if let Some(job) = self.application.handle(connection, event) {
-            turn.push((job, weight));
+            batch.push((job, weight));
         }
-        if turn.len() == tuning::MAX_BATCHED_JOBS || end.is_some() {
-            self.workers.push(turn, true);
+        if batch.len() == tuning::MAX_BATCHED_JOBS || end.is_some() {
+            self.workers.push(batch, true);
         }
         if end.is_some() {
-            self.stage.update(|stage| stage.closed = end);
-            self.settle(self.lock());
+            self.lifecycle.update(|lifecycle| lifecycle.closed = end);
+            self.after_change(self.lock());
             // If the timer thread had looked before that, it sleeps by now.
             self.clock.notify_one();
         }
@@ -176,7 +176,7 @@ impl<E: 'static> Driver<E> {
     pub(crate) fn fail(&self, error: &io::Error) {
         let mut state = self.lock();
         state.connection.handle_transport_error(error.to_string());
-        self.settle(state);
+        self.after_change(state);
     }
 }
 
@@ -192,16 +192,16 @@ impl<E: Send + 'static> Driver<E> {
         let driver = Arc::new(Self {
             workers: WorkerPool::new(options),
             application,
-            turn: Mutex::default(),
+            batch: Mutex::default(),
             output: Condvar::new(),
             input: Condvar::new(),
             clock: Condvar::new(),
-            stage: Watched::default(),
+            lifecycle: Watched::default(),
             waiters: Waiters::new(),
             state: Mutex::new(State::new(connection(Timestamp::ZERO), sink, message)),
             epoch: Instant::now(),
         });
-        driver.settle(driver.lock());
+        driver.after_change(driver.lock());
         driver.application.begin(&(driver.clone() as Arc<dyn ConnectionHandle<E>>));
         let timer_thread = driver.clone();
         (driver, Box::new(move || timer_thread.run((input, sniffer), stop_sink, close_timeout, end)))
@@ -216,7 +216,7 @@ impl<E: Send + 'static> ConnectionHandle<E> for Driver<E> {
     fn with_mut_untimed(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
         let mut state = self.lock();
         f(&mut state.connection);
-        self.settle(state);
+        self.after_change(state);
     }
 
     fn with_ref(&self, f: &mut dyn FnMut(&Connection<E>)) {

@@ -30,7 +30,7 @@
 //! - **Callers**: any thread of the application that makes a request. They write what can be written without waiting.
 //!
 //! All of them meet in [`driver::Driver`], whose [`state::State`] is under one lock. A thread that dispatches events holds the lock
-//! `turn`, and takes it before the state.
+//! `batch`, and takes it before the state.
 
 pub(crate) mod driver;
 pub(crate) mod reader;

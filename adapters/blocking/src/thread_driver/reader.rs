@@ -14,7 +14,7 @@ pub(crate) struct Reader<E: Send + 'static> {
     driver: Arc<Driver<E>>,
     connection: Arc<dyn ConnectionHandle<E>>,
     input: Input,
-    lines: LineReader,
+    line_reader: LineReader,
     sniffer: Sniffer,
     /// The last message, where messages are whole.
     message: Vec<u8>,
@@ -31,12 +31,12 @@ pub(crate) struct Reader<E: Send + 'static> {
 impl<E: Send + 'static> Reader<E> {
     pub(crate) fn new(driver: Arc<Driver<E>>, input: Input, sniffer: Sniffer) -> Self {
         let limit = driver.lock().connection.settings().limits.frame_bytes;
-        let (connection, lines, message) = (driver.clone(), LineReader::new(limit), Vec::new());
+        let (connection, line_reader, message) = (driver.clone(), LineReader::new(limit), Vec::new());
         Self {
             connection,
             driver,
             input,
-            lines,
+            line_reader,
             sniffer,
             message,
             has_message: false,
@@ -47,7 +47,7 @@ impl<E: Send + 'static> Reader<E> {
     }
 
     /// Takes in something to read, which it waits for if it `may_wait`; whether there will be more.
-    pub(crate) fn turn(&mut self, may_wait: bool) -> bool {
+    pub(crate) fn read_once(&mut self, may_wait: bool) -> bool {
         self.read(may_wait).unwrap_or_else(|error| {
             if error.kind() == io::ErrorKind::WouldBlock && !may_wait {
                 return true;
@@ -58,11 +58,12 @@ impl<E: Send + 'static> Reader<E> {
     }
 
     fn read(&mut self, may_wait: bool) -> io::Result<bool> {
-        let Self { driver, connection, input, lines, sniffer, message, has_message, has_heard, holds, filled } = self;
+        let Self { driver, connection, input, line_reader, sniffer, message, has_message, has_heard, holds, filled } =
+            self;
         if mem::take(holds) {
             let mut state = driver.lock();
             state.held = false;
-            driver.settle(state);
+            driver.after_change(state);
         }
         if may_wait {
             driver.wait_for_room();
@@ -71,13 +72,13 @@ impl<E: Send + 'static> Reader<E> {
             Some(more) => more,
             None => match input {
                 Input::Bytes(source) => {
-                    if may_wait && lines.has_begun() {
+                    if may_wait && line_reader.has_begun() {
                         driver.wait_for_rest();
                     }
-                    let spare_capacity = lines.spare_capacity();
+                    let spare_capacity = line_reader.spare_capacity();
                     let len = if may_wait { source.read(spare_capacity) } else { source.try_read(spare_capacity) }?;
                     sniffer.check(&spare_capacity[..len])?;
-                    lines.advance(len)
+                    line_reader.advance(len)
                 }
                 Input::MessageTransport(_) if !may_wait => return Ok(true),
                 Input::MessageTransport(source) => {
@@ -88,7 +89,7 @@ impl<E: Send + 'static> Reader<E> {
                 }
             },
         };
-        let turn = &mut *lock(&driver.turn);
+        let batch = &mut *lock(&driver.batch);
         let (now, mut frames) = (driver.now(), 0);
         loop {
             let mut state = driver.lock();
@@ -99,7 +100,7 @@ impl<E: Send + 'static> Reader<E> {
                 break;
             }
             let whole = mem::take(has_message).then(|| Frame::new(message));
-            let Some(frame) = whole.or_else(|| lines.next_frame()) else { break };
+            let Some(frame) = whole.or_else(|| line_reader.next_frame()) else { break };
             frames += 1;
             state.message_until = None;
             match state.connection.handle_frame(now, frame) {
@@ -107,15 +108,15 @@ impl<E: Send + 'static> Reader<E> {
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
                 Some(event) => {
                     drop(state);
-                    driver.hand_out(connection, event, turn);
+                    driver.dispatch(connection, event, batch);
                     continue;
                 }
                 None => state.collect(),
             }
-            driver.hand_out_waiting(connection, state, turn);
+            driver.dispatch_waiting(connection, state, batch);
         }
         *has_heard |= frames > 0;
-        if frames == 0 && *has_heard && !lines.has_begun() {
+        if frames == 0 && *has_heard && !line_reader.has_begun() {
             // The rest was a blank line, which is no message.
             driver.lock().message_until = None;
         }
@@ -123,19 +124,19 @@ impl<E: Send + 'static> Reader<E> {
             let mut state = driver.lock();
             state.connection.handle_eof(now);
             state.collect();
-            driver.hand_out_waiting(connection, state, turn);
+            driver.dispatch_waiting(connection, state, batch);
         }
-        driver.workers.push(turn, true);
+        driver.workers.push(batch, true);
         *holds = more && frames > 1 && filled.is_none();
         let mut state = driver.lock();
         state.held = *holds;
-        driver.settle(state);
+        driver.after_change(state);
         Ok(more || filled.is_some())
     }
 }
 
 impl<E: Send + 'static> Drop for Reader<E> {
     fn drop(&mut self) {
-        self.driver.stage.update(|stage| stage.reader_left = true);
+        self.driver.lifecycle.update(|lifecycle| lifecycle.reader_left = true);
     }
 }

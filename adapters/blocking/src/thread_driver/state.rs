@@ -31,7 +31,7 @@ pub(crate) struct State<E> {
     /// The reader waits until the connection wants input.
     pub(crate) is_paused: bool,
     /// The time until which the timer thread sleeps, if it does.
-    pub(crate) asleep: Option<Timestamp>,
+    pub(crate) sleeps_until: Option<Timestamp>,
 }
 
 impl<E> State<E> {
@@ -47,7 +47,7 @@ impl<E> State<E> {
             message_timeout,
             message_until: message_timeout.map(|timeout| Timestamp::ZERO + timeout),
             is_paused: false,
-            asleep: None,
+            sleeps_until: None,
         }
     }
 
@@ -66,7 +66,7 @@ impl<E> State<E> {
 
 /// How far a connection is on its way to the end.
 #[derive(Debug, Default)]
-pub(crate) struct Stage {
+pub(crate) struct Lifecycle {
     /// Why it ended, once the application knows.
     pub(crate) closed: Option<CloseReason>,
     pub(crate) reader_left: bool,

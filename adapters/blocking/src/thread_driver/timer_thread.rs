@@ -25,23 +25,23 @@ impl<E: Send + 'static> Driver<E> {
         let (stop_source, connection): (_, Arc<dyn ConnectionHandle<E>>) = (input.stopper(), self.clone());
         let mut reader = Reader::new(self.clone(), input, sniffer);
         // Messages that are already there are processed before there is a thread to read.
-        let more = reader.turn(false);
-        let began = self.workers.start(Box::new(move || more && reader.turn(true)));
+        let more = reader.read_once(false);
+        let began = self.workers.start(Box::new(move || more && reader.read_once(true)));
         let _ = began.map_err(|error| self.fail(&error));
         let writer = self.run_timers(&connection).or_else(|| self.spawn_writer());
         self.flush_or_stop(stop_sink.as_deref());
         end();
-        self.stage.wait_until(close_timeout, |stage| stage.reader_left);
+        self.lifecycle.wait_until(close_timeout, |lifecycle| lifecycle.reader_left);
         if let Some(stop) = &stop_source {
             stop();
         }
         let timeout = if stop_source.is_some() { tuning::JOB_SHUTDOWN_TIMEOUT } else { Duration::ZERO };
-        let reader_left = self.stage.wait_until(timeout, |stage| stage.reader_left);
+        let reader_left = self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.reader_left);
         if let Some(writer) = writer.filter(|writer| stop_sink.is_some() || writer.is_finished()) {
             let _ = writer.join();
         }
         self.workers.shutdown(tuning::JOB_SHUTDOWN_TIMEOUT, !reader_left);
-        self.stage.update(|stage| stage.over = true);
+        self.lifecycle.update(|lifecycle| lifecycle.over = true);
     }
 
     /// Has a thread write what others would have to wait for.
@@ -64,27 +64,27 @@ impl<E: Send + 'static> Driver<E> {
             } else if due <= now || !state.events.is_empty() {
                 drop(state);
                 self.waiters.fire_timers(now);
-                let mut turn = lock(&self.turn);
+                let mut batch = lock(&self.batch);
                 state = self.lock();
                 state.connection.handle_timeout(self.now());
                 if state.message_until.take_if(|until| *until <= now).is_some() {
                     state.connection.handle_transport_error("a message did not come in time");
                 }
                 state.collect();
-                self.hand_out_waiting(connection, state, &mut turn);
-                self.workers.push(&mut turn, false);
-                drop(turn);
-                self.settle(self.lock());
+                self.dispatch_waiting(connection, state, &mut batch);
+                self.workers.push(&mut batch, false);
+                drop(batch);
+                self.after_change(self.lock());
                 state = self.lock();
-            } else if self.stage.read(|stage| stage.closed.is_some()) {
+            } else if self.lifecycle.read(|lifecycle| lifecycle.closed.is_some()) {
                 return writer;
             } else {
-                state.asleep = Some(due);
+                state.sleeps_until = Some(due);
                 state = match due {
                     tuning::FAR_FUTURE => wait(&self.clock, state),
                     due => wait_for(&self.clock, state, due.saturating_since(now)).0,
                 };
-                state.asleep = None;
+                state.sleeps_until = None;
             }
         }
     }
@@ -92,7 +92,7 @@ impl<E: Send + 'static> Driver<E> {
     /// Waits until everything is written and the sink is closed, or gives up on a peer that does not read.
     fn flush_or_stop(&self, stop: Option<&(dyn Fn() + Send)>) {
         let timeout = self.lock().connection.settings().limits.drain;
-        if !self.stage.wait_until(timeout, |stage| stage.writer_left) {
+        if !self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.writer_left) {
             self.fail(&io::ErrorKind::TimedOut.into());
             if let Some(stop) = stop {
                 stop();

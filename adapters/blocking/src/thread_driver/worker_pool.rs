@@ -39,10 +39,10 @@ type ReadFn = Box<dyn FnMut() -> bool + Send>;
 /// are read, and there is always a thread to read.
 pub(crate) struct WorkerPool {
     /// Knows whether the current thread runs a handler of this connection.
-    pub(crate) duty: mcp_driver::HandlerScope,
+    pub(crate) handler_scope: mcp_driver::HandlerScope,
     state: Mutex<PoolState>,
-    work: Condvar,
-    left: Condvar,
+    work_available: Condvar,
+    worker_left: Condvar,
     /// How many threads there may be: one for each job that runs, and one to read.
     size: usize,
 }
@@ -62,7 +62,7 @@ struct PoolState {
     threads: Vec<JoinHandle<()>>,
     alive: usize,
     /// Threads that sleep.
-    asleep: usize,
+    idle: usize,
     /// One of them is the watchdog.
     watched: bool,
     /// A thread was called and has not come yet.
@@ -95,8 +95,8 @@ impl WorkerPool {
     /// Creates a pool that grows as long as more jobs may run at once.
     pub(crate) fn new(options: &DriverOptions) -> Arc<Self> {
         let state = Mutex::new(PoolState { jobs: JobQueue::on_threads(options.job_limits()), ..PoolState::default() });
-        let (duty, work, left) = Default::default();
-        Arc::new(Self { duty, state, work, left, size: options.handlers.max(1) + 1 })
+        let (handler_scope, work_available, worker_left) = Default::default();
+        Arc::new(Self { handler_scope, state, work_available, worker_left, size: options.handlers.max(1) + 1 })
     }
 
     /// Begins, with one thread that reads.
@@ -129,9 +129,9 @@ impl WorkerPool {
         if state.called || !state.has_next() || state.watched && !state.may_not_wait() {
             return;
         }
-        if state.asleep > 0 {
+        if state.idle > 0 {
             state.called = true;
-            self.work.notify_one();
+            self.work_available.notify_one();
         } else if state.alive < self.size {
             // Without another thread, those there are will get to it.
             state.called = self.spawn_worker(state).is_ok();
@@ -166,7 +166,7 @@ impl WorkerPool {
                     self.notify(&mut state);
                     drop(state);
                     // A panic is the job's own affair, and not to take the thread with it.
-                    let _ = catch_unwind(AssertUnwindSafe(|| self.duty.run(|| job.run())));
+                    let _ = catch_unwind(AssertUnwindSafe(|| self.handler_scope.run(|| job.run())));
                     state = lock(&self.state);
                     state.jobs.ended(slot);
                     state.slow = 0;
@@ -187,10 +187,10 @@ impl WorkerPool {
                     let timed_out;
                     let time = if watches { TAKE_OVER_AFTER / (1 << state.slow.min(10)) } else { IDLE_TIMEOUT };
                     last = if watches { LastAction::Watch(state.begun) } else { LastAction::Sleep };
-                    state.asleep += 1;
+                    state.idle += 1;
                     state.watched |= watches;
-                    (state, timed_out) = wait_for(&self.work, state, time);
-                    state.asleep -= 1;
+                    (state, timed_out) = wait_for(&self.work_available, state, time);
+                    state.idle -= 1;
                     state.watched &= !watches;
                     state.called = false;
                     if timed_out && !watches && state.alive > 2 && !state.has_next() {
@@ -201,9 +201,9 @@ impl WorkerPool {
             }
         }
         state.alive -= 1;
-        self.left.notify_all();
+        self.worker_left.notify_all();
         // When the pool is dismissed, those who sleep while the last jobs run are to see that there are no more.
-        self.work.notify_all();
+        self.work_available.notify_all();
     }
 
     /// Runs queued jobs to their ends, but waits no longer than `timeout`. It waits neither for a thread that is
@@ -213,13 +213,13 @@ impl WorkerPool {
         let mut state = lock(&self.state);
         state.closed = true;
         let read_fn = state.read_fn.take();
-        self.work.notify_all();
+        self.work_available.notify_all();
         while state.alive > usize::from(stuck && state.reading) + state.jobs.outliving() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            (state, _) = wait_for(&self.left, state, left);
+            (state, _) = wait_for(&self.worker_left, state, left);
         }
         let threads = mem::take(&mut state.threads);
         let all_left = state.alive == 0;

@@ -19,7 +19,7 @@ impl<E: 'static> Driver<E> {
             if state.fill() {
                 let mut out = mem::take(&mut state.out);
                 // What was taken has made room.
-                self.settle(state);
+                self.after_change(state);
                 let result = write_all(&mut *sink, out.pending(), || self.lock().connection.handle_written());
                 out.clear();
                 state = self.lock();
@@ -28,7 +28,7 @@ impl<E: 'static> Driver<E> {
                 if let Err(error) = result {
                     drop(state);
                     // Messages that the peer sent before it left are still processed, and may carry the better reason.
-                    self.stage.wait_until(READ_AFTER_WRITE_ERROR, |stage| stage.reader_left);
+                    self.lifecycle.wait_until(READ_AFTER_WRITE_ERROR, |lifecycle| lifecycle.reader_left);
                     self.fail(&error);
                     state = self.lock();
                 }
@@ -40,7 +40,7 @@ impl<E: 'static> Driver<E> {
             }
         }
         drop(state);
-        self.stage.update(|stage| stage.writer_left = true);
+        self.lifecycle.update(|lifecycle| lifecycle.writer_left = true);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The loop of a connection on a runtime, whatever its messages travel on: what has come in, what time it is, what can be
 //! begun, what can leave.
 //!
-//! It is the contract of a driver (`ARCHITECTURE.md`) in the form of a poll function: [`turn`](EventLoop::turn) is one round of
+//! It is the contract of a driver (`ARCHITECTURE.md`) in the form of a poll function: [`tick`](EventLoop::tick) is one round of
 //! it.
 
 use std::{
@@ -30,7 +30,7 @@ use mcp_service::driver_api::{JobQueue, JobSlot, job_cost};
 use mcp_service::{Application, ConnectionHandle, Job, JobKind};
 
 /// How many iterations run before the task yields to others on the same thread.
-const TURNS: usize = 32;
+const MAX_TICKS: usize = 32;
 
 /// How many jobs are queued and begin together at most.
 pub(crate) const BATCH: usize = 8;
@@ -100,7 +100,7 @@ struct FinishGuard<E, C>(Arc<SharedConnection<E, C>>);
 
 impl<E, C> Drop for FinishGuard<E, C> {
     fn drop(&mut self) {
-        self.0.stage.update(|stage| stage.over = true);
+        self.0.lifecycle.update(|lifecycle| lifecycle.over = true);
     }
 }
 
@@ -129,13 +129,13 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     ) {
         let until = timeout.map(|timeout| self.dispatcher.shared.now() + timeout);
         poll_fn(|cx| {
-            lock(&self.dispatcher.shared.state).asleep = None;
-            for _ in 0..TURNS {
-                let moved = self.tick(transport_io, cx);
+            lock(&self.dispatcher.shared.state).parked = None;
+            for _ in 0..MAX_TICKS {
+                let progressed = self.tick(transport_io, cx);
                 if done(self, transport_io, cx) || until.is_some_and(|until| until <= self.dispatcher.shared.now()) {
                     return Poll::Ready(());
                 }
-                if !moved && self.park(transport_io, until, cx) {
+                if !progressed && self.park(transport_io, until, cx) {
                     return Poll::Pending;
                 }
             }
@@ -148,24 +148,24 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     /// Runs until the application knows that the connection has ended.
     pub(crate) async fn run_until_closed<M: TransportIo<E, C>>(&mut self, transport_io: &mut M) {
         self.run_until(transport_io, None, |event_loop, _, _| {
-            event_loop.dispatcher.shared.stage.read(|stage| stage.closed.is_some())
+            event_loop.dispatcher.shared.lifecycle.read(|lifecycle| lifecycle.closed.is_some())
         })
         .await;
     }
 
     /// Brings the jobs to their end, which takes a bounded time.
     pub(crate) async fn end_jobs<M: TransportIo<E, C>>(&mut self, transport_io: &mut M) {
-        lock(&self.dispatcher.shared.jobs).leaving = true;
+        lock(&self.dispatcher.shared.jobs).draining = true;
         self.run_until(transport_io, Some(JOB_SHUTDOWN_TIMEOUT), |event_loop, _, _| {
-            let jobs = &lock(&event_loop.dispatcher.shared.jobs).jobs;
+            let jobs = &lock(&event_loop.dispatcher.shared.jobs).queue;
             jobs.running() - jobs.outliving() + jobs.waiting() == 0
         })
         .await;
-        self.leave_handlers();
-        let given_up = lock(&self.dispatcher.shared.jobs).jobs.drain();
+        self.end_handlers();
+        let given_up = lock(&self.dispatcher.shared.jobs).queue.drain();
         drop(given_up);
         self.run_until(transport_io, Some(JOB_SHUTDOWN_TIMEOUT), |event_loop, _, _| {
-            lock(&event_loop.dispatcher.shared.jobs).jobs.running_futures() == 0
+            lock(&event_loop.dispatcher.shared.jobs).queue.running_futures() == 0
         })
         .await;
     }
@@ -174,10 +174,10 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     fn tick<M: TransportIo<E, C>>(&mut self, transport_io: &mut M, cx: &mut Context<'_>) -> bool {
         let now = self.dispatcher.shared.now();
         let read = transport_io.read(&self.dispatcher, now, cx);
-        let told = self.dispatcher.process_timeouts(now);
+        let timed_out = self.dispatcher.process_timeouts(now);
         let began = self.begin_jobs();
         let wrote = transport_io.write(&self.dispatcher, cx);
-        read || told || began || wrote
+        read || timed_out || began || wrote
     }
 
     /// Goes to sleep, unless there is something to do.
@@ -186,8 +186,8 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         let due = {
             let mut state = lock(&shared.state);
             state.collect();
-            let others = [until, transport_io.due()].into_iter().flatten();
-            let due = others.fold(shared.due(&state.binding), Timestamp::min);
+            let deadlines = [until, transport_io.due()].into_iter().flatten();
+            let due = deadlines.fold(shared.due(&state.binding), Timestamp::min);
             let can_write = transport_io.can_write();
             let has_output = can_write && state.binding.has_output();
             // The thread that dispatches wakes the event loop if events are left when it is done.
@@ -199,7 +199,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             }
             // Most connections are asleep most of the time.
             state.events.shrink_to_fit();
-            state.asleep = Some(Parked { waker: cx.waker().clone(), until: due, can_write, is_paused });
+            state.parked = Some(Parked { waker: cx.waker().clone(), until: due, can_write, is_paused });
             due
         };
         due == FAR_FUTURE || self.timer.poll_until(shared.instant(due), cx).is_pending()
@@ -208,40 +208,40 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     /// Begins the jobs that may begin, and continues those that were begun inline.
     fn begin_jobs(&mut self) -> bool {
         let Self { dispatcher, runtime, handlers, batch, done, .. } = self;
-        let mut moved = false;
+        let mut progressed = false;
         loop {
-            let (ended, left) = {
-                let mut work = lock(&dispatcher.shared.jobs);
-                done.drain(..).for_each(|slot| work.jobs.ended(slot));
+            let (ended, unfinished) = {
+                let mut jobs = lock(&dispatcher.shared.jobs);
+                done.drain(..).for_each(|slot| jobs.queue.ended(slot));
                 while batch.len() < BATCH
-                    && let Some(next) = work.jobs.next()
+                    && let Some(next) = jobs.queue.next()
                 {
                     batch.push(next);
                 }
-                (mem::take(&mut work.ended), mem::take(&mut work.left))
+                (mem::take(&mut jobs.ended), mem::take(&mut jobs.unfinished))
             };
             for task in ended {
                 handlers.tasks.remove(&task);
             }
-            left.into_iter().for_each(|left| handlers.go_on(&dispatcher.shared, runtime, left));
+            unfinished.into_iter().for_each(|unfinished| handlers.go_on(&dispatcher.shared, runtime, unfinished));
             let is_last = batch.len() < BATCH;
-            moved |= !batch.is_empty();
+            progressed |= !batch.is_empty();
             for (job, slot) in batch.drain(..) {
                 match dispatcher.begin(runtime, job, slot) {
                     Begun::Done => done.push(slot),
                     Begun::Elsewhere => {}
-                    Begun::Waits(left) => handlers.go_on(&dispatcher.shared, runtime, left),
+                    Begun::Waits(unfinished) => handlers.go_on(&dispatcher.shared, runtime, unfinished),
                 }
             }
             // What may begin because of those that have ended begins in the next round, which comes at once.
             if is_last {
-                return moved;
+                return progressed;
             }
         }
     }
 
     /// Ends the handlers that are not done, except those that may work on something that outlives the connection.
-    fn leave_handlers(&mut self) {
+    fn end_handlers(&mut self) {
         let (stay, end): (Vec<_>, Vec<_>) =
             mem::take(&mut self.handlers.tasks).into_values().partition(|begun| begun.outlives);
         stay.into_iter().for_each(|begun| R::detach(begun.task));
@@ -258,8 +258,8 @@ impl<T> Handlers<T> {
         Unfinished { future, slot, outlives }: Unfinished,
     ) {
         self.spawned += 1;
-        let ticket = SlotGuard { shared: shared.clone(), slot, task: Some(self.spawned) };
-        let task = runtime.spawn(JobTask { future, ticket });
+        let slot_guard = SlotGuard { shared: shared.clone(), slot, task: Some(self.spawned) };
+        let task = runtime.spawn(JobTask { future, slot_guard });
         self.tasks.insert(self.spawned, Handler { task, outlives });
     }
 }
@@ -282,11 +282,11 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         let (shared, outlives) = (&self.shared, job.outlives_connection());
         match job.into_kind() {
             JobKind::Blocking(run) => {
-                let ticket = SlotGuard { shared: shared.clone(), slot, task: None };
+                let slot_guard = SlotGuard { shared: shared.clone(), slot, task: None };
                 let run = move || {
-                    let ticket = ticket;
+                    let slot_guard = slot_guard;
                     // A panic is the job's own affair.
-                    let _ = catch_unwind(AssertUnwindSafe(|| ticket.shared.duty.run(|| run.run())));
+                    let _ = catch_unwind(AssertUnwindSafe(|| slot_guard.shared.handler_scope.run(|| run.run())));
                 };
                 let shared = lock(&shared.state)
                     .binding
@@ -294,10 +294,10 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                     .map(|(functions, holder)| (functions.clone(), holder.clone()));
                 if let Some((functions, holder)) = shared {
                     let threads = runtime.clone();
-                    let start = move |turn| {
+                    let start = move |permit| {
                         threads.spawn_blocking(move || {
                             run();
-                            drop(turn);
+                            drop(permit);
                         });
                     };
                     functions.begin(runtime, &holder, Box::new(start));
@@ -319,22 +319,22 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     /// The caller has set `State::dispatching` and is counted in `State::inline_dispatchers`.
     #[cfg(feature = "http")]
     pub(crate) fn dispatch_inline<R: Runtime>(&self, runtime: &R, event: Event<'_>) {
-        let turn = DispatchGuard(&self.shared);
+        let guard = DispatchGuard(&self.shared);
         let offered = self.call_application(event);
         let mut next = self.queued(offered, JobQueue::next);
-        drop(turn);
+        drop(guard);
         while let Some((job, slot)) = next {
             let is_done = match self.begin(runtime, job, slot) {
                 Begun::Done => true,
                 Begun::Elsewhere => false,
-                Begun::Waits(left) => {
-                    let given_up = lock(&self.shared.jobs).leave(left);
+                Begun::Waits(unfinished) => {
+                    let given_up = lock(&self.shared.jobs).hand_over(unfinished);
                     drop(given_up);
                     self.shared.wake();
                     false
                 }
             };
-            let jobs = &mut lock(&self.shared.jobs).jobs;
+            let jobs = &mut lock(&self.shared.jobs).queue;
             if is_done {
                 jobs.ended(slot);
             }
@@ -357,20 +357,20 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     }
 
     pub(crate) fn dispatch_waiting(&self) -> bool {
-        let mut moved = false;
+        let mut progressed = false;
         loop {
             let event = {
                 let mut state = lock(&self.shared.state);
-                if state.dispatching && !moved {
+                if state.dispatching && !progressed {
                     return false;
                 }
                 let event = state.events.pop_front();
                 state.dispatching = event.is_some();
                 event
             };
-            let Some(event) = event else { return moved };
+            let Some(event) = event else { return progressed };
             self.dispatch(event);
-            moved = true;
+            progressed = true;
         }
     }
 
@@ -391,7 +391,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
             return job;
         }
         self.queue(job.into_iter());
-        self.shared.stage.update(|stage| stage.closed = end);
+        self.shared.lifecycle.update(|lifecycle| lifecycle.closed = end);
         None
     }
 
@@ -405,7 +405,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     /// Queues jobs, in order, and does something to all of them under the same lock.
     fn queued<T>(&self, new: impl IntoIterator<Item = (Job, usize)>, f: impl FnOnce(&mut JobQueue) -> T) -> T {
         let (refused, result) = {
-            let jobs = &mut lock(&self.shared.jobs).jobs;
+            let jobs = &mut lock(&self.shared.jobs).queue;
             let refused: Vec<_> = new.into_iter().filter_map(|(job, weight)| jobs.push(job, weight).err()).collect();
             (refused, f(jobs))
         };
@@ -417,9 +417,9 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
 
 impl<E: Send + 'static, C: Binding<E>, R: Runtime> Drop for EventLoop<E, C, R> {
     fn drop(&mut self) {
-        self.leave_handlers();
-        let left = lock(&self.dispatcher.shared.jobs).close();
-        drop(left);
+        self.end_handlers();
+        let unfinished = lock(&self.dispatcher.shared.jobs).close();
+        drop(unfinished);
         // If that is before the end, the runtime has ended first.
         self.dispatcher
             .shared
@@ -445,15 +445,15 @@ impl<E: 'static, C: Binding<E>> Drop for SlotGuard<E, C> {
 struct JobTask<E: 'static, C: Binding<E>> {
     future: mcp_service::JobFuture,
     /// Dropped after the future, whose drop may still use the connection.
-    ticket: SlotGuard<E, C>,
+    slot_guard: SlotGuard<E, C>,
 }
 
 impl<E: 'static, C: Binding<E>> Future for JobTask<E, C> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { future, ticket } = &mut *self;
-        poll(&ticket.shared, future, cx)
+        let Self { future, slot_guard } = &mut *self;
+        poll(&slot_guard.shared, future, cx)
     }
 }
 
@@ -463,7 +463,7 @@ fn poll<E: 'static, C: Binding<E>>(
     cx: &mut Context<'_>,
 ) -> Poll<()> {
     // A panic is the job's own affair.
-    let polled = catch_unwind(AssertUnwindSafe(|| shared.duty.poll(Pin::new(future), cx)));
+    let polled = catch_unwind(AssertUnwindSafe(|| shared.handler_scope.poll(Pin::new(future), cx)));
     polled.unwrap_or(Poll::Ready(()))
 }
 
@@ -478,10 +478,10 @@ impl<E: 'static, C: Binding<E>> Drop for DispatchGuard<'_, E, C> {
         state.dispatching = false;
         // Events that have come in between are for the event loop.
         let has_more = !state.events.is_empty();
-        let asleep = state.asleep.take_if(|_| has_more);
+        let parked = state.parked.take_if(|_| has_more);
         drop(state);
-        if let Some(asleep) = asleep {
-            asleep.waker.wake();
+        if let Some(parked) = parked {
+            parked.waker.wake();
         }
     }
 }

@@ -30,8 +30,8 @@ pub(crate) struct SharedConnection<E, C = PipeBinding<E>> {
     pub(crate) state: Mutex<State<C>>,
     pub(crate) jobs: Mutex<JobState>,
     pub(crate) waiters: Waiters,
-    pub(crate) duty: HandlerScope,
-    pub(crate) stage: Watched<Lifecycle>,
+    pub(crate) handler_scope: HandlerScope,
+    pub(crate) lifecycle: Watched<Lifecycle>,
     epoch: Instant,
     end: PhantomData<fn() -> E>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct State<C> {
     /// Events that were not dispatched yet.
     pub(crate) events: VecDeque<Event<'static>>,
     /// The event loop, while it is parked.
-    pub(crate) asleep: Option<Parked>,
+    pub(crate) parked: Option<Parked>,
     /// Set while a thread dispatches events. Only one thread does at a time, so that events are dispatched in order.
     pub(crate) dispatching: bool,
     /// How many requests were dispatched inline whose response was not polled yet. Until then an earlier deadline does
@@ -63,14 +63,14 @@ pub(crate) struct Parked {
 /// Jobs, and the tasks that have ended.
 #[derive(Default)]
 pub(crate) struct JobState {
-    pub(crate) jobs: JobQueue,
+    pub(crate) queue: JobQueue,
     pub(crate) ended: Vec<u64>,
     /// Jobs that were begun inline and are still pending. The event loop continues them.
-    pub(crate) left: Vec<Unfinished>,
+    pub(crate) unfinished: Vec<Unfinished>,
     /// The driver waits for the last jobs to end.
-    pub(crate) leaving: bool,
+    pub(crate) draining: bool,
     /// The event loop has ended, and continues nothing.
-    pub(crate) gone: bool,
+    pub(crate) closed: bool,
 }
 
 /// A job that has begun and waits for something.
@@ -83,17 +83,17 @@ pub(crate) struct Unfinished {
 impl JobState {
     /// Returns whether there is a job for the event loop to begin or to continue.
     pub(crate) fn has_next(&self) -> bool {
-        self.jobs.has_next() || !self.left.is_empty()
+        self.queue.has_next() || !self.unfinished.is_empty()
     }
 
     /// Leaves a job to the driver. It comes back if there is none any more, to be dropped outside of any lock.
     #[cfg(feature = "http")]
     #[must_use = "dropping it answers a request"]
-    pub(crate) fn leave(&mut self, left: Unfinished) -> Option<Unfinished> {
-        if self.gone {
-            return Some(left);
+    pub(crate) fn hand_over(&mut self, unfinished: Unfinished) -> Option<Unfinished> {
+        if self.closed {
+            return Some(unfinished);
         }
-        self.left.push(left);
+        self.unfinished.push(unfinished);
         None
     }
 
@@ -101,8 +101,8 @@ impl JobState {
     /// of any lock.
     #[must_use = "dropping it answers requests"]
     pub(crate) fn close(&mut self) -> Vec<Unfinished> {
-        self.gone = true;
-        mem::take(&mut self.left)
+        self.closed = true;
+        mem::take(&mut self.unfinished)
     }
 }
 
@@ -127,14 +127,14 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
             state: Mutex::new(State {
                 binding,
                 events: VecDeque::new(),
-                asleep: None,
+                parked: None,
                 dispatching: false,
                 inline_dispatchers: 0,
             }),
-            jobs: Mutex::new(JobState { jobs: JobQueue::new(options.job_limits()), ..JobState::default() }),
+            jobs: Mutex::new(JobState { queue: JobQueue::new(options.job_limits()), ..JobState::default() }),
             waiters: Waiters::new(),
-            duty: HandlerScope::default(),
-            stage: Watched::default(),
+            handler_scope: HandlerScope::default(),
+            lifecycle: Watched::default(),
             epoch,
             end: PhantomData,
         })
@@ -158,10 +158,10 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     /// Notes that a job has ended, or was given up.
     pub(crate) fn ended(&self, slot: JobSlot, task: Option<u64>) {
         let matters = {
-            let mut work = lock(&self.jobs);
-            work.jobs.ended(slot);
-            work.ended.extend(task);
-            task.is_some() || work.leaving || work.jobs.has_next()
+            let mut jobs = lock(&self.jobs);
+            jobs.queue.ended(slot);
+            jobs.ended.extend(task);
+            task.is_some() || jobs.draining || jobs.queue.has_next()
         };
         if matters {
             self.wake();
@@ -170,9 +170,9 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
 
     /// Wakes the driver.
     pub(crate) fn wake(&self) {
-        let asleep = lock(&self.state).asleep.take();
-        if let Some(asleep) = asleep {
-            asleep.waker.wake();
+        let parked = lock(&self.state).parked.take();
+        if let Some(parked) = parked {
+            parked.waker.wake();
         }
     }
 }
@@ -191,8 +191,8 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     pub(crate) fn wake_interested(&self, mut state: MutexGuard<'_, State<C>>) {
         state.collect();
         let woken = state.binding.woken();
-        let State { binding, events, asleep, inline_dispatchers, .. } = &mut *state;
-        let asleep = asleep.take_if(|it| {
+        let State { binding, events, parked, inline_dispatchers, .. } = &mut *state;
+        let parked = parked.take_if(|it| {
             let is_early = || *inline_dispatchers == 0 && self.due(binding) < it.until;
             let wakes = !events.is_empty() || it.can_write && binding.has_output() || is_early();
             wakes || it.is_paused && binding.wants_input(self.now())
@@ -201,8 +201,8 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
         drop(state);
         self.waiters.notify(capacity);
         woken.into_iter().for_each(Waker::wake);
-        if let Some(asleep) = asleep {
-            asleep.waker.wake();
+        if let Some(parked) = parked {
+            parked.waker.wake();
         }
     }
 }

@@ -52,18 +52,18 @@ pub struct ResponseHandler {
 impl ResponseHandler {
     /// Passes on the head of the response.
     pub fn head(&mut self, head: &Parts) {
-        self.shared.update(|messenger, now| messenger.client.handle_head(now, self.exchange, head));
+        self.shared.update(|binding, now| binding.client.handle_head(now, self.exchange, head));
     }
 
     /// Passes on a piece of the body.
     pub fn chunk(&mut self, chunk: &[u8]) {
-        self.shared.update(|messenger, now| messenger.client.handle_body(now, self.exchange, chunk));
+        self.shared.update(|binding, now| binding.client.handle_body(now, self.exchange, chunk));
     }
 
     /// Passes on the end of the body.
     pub fn end(mut self) {
         self.over = true;
-        self.shared.update(|messenger, now| messenger.client.handle_end(now, self.exchange));
+        self.shared.update(|binding, now| binding.client.handle_end(now, self.exchange));
     }
 
     /// Reports that the request could not be made or that its response broke off, with the reason.
@@ -73,7 +73,7 @@ impl ResponseHandler {
 
     fn give_up(&mut self, why: String) {
         self.over = true;
-        self.shared.update(|messenger, now| messenger.client.handle_failure(now, self.exchange, why));
+        self.shared.update(|binding, now| binding.client.handle_failure(now, self.exchange, why));
     }
 }
 
@@ -82,7 +82,7 @@ impl Drop for ResponseHandler {
         if !self.over {
             self.give_up("the request was given up".into());
         }
-        self.shared.update(|messenger, _| messenger.over.push(self.exchange));
+        self.shared.update(|binding, _| binding.over.push(self.exchange));
     }
 }
 
@@ -195,7 +195,7 @@ impl<R: Runtime> TransportIo<ClientRole, HttpClientBinding> for RequestRunner<R>
         let mut moved = false;
         loop {
             let (action, over) =
-                shared.update(|messenger, _| (messenger.client.poll_action(), std::mem::take(&mut messenger.over)));
+                shared.update(|binding, _| (binding.client.poll_action(), std::mem::take(&mut binding.over)));
             for exchange in over {
                 self.tasks.remove(&exchange);
             }

@@ -26,7 +26,7 @@ pub(crate) trait FramedTransport: Send {
     /// Returns whether a part of a frame was taken in.
     fn has_begun(&self) -> bool;
 
-    fn poll_write(&mut self, cx: &mut Context<'_>, lines: &[u8]) -> Poll<io::Result<usize>>;
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
@@ -42,36 +42,36 @@ pub(crate) struct ByteTransport<R, W> {
     source: R,
     /// Absent in the end.
     sink: Option<W>,
-    lines: LineReader,
+    line_reader: LineReader,
     sniffer: Sniffer,
 }
 
 impl<R, W> ByteTransport<R, W> {
     /// Lines have at most `limit` bytes.
     pub(crate) fn new(source: R, sink: W, limit: usize, sniffer: Sniffer) -> Self {
-        Self { source, sink: Some(sink), lines: LineReader::new(limit), sniffer }
+        Self { source, sink: Some(sink), line_reader: LineReader::new(limit), sniffer }
     }
 }
 
 impl<R: ByteReader, W: ByteWriter> FramedTransport for ByteTransport<R, W> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let spare_capacity = self.lines.spare_capacity();
+        let spare_capacity = self.line_reader.spare_capacity();
         let len = ready!(self.source.poll_read(cx, spare_capacity))?;
         self.sniffer.check(&spare_capacity[..len])?;
-        Poll::Ready(Ok(self.lines.advance(len)))
+        Poll::Ready(Ok(self.line_reader.advance(len)))
     }
 
     fn next_frame(&mut self) -> Option<Frame<'_>> {
-        self.lines.next_frame()
+        self.line_reader.next_frame()
     }
 
     fn has_begun(&self) -> bool {
-        self.lines.has_begun()
+        self.line_reader.has_begun()
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>, lines: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.sink {
-            Some(sink) => sink.poll_write(cx, lines),
+            Some(sink) => sink.poll_write(cx, bytes),
             None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
         }
     }
@@ -124,13 +124,13 @@ impl<M: MessageTransport> FramedTransport for WholeMessages<M> {
         false
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>, lines: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         // A message has no line feed in it, and one behind it.
-        let len = lines.iter().position(|byte| *byte == b'\n').unwrap_or(lines.len());
+        let len = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
         if self.hung_up {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        self.messages.poll_send(cx, &lines[..len]).map_ok(|()| lines.len().min(len + 1))
+        self.messages.poll_send(cx, &bytes[..len]).map_ok(|()| bytes.len().min(len + 1))
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
