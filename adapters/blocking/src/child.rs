@@ -47,8 +47,8 @@ impl Child {
             child.kill();
         }
         // From here on a thread waits for the process, whatever else fails.
-        let latch = streams.as_ref().ok().map(|(output, _)| output.source.latch().clone());
-        child.watch(started, latch)?;
+        let interrupt = streams.as_ref().ok().map(|(output, _)| output.source.interrupt().clone());
+        child.watch(started, interrupt)?;
         let (output, input) = streams?;
         let end = child.clone();
         Ok((Transport::new(output, input).on_close(move || end.shut_down()).close_timeout(STDERR_GRACE), child))
@@ -108,10 +108,10 @@ impl Child {
     /// Ends the process and its group. Standard input has been closed.
     fn shut_down(&self) {
         let Inner { process, group, .. } = &*self.0;
-        let mut ladder = process.ladder(Instant::now());
+        let mut shutdown_sequence = process.shutdown_sequence(Instant::now());
         loop {
             let has_ended = process.has_ended();
-            match ladder.next(Instant::now(), has_ended, group.is_anybody_left()) {
+            match shutdown_sequence.next(Instant::now(), has_ended, group.is_anybody_left()) {
                 ShutdownStep::Wait(time) if has_ended => thread::sleep(time),
                 ShutdownStep::Wait(time) => drop(process.wait_ended(time)),
                 ShutdownStep::Terminate => group.terminate(),

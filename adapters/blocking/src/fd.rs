@@ -17,7 +17,7 @@ impl ByteReader for FdReader {
     }
 
     fn stopper(&self) -> Option<StopHandle> {
-        Some(Box::new(self.latch().stopper()))
+        Some(Box::new(self.interrupt().stopper()))
     }
 }
 
@@ -31,6 +31,6 @@ impl ByteWriter for FdWriter {
     }
 
     fn stopper(&self) -> Option<StopHandle> {
-        Some(Box::new(self.latch().stopper()))
+        Some(Box::new(self.interrupt().stopper()))
     }
 }

@@ -26,7 +26,7 @@ use mcp_driver::{DriverOptions, Error, StopHandle};
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
-    latch: Arc<Interrupt>,
+    interrupt: Arc<Interrupt>,
     connections: usize,
     message: Duration,
     write: Duration,
@@ -79,7 +79,7 @@ impl Listener {
         let options = DriverOptions::default();
         Self {
             socket,
-            latch: Interrupt::new(),
+            interrupt: Interrupt::new(),
             connections: 64,
             message: MESSAGE_TIMEOUT,
             write: WRITE_TIMEOUT,
@@ -133,7 +133,7 @@ impl Listener {
     /// Returns a handle with which another thread stops [`serve`](Self::serve).
     #[must_use]
     pub fn stopper(&self) -> StopHandle {
-        Box::new(self.latch.stopper())
+        Box::new(self.interrupt.stopper())
     }
 
     /// Accepts and serves connections until it is stopped. Then it closes all connections, as [`Server::close`] does.
@@ -142,15 +142,15 @@ impl Listener {
     /// If the socket fails. A connection that fails does not affect the others.
     pub fn serve(self, service: &Service) -> Result<(), Error> {
         let mut servers: Vec<(Server, Permit)> = Vec::new();
-        let seats = Quota::new(self.connections.min(most_connections(DESCRIPTORS)));
-        while let Some((accepted, holder)) = self.latch.accept(&self.socket, || self.socket.accept())? {
+        let quota = Quota::new(self.connections.min(most_connections(DESCRIPTORS)));
+        while let Some((accepted, holder)) = self.interrupt.accept(&self.socket, || self.socket.accept())? {
             servers.retain(|(server, _)| !server.handle.is_over());
             // Without threads or descriptors for it, it is closed as well.
-            if let Some(seat) = seats.take(&holder, 1)
+            if let Some(permit) = quota.take(&holder, 1)
                 && let Ok(transport) = self.transport(accepted)
                 && let Ok(server) = Server::start(service, transport, &self.options)
             {
-                servers.push((server, seat));
+                servers.push((server, permit));
             }
         }
         servers.iter().for_each(|(server, _)| server.handle.begin_close());

@@ -133,7 +133,7 @@ impl<S: Socket> Listener<S> {
     /// If the socket fails. A connection that fails does not affect the others.
     pub async fn serve(self, service: &Service) -> Result<(), Error> {
         let mut servers: Vec<(Server, Permit)> = Vec::new();
-        let seats = Quota::new(self.connections.min(most_connections(1)));
+        let quota = Quota::new(self.connections.min(most_connections(1)));
         let functions = Functions::new(self.options.functions, self.options.function_wait);
         let mut stopped = pin!(self.stopped.wait_for(|stopped| stopped.then_some(())));
         loop {
@@ -152,10 +152,10 @@ impl<S: Socket> Listener<S> {
                 }
             };
             servers.retain(|(server, _)| !server.handle.is_over());
-            if let Some(seat) = seats.take(&holder, 1) {
+            if let Some(permit) = quota.take(&holder, 1) {
                 let functions = (functions.clone(), holder);
                 let transport = Accepted { transport, message: self.message, write: self.write, functions };
-                servers.push((Server::start(service, transport, &self.options)?, seat));
+                servers.push((Server::start(service, transport, &self.options)?, permit));
             }
         }
         servers.iter().for_each(|(server, _)| server.handle.begin_close());

@@ -38,7 +38,7 @@ const DESCRIPTORS: usize = 3;
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    latch: Arc<Interrupt>,
+    interrupt: Arc<Interrupt>,
     stopped: Arc<Watched<bool>>,
     connections: usize,
     read_timeout: Duration,
@@ -60,7 +60,7 @@ impl Listener {
         Ok(Self {
             address: socket.local_addr()?,
             socket,
-            latch: Interrupt::new(),
+            interrupt: Interrupt::new(),
             stopped: Arc::default(),
             connections: 512,
             read_timeout: Duration::from_secs(30),
@@ -122,11 +122,11 @@ impl Listener {
     /// [`memory_limit`](http::memory_limit) says what is counted; the stacks of threads are not.
     #[must_use]
     pub fn memory_limit(&self, service: &Service) -> usize {
-        http::memory_limit(service, &self.endpoint.limits, &self.options, self.seats())
+        http::memory_limit(service, &self.endpoint.limits, &self.options, self.max_connections())
     }
 
     /// Returns the maximum number of connections.
-    fn seats(&self) -> usize {
+    fn max_connections(&self) -> usize {
         self.connections.max(1).min(most_connections(DESCRIPTORS))
     }
 
@@ -140,8 +140,8 @@ impl Listener {
     #[must_use]
     pub fn stopper(&self) -> StopHandle {
         // A stopper that outlives the listener does not keep its descriptors open.
-        let latch = Arc::downgrade(&self.latch);
-        Box::new(move || latch.upgrade().iter().for_each(|latch| latch.stop()))
+        let interrupt = Arc::downgrade(&self.interrupt);
+        Box::new(move || interrupt.upgrade().iter().for_each(|interrupt| interrupt.stop()))
     }
 
     /// Accepts and serves connections until it is stopped. Then it ends all sessions, as [`Endpoint::close`] does, all
@@ -171,24 +171,24 @@ impl Listener {
 
     /// Accepts connections until it is stopped.
     fn accept(&self, endpoint: &Endpoint, threads: &Threads) -> io::Result<()> {
-        let seats = Quota::new(self.seats());
+        let quota = Quota::new(self.max_connections());
         // Where there are no descriptors for all of it, a connection waits to be accepted.
         let accept = || Ok((io::pipe()?, self.socket.accept()?));
-        while let Some((pipe, (stream, address))) = self.latch.accept(&self.socket, accept)? {
+        while let Some((pipe, (stream, address))) = self.interrupt.accept(&self.socket, accept)? {
             keep_alive(&stream);
             // A connection beyond the share of its address is closed. One that has failed by now is dropped.
-            if let Some(seat) = seats.take(&Holder::at(address.ip()), 1)
+            if let Some(permit) = quota.take(&Holder::at(address.ip()), 1)
                 && let Ok(conn) = ConnectionIo::new(stream, pipe, self.read_timeout)
             {
                 let io = WriteTimeout::new(Stream(conn.clone()), threads, self.write);
                 let (endpoint, stopped) = (endpoint.clone(), self.stopped.clone());
                 threads.serve_on_thread(&conn, async move {
-                    let _seat = seat;
+                    let _permit = permit;
                     http::serve(io, Some(address.ip()), &endpoint, &stopped).await;
                 });
             }
             // One that ends makes room for another one.
-            while !seats.wait_free(ACCEPT_BACKOFF) && !self.latch.is_stopped() {}
+            while !quota.wait_free(ACCEPT_BACKOFF) && !self.interrupt.is_stopped() {}
         }
         Ok(())
     }

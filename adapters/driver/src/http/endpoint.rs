@@ -33,7 +33,7 @@ use mcp_service::{Deferred, Service};
 ///
 /// It is cheap to clone, and all clones are one endpoint. When the last one is dropped, it begins to [close](Self::close).
 pub struct Endpoint<R: Runtime> {
-    web: HttpServer<R>,
+    server: HttpServer<R>,
     runtime: R,
     pub(super) read_timeout: Duration,
 }
@@ -82,8 +82,8 @@ impl<R: Runtime> Endpoint<R> {
         runtime: R,
         shared: Option<Store>,
     ) -> Self {
-        let web = HttpServer::new(service, endpoint, options, runtime.clone(), shared);
-        Self { web, runtime, read_timeout: Duration::from_secs(30) }
+        let server = HttpServer::new(service, endpoint, options, runtime.clone(), shared);
+        Self { server, runtime, read_timeout: Duration::from_secs(30) }
     }
 
     /// Sets how long the body of a request may take to come in, and before that its head where it is
@@ -136,8 +136,8 @@ impl<R: Runtime> Endpoint<R> {
         };
         let mut body = pin!(body);
         let take_in = async {
-            let mut reader = self.web.begin(&head, caller)?;
-            self.web.admit(&reader, peer).await?;
+            let mut reader = self.server.begin(&head, caller)?;
+            self.server.admit(&reader, peer).await?;
             let read = async {
                 while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
                     let Ok(frame) = frame else { return Err(refusal(StatusCode::BAD_REQUEST)) };
@@ -161,20 +161,20 @@ impl<R: Runtime> Endpoint<R> {
             }
             answer
         });
-        self.web.handle(taken?.end()?, peer).await
+        self.server.handle(taken?.end()?, peer).await
     }
 
     /// Ends every session, refuses what comes in, and waits until all that belongs to it is gone, which takes a bounded time
     /// however clients behave. What was asked before is answered, if that does not take too long.
     pub fn close(&self) -> Deferred<()> {
-        self.web.begin_close();
-        self.web.wait()
+        self.server.begin_close();
+        self.server.wait()
     }
 
     /// Returns the number of sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.web.sessions()
+        self.server.sessions()
     }
 
     /// Returns the runtime of its sessions.
@@ -214,12 +214,12 @@ where
 
 impl<R: Runtime> Clone for Endpoint<R> {
     fn clone(&self) -> Self {
-        Self { web: self.web.clone(), runtime: self.runtime.clone(), read_timeout: self.read_timeout }
+        Self { server: self.server.clone(), runtime: self.runtime.clone(), read_timeout: self.read_timeout }
     }
 }
 
 impl<R: Runtime> fmt::Debug for Endpoint<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("web", &self.web).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("server", &self.server).finish_non_exhaustive()
     }
 }

@@ -49,7 +49,7 @@ pub(super) struct SessionReplication {
     pub(super) life: Duration,
     abandoned: Duration,
     limits: Limits,
-    scribe: Arc<EventWriter>,
+    writer: Arc<EventWriter>,
     /// The sessions of which something is being written down.
     noting: Mutex<BTreeMap<SessionId, Noted>>,
 }
@@ -57,11 +57,11 @@ pub(super) struct SessionReplication {
 impl SessionReplication {
     /// Creates the replication, and the future that writes for it.
     pub(super) fn new(store: Store, limits: &Limits) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let scribe = Arc::new(EventWriter { lines: Watched::default(), quota: Quota::new(UNWRITTEN) });
+        let writer = Arc::new(EventWriter { queue: Watched::default(), quota: Quota::new(UNWRITTEN) });
         let bounds = Retention { most: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
-        let writing = write(scribe.clone(), store.clone(), bounds);
+        let writing = write(writer.clone(), store.clone(), bounds);
         let (life, abandoned) = (limits.idle, limits.abandoned);
-        (Self { store, life, abandoned, limits: limits.clone(), scribe, noting: Mutex::default() }, writing)
+        (Self { store, life, abandoned, limits: limits.clone(), writer, noting: Mutex::default() }, writing)
     }
 
     /// Has a session keep its messages in the store as well.
@@ -69,8 +69,8 @@ impl SessionReplication {
         let Some(id) = session.id() else { return };
         let Limits { replay, replay_bytes, replay_time, .. } = self.limits;
         let here = MemoryReplayBuffer::new(replay, replay_bytes, replay_time);
-        let (scribe, holder) = (self.scribe.clone(), holder.clone());
-        let kept = ReplayRecord { id: id.as_str().into(), here, scribe, holder, latest: BTreeMap::new() };
+        let (writer, holder) = (self.writer.clone(), holder.clone());
+        let kept = ReplayRecord { id: id.as_str().into(), here, writer, holder, latest: BTreeMap::new() };
         session.share();
         session.set_replay(Box::new(kept));
     }
@@ -81,35 +81,35 @@ impl SessionReplication {
     }
 
     /// Writes down what has changed of a session, before the answer leaves that has changed it.
-    pub(super) async fn note(&self, room: &SharedSession, principal: Option<&Principal>) -> io::Result<()> {
-        let Some(id) = lock(&room.state).binding.session.id().cloned() else { return Ok(()) };
+    pub(super) async fn note(&self, session: &SharedSession, principal: Option<&Principal>) -> io::Result<()> {
+        let Some(id) = lock(&session.state).binding.session.id().cloned() else { return Ok(()) };
         // One after the other: what is written last holds.
-        let _turn = self.turn(&id).await;
-        let Some((settled, change)) = lock(&room.state).binding.change(principal) else { return Ok(()) };
+        let _guard = self.lock_writes(&id).await;
+        let Some((settled, change)) = lock(&session.state).binding.change(principal) else { return Ok(()) };
         match change {
             Change::Begun(fields) => {
-                let holder = ConnectionHandle::holder(room);
+                let holder = ConnectionHandle::holder(session);
                 self.store.sessions.begin(id.as_str(), &holder, fields, self.abandoned).await?;
             }
             Change::Settings(fields) => self.store.sessions.change(id.as_str(), fields).await?,
         }
-        lock(&room.state).binding.settled = Some(settled);
+        lock(&session.state).binding.settled = Some(settled);
         Ok(())
     }
 
     /// Waits until nothing else of this session is being written down.
-    async fn turn<'a>(&'a self, id: &'a SessionId) -> WriteGuard<'a> {
+    async fn lock_writes<'a>(&'a self, id: &'a SessionId) -> WriteGuard<'a> {
         let queue = {
             let mut noting = lock(&self.noting);
             let noted = noting.entry(id.clone()).or_default();
             noted.users += 1;
             noted.queue.clone()
         };
-        let mut turn = WriteGuard { noting: &self.noting, id, queue, is_taken: false };
+        let mut guard = WriteGuard { noting: &self.noting, id, queue, is_taken: false };
         let take = || lock(&self.noting).get_mut(id).is_some_and(|noted| !mem::replace(&mut noted.is_taken, true));
-        turn.queue.acquire(|| take().then_some(())).await;
-        turn.is_taken = true;
-        turn
+        guard.queue.acquire(|| take().then_some(())).await;
+        guard.is_taken = true;
+        guard
     }
 }
 
@@ -147,7 +147,7 @@ impl Drop for WriteGuard<'_> {
 
 impl Drop for SessionReplication {
     fn drop(&mut self) {
-        self.scribe.lines.update(|lines| lines.closed = true);
+        self.writer.queue.update(|queue| queue.closed = true);
     }
 }
 
@@ -181,18 +181,18 @@ impl HttpSession {
 /// A queue of messages that are to be written to the event store.
 #[derive(Debug)]
 struct EventWriter {
-    lines: Watched<Lines>,
+    queue: Watched<WriteQueue>,
     quota: Arc<Quota>,
 }
 
 #[derive(Debug, Default)]
-struct Lines {
-    waiting: VecDeque<Line>,
+struct WriteQueue {
+    waiting: VecDeque<QueuedEvent>,
     closed: bool,
 }
 
 #[derive(Debug)]
-struct Line {
+struct QueuedEvent {
     id: Arc<str>,
     stream: u64,
     seq: u64,
@@ -204,23 +204,25 @@ struct Line {
 
 impl EventWriter {
     fn note(&self, holder: &Holder, id: &Arc<str>, (stream, seq): (u64, u64), message: Option<&[u8]>) {
-        let Some(permit) = self.quota.take(holder, size_of::<Line>() + message.map_or(0, <[u8]>::len)) else { return };
-        let line = Line { id: id.clone(), stream, seq, message: message.map(<[u8]>::to_vec), permit };
-        self.lines.update(|lines| lines.waiting.push_back(line));
+        let Some(permit) = self.quota.take(holder, size_of::<QueuedEvent>() + message.map_or(0, <[u8]>::len)) else {
+            return;
+        };
+        let event = QueuedEvent { id: id.clone(), stream, seq, message: message.map(<[u8]>::to_vec), permit };
+        self.queue.update(|queue| queue.waiting.push_back(event));
     }
 }
 
 /// Writes the queued messages to the event store, in order, until `SessionReplication` is dropped and the queue is
 /// empty.
-async fn write(scribe: Arc<EventWriter>, store: Store, bounds: Retention) {
+async fn write(writer: Arc<EventWriter>, store: Store, bounds: Retention) {
     loop {
-        scribe.lines.wait_for(|lines| (lines.closed || !lines.waiting.is_empty()).then_some(())).await;
-        let (waiting, closed) = scribe.lines.update(|lines| (mem::take(&mut lines.waiting), lines.closed));
+        writer.queue.wait_for(|queue| (queue.closed || !queue.waiting.is_empty()).then_some(())).await;
+        let (waiting, closed) = writer.queue.update(|queue| (mem::take(&mut queue.waiting), queue.closed));
         if closed && waiting.is_empty() {
             return;
         }
-        for line in waiting {
-            let Line { id, stream, seq, message, permit } = line;
+        for event in waiting {
+            let QueuedEvent { id, stream, seq, message, permit } = event;
             // A client that comes back for a message which could not be written down finds that it is missing.
             let _ = match message {
                 Some(message) => store.events.keep(&id, stream, seq, message, bounds).await,
@@ -236,7 +238,7 @@ async fn write(scribe: Arc<EventWriter>, store: Store, bounds: Retention) {
 struct ReplayRecord {
     id: Arc<str>,
     here: MemoryReplayBuffer,
-    scribe: Arc<EventWriter>,
+    writer: Arc<EventWriter>,
     holder: Holder,
     /// The last message of each stream that is neither done nor forgotten.
     latest: BTreeMap<u64, u64>,
@@ -246,12 +248,12 @@ impl ReplayBuffer for ReplayRecord {
     fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]) {
         self.here.keep(now, stream, seq, message);
         self.latest.insert(stream, seq);
-        self.scribe.note(&self.holder, &self.id, (stream, seq), Some(message));
+        self.writer.note(&self.holder, &self.id, (stream, seq), Some(message));
     }
 
     fn done(&mut self, stream: u64) {
         let last = self.latest.remove(&stream).unwrap_or(0);
-        self.scribe.note(&self.holder, &self.id, (stream, last), None);
+        self.writer.note(&self.holder, &self.id, (stream, last), None);
     }
 
     fn forget(&mut self, stream: u64) {
@@ -290,7 +292,7 @@ pub(super) struct ReplicationIo {
 }
 
 struct SessionReplicator {
-    share: Arc<SessionReplication>,
+    replication: Arc<SessionReplication>,
     id: SessionId,
     following: Vec<(ExchangeId, Deferred<io::Result<ReplayChunk>>)>,
     /// Says that the session is in use, at times.
@@ -299,10 +301,10 @@ struct SessionReplicator {
 }
 
 impl ReplicationIo {
-    pub(super) fn new(share: Option<&Arc<SessionReplication>>, id: Option<&SessionId>, now: Timestamp) -> Self {
-        let shared = share.zip(id).map(|(share, id)| {
-            let (share, id, touch_at) = (share.clone(), id.clone(), now + share.touch());
-            Box::new(SessionReplicator { share, id, following: Vec::new(), touching: None, touch_at })
+    pub(super) fn new(replication: Option<&Arc<SessionReplication>>, id: Option<&SessionId>, now: Timestamp) -> Self {
+        let shared = replication.zip(id).map(|(replication, id)| {
+            let (replication, id, touch_at) = (replication.clone(), id.clone(), now + replication.touch());
+            Box::new(SessionReplicator { replication, id, following: Vec::new(), touching: None, touch_at })
         });
         Self { shared }
     }
@@ -331,7 +333,7 @@ impl SessionReplicator {
             let fetch = lock(&shared.state).binding.session.poll_replay_request();
             let Some(fetch) = fetch else { break };
             moved = true;
-            let found = self.share.store.events.follow(self.id.as_str(), fetch.stream, fetch.after, fetch.waits);
+            let found = self.replication.store.events.follow(self.id.as_str(), fetch.stream, fetch.after, fetch.waits);
             self.following.push((fetch.exchange, found));
         }
         self.following.retain_mut(|(exchange, found)| {
@@ -339,7 +341,7 @@ impl SessionReplicator {
                 return lock(&shared.state).binding.session.follows(*exchange);
             };
             moved = true;
-            shared.update(|visit, now| visit.session.handle_replay(now, *exchange, found.as_ref().ok()));
+            shared.update(|binding, now| binding.session.handle_replay(now, *exchange, found.as_ref().ok()));
             false
         });
         moved
@@ -351,8 +353,8 @@ impl SessionReplicator {
         let now = shared.now();
         if self.touching.is_none() && self.touch_at <= now && lock(&shared.state).binding.session.usage().exchanges > 0
         {
-            self.touch_at = now + self.share.touch();
-            self.touching = Some(self.share.store.sessions.find(self.id.as_str(), self.share.life));
+            self.touch_at = now + self.replication.touch();
+            self.touching = Some(self.replication.store.sessions.find(self.id.as_str(), self.replication.life));
         }
         let Some(Poll::Ready(found)) = self.touching.as_mut().map(|touching| Pin::new(touching).poll(cx)) else {
             return false;
@@ -360,7 +362,7 @@ impl SessionReplicator {
         self.touching = None;
         if matches!(found, Ok(None)) {
             // It was ended elsewhere.
-            shared.update(|visit, now| visit.session.close(now));
+            shared.update(|binding, now| binding.session.close(now));
         }
         true
     }
@@ -379,10 +381,10 @@ mod tests {
 
     #[test]
     fn streams_that_are_over_or_forgotten_leave_nothing() {
-        let scribe = Arc::new(EventWriter { lines: Watched::default(), quota: Quota::new(UNWRITTEN) });
+        let writer = Arc::new(EventWriter { queue: Watched::default(), quota: Quota::new(UNWRITTEN) });
         let here = MemoryReplayBuffer::new(1, 1, Duration::ZERO);
         let (id, holder) = ("a".into(), Holder::Unknown);
-        let mut kept = ReplayRecord { id, here, scribe, holder, latest: BTreeMap::new() };
+        let mut kept = ReplayRecord { id, here, writer, holder, latest: BTreeMap::new() };
         for stream in 1..100 {
             kept.keep(Timestamp::ZERO, stream, 1, b"x");
             if stream % 2 == 0 { kept.done(stream) } else { kept.forget(stream) }
@@ -402,31 +404,31 @@ mod tests {
 
     #[test]
     fn what_is_written_down_of_one_session_wakes_nobody_who_waits_for_another() {
-        let (share, _writing) = SessionReplication::new(Store::new(MemoryStore::default()), &Limits::default());
+        let (replication, _writing) = SessionReplication::new(Store::new(MemoryStore::default()), &Limits::default());
         let [one, other] = [1, 2].map(|number| SessionId::new([number; 24]));
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(woken.clone());
         let mut cx = Context::from_waker(&waker);
-        let Poll::Ready(first) = pin!(share.turn(&one)).poll(&mut cx) else { panic!("it is free") };
-        let mut second = Box::pin(share.turn(&one));
-        let mut third = Box::pin(share.turn(&one));
+        let Poll::Ready(first) = pin!(replication.lock_writes(&one)).poll(&mut cx) else { panic!("it is free") };
+        let mut second = Box::pin(replication.lock_writes(&one));
+        let mut third = Box::pin(replication.lock_writes(&one));
         assert!(second.as_mut().poll(&mut cx).is_pending() && third.as_mut().poll(&mut cx).is_pending());
         for _ in 0..100 {
-            let Poll::Ready(turn) = pin!(share.turn(&other)).poll(&mut cx) else { panic!("it is free") };
-            drop(turn);
+            let Poll::Ready(guard) = pin!(replication.lock_writes(&other)).poll(&mut cx) else { panic!("it is free") };
+            drop(guard);
         }
         assert_eq!(woken.0.load(Ordering::Relaxed), 0);
         // Turns are granted in the order of arrival, and a dropped waiter delays no other.
         drop(first);
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
         assert!(third.as_mut().poll(&mut cx).is_pending());
-        let Poll::Ready(turn) = second.as_mut().poll(&mut cx) else { panic!("it is its turn") };
-        let mut fourth = Box::pin(share.turn(&one));
+        let Poll::Ready(guard) = second.as_mut().poll(&mut cx) else { panic!("it is its turn") };
+        let mut fourth = Box::pin(replication.lock_writes(&one));
         assert!(fourth.as_mut().poll(&mut cx).is_pending());
         drop(third);
-        drop(turn);
-        let Poll::Ready(turn) = fourth.as_mut().poll(&mut cx) else { panic!("it is its turn") };
-        drop(turn);
-        assert!(lock(&share.noting).is_empty());
+        drop(guard);
+        let Poll::Ready(guard) = fourth.as_mut().poll(&mut cx) else { panic!("it is its turn") };
+        drop(guard);
+        assert!(lock(&replication.noting).is_empty());
     }
 }

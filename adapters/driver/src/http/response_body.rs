@@ -27,10 +27,10 @@ const COUNTED: usize = 4 << 10;
 /// Dropping it before its end means that the client has disconnected.
 #[must_use = "a client waits for it"]
 pub struct ResponseStream {
-    pub(super) room: Arc<SharedSession>,
+    pub(super) session: Arc<SharedSession>,
     exchange: ExchangeId,
     /// The task that polls it has dispatched the request, and is still counted in `State::inline_dispatchers`.
-    visits: bool,
+    is_inline: bool,
     ended: bool,
     /// The body breaks off.
     aborted: bool,
@@ -44,8 +44,17 @@ pub struct ResponseStream {
 
 impl ResponseStream {
     /// Creates the response of an exchange. With `at_once`, the beginning of the body is taken together with the head.
-    pub(super) const fn new(room: Arc<SharedSession>, exchange: ExchangeId, at_once: bool) -> Self {
-        Self { room, exchange, visits: false, ended: false, aborted: false, at_once, data: Vec::new(), counted: None }
+    pub(super) const fn new(session: Arc<SharedSession>, exchange: ExchangeId, at_once: bool) -> Self {
+        Self {
+            session,
+            exchange,
+            is_inline: false,
+            ended: false,
+            aborted: false,
+            at_once,
+            data: Vec::new(),
+            counted: None,
+        }
     }
 
     /// Counts it as part of what a client may hold.
@@ -66,15 +75,15 @@ impl ResponseStream {
     }
 
     /// Marks it as counted in `State::inline_dispatchers`, until it is polled.
-    pub(super) const fn of_visitor(mut self) -> Self {
-        self.visits = true;
+    pub(super) const fn dispatched_inline(mut self) -> Self {
+        self.is_inline = true;
         self
     }
 
     /// Stops counting the caller as an inline dispatcher, because it may poll the response much later.
     pub(super) fn leave(&mut self) {
-        if self.visits {
-            self.room.wake_interested(self.room.enter(&mut self.visits));
+        if self.is_inline {
+            self.session.wake_interested(self.session.enter(&mut self.is_inline));
         }
     }
 
@@ -130,7 +139,7 @@ impl ResponseStream {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Output> {
-        let mut state = self.room.enter(&mut self.visits);
+        let mut state = self.session.enter(&mut self.is_inline);
         let session = &mut state.binding.session;
         let output = session.poll_output(self.exchange, out);
         let has_data = match output {
@@ -148,7 +157,7 @@ impl ResponseStream {
             (self.ended, self.aborted) = last(session.poll_output(self.exchange, out).as_ref());
         }
         let before = if output.is_none() { state.binding.wait(self.exchange, cx.waker()) } else { None };
-        self.room.wake_interested(state);
+        self.session.wake_interested(state);
         drop(before);
         let (ended, aborted) = last(output.as_ref());
         (self.ended, self.aborted) = (self.ended || ended, self.aborted || aborted);
@@ -164,10 +173,10 @@ const fn last(output: Option<&Output>) -> (bool, bool) {
 impl Drop for ResponseStream {
     fn drop(&mut self) {
         if !self.ended && !self.aborted {
-            let mut state = self.room.enter(&mut self.visits);
-            state.binding.session.handle_disconnect(self.room.now(), self.exchange);
+            let mut state = self.session.enter(&mut self.is_inline);
+            state.binding.session.handle_disconnect(self.session.now(), self.exchange);
             let waker = state.binding.leave(self.exchange);
-            self.room.wake_interested(state);
+            self.session.wake_interested(state);
             drop(waker);
         }
     }

@@ -57,15 +57,15 @@ struct Inner<R: Runtime> {
     options: DriverOptions,
     random: Random,
     runtime: R,
-    share: Option<Arc<SessionReplication>>,
+    replication: Option<Arc<SessionReplication>>,
     /// The quotas that all clients share.
     shares: Arc<Shares>,
 }
 
 /// The endpoint and the sessions that run.
 struct Sessions {
-    door: Mutex<Endpoint<Arc<SharedSession>>>,
-    rooms: Watched<SessionTable>,
+    endpoint: Mutex<Endpoint<Arc<SharedSession>>>,
+    table: Watched<SessionTable>,
     epoch: Instant,
 }
 
@@ -88,25 +88,25 @@ impl<R: Runtime> HttpServer<R> {
         runtime: R,
         shared: Option<Store>,
     ) -> Self {
-        let share = shared.map(|shared| {
-            let (share, writing) = SessionReplication::new(shared, &endpoint.limits);
+        let replication = shared.map(|shared| {
+            let (replication, writing) = SessionReplication::new(shared, &endpoint.limits);
             // The task ends when `SessionReplication` is dropped and all queued messages are written.
             R::detach(runtime.spawn(writing));
-            Arc::new(share)
+            Arc::new(replication)
         });
         let shares = Shares::new(options);
-        let mut door = Endpoint::new(service.config(), endpoint);
-        if share.is_some() {
-            door.share();
+        let mut endpoint = Endpoint::new(service.config(), endpoint);
+        if replication.is_some() {
+            endpoint.share();
         }
-        let sessions = Sessions { door: Mutex::new(door), rooms: Watched::default(), epoch: Instant::now() };
+        let sessions = Sessions { endpoint: Mutex::new(endpoint), table: Watched::default(), epoch: Instant::now() };
         Self(Arc::new(Inner {
             sessions: Arc::new(sessions),
             service: service.clone(),
             options: options.clone(),
             random: Random::default(),
             runtime,
-            share,
+            replication,
             shares,
         }))
     }
@@ -117,10 +117,10 @@ impl<R: Runtime> HttpServer<R> {
     /// The answer, if it is refused.
     pub fn begin(&self, head: &Parts, caller: Caller) -> Result<RequestReader, Box<HttpResponse>> {
         let sessions = &self.0.sessions;
-        if sessions.rooms.read(|rooms| rooms.closing) {
+        if sessions.table.read(|table| table.closing) {
             return Err(unavailable());
         }
-        lock(&sessions.door).begin(head, caller)
+        lock(&sessions.endpoint).begin(head, caller)
     }
 
     /// Resumes the session of a request from the store, if it is not in this process. To be called before the body is
@@ -129,8 +129,8 @@ impl<R: Runtime> HttpServer<R> {
     /// # Errors
     /// The answer, if there is no such session, or it cannot be found out.
     pub async fn admit(&self, reader: &RequestReader, peer: Option<PeerAddr>) -> Result<(), Box<HttpResponse>> {
-        let (Some(share), Some(id)) = (&self.0.share, reader.session()) else { return Ok(()) };
-        self.0.admit(share, id, (reader, peer)).await
+        let (Some(replication), Some(id)) = (&self.0.replication, reader.session()) else { return Ok(()) };
+        self.0.admit(replication, id, (reader, peer)).await
     }
 
     /// Routes a request to its session, and waits for the head of the response. Clients without principals are
@@ -143,17 +143,17 @@ impl<R: Runtime> HttpServer<R> {
         mut request: Request,
         peer: Option<PeerAddr>,
     ) -> Result<(http::response::Parts, ResponseStream), Box<HttpResponse>> {
-        let mut reply = self.bring(&mut request, peer, self.0.share.is_none())?;
+        let mut reply = self.route(&mut request, peer, self.0.replication.is_none())?;
         // The session has taken the message in it.
         request.drop_body();
         let head = reply.head().await;
-        if let Some(share) = &self.0.share {
+        if let Some(replication) = &self.0.replication {
             let noted = match request.ends() {
-                Some(id) => share.store.sessions.end(id.as_str()).await,
-                None => share.note(&reply.room, request.principal().map(|it| &**it)).await,
+                Some(id) => replication.store.sessions.end(id.as_str()).await,
+                None => replication.note(&reply.session, request.principal().map(|it| &**it)).await,
             };
             if let Err(error) = noted {
-                self.0.give_back(&reply.room);
+                self.0.give_back(&reply.session);
                 return Err(not_noted(&error));
             }
         }
@@ -165,41 +165,44 @@ impl<R: Runtime> HttpServer<R> {
     /// # Errors
     /// The answer, if it is refused.
     pub fn open(&self, mut request: Request, peer: Option<PeerAddr>) -> Result<ResponseStream, Box<HttpResponse>> {
-        let mut reply = self.bring(&mut request, peer, false)?;
+        let mut reply = self.route(&mut request, peer, false)?;
         reply.leave();
         Ok(reply)
     }
 
     /// Routes a request to its session. The caller may still be counted as an inline dispatcher, and polls the response
     /// next.
-    fn bring(
+    fn route(
         &self,
         request: &mut Request,
         peer: Option<PeerAddr>,
         at_once: bool,
     ) -> Result<ResponseStream, Box<HttpResponse>> {
-        let front = &*self.0;
+        let inner = &*self.0;
         let holder = holder(request.principal(), peer);
         // Answers, cancellations and the like come in whatever their client holds.
-        if request.id().is_some() && !front.shares.unread.has_room(&holder, 1) {
+        if request.id().is_some() && !inner.shares.unread.has_room(&holder, 1) {
             return Err(busy());
         }
-        let (sessions, now) = (&front.sessions, front.sessions.now());
-        let random = if request.begins() { front.random.bytes().map_err(|_| unavailable())? } else { [0; 24] };
+        let (sessions, now) = (&inner.sessions, inner.sessions.now());
+        let random = if request.begins() { inner.random.bytes().map_err(|_| unavailable())? } else { [0; 24] };
         let mut is_new = false;
-        let (room, given_up) = {
-            let mut door = lock(&sessions.door);
-            let room = door.route(now, request, random, |session| {
+        let (session, given_up) = {
+            let mut endpoint = lock(&sessions.endpoint);
+            let session = endpoint.route(now, request, random, |session| {
                 is_new = true;
-                front.room(session, &holder)
+                inner.new_session(session, &holder)
             });
-            (room, given_up(&mut door))
+            (session, given_up(&mut endpoint))
         };
         give_up(given_up);
-        let room = room?;
-        let reply =
-            if is_new { front.begin(room, now, request, at_once) } else { front.visit(room, now, request, at_once) };
-        Ok(reply?.counted(front.shares.unread.clone(), holder))
+        let session = session?;
+        let reply = if is_new {
+            inner.begin(session, now, request, at_once)
+        } else {
+            inner.open_request(session, now, request, at_once)
+        };
+        Ok(reply?.counted(inner.shares.unread.clone(), holder))
     }
 
     /// Begins to end every session, and does not wait: nothing new is begun, and what was promised may still be answered
@@ -212,120 +215,120 @@ impl<R: Runtime> HttpServer<R> {
     pub fn wait(&self) -> Deferred<()> {
         let sessions = self.0.sessions.clone();
         Deferred::new(async move {
-            sessions.rooms.wait_for(|rooms| (rooms.closing && rooms.all.is_empty()).then_some(())).await;
+            sessions.table.wait_for(|table| (table.closing && table.all.is_empty()).then_some(())).await;
         })
     }
 
     /// Returns the number of sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        lock(&self.0.sessions.door).len()
+        lock(&self.0.sessions.endpoint).len()
     }
 }
 
 impl<R: Runtime> Inner<R> {
-    fn room(&self, mut session: Session, holder: &Holder) -> Arc<SharedSession> {
-        self.share.iter().for_each(|share| share.watch(&mut session, holder));
-        let visit = HttpSession::new(session, Held::new(self.shares.clone(), holder.clone()));
-        SharedConnection::since(self.sessions.epoch, visit, &self.options)
+    fn new_session(&self, mut session: Session, holder: &Holder) -> Arc<SharedSession> {
+        self.replication.iter().for_each(|replication| replication.watch(&mut session, holder));
+        let binding = HttpSession::new(session, Held::new(self.shares.clone(), holder.clone()));
+        SharedConnection::since(self.sessions.epoch, binding, &self.options)
     }
 
     /// Ends a session that could not be written down when it was begun: its client gets no answer that names it.
-    fn give_back(&self, room: &Arc<SharedSession>) {
-        let state = lock(&room.state);
+    fn give_back(&self, session: &Arc<SharedSession>) {
+        let state = lock(&session.state);
         let begun = state.binding.settled.is_none();
         let Some(id) = state.binding.session.id().filter(|_| begun).cloned() else { return };
         drop(state);
-        let forgotten = lock(&self.sessions.door).forget_if(&id, |it| Arc::ptr_eq(it, room));
-        forgotten.inspect(|room| room.update(|visit, now| visit.session.close(now)));
+        let forgotten = lock(&self.sessions.endpoint).forget_if(&id, |it| Arc::ptr_eq(it, session));
+        forgotten.inspect(|session| session.update(|binding, now| binding.session.close(now)));
     }
 
     /// Finds a session that may have been begun elsewhere.
     async fn admit(
         &self,
-        share: &SessionReplication,
+        replication: &SessionReplication,
         id: &SessionId,
         (reader, peer): (&RequestReader, Option<PeerAddr>),
     ) -> Result<(), Box<HttpResponse>> {
         let (sessions, principal) = (&*self.sessions, reader.principal());
-        let found = share.store.sessions.find(id.as_str(), share.life).await.map_err(|_| unavailable())?;
+        let found = replication.store.sessions.find(id.as_str(), replication.life).await.map_err(|_| unavailable())?;
         let Some(fields) = found else {
             // If it was here, it was ended elsewhere.
-            let ended = lock(&sessions.door).forget(id);
-            ended.inspect(|room| room.update(|visit, now| visit.session.close(now)));
+            let ended = lock(&sessions.endpoint).forget(id);
+            ended.inspect(|session| session.update(|binding, now| binding.session.close(now)));
             return Err(reader.lost());
         };
         let known = store::read(&fields).filter(|(whose, _)| *whose == principal.map(|it| &*it.id));
         let Some((_, snapshot)) = known else { return Err(reader.lost()) };
-        let here = lock(&sessions.door).find(id, principal.map(|it| &**it));
-        if let Some(room) = here {
-            let goes_on = room.update(|visit, now| {
-                visit.apply_snapshot(now, &snapshot);
-                !visit.session.is_closed()
+        let here = lock(&sessions.endpoint).find(id, principal.map(|it| &**it));
+        if let Some(session) = here {
+            let goes_on = session.update(|binding, now| {
+                binding.apply_snapshot(now, &snapshot);
+                !binding.session.is_closed()
             });
             if goes_on {
                 return Ok(());
             }
             // It has ended here alone, for lack of use: it begins anew, as one that has come from elsewhere.
-            lock(&sessions.door).forget_if(id, |it| Arc::ptr_eq(it, &room));
+            lock(&sessions.endpoint).forget_if(id, |it| Arc::ptr_eq(it, &session));
         }
-        let part = share.store.sessions.enter(id.as_str()).await.map_err(|_| unavailable())?;
+        let part = replication.store.sessions.enter(id.as_str()).await.map_err(|_| unavailable())?;
         let holder = holder(principal, peer);
-        let make = |session| self.room(session, &holder);
+        let make = |session| self.new_session(session, &holder);
         let (adopted, given_up) = {
-            let mut door = lock(&sessions.door);
-            let adopted = door.adopt(sessions.now(), (id, part), principal, &snapshot, make);
-            (adopted, given_up(&mut door))
+            let mut endpoint = lock(&sessions.endpoint);
+            let adopted = endpoint.adopt(sessions.now(), (id, part), principal, &snapshot, make);
+            (adopted, given_up(&mut endpoint))
         };
         give_up(given_up);
-        let (room, is_new) = adopted?;
+        let (session, is_new) = adopted?;
         if is_new {
-            room.update(|visit, _| visit.settled = visit.session.mutable_state());
-            self.run(self.event_loop(&room), &room);
+            session.update(|binding, _| binding.settled = binding.session.mutable_state());
+            self.run(self.event_loop(&session), &session);
         }
         Ok(())
     }
 
-    fn event_loop(&self, room: &Arc<SharedSession>) -> EventLoop<ServerRole, HttpSession, R> {
+    fn event_loop(&self, session: &Arc<SharedSession>) -> EventLoop<ServerRole, HttpSession, R> {
         let application: Arc<dyn Application<ServerRole>> = Arc::new(self.service.session());
-        lock(&room.state).binding.application = Some(Arc::downgrade(&application));
-        EventLoop::new(room.clone(), application, self.runtime.clone())
+        lock(&session.state).binding.application = Some(Arc::downgrade(&application));
+        EventLoop::new(session.clone(), application, self.runtime.clone())
     }
 
     /// Begins a session with its first request.
     fn begin(
         &self,
-        room: Arc<SharedSession>,
+        session: Arc<SharedSession>,
         now: Timestamp,
         request: &mut Request,
         at_once: bool,
     ) -> Result<ResponseStream, Box<HttpResponse>> {
-        let event_loop = self.event_loop(&room);
-        let mut state = lock(&room.state);
+        let event_loop = self.event_loop(&session);
+        let mut state = lock(&session.state);
         let opened = state.binding.session.open(now, request);
         drop(state);
         let opened = opened.map(|(exchange, event)| {
             event.into_iter().for_each(|event| event_loop.dispatcher.dispatch(event));
             exchange
         });
-        self.run(event_loop, &room);
-        Ok(ResponseStream::new(room, opened?, at_once))
+        self.run(event_loop, &session);
+        Ok(ResponseStream::new(session, opened?, at_once))
     }
 
     /// Opens a request in a running session. If no other event waits to be dispatched, the calling task dispatches it
     /// inline, without a change of tasks.
-    fn visit(
+    fn open_request(
         &self,
-        room: Arc<SharedSession>,
+        session: Arc<SharedSession>,
         now: Timestamp,
         request: &mut Request,
         at_once: bool,
     ) -> Result<ResponseStream, Box<HttpResponse>> {
-        let mut state = lock(&room.state);
+        let mut state = lock(&session.state);
         let (exchange, event) = match state.binding.session.open(now, request) {
             Ok(opened) => opened,
             Err(refused) => {
-                room.wake_interested(state);
+                session.wake_interested(state);
                 return Err(refused);
             }
         };
@@ -336,44 +339,44 @@ impl<R: Runtime> Inner<R> {
                 state.dispatching = true;
                 state.inline_dispatchers += 1;
                 drop(state);
-                let reply = ResponseStream::new(room.clone(), exchange, at_once).of_visitor();
-                Dispatcher::new(room, application).dispatch_inline(&self.runtime, event);
+                let reply = ResponseStream::new(session.clone(), exchange, at_once).dispatched_inline();
+                Dispatcher::new(session, application).dispatch_inline(&self.runtime, event);
                 Ok(reply)
             }
             (event, _) => {
                 state.events.extend(event.map(Event::into_owned));
-                room.wake_interested(state);
-                Ok(ResponseStream::new(room, exchange, at_once))
+                session.wake_interested(state);
+                Ok(ResponseStream::new(session, exchange, at_once))
             }
         }
     }
 
     /// Runs a session. Most requests that stand alone are done at once, and take no task.
-    fn run(&self, event_loop: EventLoop<ServerRole, HttpSession, R>, room: &Arc<SharedSession>) {
-        let id = lock(&room.state).binding.session.id().cloned();
-        let others = ReplicationIo::new(self.share.as_ref(), id.as_ref(), room.now());
-        let known = id.map(|id| (id, Arc::downgrade(room)));
-        let place = SessionGuard { sessions: self.sessions.clone(), known, number: None };
-        let mut stay = Box::pin(stay(event_loop, others));
-        if stay.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            let place = place.taken(room);
-            let stay = async move {
-                stay.await;
-                drop(place);
+    fn run(&self, event_loop: EventLoop<ServerRole, HttpSession, R>, session: &Arc<SharedSession>) {
+        let id = lock(&session.state).binding.session.id().cloned();
+        let replication_io = ReplicationIo::new(self.replication.as_ref(), id.as_ref(), session.now());
+        let known = id.map(|id| (id, Arc::downgrade(session)));
+        let guard = SessionGuard { sessions: self.sessions.clone(), known, number: None };
+        let mut run_session = Box::pin(run_session(event_loop, replication_io));
+        if run_session.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            let guard = guard.taken(session);
+            let run_session = async move {
+                run_session.await;
+                drop(guard);
             };
-            R::detach(self.runtime.spawn(stay));
+            R::detach(self.runtime.spawn(run_session));
         }
     }
 }
 
 /// Takes the sessions that have given way to new ones. They are ended outside of the lock.
-fn given_up(door: &mut Endpoint<Arc<SharedSession>>) -> Vec<Arc<SharedSession>> {
-    std::iter::from_fn(|| door.poll_given_up()).collect()
+fn given_up(endpoint: &mut Endpoint<Arc<SharedSession>>) -> Vec<Arc<SharedSession>> {
+    std::iter::from_fn(|| endpoint.poll_given_up()).collect()
 }
 
-fn give_up(rooms: Vec<Arc<SharedSession>>) {
-    for room in rooms {
-        room.update(|visit, now| visit.session.give_up(now));
+fn give_up(sessions: Vec<Arc<SharedSession>>) {
+    for session in sessions {
+        session.update(|binding, now| binding.session.give_up(now));
     }
 }
 
@@ -381,20 +384,20 @@ fn give_up(rooms: Vec<Arc<SharedSession>>) {
 ///
 /// There is one for each session. It captures what it is handed, since an `async fn` would keep its parameters twice.
 #[expect(clippy::manual_async_fn, reason = "its parameters would be kept twice")]
-fn stay<R: Runtime>(
+fn run_session<R: Runtime>(
     mut event_loop: EventLoop<ServerRole, HttpSession, R>,
-    mut others: ReplicationIo,
+    mut replication_io: ReplicationIo,
 ) -> impl Future<Output = ()> + Send + 'static {
     async move {
-        event_loop.run_until_closed(&mut others).await;
+        event_loop.run_until_closed(&mut replication_io).await;
         // The core ends this within its limit. The connection that writes the response takes the rest from there.
         event_loop
-            .run_until(&mut others, None, |event_loop, _, _| {
+            .run_until(&mut replication_io, None, |event_loop, _, _| {
                 let now = event_loop.dispatcher.shared.now();
                 lock(&event_loop.dispatcher.shared.state).binding.connection(now).is_drained()
             })
             .await;
-        event_loop.end_jobs(&mut others).await;
+        event_loop.end_jobs(&mut replication_io).await;
     }
 }
 
@@ -404,12 +407,12 @@ impl Sessions {
     }
 
     fn close(&self) {
-        let all: Vec<_> = self.rooms.update(|rooms| {
-            rooms.closing = true;
-            rooms.all.values().filter_map(Weak::upgrade).collect()
+        let all: Vec<_> = self.table.update(|table| {
+            table.closing = true;
+            table.all.values().filter_map(Weak::upgrade).collect()
         });
-        for room in all {
-            room.update(|visit, now| visit.session.close(now));
+        for session in all {
+            session.update(|binding, now| binding.session.close(now));
         }
     }
 }
@@ -423,16 +426,16 @@ struct SessionGuard {
 }
 
 impl SessionGuard {
-    fn taken(mut self, room: &Arc<SharedSession>) -> Self {
-        let closing = self.sessions.rooms.update(|rooms| {
-            rooms.next += 1;
-            rooms.all.insert(rooms.next, Arc::downgrade(room));
-            self.number = Some(rooms.next);
-            rooms.closing
+    fn taken(mut self, session: &Arc<SharedSession>) -> Self {
+        let closing = self.sessions.table.update(|table| {
+            table.next += 1;
+            table.all.insert(table.next, Arc::downgrade(session));
+            self.number = Some(table.next);
+            table.closing
         });
         if closing {
             // It has come in while all others were closed.
-            room.update(|visit, now| visit.session.close(now));
+            session.update(|binding, now| binding.session.close(now));
         }
         self
     }
@@ -440,12 +443,12 @@ impl SessionGuard {
 
 impl Drop for SessionGuard {
     fn drop(&mut self) {
-        let forgotten = self.known.as_ref().and_then(|(id, room)| {
-            lock(&self.sessions.door).forget_if(id, |it| std::ptr::eq(Arc::as_ptr(it), room.as_ptr()))
+        let forgotten = self.known.as_ref().and_then(|(id, session)| {
+            lock(&self.sessions.endpoint).forget_if(id, |it| std::ptr::eq(Arc::as_ptr(it), session.as_ptr()))
         });
         drop(forgotten);
         if let Some(number) = self.number {
-            self.sessions.rooms.update(|rooms| rooms.all.remove(&number));
+            self.sessions.table.update(|table| table.all.remove(&number));
         }
     }
 }
@@ -503,7 +506,7 @@ impl<R: Runtime> Clone for HttpServer<R> {
 
 impl<R: Runtime> fmt::Debug for HttpServer<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sessions, running) = (self.sessions(), self.0.sessions.rooms.read(|rooms| rooms.all.len()));
-        f.debug_struct("Web").field("sessions", &sessions).field("running", &running).finish_non_exhaustive()
+        let (sessions, running) = (self.sessions(), self.0.sessions.table.read(|table| table.all.len()));
+        f.debug_struct("HttpServer").field("sessions", &sessions).field("running", &running).finish_non_exhaustive()
     }
 }

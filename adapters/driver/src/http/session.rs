@@ -74,9 +74,9 @@ impl HttpSession {
 impl SharedSession {
     /// Locks the state, and stops counting a caller that dispatched inline. The guard is to be passed to
     /// [`wake_interested`](Self::wake_interested).
-    pub(super) fn enter(&self, visits: &mut bool) -> MutexGuard<'_, State<HttpSession>> {
+    pub(super) fn enter(&self, is_inline: &mut bool) -> MutexGuard<'_, State<HttpSession>> {
         let mut state = lock(&self.state);
-        state.inline_dispatchers -= u32::from(mem::take(visits));
+        state.inline_dispatchers -= u32::from(mem::take(is_inline));
         state
     }
 }

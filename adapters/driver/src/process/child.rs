@@ -78,10 +78,10 @@ impl Child {
     pub async fn shut_down<R: Runtime>(self, runtime: R) {
         let leash = KillOnDrop(self);
         let Self { process, group } = &leash.0;
-        let mut ladder = process.ladder(Instant::now());
+        let mut shutdown_sequence = process.shutdown_sequence(Instant::now());
         loop {
             let has_ended = process.has_ended();
-            match ladder.next(Instant::now(), has_ended, group.is_anybody_left()) {
+            match shutdown_sequence.next(Instant::now(), has_ended, group.is_anybody_left()) {
                 ShutdownStep::Wait(time) if has_ended => sleep(&runtime, time).await,
                 ShutdownStep::Wait(time) => drop(timeout(&runtime, time, process.until_ended()).await),
                 ShutdownStep::Terminate => group.terminate(),

@@ -141,7 +141,7 @@ impl ChildState {
 
     /// Returns the steps that end the process and its group.
     #[must_use]
-    pub fn ladder(&self, now: Instant) -> ShutdownSequence {
+    pub fn shutdown_sequence(&self, now: Instant) -> ShutdownSequence {
         let ShutdownTimeouts { after_eof, after_sigterm } = self.shutdown_timeouts;
         ShutdownSequence { after_sigterm, step: Step::Asked, until: now + after_eof, look: LOOK[0] }
     }
@@ -284,16 +284,16 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn ladder(now: Instant) -> ShutdownSequence {
-        ChildState::of(&Command::new("x").shutdown_timeouts(2 * SECOND, 3 * SECOND)).ladder(now)
+    fn shutdown_sequence(now: Instant) -> ShutdownSequence {
+        ChildState::of(&Command::new("x").shutdown_timeouts(2 * SECOND, 3 * SECOND)).shutdown_sequence(now)
     }
 
     // req: STDIO-011 STDIO-012 STDIO-013
     #[test]
     fn a_process_that_does_not_end_is_told_and_then_killed() {
         let mut now = Instant::now();
-        let mut ladder = ladder(now);
-        for (passes, rung) in [
+        let mut shutdown_sequence = shutdown_sequence(now);
+        for (passes, step) in [
             (0, ShutdownStep::Wait(2 * SECOND)),
             (1, ShutdownStep::Wait(SECOND)),
             (1, ShutdownStep::Terminate),
@@ -304,24 +304,24 @@ mod tests {
             (0, ShutdownStep::Done),
         ] {
             now += passes * SECOND;
-            assert_eq!(ladder.next(now, false, true), rung);
+            assert_eq!(shutdown_sequence.next(now, false, true), step);
         }
     }
 
     #[test]
     fn who_is_left_behind_is_looked_for_at_growing_intervals() {
         let now = Instant::now();
-        assert_eq!(ladder(now).next(now, true, false), ShutdownStep::Done);
-        let mut ladder = ladder(now);
-        assert_eq!(ladder.next(now, false, true), ShutdownStep::Wait(2 * SECOND));
+        assert_eq!(shutdown_sequence(now).next(now, true, false), ShutdownStep::Done);
+        let mut shutdown_sequence = shutdown_sequence(now);
+        assert_eq!(shutdown_sequence.next(now, false, true), ShutdownStep::Wait(2 * SECOND));
         // It ends by itself, but not what it has started.
-        assert_eq!(ladder.next(now + SECOND, true, true), ShutdownStep::Terminate);
+        assert_eq!(shutdown_sequence.next(now + SECOND, true, true), ShutdownStep::Terminate);
         for ms in [1, 2, 4, 8, 16, 20, 20] {
-            assert_eq!(ladder.next(now + SECOND, true, true), ShutdownStep::Wait(Duration::from_millis(ms)));
+            assert_eq!(shutdown_sequence.next(now + SECOND, true, true), ShutdownStep::Wait(Duration::from_millis(ms)));
         }
-        assert_eq!(ladder.next(now + 4 * SECOND, true, true), ShutdownStep::Kill);
-        assert_eq!(ladder.next(now + 4 * SECOND, true, true), ShutdownStep::Wait(LOOK[0]));
-        assert_eq!(ladder.next(now + 4 * SECOND, true, false), ShutdownStep::Done);
+        assert_eq!(shutdown_sequence.next(now + 4 * SECOND, true, true), ShutdownStep::Kill);
+        assert_eq!(shutdown_sequence.next(now + 4 * SECOND, true, true), ShutdownStep::Wait(LOOK[0]));
+        assert_eq!(shutdown_sequence.next(now + 4 * SECOND, true, false), ShutdownStep::Done);
     }
 
     // req: STDIO-009

@@ -16,20 +16,20 @@ use crate::unix::fd::{Interrupt, Reader, Writer, end_output};
 pub struct FdReader {
     fd: OwnedFd,
     reader: Reader,
-    latch: Arc<Interrupt>,
+    interrupt: Arc<Interrupt>,
 }
 
 impl FdReader {
     /// Reads from this one.
     #[must_use]
     pub fn new(fd: OwnedFd) -> Self {
-        Self { fd, reader: Reader::new(true), latch: Interrupt::new() }
+        Self { fd, reader: Reader::new(true), interrupt: Interrupt::new() }
     }
 
     /// Returns the handle that cancels a read, now and from now on.
     #[must_use]
-    pub const fn latch(&self) -> &Arc<Interrupt> {
-        &self.latch
+    pub const fn interrupt(&self) -> &Arc<Interrupt> {
+        &self.interrupt
     }
 
     /// Waits for bytes and reads some of them; `0` at the end, or when it is called off.
@@ -38,9 +38,9 @@ impl FdReader {
     /// Those of the descriptor.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // Where answers are quick, the next request is often there already.
-        let mut read = if self.latch.is_stopped() { Ok(0) } else { self.try_read(buffer) };
+        let mut read = if self.interrupt.is_stopped() { Ok(0) } else { self.try_read(buffer) };
         while read.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)) {
-            if !self.latch.wait(&self.fd, PollFlags::IN)? {
+            if !self.interrupt.wait(&self.fd, PollFlags::IN)? {
                 return Ok(0);
             }
             // Another process that shares the file may have made it non-blocking, and may have read first.
@@ -65,7 +65,7 @@ pub struct FdWriter {
     writer: Writer,
     is_socket: bool,
     timeout: Option<Duration>,
-    latch: Arc<Interrupt>,
+    interrupt: Arc<Interrupt>,
 }
 
 impl FdWriter {
@@ -73,7 +73,7 @@ impl FdWriter {
     /// keeps the socket open.
     #[must_use]
     pub fn new(fd: OwnedFd, is_socket: bool) -> Self {
-        Self { fd, writer: Writer::new(true), is_socket, timeout: None, latch: Interrupt::new() }
+        Self { fd, writer: Writer::new(true), is_socket, timeout: None, interrupt: Interrupt::new() }
     }
 
     /// Sets how long a [`write`](Self::write) waits until some of the bytes can be written. Default: without end.
@@ -85,8 +85,8 @@ impl FdWriter {
 
     /// Returns the handle that cancels a write, now and from now on.
     #[must_use]
-    pub const fn latch(&self) -> &Arc<Interrupt> {
-        &self.latch
+    pub const fn interrupt(&self) -> &Arc<Interrupt> {
+        &self.interrupt
     }
 
     /// Waits until some of the bytes can be written, and returns how many were.
@@ -100,7 +100,7 @@ impl FdWriter {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 written => return written,
             }
-            if !self.latch.wait_for(&self.fd, PollFlags::OUT, self.timeout)? {
+            if !self.interrupt.wait_for(&self.fd, PollFlags::OUT, self.timeout)? {
                 return Err(ErrorKind::BrokenPipe.into());
             }
         }

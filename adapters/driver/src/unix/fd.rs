@@ -271,8 +271,8 @@ impl Interrupt {
 
     /// Returns a function that calls [`stop`](Self::stop).
     pub fn stopper(self: &Arc<Self>) -> impl Fn() + Send + use<> {
-        let latch = self.clone();
-        move || latch.stop()
+        let interrupt = self.clone();
+        move || interrupt.stop()
     }
 }
 
@@ -403,10 +403,10 @@ mod tests {
         let client = std::net::TcpStream::connect(listener.local_addr().expect("an address")).expect("it listens");
         let errors = Mutex::new(vec![of(Errno::BADF), of(Errno::NETDOWN), of(Errno::PERM), of(Errno::PROTO)]);
         let accept = || lock(&errors).pop().map_or(Ok(1), Err);
-        let latch = Interrupt::new();
-        assert!(latch.accept(&listener, accept).is_err_and(|error| is_fatal(&error)));
+        let interrupt = Interrupt::new();
+        assert!(interrupt.accept(&listener, accept).is_err_and(|error| is_fatal(&error)));
         assert!(lock(&errors).is_empty(), "the others are no reason to end");
-        assert_eq!(latch.accept(&listener, accept).expect("it listens"), Some(1));
+        assert_eq!(interrupt.accept(&listener, accept).expect("it listens"), Some(1));
         drop(client);
     }
 
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     fn a_wait_is_called_off_before_it_and_meanwhile() {
         let (silent, writer) = io::pipe().expect("a pipe");
-        let waits = |latch: &Interrupt| latch.wait(&silent, PollFlags::IN).expect("the system says");
+        let waits = |interrupt: &Interrupt| interrupt.wait(&silent, PollFlags::IN).expect("the system says");
         let early = Interrupt::new();
         early.release();
         assert!(!waits(&early), "before the first wait");

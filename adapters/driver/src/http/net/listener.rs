@@ -145,11 +145,11 @@ impl<N: NetRuntime> Listener<N> {
     /// [`memory_limit`] says what is counted.
     #[must_use]
     pub fn memory_limit(&self, service: &Service) -> usize {
-        memory_limit(service, &self.endpoint.limits, &self.options, self.seats())
+        memory_limit(service, &self.endpoint.limits, &self.options, self.max_connections())
     }
 
     /// Returns the maximum number of connections.
-    fn seats(&self) -> usize {
+    fn max_connections(&self) -> usize {
         self.connections.max(1).min(most_connections(1))
     }
 
@@ -176,21 +176,21 @@ impl<N: NetRuntime> Listener<N> {
         let (endpoint, shared) = (self.endpoint.clone(), self.shared.clone());
         let endpoint = Endpoint::made(service, endpoint, &self.options, runtime.clone(), shared);
         let endpoint = endpoint.read_timeout(self.read_timeout);
-        let seats = Quota::new(self.seats());
+        let quota = Quota::new(self.max_connections());
         let hang_up = HangUp(Arc::default());
         let mut stopped = pin!(self.stopped.wait_for(|stopped| stopped.then_some(())));
         loop {
             let accept = async {
                 // One that ends makes room for another one.
-                seats.until_free().await;
+                quota.until_free().await;
                 poll_fn(|cx| N::poll_accept(&self.socket, cx)).await
             };
             match select_biased(stopped.as_mut(), accept).await {
                 Ok(()) => break,
                 Err(Ok((stream, address))) => {
                     // A connection beyond the part of its address is closed.
-                    if let Some(seat) = seats.take(&Holder::at(address.ip()), 1) {
-                        let served = (endpoint.clone(), seat, hang_up.0.clone());
+                    if let Some(permit) = quota.take(&Holder::at(address.ip()), 1) {
+                        let served = (endpoint.clone(), permit, hang_up.0.clone());
                         N::detach(self.dispatch_inline(&runtime, (stream, address.ip()), served));
                     }
                 }
@@ -202,7 +202,7 @@ impl<N: NetRuntime> Listener<N> {
         drop(self.socket);
         endpoint.close().await;
         // A client that does not read its responses is waited for only this long.
-        timeout(&runtime, STDERR_GRACE, seats.until_unused()).await;
+        timeout(&runtime, STDERR_GRACE, quota.until_unused()).await;
         drop(hang_up);
         Ok(())
     }
@@ -212,7 +212,7 @@ impl<N: NetRuntime> Listener<N> {
         &self,
         runtime: &N,
         (stream, peer): (N::Stream, IpAddr),
-        (endpoint, seat, away): (Endpoint<N>, Permit, Arc<Watched<bool>>),
+        (endpoint, permit, away): (Endpoint<N>, Permit, Arc<Watched<bool>>),
     ) -> N::Task {
         let stopped = self.stopped.clone();
         let stream = WriteTimeout::new(stream, runtime, self.write);
@@ -224,7 +224,7 @@ impl<N: NetRuntime> Listener<N> {
                     let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
                     let _ = select_biased(served, away).await;
                 }
-                drop(seat);
+                drop(permit);
             });
         }
         // There is a task for each connection: what is pinned here, and what is not moved out of what it captures, is in it
@@ -233,7 +233,7 @@ impl<N: NetRuntime> Listener<N> {
             let away = pin!(away.wait_for(|away| away.then_some(())));
             let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
             let _ = select_biased(served, away).await;
-            drop(seat);
+            drop(permit);
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::{http::body::Body, runtime::Timer, sync::lock};
 const KEPT: Duration = Duration::from_secs(90);
 
 /// How many of them are kept.
-const MOST: usize = 32;
+const MAX_IDLE: usize = 32;
 
 /// The scheme, host and port to which a connection leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,21 +44,22 @@ pub(super) struct Pool(Mutex<Vec<PooledConnection>>);
 impl Pool {
     /// Takes an idle connection to this origin that can be used at once.
     pub(super) fn take(&self, origin: &Origin) -> Option<PooledConnection> {
-        let mut lines = lock(&self.0);
-        lines.retain(|line| !line.sender.is_closed());
-        let index = lines.iter().rposition(|line| line.origin == *origin && line.sender.is_ready())?;
-        let line = lines.remove(index);
-        *lock(&line.idle) = None;
-        Some(line)
+        let mut connections = lock(&self.0);
+        connections.retain(|connection| !connection.sender.is_closed());
+        let index =
+            connections.iter().rposition(|connection| connection.origin == *origin && connection.sender.is_ready())?;
+        let connection = connections.remove(index);
+        *lock(&connection.idle) = None;
+        Some(connection)
     }
 
     /// Keeps a connection.
-    pub(super) fn keep(&self, line: PooledConnection) {
-        *lock(&line.idle) = Some(Instant::now());
-        let mut lines = lock(&self.0);
-        lines.push(line);
-        let oldest = (lines.len() > MOST).then(|| lines.remove(0));
-        drop(lines);
+    pub(super) fn keep(&self, connection: PooledConnection) {
+        *lock(&connection.idle) = Some(Instant::now());
+        let mut connections = lock(&self.0);
+        connections.push(connection);
+        let oldest = (connections.len() > MAX_IDLE).then(|| connections.remove(0));
+        drop(connections);
         drop(oldest);
     }
 }
