@@ -44,7 +44,7 @@
 //!   With its requests to the client a handler works in every revision.
 //! - Every handler can be [asynchronous](#asynchronous-handlers) instead.
 //! - Tools can run [as tasks](#tasks), without a change to the function.
-//! - The items of a service can [change](Service::change) at any time, also from within a handler.
+//! - The items of a service can [change](Service::update) at any time, also from within a handler.
 //!
 //! # Asynchronous handlers
 //!

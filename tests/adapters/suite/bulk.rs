@@ -165,7 +165,7 @@ fn drop_calls(client: &impl Client, begun: Option<&Watched<u64>>, calls: u64, se
         let call = loop {
             match client.call_tool(tool, ()) {
                 Ok(call) => break call,
-                Err(SendError::Busy) => client.room().wait(),
+                Err(SendError::Busy) => client.wait_for_request_slot().wait(),
                 Err(error) => panic!("{error}"),
             }
         };
@@ -309,7 +309,7 @@ pub(crate) fn crowd<A: Adapter>() {
     while calls.len() < CROWD {
         match peer.call_tool("hold", ()) {
             Ok(call) => calls.push(call),
-            Err(SendError::Busy) => peer.room().wait(),
+            Err(SendError::Busy) => peer.wait_for_request_slot().wait(),
             Err(error) => panic!("{error}"),
         }
     }

@@ -254,7 +254,7 @@ fn a_peer_that_does_not_read_costs_no_more_than_the_limit<A: Adapter>() {
     assert!(client.usage().outbox_bytes < (1 << 20) + 2000);
     // A caller that waits for room gets it when the peer reads again.
     let waiting = client.peer.clone();
-    let waiter = thread::spawn(move || waiting.room().wait());
+    let waiter = thread::spawn(move || waiting.wait_for_request_slot().wait());
     let reader = thread::spawn(move || while peer.receive().is_some() {});
     waiter.join().expect("it does not panic");
     assert_eq!(client.handle.close(), Some(CloseReason::Local));

@@ -127,7 +127,7 @@ pub(crate) fn ask<E: 'static>(peer: &Peer<E>, method: &str, params: &str) -> Pen
     loop {
         match peer.request_raw(method, Some(&RawJson::from(&json))) {
             Ok(pending) => return pending,
-            Err(SendError::Busy) => peer.room().wait(),
+            Err(SendError::Busy) => peer.wait_for_request_slot().wait(),
             Err(error) => panic!("{method} cannot be asked: {error}"),
         }
     }

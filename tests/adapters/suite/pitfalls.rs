@@ -213,7 +213,7 @@ fn many_changes_at_once_are_told_once<A: Adapter>() {
     let service = Service::builder("x", "1").tool(Tool::new("first", || "")).build().expect("a good name");
     let (_server, mut peer) = served::<A>(&service);
     let changes = (0..500).fold(CatalogUpdate::new(), |changes, n| changes.add(Tool::new(format!("tool-{n}"), || "")));
-    service.change(changes).expect("all names differ");
+    service.update(changes).expect("all names differ");
     assert_eq!(peer.receive().expect("it is told")["method"], "notifications/tools/list_changed");
     peer.send(&call("a", "tool-499"));
     peer.send(&ping("b"));

@@ -122,7 +122,7 @@ fn more_calls_than_there_are_exchanges_are_all_answered<A: Adapter>() {
         let call = |number| loop {
             match client.call_tool("echo", json!({ "number": number })) {
                 Ok(call) => break call,
-                Err(SendError::Busy) => client.room().wait(),
+                Err(SendError::Busy) => client.wait_for_request_slot().wait(),
                 Err(error) => panic!("{error}"),
             }
         };

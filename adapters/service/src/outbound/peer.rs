@@ -160,7 +160,7 @@ impl<E: 'static> Peer<E> {
 
     /// Waits until a request would not be refused as [`SendError::Busy`], or the connection has ended. Only one waiter
     /// is woken at a time.
-    pub fn room(&self) -> Deferred<()> {
+    pub fn wait_for_request_slot(&self) -> Deferred<()> {
         let connection = self.connection.clone();
         Deferred::new(async move { connection.wait_for_request_slot().await })
     }

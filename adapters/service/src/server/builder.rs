@@ -183,7 +183,8 @@ impl ServiceBuilder {
 
     /// Sets how long clients may cache the lists of tools, prompts and resources, and whether caches may share them
     /// between users (2026-07-28). Clients that subscribe to changes are notified all the same. Default: no caching.
-    pub fn lists_good_for(mut self, time: Duration, scope: CacheScope) -> Self {
+    #[doc(alias = "ttl")]
+    pub fn cache_lists_for(mut self, time: Duration, scope: CacheScope) -> Self {
         self.list_hints = hints(time, scope);
         self
     }
@@ -211,7 +212,7 @@ impl ServiceBuilder {
     ///
     /// It runs on the thread that processes incoming requests, so it must be fast and must not block. If it panics, the
     /// item is hidden. With a predicate, the cache scope of all lists and resources is private (2026-07-28), also with
-    /// another scope in [`lists_good_for`](Self::lists_good_for) and [`good_for`](Resource::good_for).
+    /// another scope in [`cache_lists_for`](Self::cache_lists_for) and [`cache_for`](Resource::cache_for).
     ///
     /// All clients are notified of a change of a list, also those that cannot see the changed item.
     #[doc(alias = "auth")]

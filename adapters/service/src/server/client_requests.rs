@@ -129,7 +129,10 @@ impl Context<ServerRole> {
     /// Returns the failure of a request for which the user has to visit these pages first (message and URL each). A
     /// client that supports it gets the error -32042 (2025-11-25); others get a text with the URLs.
     #[must_use]
-    pub fn pages_required<M: Into<String>, U: Into<String>>(&self, pages: impl IntoIterator<Item = (M, U)>) -> Failure {
+    pub fn url_elicitation_required<M: Into<String>, U: Into<String>>(
+        &self,
+        pages: impl IntoIterator<Item = (M, U)>,
+    ) -> Failure {
         let pages: Result<Vec<_>, _> =
             pages.into_iter().map(|(message, url)| self.page(message.into(), url.into())).collect();
         let pages = match pages {

@@ -99,7 +99,8 @@ impl Resource {
     /// Sets how long clients may cache contents, and whether caches may share them between users (2026-07-28). Clients
     /// that subscribe to changes are notified all the same. Default: no caching. Hints in a result take precedence.
     #[must_use]
-    pub fn good_for(mut self, time: Duration, scope: CacheScope) -> Self {
+    #[doc(alias = "ttl")]
+    pub fn cache_for(mut self, time: Duration, scope: CacheScope) -> Self {
         self.hints = Some(hints(time, scope));
         self
     }

@@ -93,7 +93,7 @@ impl Service {
     /// # Errors
     /// If the name is taken, or the item is invalid. Nothing was changed then.
     pub fn add(&self, entry: impl Into<Registration>) -> Result<(), RegisterError> {
-        self.change(CatalogUpdate::new().add(entry))
+        self.update(CatalogUpdate::new().add(entry))
     }
 
     /// Removes a tool. Running calls continue. Returns whether the tool was registered.
@@ -130,7 +130,7 @@ impl Service {
     ///
     /// # Errors
     /// If one of the changes cannot be made. Nothing was changed then.
-    pub fn change(&self, changes: CatalogUpdate) -> Result<(), RegisterError> {
+    pub fn update(&self, changes: CatalogUpdate) -> Result<(), RegisterError> {
         let changed = write(&self.0.catalog).apply(changes.prepare()?, &self.0.routes)?;
         self.tell(&changed);
         Ok(())

@@ -145,7 +145,8 @@ impl Skill {
     /// Sets how long clients may cache the files, and whether caches may share them between users (2026-07-28). Clients
     /// that subscribe to changes are notified all the same. Default: no caching.
     #[must_use]
-    pub fn good_for(mut self, time: Duration, scope: CacheScope) -> Self {
+    #[doc(alias = "ttl")]
+    pub fn cache_for(mut self, time: Duration, scope: CacheScope) -> Self {
         self.hints = Some(hints(time, scope));
         self
     }

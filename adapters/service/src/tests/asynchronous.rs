@@ -510,7 +510,7 @@ fn ten_thousand_wait_for_room_and_one_is_woken() {
     let woken = Arc::new(Count::default());
     let waker = Waker::from(woken.clone());
     let mut cx = std::task::Context::from_waker(&waker);
-    let mut waiting: Vec<Deferred<()>> = (0..10_000).map(|_| pair.to_server().room()).collect();
+    let mut waiting: Vec<Deferred<()>> = (0..10_000).map(|_| pair.to_server().wait_for_request_slot()).collect();
     for waiting in &mut waiting {
         assert!(Pin::new(waiting).poll(&mut cx).is_pending());
     }
@@ -533,13 +533,13 @@ fn ten_thousand_wait_for_room_and_one_is_woken() {
 fn whoever_waits_for_room_hears_of_the_end() {
     let pair = narrow();
     stuff(&pair);
-    let mut waiting: Vec<Deferred<()>> = (0..100).map(|_| pair.to_server().room()).collect();
+    let mut waiting: Vec<Deferred<()>> = (0..100).map(|_| pair.to_server().wait_for_request_slot()).collect();
     let mut cx = std::task::Context::from_waker(Waker::noop());
     assert!(waiting.iter_mut().all(|waiting| Pin::new(waiting).poll(&mut cx).is_pending()));
     let threads: Vec<_> = (0..10)
         .map(|_| {
             let server = pair.to_server();
-            std::thread::spawn(move || server.room().wait())
+            std::thread::spawn(move || server.wait_for_request_slot().wait())
         })
         .collect();
     pair.until(|| pair.client.waiters.len() == 110);

@@ -305,7 +305,8 @@ fn pages_that_an_error_asks_for_are_shown_to_the_application() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("files", |context: Context| {
             Err::<(), _>(
-                context.pages_required([("Sign in", "https://example.com/1"), ("Pay", "https://example.com/2")]),
+                context
+                    .url_elicitation_required([("Sign in", "https://example.com/1"), ("Pay", "https://example.com/2")]),
             )
         }))
         .build()

@@ -29,10 +29,10 @@ fn steady() -> Service {
     echo()
         .page_size(1)
         .tool(Tool::new("other", || ()))
-        .resource(Resource::new("test://a", "a", || "a").good_for(60 * MINUTE, CacheScope::Public))
-        .template(ResourceTemplate::new("test://t/{x}", "t", || "t").good_for(MINUTE, CacheScope::Private))
+        .resource(Resource::new("test://a", "a", || "a").cache_for(60 * MINUTE, CacheScope::Public))
+        .template(ResourceTemplate::new("test://t/{x}", "t", || "t").cache_for(MINUTE, CacheScope::Private))
         .subscriptions()
-        .lists_good_for(MINUTE, CacheScope::Private)
+        .cache_lists_for(MINUTE, CacheScope::Private)
         .build()
         .expect("a good service")
 }

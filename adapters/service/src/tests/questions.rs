@@ -250,9 +250,11 @@ fn context_is_only_asked_for_where_it_can_be_given() {
 fn pages_are_required_in_the_form_that_the_client_knows() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("files", |context: Context| {
-            Err::<(), _>(context.pages_required([("Sign in", "https://example.com/in")]))
+            Err::<(), _>(context.url_elicitation_required([("Sign in", "https://example.com/in")]))
         }))
-        .tool(Tool::new("wrong", |context: Context| Err::<(), _>(context.pages_required([("Sign in", "nowhere")]))))
+        .tool(Tool::new("wrong", |context: Context| {
+            Err::<(), _>(context.url_elicitation_required([("Sign in", "nowhere")]))
+        }))
         .tool(Tool::new("fails", || Err::<(), _>("disk on fire")))
         .tool(Tool::new("refuses", || Err::<(), _>(Failure::resource_not_found("a:b"))))
         .build()

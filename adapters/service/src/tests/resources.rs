@@ -167,7 +167,7 @@ fn changes_of_the_list_are_announced_where_that_was_declared() {
             .add(ResourceTemplate::new("test://new/{a}", "new", || ""))
             .remove_resource("test://text")
             .remove_template("test://template/{id}/data");
-        service.change(changes).expect("names are free");
+        service.update(changes).expect("names are free");
         wide.settle();
         narrow.settle();
         let told = json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"});

@@ -262,8 +262,8 @@ fn a_skill_comes_and_goes_as_a_whole() {
     taken(service.add(Resource::new("skill://office/pdf/logo", "logo", || "")));
     // No file goes alone.
     assert!(!service.remove_resource("skill://office/pdf/logo"));
-    service.change(CatalogUpdate::new().remove_resource("skill://office/pdf/logo")).expect("nothing to do");
-    taken(service.change(CatalogUpdate::new().remove_resource("skill://office/pdf/logo").add(Resource::new(
+    service.update(CatalogUpdate::new().remove_resource("skill://office/pdf/logo")).expect("nothing to do");
+    taken(service.update(CatalogUpdate::new().remove_resource("skill://office/pdf/logo").add(Resource::new(
         "skill://office/pdf/logo",
         "l",
         || "",
@@ -279,10 +279,10 @@ fn a_skill_comes_and_goes_as_a_whole() {
     // One takes the place of the other, and what is added and removed at once was never there.
     let other = || Skill::new("mail", "---\nname: mail\ndescription: Another one\n---\n").file("x", "y");
     service
-        .change(CatalogUpdate::new().remove_skill("skill://mail/SKILL.md").add(other()))
+        .update(CatalogUpdate::new().remove_skill("skill://mail/SKILL.md").add(other()))
         .expect("it takes its place");
     assert_eq!(counts(), (1, 2));
-    service.change(CatalogUpdate::new().add(pdf()).remove_skill(uri)).expect("it comes and goes");
+    service.update(CatalogUpdate::new().add(pdf()).remove_skill(uri)).expect("it comes and goes");
     assert_eq!(counts(), (1, 2));
     service.add(pdf()).expect("it comes again");
     assert_eq!(counts(), (3, 9));
@@ -310,7 +310,7 @@ fn clients_hear_of_skills_as_of_resources() {
 #[test]
 fn whoever_does_not_see_a_skill_sees_none_of_its_files() {
     let service = builder()
-        .lists_good_for(Duration::from_secs(60), CacheScope::Public)
+        .cache_lists_for(Duration::from_secs(60), CacheScope::Public)
         .visible(|offer, _| !matches!(offer, CatalogItem::Skill(skill) if skill.frontmatter.name == "pdf"))
         .build()
         .expect("a good service");
@@ -333,7 +333,7 @@ fn whoever_does_not_see_a_skill_sees_none_of_its_files() {
 #[test]
 fn skills_say_for_how_long_they_are_good() {
     let hour = Duration::from_secs(3600);
-    let skill = Skill::new("mail", text("mail")).good_for(hour, CacheScope::Public);
+    let skill = Skill::new("mail", text("mail")).cache_for(hour, CacheScope::Public);
     let service = Service::builder("test", "1").skill(skill).build().expect("a good service");
     let pair = pair(&service, ProtocolVersion::V2026_07_28);
     for method in ["skills/get", "resources/read"] {

@@ -262,7 +262,7 @@ fn a_list_that_changes_is_announced_once_to_everyone() {
     });
 
     let many = (0..500).fold(CatalogUpdate::new(), |changes, i| changes.add(Tool::new(format!("tool{i}"), || ())));
-    service.change(many.remove_tool("echo")).expect("names are free");
+    service.update(many.remove_tool("echo")).expect("names are free");
     for pair in &pairs {
         pair.settle();
         let lines = pair.server.take_lines();
@@ -282,11 +282,11 @@ fn a_list_that_changes_is_announced_once_to_everyone() {
     pairs.iter().for_each(|pair| drop(pair.server.take_lines()));
     assert!(!service.remove_tool("echo"));
     let half = CatalogUpdate::new().add(Tool::new("new", || ())).add(Tool::new("tool7", || ()));
-    assert_eq!(service.change(half), Err(RegisterError::Taken("tool7".into())));
+    assert_eq!(service.update(half), Err(RegisterError::Taken("tool7".into())));
     pairs.iter().for_each(Pair::settle);
     assert!(pairs.iter().all(|pair| pair.server.take_lines().is_empty()));
     let replaced = CatalogUpdate::new().remove_tool("tool7").add(Tool::new("tool7", || "seven"));
-    service.change(replaced).expect("its place is free by then");
+    service.update(replaced).expect("its place is free by then");
 }
 
 #[test]

@@ -40,12 +40,12 @@ fn vault() -> ServiceBuilder {
                 Prompt::with_arguments(&name, [PromptArgument::new("a")], || "text")
                     .complete("a", |_: CompletionRequest| vec!["x"]),
             )
-            .resource(Resource::new(format!("r://{name}"), "r", || "text").good_for(HOUR, CacheScope::Public))
+            .resource(Resource::new(format!("r://{name}"), "r", || "text").cache_for(HOUR, CacheScope::Public))
             .template(
-                ResourceTemplate::new(format!("u://{name}/{{x}}"), "u", || "text").good_for(HOUR, CacheScope::Public),
+                ResourceTemplate::new(format!("u://{name}/{{x}}"), "u", || "text").cache_for(HOUR, CacheScope::Public),
             );
     }
-    builder.lists_good_for(HOUR, CacheScope::Public)
+    builder.cache_lists_for(HOUR, CacheScope::Public)
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -159,8 +159,8 @@ fn what_is_not_seen_is_not_there() {
 fn without_a_predicate_results_are_as_public_as_they_say() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("t", || "done"))
-        .resource(Resource::new("r://a", "r", || "text").good_for(HOUR, CacheScope::Public))
-        .lists_good_for(HOUR, CacheScope::Public);
+        .resource(Resource::new("r://a", "r", || "text").cache_for(HOUR, CacheScope::Public))
+        .cache_lists_for(HOUR, CacheScope::Public);
     let version = ProtocolVersion::V2026_07_28;
     let pair = pair(&service.build().expect("a good service"), version);
     for (method, params) in [("tools/list", json!({})), ("resources/read", json!({"uri": "r://a"}))] {

@@ -100,7 +100,7 @@ impl SessionState<ServerRole> {
         let mut begun = if task_start == TaskStart::Immediate { execution.begin_task() } else { Ok(()) };
         let future = async move {
             while let Err(UpgradeError::Busy) = begun {
-                execution.room().await;
+                execution.wait_for_capacity().await;
                 begun = execution.begin_task();
             }
             if let Err(UpgradeError::Refused(error)) = begun {
@@ -229,7 +229,7 @@ impl TaskExecution {
         self.shared.begin_shared_task(&self.connection, &self.in_flight)
     }
 
-    async fn room(&self) {
+    async fn wait_for_capacity(&self) {
         // It is only ever refused as busy.
         let _ = self.connection.when_writable(|| self.connection.read(has_room)).await;
     }
