@@ -38,5 +38,5 @@ pub enum Wake {
     /// The server has not accepted a message other than a request in time.
     Accept,
     /// The server has not confirmed the end of the session in time.
-    Farewell,
+    DeleteSession,
 }

@@ -122,7 +122,7 @@ pub(super) const CASES: &[Case] = &[
             })
         },
     },
-    Case { name: "client/one notification for many calls of one task", make: pursued },
+    Case { name: "client/one notification for many calls of one task", make: followed },
     Case { name: "client/a late task for each call that has ended", make: late_tasks },
 ];
 
@@ -283,7 +283,7 @@ fn as_task(id: &Value) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"task","status":"working",{TASK}}}}}"#)
 }
 
-fn pursued(size: usize) -> Work {
+fn followed(size: usize) -> Work {
     let (mut client, now) = client();
     let mut input = 0;
     while input < size / 2 {

@@ -28,7 +28,7 @@
 //!
 //! Played with earlier commits of that day, eight had. Six were mistakes of the simulation (31024, 43723, 49074, 84429,
 //! 95504, 99851). Two were a bug (645509, 993082): how a task stands was told behind the end of its call, when its answers
-//! had become too large to be sent. It has tests, in `tests/tests/modern/{pursuit,bloat}.rs`.
+//! had become too large to be sent. It has tests, in `tests/tests/modern/{task_polling,bloat}.rs`.
 //!
 //! That was without clients over HTTP ([`web`]), who came later: a million seeds with them are still to be played.
 

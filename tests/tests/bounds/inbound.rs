@@ -84,8 +84,8 @@ fn a_question_may_be_spelled_with_escapes_and_is_the_same() {
     assert_eq!(client.take_events(), [Event::Response { call: asked, outcome: Outcome::Malformed }]);
 
     // A task that spells it anew at each look asks it once.
-    let pursues = call(&mut client);
-    client.feed(&result(pursues.as_u64(), task("t", "working", &json!({}))));
+    let follows = call(&mut client);
+    client.feed(&result(follows.as_u64(), task("t", "working", &json!({}))));
     client.take_events();
     for name in ["a", "\\u0061", "a", "\\u0061"] {
         client.feed_text(&format!(

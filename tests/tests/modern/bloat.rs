@@ -127,7 +127,7 @@ fn a_server_promises_no_more_than_it_was_asked_for() {
 }
 
 /// A client whose messages may have 2000 bytes, one of whose calls has become a task.
-fn pursuing(id: &str, status: &str) -> (Solo<ClientRole>, Vec<Event<'static>>) {
+fn following(id: &str, status: &str) -> (Solo<ClientRole>, Vec<Event<'static>>) {
     let mut config = full_client();
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
     (config.settings.versions, config.settings.limits) = (modern_only(), limits(2000));
@@ -154,12 +154,12 @@ fn task(id: &str, status: &str) -> Value {
 #[test]
 fn nothing_is_said_of_a_task_behind_the_end_of_its_call() {
     // It cannot be asked how it stands, since that would be longer than a message may be.
-    let (client, events) = pursuing(&"t".repeat(1700), "input_required");
+    let (client, events) = following(&"t".repeat(1700), "input_required");
     assert!(matches!(events[..], [Event::Response { outcome: Outcome::Error(_), .. }]), "{events:?}");
     assert_eq!(client.conn.usage(), ResourceUsage::default());
 
     // The answer to its question is too long, which shows when the server, which is left in peace, says how it stands.
-    let (mut client, _) = pursuing("t", "working");
+    let (mut client, _) = following("t", "working");
     client.advance(Duration::from_millis(100));
     let look = client.sent_one();
     client.feed(&json!({"jsonrpc": "2.0", "id": look["id"], "result": task("t", "input_required")}));

@@ -8,7 +8,7 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-use super::pursuit::{
+use super::task_polling::{
     answer, asks, begun, client, completed, look_after, millis, one, outcome, questions, refuse, roots, task,
 };
 

@@ -6,7 +6,7 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-use super::pursuit::{
+use super::task_polling::{
     Client, FromText as _, NOTHING, answer, asks, begun, client, client_with, completed, look_after, millis, one,
     questions, refuse, roots, task, working,
 };

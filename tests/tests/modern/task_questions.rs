@@ -12,9 +12,9 @@ use mcp_tests::{
 };
 use serde_json::json;
 
-use super::pursuit::{
-    NOTHING, answer, asks, begun, client, completed, farewell, form, look_after, millis, one, outcome, questions,
-    roots, task, working,
+use super::task_polling::{
+    NOTHING, answer, asks, begun, client, completed, form, look_after, millis, one, outcome, questions, roots, task,
+    task_cancel, working,
 };
 
 // req: M-TASK-042 M-TASK-046 M-TASK-049 M-TASK-050 M-TASK-051
@@ -88,7 +88,7 @@ fn a_question_that_cannot_be_answered_ends_the_call_and_the_task() {
         let look = look_after(&mut client, millis(100));
         answer(&mut client, &look, "complete", asks(bad.clone()));
         assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Malformed }], "{bad}");
-        farewell(&mut client);
+        task_cancel(&mut client);
     }
     // The user or the application says no.
     let call = begun(&mut client);
@@ -100,7 +100,7 @@ fn a_question_that_cannot_be_answered_ends_the_call_and_the_task() {
     assert!(matches!(events[0], Event::Cancelled { key, .. } if key == second), "{events:?}");
     assert_eq!(*outcome(&events, call), Outcome::Error(ErrorObject::internal("no roots")));
     client.conn.respond_error(second, &ErrorObject::internal("too late")).expect("it is swallowed");
-    farewell(&mut client);
+    task_cancel(&mut client);
     // No task asks without end.
     let call = begun(&mut client);
     let mut last = Vec::new();
@@ -116,7 +116,7 @@ fn a_question_that_cannot_be_answered_ends_the_call_and_the_task() {
         answer(&mut client, &update, "complete", json!({}));
     }
     assert_eq!(*outcome(&last, call), Outcome::Malformed);
-    farewell(&mut client);
+    task_cancel(&mut client);
 }
 
 #[test]

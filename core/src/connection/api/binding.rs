@@ -128,7 +128,7 @@ impl Connection<ClientRole> {
 
     /// Sends a request again under a new id, whatever it was answered with; returns whether that is possible.
     pub(crate) fn resend(&mut self, call: CallId) -> bool {
-        if !self.engine.retries.has(call) || self.engine.pursues(call) {
+        if !self.engine.retries.has(call) || self.engine.has_poller(call) {
             return false;
         }
         self.engine.calls.suspend(call);
@@ -173,7 +173,7 @@ impl<E> Connection<E> {
 impl Engine {
     fn fail(&mut self, call: CallId, failure: Failure) {
         let now = self.clock;
-        if self.calls.get(call).is_some() && self.pursues(call) {
+        if self.calls.get(call).is_some() && self.has_poller(call) {
             // That it could not be asked how a task stands is not the end of the task.
             self.take_back(call);
             let event = self.look_failed(call, false, Outcome::Failed(failure));

@@ -40,8 +40,8 @@ impl Connection<ClientRole> {
     /// # Errors
     /// Returns a [`SendError`] if a request is not allowed now. Nothing has changed then.
     pub fn follow_task(&mut self, now: Timestamp, task: &str, options: RequestOptions) -> Result<CallId, SendError> {
-        let pursued = self.engine.pursue(now, task, options);
-        self.engine.noted(Room::Request, pursued)
+        let followed = self.engine.follow_task(now, task, options);
+        self.engine.noted(Room::Request, followed)
     }
 
     /// Returns the server's part of the handshake: its answer to `initialize`, or that to `server/discover` in its

@@ -72,7 +72,7 @@ steps! {
     fn task_silent(call: CallId), else ();
     fn told_of_task(task: &RawJson<'_>), else ();
     fn give_up<'a>(call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>>, else None;
-    fn say_farewell(task: &str) -> Option<CallId>, else None;
+    fn cancel_task(task: &str) -> Option<CallId>, else None;
     fn dismiss_late_task(id: &RequestId, result: &RawJson<'_>), else ();
 
     // Subscriptions, and what is kept until something changes.

@@ -273,7 +273,7 @@ impl Engine {
             }
             // The answer may be among what is not read.
             Some(CallTag::User { .. }) if !total && self.is_paused() && self.calls.excuse(now, id) => {}
-            Some(CallTag::User { .. }) if !total && self.pursues(id) => self.as_client().task_silent(id),
+            Some(CallTag::User { .. }) if !total && self.has_poller(id) => self.as_client().task_silent(id),
             Some(CallTag::User { .. }) => {
                 self.abandon(id, Some("timed out"));
                 self.stats.timed_out += 1;

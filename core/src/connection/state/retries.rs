@@ -159,7 +159,7 @@ impl Retries {
     }
 
     /// A call has become a task: its params are not needed any more.
-    pub(crate) fn pursue(&mut self, call: CallId, poller: Box<TaskPoller>) {
+    pub(crate) fn add_poller(&mut self, call: CallId, poller: Box<TaskPoller>) {
         self.tasks.insert((poller.task().to_string(), call));
         let params = self.change(call, |kept| {
             kept.poller = Some(poller);
@@ -171,7 +171,7 @@ impl Retries {
     }
 
     /// The calls that have become this task.
-    pub(crate) fn pursuing(&self, task: &str) -> Vec<CallId> {
+    pub(crate) fn calls_of_task(&self, task: &str) -> Vec<CallId> {
         let from = (task.to_string(), CallId::from_raw(0));
         self.tasks.range(from..).take_while(|(found, _)| found == task).map(|(_, call)| *call).collect()
     }
@@ -209,19 +209,19 @@ impl Retries {
     }
 
     /// Whether a task that `late` was answered with is to be given up: not twice, and only if few are given up like
-    /// that at the moment. The farewells are calls that are `in_flight` for a while.
+    /// that at the moment. The `tasks/cancel` calls are `in_flight` for a while.
     pub(crate) fn may_dismiss(&self, late: u64, in_flight: impl Fn(CallId) -> bool) -> bool {
         let is_new = self.dismissed.iter().all(|(dismissed, _)| *dismissed != late);
         let is_full = self.dismissed.len() >= DISMISSED;
-        is_new && !(is_full && self.dismissed.front().is_some_and(|(_, farewell)| in_flight(*farewell)))
+        is_new && !(is_full && self.dismissed.front().is_some_and(|(_, cancel_call)| in_flight(*cancel_call)))
     }
 
     /// Remembers that the task that `late` was answered with was given up.
-    pub(crate) fn dismiss(&mut self, late: u64, farewell: CallId) {
+    pub(crate) fn dismiss(&mut self, late: u64, cancel_call: CallId) {
         if self.dismissed.len() >= DISMISSED {
             self.dismissed.pop_front();
         }
-        self.dismissed.push_back((late, farewell));
+        self.dismissed.push_back((late, cancel_call));
     }
 
     /// Has a call sent again at this time.

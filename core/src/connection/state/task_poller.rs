@@ -85,7 +85,7 @@ impl TaskPoller {
     }
 }
 
-/// What a task says of itself that concerns its pursuit.
+/// What a task says of itself that concerns polling.
 pub(crate) struct TaskStatusUpdate {
     pub(crate) task: Option<String>,
     pub(crate) status: TaskStatus,
@@ -94,7 +94,7 @@ pub(crate) struct TaskStatusUpdate {
 }
 
 impl TaskStatusUpdate {
-    /// Lenient: a task that says less than it should can be pursued all the same.
+    /// Lenient: a task that says less than it should can still be polled.
     pub(crate) fn read(task: &RawJson<'_>) -> Option<Self> {
         let status: String = task.member("status")?.decode().ok()?;
         let millis = |name| task.member(name)?.decode::<u64>().ok().map(Duration::from_millis);

@@ -79,7 +79,7 @@ pub(super) enum Purpose {
     /// The stream of the transport of 2024-11-05; and, until it is known to exist, the message for which it is tried.
     Old(Option<Box<ResumeInfo>>),
     /// To end the session with this id.
-    Farewell(HeaderValue),
+    DeleteSession(HeaderValue),
     /// None: the result is known, or another exchange has taken over the purpose.
     Done,
 }
@@ -204,7 +204,7 @@ impl Purpose {
     pub(super) const fn post(&self) -> Option<&PostRequest> {
         match self {
             Self::Post(post) | Self::Resume(post) => Some(post),
-            Self::Listen(_) | Self::Old(_) | Self::Farewell(_) | Self::Done => None,
+            Self::Listen(_) | Self::Old(_) | Self::DeleteSession(_) | Self::Done => None,
         }
     }
 
@@ -217,7 +217,7 @@ impl Purpose {
         match self {
             Self::Post(post) | Self::Resume(post) => Some(&mut post.flow),
             Self::Listen(flow) => Some(flow),
-            Self::Old(_) | Self::Farewell(_) | Self::Done => None,
+            Self::Old(_) | Self::DeleteSession(_) | Self::Done => None,
         }
     }
 

@@ -47,7 +47,7 @@ impl Client {
         }
         let has_events = status == StatusCode::OK && media::is(&head.headers, EVENTS);
         match &exchange.purpose {
-            Purpose::Farewell(_) => self.dismiss(id),
+            Purpose::DeleteSession(_) => self.dismiss(id),
             Purpose::Listen(_) | Purpose::Resume(_) | Purpose::Old(_) if has_events => self.read_events(id),
             Purpose::Post(post) if status.is_success() => {
                 let answered_here = post.asked.is_some() && matches!(self.transport, Transport::Streamable);

@@ -293,8 +293,8 @@ impl Client {
             ExchangeState::Over { until, .. } => Some(Deadline { at: until, wake: Wake::Linger }),
             // The application has no deadline for its answer to a challenge.
             ExchangeState::Proving(_) => None,
-            _ if matches!(exchange.purpose, Purpose::Farewell(_)) => {
-                exchange.until.map(|at| Deadline { at, wake: Wake::Farewell })
+            _ if matches!(exchange.purpose, Purpose::DeleteSession(_)) => {
+                exchange.until.map(|at| Deadline { at, wake: Wake::DeleteSession })
             }
             _ => exchange.until.map(|at| Deadline { at, wake: Wake::Accept }),
         });
@@ -421,7 +421,7 @@ impl Client {
         let others: Vec<_> = self
             .exchanges
             .iter()
-            .filter(|(_, it)| !matches!(it.purpose, Purpose::Farewell(_)))
+            .filter(|(_, it)| !matches!(it.purpose, Purpose::DeleteSession(_)))
             .map(|(id, _)| *id)
             .collect();
         for id in others {
@@ -430,9 +430,9 @@ impl Client {
         self.pauses.clear();
         self.held.clear();
         if let Some(session) = self.session.take() {
-            let id = self.start(Purpose::Farewell(session), self.options.url.clone(), 0);
+            let id = self.start(Purpose::DeleteSession(session), self.options.url.clone(), 0);
             if let Some(exchange) = self.exchanges.get_mut(&id) {
-                exchange.until = Some(self.clock + self.options.limits.farewell);
+                exchange.until = Some(self.clock + self.options.limits.delete_timeout);
             }
         }
     }

@@ -69,7 +69,7 @@ pub struct Limits {
     /// make room for others.
     pub accept: Duration,
     /// How long the server may take to confirm that a session is over. Default 3 seconds.
-    pub farewell: Duration,
+    pub delete_timeout: Duration,
     /// The number of tools whose header arguments are remembered (2026-07-28). Default 4,096.
     pub tools: usize,
     /// The bytes of that memory: names, paths of arguments, and 64 for each of them. Default 4 MiB. Beyond it, further
@@ -89,7 +89,7 @@ impl Default for Limits {
             silence: Duration::from_millis(500),
             linger: Duration::from_secs(1),
             accept: Duration::from_secs(60),
-            farewell: Duration::from_secs(3),
+            delete_timeout: Duration::from_secs(3),
             tools: 4096,
             tool_bytes: 4 << 20,
         }

@@ -140,7 +140,7 @@ impl Client {
                 request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
                 Some(BOTH)
             }
-            Purpose::Farewell(_) | Purpose::Done => {
+            Purpose::DeleteSession(_) | Purpose::Done => {
                 *request.method_mut() = Verb::DELETE;
                 None
             }
@@ -158,9 +158,9 @@ impl Client {
             }
             // They come before, or beside, anything that a session could be named for.
             Purpose::Post(PostRequest { kind: Kind::Initialize, .. }) | Purpose::Old(_) | Purpose::Done => {}
-            Purpose::Post(_) | Purpose::Resume(_) | Purpose::Listen(_) | Purpose::Farewell(_) => {
+            Purpose::Post(_) | Purpose::Resume(_) | Purpose::Listen(_) | Purpose::DeleteSession(_) => {
                 let session =
-                    if let Purpose::Farewell(session) = purpose { Some(session) } else { self.session.as_ref() };
+                    if let Purpose::DeleteSession(session) = purpose { Some(session) } else { self.session.as_ref() };
                 if let Some(session) = session {
                     headers.insert(SESSION_ID, session.clone());
                 }
@@ -173,7 +173,7 @@ impl Client {
         let last_id = match purpose {
             Purpose::Resume(post) => &*post.flow.last_id,
             Purpose::Listen(flow) => &*flow.last_id,
-            Purpose::Post(_) | Purpose::Old(_) | Purpose::Farewell(_) | Purpose::Done => "",
+            Purpose::Post(_) | Purpose::Old(_) | Purpose::DeleteSession(_) | Purpose::Done => "",
         };
         if !last_id.is_empty()
             && let Ok(last_id) = HeaderValue::from_bytes(last_id.as_bytes())

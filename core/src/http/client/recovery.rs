@@ -24,7 +24,7 @@ impl Client {
             Purpose::Old(None) => self.end(CloseReason::TransportError(why)),
             Purpose::Post(PostRequest { kind: Kind::Initialized, .. }) => self.open_gate(),
             Purpose::Post(_) => self.unanswered(&purpose, Failure::Network(why)),
-            Purpose::Farewell(_) | Purpose::Done => {}
+            Purpose::DeleteSession(_) | Purpose::Done => {}
         }
     }
 
@@ -39,7 +39,7 @@ impl Client {
             Purpose::Old(Some(why)) => self.refused(Purpose::Post(why.post), why.refused),
             // The session was that stream.
             Purpose::Old(None) => self.end(CloseReason::Eof),
-            Purpose::Farewell(_) | Purpose::Done => {}
+            Purpose::DeleteSession(_) | Purpose::Done => {}
         }
     }
 

@@ -31,12 +31,13 @@ impl Engine {
     ) -> Option<Event<'a>> {
         // Anything but a string is an unknown kind.
         let kind = result.member("resultType").map(|kind| kind.decode::<String>().unwrap_or_default());
-        let pursues = self.pursues(call);
-        let may_become_task =
-            !pursues && method.is_some_and(Method::may_become_task) && self.local.contains(Capability::TasksExtension);
+        let has_poller = self.has_poller(call);
+        let may_become_task = !has_poller
+            && method.is_some_and(Method::may_become_task)
+            && self.local.contains(Capability::TasksExtension);
         match kind.as_deref() {
             // Some servers call a task by the wrong name when they are asked for it.
-            None | Some("complete" | "task") if pursues => self.task_answered(call, result),
+            None | Some("complete" | "task") if has_poller => self.task_answered(call, result),
             Some("task") if method == Some(Method::ExtGetTask) => self.finish_call(call, Outcome::Result(result)),
             None | Some("complete") if self.listens(call) => self.subscription_ended(call, Outcome::Result(result)),
             None | Some("complete") => {
@@ -45,7 +46,7 @@ impl Engine {
             }
             Some("task") if may_become_task && self.retries.follows_tasks(call) => self.became_task(call, result),
             Some("task") if may_become_task => self.finish_call(call, Outcome::Result(result)),
-            Some("input_required") if !pursues && self.may_ask(call) => {
+            Some("input_required") if !has_poller && self.may_ask(call) => {
                 if self.ask(call, &result).is_err() {
                     self.stats.violations += 1;
                     self.drop_questions(call);
@@ -135,7 +136,7 @@ impl Engine {
         question: InputRequestRef,
         answer: Result<Vec<u8>, &ErrorObject>,
     ) {
-        if self.pursues(question.call) {
+        if self.has_poller(question.call) {
             return self.answer_task(key, question, answer);
         }
         self.release(key);

@@ -32,8 +32,8 @@ use crate::{
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// Whether a call has become a task that is pursued.
-    pub(crate) fn pursues(&self, call: CallId) -> bool {
+    /// Whether a call has become a task that is polled.
+    pub(crate) fn has_poller(&self, call: CallId) -> bool {
         self.poller(call).is_some()
     }
 
@@ -46,12 +46,17 @@ impl Engine {
         self.retries.get(call)?.poller.as_deref()
     }
 
-    fn change_pursuit<R>(&mut self, call: CallId, f: impl FnOnce(&mut TaskPoller) -> R) -> Option<R> {
+    fn change_poller<R>(&mut self, call: CallId, f: impl FnOnce(&mut TaskPoller) -> R) -> Option<R> {
         self.retries.change(call, |kept| kept.poller.as_deref_mut().map(f)).flatten()
     }
 
     /// Pursues a task whose id was kept from elsewhere. It begins with a look.
-    pub(crate) fn pursue(&mut self, now: Timestamp, task: &str, options: RequestOptions) -> Result<CallId, SendError> {
+    pub(crate) fn follow_task(
+        &mut self,
+        now: Timestamp,
+        task: &str,
+        options: RequestOptions,
+    ) -> Result<CallId, SendError> {
         self.may_send(&Method::ExtGetTask.into(), MethodKind::Request, CapabilitySet::EMPTY)?;
         self.has_room_for_request()?;
         let mut poller = TaskPoller { is_own: false, ..TaskPoller::new(task.to_string(), now) };
@@ -62,7 +67,7 @@ impl Engine {
             poller.write(out);
             Ok(())
         })?;
-        self.retries.pursue(call, Box::new(poller));
+        self.retries.add_poller(call, Box::new(poller));
         Ok(call)
     }
 
@@ -74,7 +79,7 @@ impl Engine {
         };
         // The id of a task is unique. What is told of one would else be handed out once for each call that has become
         // it.
-        if self.retries.pursuing(&id).into_iter().any(|other| self.own_task(other).is_some()) {
+        if self.retries.calls_of_task(&id).into_iter().any(|other| self.own_task(other).is_some()) {
             self.stats.violations += 1;
             return self.finish_call(call, Outcome::Malformed);
         }
@@ -84,7 +89,7 @@ impl Engine {
             call.progress = false;
         }
         let poller = TaskPoller { ttl, interval, ..TaskPoller::new(id, self.clock) };
-        self.retries.pursue(call, Box::new(poller));
+        self.retries.add_poller(call, Box::new(poller));
         match status {
             TaskStatus::Working => self.look_later(call),
             _ => self.send_again(call),
@@ -95,9 +100,9 @@ impl Engine {
     /// A request about the task that a call has become was answered.
     pub(crate) fn task_answered<'a>(&mut self, call: CallId, result: RawJson<'a>) -> Option<Event<'a>> {
         self.calls.suspend(call);
-        if self.change_pursuit(call, |poller| poller.sent(true)) == Some(true) {
+        if self.change_poller(call, |poller| poller.sent(true)) == Some(true) {
             // That it has the answers does not mean that the status shows it yet.
-            self.change_pursuit(call, |poller| poller.failures = 0);
+            self.change_poller(call, |poller| poller.failures = 0);
             self.look_later(call);
             return None;
         }
@@ -135,7 +140,7 @@ impl Engine {
     ) -> Option<Event<'static>> {
         self.calls.suspend(call);
         let clock = self.clock;
-        let gives_up = self.change_pursuit(call, |poller| {
+        let gives_up = self.change_poller(call, |poller| {
             poller.sent(false);
             poller.failures = poller.failures.saturating_add(1);
             is_final || poller.has_expired(clock)
@@ -148,10 +153,10 @@ impl Engine {
         None
     }
 
-    /// The server says, asked or not, how tasks stand that are pursued here.
+    /// The server says, asked or not, the state of tasks that are polled here.
     pub(crate) fn told_of_task(&mut self, task: &RawJson<'_>) {
         let Some(id) = TaskStatusUpdate::read(task).and_then(|heard| heard.task) else { return };
-        for call in self.retries.pursuing(&id) {
+        for call in self.retries.calls_of_task(&id) {
             let event = self.heard_of_task(call, task.clone()).map(Event::into_owned);
             self.events.extend(event);
         }
@@ -195,7 +200,7 @@ impl Engine {
             }
             Err(None) => return self.answered_badly(call),
         }
-        self.change_pursuit(call, |poller| {
+        self.change_poller(call, |poller| {
             (poller.ttl, poller.interval, poller.failures) = (heard.ttl, heard.interval, 0);
         });
         if self.calls.get(call).is_some_and(|call| call.waits) {
@@ -206,7 +211,7 @@ impl Engine {
 
     /// What a task says goes to the application, unless what came of it has ended the call: nothing comes behind that.
     fn tell_of_pursuit<'a>(&self, call: CallId, task: RawJson<'a>) -> Option<Event<'a>> {
-        self.pursues(call).then_some(Event::Task { call, task })
+        self.has_poller(call).then_some(Event::Task { call, task })
     }
 
     /// The next request about a task, after the pause that its server wants, and a longer one if nothing comes of it.
@@ -233,7 +238,7 @@ impl Engine {
             return Err(());
         }
         self.withdraw_questions(call, &questions);
-        self.change_pursuit(call, |poller| poller.questions.begin_batch());
+        self.change_poller(call, |poller| poller.questions.begin_batch());
         for question in questions {
             let is_new = |poller: &&TaskPoller| !poller.questions.has(&question.name);
             let Some(poller) = self.poller(call).filter(is_new) else { continue };
@@ -248,7 +253,7 @@ impl Engine {
             let tag = RequestTag { question: asked_by, ..RequestTag::new(method, Token::None, origin) };
             // If there is no room for it now, it is new again at the next look.
             let Ok(key) = self.admit(id, tag, origin) else { break };
-            self.change_pursuit(call, |poller| poller.questions.ask(question.name, key));
+            self.change_poller(call, |poller| poller.questions.ask(question.name, key));
             let method = MethodName::Known(question.method);
             self.events.push_back(Event::Request { key, method, params: question.params });
         }
@@ -262,7 +267,7 @@ impl Engine {
         let gone = |(index, _): &(usize, ReplyKey)| !wanted.contains(poller.questions.name(*index));
         let gone: Vec<_> = poller.questions.open().filter(gone).collect();
         for (index, key) in gone {
-            self.change_pursuit(call, |poller| poller.questions.set(index, Answer::Done));
+            self.change_poller(call, |poller| poller.questions.set(index, Answer::Done));
             self.withdraw(key);
         }
     }
@@ -278,7 +283,7 @@ impl Engine {
         let InputRequestRef { call, index } = question;
         let outcome = match answer {
             Ok(text) => {
-                self.change_pursuit(call, |poller| poller.questions.set(index, Answer::Given(text)));
+                self.change_poller(call, |poller| poller.questions.set(index, Answer::Given(text)));
                 if self.retries.bytes() <= self.limits().call_bytes {
                     return self.send_answers(call);
                 }
@@ -316,13 +321,13 @@ impl Engine {
         let task = self.own_task(call);
         let event = self.finish_call(call, outcome);
         if let Some(task) = task {
-            self.say_farewell(&task);
+            self.cancel_task(&task);
         }
         event
     }
 
     /// Sends `tasks/cancel` for a task that is not needed any more. The response is ignored.
-    pub(crate) fn say_farewell(&mut self, task: &str) -> Option<CallId> {
+    pub(crate) fn cancel_task(&mut self, task: &str) -> Option<CallId> {
         if self.phase != Phase::Ready || self.has_room_for_request().is_err() {
             return None;
         }
@@ -338,7 +343,7 @@ impl Engine {
         call.ok()
     }
 
-    /// A request that has ended was answered with a task after all: it need not go on. If a call pursues that task,
+    /// A request that has ended was answered with a task after all: it need not go on. If a call polls that task,
     /// this is only what it has heard before. A server that answers like that again and again is not followed in it.
     pub(crate) fn dismiss_late_task(&mut self, id: &RequestId, result: &RawJson<'_>) {
         let is_task = || result.member("resultType").and_then(RawJson::into_text).is_some_and(|kind| kind == "task");
@@ -348,13 +353,13 @@ impl Engine {
             && self.has_ended(id)
             && is_task()
             && let Some(task) = result.member("taskId").and_then(|task| task.decode::<String>().ok())
-            && self.retries.pursuing(&task).is_empty()
+            && self.retries.calls_of_task(&task).is_empty()
             && let Some((late, _)) = call_of(id).filter(|(late, _)| {
-                self.retries.may_dismiss(late.as_u64(), |farewell| self.calls.get(farewell).is_some())
+                self.retries.may_dismiss(late.as_u64(), |cancel_call| self.calls.get(cancel_call).is_some())
             })
-            && let Some(farewell) = self.say_farewell(&task)
+            && let Some(cancel_call) = self.cancel_task(&task)
         {
-            self.retries.dismiss(late.as_u64(), farewell);
+            self.retries.dismiss(late.as_u64(), cancel_call);
         }
     }
 }

@@ -194,7 +194,7 @@ impl Engine {
             },
             Message::Error { id: None, error } => Some(Event::PeerError(error)),
             Message::Error { id: Some(id), error } => match self.find_call(&id) {
-                Some(call) if self.pursues(call) => self.as_client().task_refused(call, error),
+                Some(call) if self.has_poller(call) => self.as_client().task_refused(call, error),
                 Some(call) if self.as_client().renegotiate(now, call, &error) => None,
                 Some(call) => self.finish_call(call, Outcome::Error(error)),
                 None => self.unmatched(id),

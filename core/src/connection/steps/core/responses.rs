@@ -41,7 +41,7 @@ impl Engine {
             }
             // A server may end a subscription by a result and by taking the request back; and what it says of a task
             // may come after the call is over.
-            Some(goes_on) if self.listens(goes_on) || self.pursues(goes_on) => {
+            Some(goes_on) if self.listens(goes_on) || self.has_poller(goes_on) => {
                 self.stats.late_responses += 1;
                 None
             }
@@ -81,7 +81,7 @@ impl Engine {
     /// The end of a call that was answered with what is no answer.
     pub(crate) fn answered_badly(&mut self, call: CallId) -> Option<Event<'static>> {
         self.stats.violations += 1;
-        if self.pursues(call) {
+        if self.has_poller(call) {
             self.as_client().give_up(call, Outcome::Malformed)
         } else {
             self.finish_call(call, Outcome::Malformed)

@@ -267,7 +267,7 @@ impl Engine {
         self.keep_no_more(id);
         let Some(call) = self.calls.retire(id) else { return };
         if let Some(task) = task {
-            self.as_client().say_farewell(&task);
+            self.as_client().cancel_task(&task);
             return;
         }
         // A request for a task is not cancelled this way; `tasks/cancel` ends the task.

@@ -116,13 +116,13 @@ pub(super) fn outcome<'a>(events: &'a [Event<'static>], call: CallId) -> &'a Out
 
 /// The tasks that the server was told not to go on with. Whatever it says to that, nothing comes of it.
 #[track_caller]
-pub(super) fn farewell(client: &mut Client) {
-    let farewell = one(client.sent());
-    assert_eq!((&farewell["method"], &farewell["params"]["taskId"]), (&json!("tasks/cancel"), &json!("t")));
+pub(super) fn task_cancel(client: &mut Client) {
+    let task_cancel = one(client.sent());
+    assert_eq!((&task_cancel["method"], &task_cancel["params"]["taskId"]), (&json!("tasks/cancel"), &json!("t")));
     if (client.now.as_nanos() / 1_000_000).is_multiple_of(100) {
-        answer(client, &farewell, "complete", json!({}));
+        answer(client, &task_cancel, "complete", json!({}));
     } else {
-        refuse(client, &farewell, -32602);
+        refuse(client, &task_cancel, -32602);
     }
     assert_eq!(client.take_events(), []);
     assert_eq!(client.conn.usage(), ResourceUsage::default());
@@ -260,13 +260,13 @@ fn a_task_where_there_can_be_none_is_no_answer() {
         let look = look_after(&mut client, millis(100));
         answer(&mut client, &look, kind, result.clone());
         assert_eq!(*outcome(&client.take_events(), call), Outcome::Malformed, "{kind} {result}");
-        farewell(&mut client);
+        task_cancel(&mut client);
     }
     let call = begun(&mut client);
     let look = look_after(&mut client, millis(100));
     client.feed(&json!({"jsonrpc": "2.0", "id": look["id"], "result": 5}));
     assert_eq!(*outcome(&client.take_events(), call), Outcome::Malformed);
-    farewell(&mut client);
+    task_cancel(&mut client);
 }
 
 #[test]
@@ -446,7 +446,7 @@ fn whoever_gives_up_on_a_call_gives_up_on_its_task() {
         let look = if step == 2 { Some(one(client.sent())) } else { None };
         client.conn.cancel(call, Some("no more")).expect("it goes on");
         assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }]);
-        farewell(&mut client);
+        task_cancel(&mut client);
         if let Some(look) = look {
             answer(&mut client, &look, "complete", completed());
             assert_eq!(client.take_events(), [], "the application knows of no such call");
@@ -467,7 +467,7 @@ fn whoever_gives_up_on_a_call_gives_up_on_its_task() {
     client.take_events();
     client.advance(millis(50));
     assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::TimedOut { total: true } }]);
-    farewell(&mut client);
+    task_cancel(&mut client);
     // And where the task has crossed the cancellation of its call.
     let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("a call");
     let request = one(client.sent());
@@ -476,8 +476,8 @@ fn whoever_gives_up_on_a_call_gives_up_on_its_task() {
     client.take_events();
     answer(&mut client, &request, "task", working());
     assert_eq!(client.take_events(), [Event::Late(call)]);
-    farewell(&mut client);
-    // A farewell that is not answered is forgotten.
+    task_cancel(&mut client);
+    // A task_cancel that is not answered is forgotten.
     let call = begun(&mut client);
     client.conn.cancel(call, None).expect("it goes on");
     client.sent();
