@@ -51,7 +51,7 @@ pub(crate) struct Engine {
     pub(crate) ended: Option<Box<CloseReason>>,
     pub(crate) changes: ListChanges,
     pub(crate) log_level: Option<LoggingLevel>,
-    pub(crate) pings: Option<Box<KeepaliveState>>,
+    pub(crate) keepalive: Option<Box<KeepaliveState>>,
     pub(crate) followed: TaskProgressTable,
     pub(crate) subscriptions: LazyBox<Subscriptions>,
     pub(crate) retries: LazyBox<Retries>,
@@ -98,7 +98,7 @@ impl Engine {
             ended: None,
             changes: ListChanges::default(),
             log_level: None,
-            pings: KeepaliveState::of(settings, now),
+            keepalive: KeepaliveState::of(settings, now),
             followed: TaskProgressTable::default(),
             subscriptions: LazyBox::default(),
             retries: LazyBox::default(),
@@ -225,7 +225,11 @@ impl Engine {
 
     pub(crate) fn poll_timeout(&self) -> Option<Deadline> {
         let call = self.calls.next_deadline().map(|at| Deadline { at, wake: Wake::RequestTimeout });
-        let ping = self.pings.as_ref().and_then(|pings| pings.due()).map(|at| Deadline { at, wake: Wake::Keepalive });
+        let ping = self
+            .keepalive
+            .as_ref()
+            .and_then(|keepalive| keepalive.due())
+            .map(|at| Deadline { at, wake: Wake::Keepalive });
         let drain = self.drain.as_ref().map(|drain| Deadline { at: drain.0, wake: Wake::Drain });
         let reply = self.requests.next_deadline().map(|at| Deadline { at, wake: Wake::ReplyTimeout });
         let retry = self.retries.next_due().map(|at| Deadline { at, wake: Wake::Retry });

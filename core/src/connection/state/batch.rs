@@ -43,7 +43,7 @@ impl BatchEntry {
 /// The answers of a batch, until all are there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
-    pub(crate) parts: Vec<BatchEntry>,
+    pub(crate) entries: Vec<BatchEntry>,
     /// What the batch and its answers take, in bytes.
     pub(crate) bytes: usize,
     /// Requests that are not answered yet.
@@ -60,8 +60,8 @@ impl Batch {
 
     /// What the answers take that are there, as they are written, and those that are still to come, if these are small.
     fn written(&self, small: usize) -> usize {
-        let texts = self.bytes - Self::WEIGHT - self.parts.len() * size_of::<BatchEntry>();
-        texts + self.parts.len() + self.open.saturating_sub(1).saturating_mul(small)
+        let texts = self.bytes - Self::WEIGHT - self.entries.len() * size_of::<BatchEntry>();
+        texts + self.entries.len() + self.open.saturating_sub(1).saturating_mul(small)
     }
 
     const fn is_complete(&self) -> bool {
@@ -127,7 +127,7 @@ impl Batches {
         let batch = self.slots.get_mut(slot)?;
         *(if batch.is_complete() { &mut self.ready } else { &mut self.held }) -= batch.bytes;
         f(batch);
-        if batch.is_complete() && batch.parts.is_empty() {
+        if batch.is_complete() && batch.entries.is_empty() {
             // A batch without entries to answer has no response.
             self.complete.remove(&slot);
             return self.slots.remove(slot).stream;
@@ -140,16 +140,16 @@ impl Batches {
         None
     }
 
-    pub(crate) fn add(&mut self, slot: usize, part: BatchEntry) {
-        if let EntryOwner::Own(hash) = part.of
+    pub(crate) fn add(&mut self, slot: usize, entry: BatchEntry) {
+        if let EntryOwner::Own(hash) = entry.of
             && self.slots.contains(slot)
         {
             *self.own.entry((hash, slot)).or_default() += 1;
         }
         self.change(slot, |batch| {
-            batch.open -= usize::from(matches!(part.of, EntryOwner::Request(_)));
-            batch.bytes += part.weight();
-            batch.parts.push(part);
+            batch.open -= usize::from(matches!(entry.of, EntryOwner::Request(_)));
+            batch.bytes += entry.weight();
+            batch.entries.push(entry);
         });
     }
 
@@ -165,27 +165,28 @@ impl Batches {
     /// Takes back the first answer of the connection's own to the request with this id, if there is one. Returns what
     /// [`change`](Self::change) returns.
     pub(crate) fn take_back(&mut self, id: &RequestId, hash: u64) -> Option<Option<u64>> {
-        let is_it =
-            |part: &BatchEntry| part.of == EntryOwner::Own(hash) && Message::answered(&part.text).as_ref() == Some(id);
+        let is_it = |entry: &BatchEntry| {
+            entry.of == EntryOwner::Own(hash) && Message::answered(&entry.text).as_ref() == Some(id)
+        };
         let mut found = self.own.range((hash, 0)..=(hash, usize::MAX)).filter_map(|((_, slot), _)| {
-            let index = self.slots.get(*slot)?.parts.iter().position(is_it)?;
+            let index = self.slots.get(*slot)?.entries.iter().position(is_it)?;
             Some((*slot, index))
         });
         let (slot, index) = found.next()?;
         self.forget_own(slot, hash);
-        Some(self.change(slot, |batch| batch.bytes -= batch.parts.remove(index).weight()))
+        Some(self.change(slot, |batch| batch.bytes -= batch.entries.remove(index).weight()))
     }
 
     /// Takes the first batch that has all its answers, with the stream that it belongs to.
     pub(crate) fn pop(&mut self) -> Option<(Vec<BatchEntry>, Option<u64>)> {
         let slot = self.complete.pop_first()?;
-        let Batch { parts, stream, bytes, .. } = self.slots.remove(slot);
+        let Batch { entries, stream, bytes, .. } = self.slots.remove(slot);
         self.ready -= bytes;
-        for part in &parts {
-            if let EntryOwner::Own(hash) = part.of {
+        for entry in &entries {
+            if let EntryOwner::Own(hash) = entry.of {
                 self.forget_own(slot, hash);
             }
         }
-        Some((parts, stream))
+        Some((entries, stream))
     }
 }

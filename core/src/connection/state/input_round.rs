@@ -103,7 +103,7 @@ pub(crate) struct InputRequest {
 }
 
 /// Reads the members of `inputRequests`. Nothing is read behind the first one that is more than `most`.
-pub(crate) fn questions(requests: &RawJson<'_>, most: usize) -> Result<Vec<InputRequest>, ()> {
+pub(crate) fn parse_input_requests(requests: &RawJson<'_>, most: usize) -> Result<Vec<InputRequest>, ()> {
     let mut scanner = Scanner::new(requests.get(), MAX_DEPTH);
     scanner.expect(b'{').map_err(|_| ())?;
     let (mut asked, mut names) = (Vec::new(), BTreeSet::new());

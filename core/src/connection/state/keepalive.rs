@@ -9,7 +9,7 @@ use crate::{
 
 #[derive(Clone, Debug)]
 pub(crate) struct KeepaliveState {
-    pub(crate) keepalive: Keepalive,
+    pub(crate) config: Keepalive,
     pub(crate) heard: Timestamp,
     pub(crate) missed: u32,
     pub(crate) in_flight: bool,
@@ -19,7 +19,7 @@ impl KeepaliveState {
     /// Those that are configured.
     pub(crate) fn of(settings: &Settings, now: Timestamp) -> Option<Box<Self>> {
         let keepalive = settings.keepalive?;
-        Some(Box::new(Self { keepalive, heard: now, missed: 0, in_flight: false }))
+        Some(Box::new(Self { config: keepalive, heard: now, missed: 0, in_flight: false }))
     }
 
     /// Whether a ping waits for its answer.
@@ -29,6 +29,6 @@ impl KeepaliveState {
 
     /// When the next ping is due. The one in flight has a deadline of its own.
     pub(crate) fn due(&self) -> Option<Timestamp> {
-        (!self.in_flight).then(|| self.heard + self.keepalive.interval)
+        (!self.in_flight).then(|| self.heard + self.config.interval)
     }
 }

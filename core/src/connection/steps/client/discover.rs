@@ -80,7 +80,7 @@ impl Engine {
         self.peer = discovered.capabilities.set();
         self.phase = Phase::Ready;
         // The modern era has no pings.
-        self.pings = None;
+        self.keepalive = None;
         let info = discovered.meta.as_ref().and_then(server_info).unwrap_or_else(|| Implementation::new("", ""));
         if let RoleState::Client { server, .. } = &mut self.role_state {
             *server = Some(Box::new(InitializeResult {

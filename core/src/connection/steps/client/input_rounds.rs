@@ -11,7 +11,7 @@ use crate::{
     connection::{
         engine::Engine,
         state::{
-            input_round::{Answer, InputRequest, InputRequestRef, questions},
+            input_round::{Answer, InputRequest, InputRequestRef, parse_input_requests},
             tags::{Origin, RequestTag, Token},
         },
         types::{CancelCause, Event, Outcome},
@@ -69,7 +69,7 @@ impl Engine {
         let limits = self.limits();
         let (most_rounds, most_questions, most_bytes) = (limits.rounds, limits.questions, limits.call_bytes);
         let questions = match result.member("inputRequests") {
-            Some(requests) => questions(&requests, most_questions)?,
+            Some(requests) => parse_input_requests(&requests, most_questions)?,
             None => Vec::new(),
         };
         if state.as_ref().map_or(questions.is_empty(), |state| !state.get().starts_with('"')) {

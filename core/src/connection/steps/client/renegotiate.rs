@@ -65,7 +65,7 @@ impl Engine {
         self.retries.defer(call, error.clone());
         (self.phase, self.version, self.peer) = (Phase::Opening, None, CapabilitySet::EMPTY);
         self.cache().clear();
-        self.pings = KeepaliveState::of(self.settings(), now);
+        self.keepalive = KeepaliveState::of(self.settings(), now);
         self.shake_hands(now, Some(version));
     }
 

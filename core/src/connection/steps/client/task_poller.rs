@@ -14,7 +14,7 @@ use crate::{
     connection::{
         engine::Engine,
         state::{
-            input_round::{InputRequest, InputRequestRef, questions},
+            input_round::{InputRequest, InputRequestRef, parse_input_requests},
             tags::{CallTag, Origin, RequestTag, Token},
             task_poller::{TaskPoller, TaskStatusUpdate, WHILE_ASKED},
             task_questions::Answer,
@@ -233,7 +233,7 @@ impl Engine {
     /// Hands what a task asks to the application, as far as it is new.
     fn ask_for_task(&mut self, call: CallId, requests: &RawJson<'_>) -> Result<(), ()> {
         let (most, most_ever) = (self.limits().questions, self.limits().task_questions);
-        let questions = questions(requests, most)?;
+        let questions = parse_input_requests(requests, most)?;
         if !questions.iter().all(|question| self.may_be_asked(question)) {
             return Err(());
         }

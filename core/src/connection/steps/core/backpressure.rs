@@ -97,7 +97,7 @@ impl Engine {
 
     /// Whether a request of the application waits for the peer. A handler that answers requests may wait for it.
     fn waits_for_answers(&self) -> bool {
-        let pings = self.pings.as_ref().is_some_and(|pings| pings.is_in_flight());
-        self.calls.len() > usize::from(pings)
+        let has_ping = self.keepalive.as_ref().is_some_and(|keepalive| keepalive.is_in_flight());
+        self.calls.len() > usize::from(has_ping)
     }
 }

@@ -48,7 +48,7 @@ impl Engine {
         }
         self.end_calls(&reason);
         self.end_subscriptions();
-        (self.pings, self.pause) = (None, None);
+        (self.keepalive, self.pause) = (None, None);
         self.aborted = self.phase < Phase::Ready;
         self.phase = Phase::Draining;
         self.drain = Some(Box::new((now + self.limits().drain, reason)));
@@ -85,7 +85,7 @@ impl Engine {
         }
         self.phase = Phase::Closed;
         self.drain = None;
-        (self.pings, self.pause) = (None, None);
+        (self.keepalive, self.pause) = (None, None);
         self.changes.clear();
         self.followed.clear();
         self.ended = Some(Box::new(reason));

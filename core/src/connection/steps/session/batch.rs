@@ -56,17 +56,17 @@ impl Engine {
         self.batches.change(slot as usize, |batch| batch.open += 1);
     }
 
-    pub(crate) fn batch_answer(&mut self, slot: u32, mut part: BatchEntry) {
-        debug_assert_eq!(line_break(&part.text), None, "{part:?}");
-        part.text.shrink_to_fit();
-        self.batches.add(slot as usize, part);
+    pub(crate) fn batch_answer(&mut self, slot: u32, mut entry: BatchEntry) {
+        debug_assert_eq!(line_break(&entry.text), None, "{entry:?}");
+        entry.text.shrink_to_fit();
+        self.batches.add(slot as usize, entry);
     }
 
     /// The answer of a request is not wanted any more, whether it is there already or not.
     pub(crate) fn batch_cancel(&mut self, slot: u32, key: ReplyKey) {
         let emptied = self.batches.change(slot as usize, |batch| {
-            match batch.parts.iter().position(|part| part.of == EntryOwner::Request(key)) {
-                Some(index) => batch.bytes -= batch.parts.remove(index).weight(),
+            match batch.entries.iter().position(|entry| entry.of == EntryOwner::Request(key)) {
+                Some(index) => batch.bytes -= batch.entries.remove(index).weight(),
                 None => batch.open -= 1,
             }
         });
@@ -90,11 +90,11 @@ impl Engine {
 
     /// Writes the answers of the first batch that has them all, and says to which stream they go.
     pub(crate) fn pop_batch(&mut self, out: &mut Vec<u8>) -> Option<Option<u64>> {
-        let (parts, stream) = self.batches.made()?.pop()?;
-        for (index, part) in parts.into_iter().enumerate() {
+        let (entries, stream) = self.batches.made()?.pop()?;
+        for (index, entry) in entries.into_iter().enumerate() {
             out.push(if index == 0 { b'[' } else { b',' });
-            out.extend_from_slice(&part.text);
-            if let EntryOwner::Request(key) = part.of {
+            out.extend_from_slice(&entry.text);
+            if let EntryOwner::Request(key) = entry.of {
                 self.release(key);
             }
         }

@@ -14,44 +14,44 @@ use crate::{
 impl Engine {
     /// Anything the peer says proves that it is there.
     pub(crate) fn heard(&mut self, now: Timestamp) {
-        if let Some(pings) = &mut self.pings {
-            pings.heard = now;
-            pings.missed = 0;
+        if let Some(keepalive) = &mut self.keepalive {
+            keepalive.heard = now;
+            keepalive.missed = 0;
         }
     }
 
     pub(crate) fn keep_alive(&mut self, now: Timestamp) {
         let is_paused = self.is_paused();
-        let Some(pings) = &mut self.pings else { return };
-        if pings.due().is_none_or(|due| due > now) {
+        let Some(keepalive) = &mut self.keepalive else { return };
+        if keepalive.due().is_none_or(|due| due > now) {
             return;
         }
         if self.phase != Phase::Ready || is_paused {
             // The handshake has a deadline of its own, and a peer that is not read is not silent.
-            pings.heard = now;
+            keepalive.heard = now;
             return;
         }
-        let options = RequestOptions::within(pings.keepalive.interval);
-        pings.in_flight = true;
+        let options = RequestOptions::within(keepalive.config.interval);
+        keepalive.in_flight = true;
         if self.send_ping(now, Priority::Control, CallTag::Keepalive, options).is_err() {
             // Frames are limited to less than a ping.
-            self.pings = None;
+            self.keepalive = None;
         }
     }
 
     pub(crate) fn ping_missed(&mut self, now: Timestamp) {
         let is_paused = self.is_paused();
-        let Some(pings) = &mut self.pings else { return };
-        pings.in_flight = false;
+        let Some(keepalive) = &mut self.keepalive else { return };
+        keepalive.in_flight = false;
         if is_paused {
-            pings.heard = now;
+            keepalive.heard = now;
             return;
         }
-        if pings.heard + pings.keepalive.interval > now {
+        if keepalive.heard + keepalive.config.interval > now {
             return;
         }
-        pings.missed += 1;
-        if pings.missed >= pings.keepalive.max_missed {
+        keepalive.missed += 1;
+        if keepalive.missed >= keepalive.config.max_missed {
             self.end(CloseReason::PeerSilent);
         } else {
             self.keep_alive(now);
@@ -61,9 +61,9 @@ impl Engine {
     /// The answer to a ping of ours. A peer that does not know the method is alive all the same, and is spared more.
     pub(crate) fn ping_answered(&mut self, error: Option<&ErrorObject>) {
         if error.is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND) {
-            self.pings = None;
-        } else if let Some(pings) = &mut self.pings {
-            pings.in_flight = false;
+            self.keepalive = None;
+        } else if let Some(keepalive) = &mut self.keepalive {
+            keepalive.in_flight = false;
         }
     }
 
