@@ -11,17 +11,17 @@ use core::mem;
 pub(crate) struct SlotIndex {
     /// The buckets; their number is a power of two, or 0. An entry is in the bucket of its hash or, by linear probing,
     /// in one behind it without a free one between.
-    places: Vec<Place>,
+    buckets: Vec<Bucket>,
     len: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Bucket {
     hash: u32,
     slot: u32,
 }
 
-impl Place {
+impl Bucket {
     const FREE: Self = Self { hash: 0, slot: u32::MAX };
 
     const fn is_free(self) -> bool {
@@ -34,7 +34,7 @@ impl SlotIndex {
     const FEW: usize = 8;
 
     pub(crate) const fn new() -> Self {
-        Self { places: Vec::new(), len: 0 }
+        Self { buckets: Vec::new(), len: 0 }
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -42,17 +42,17 @@ impl SlotIndex {
     }
 
     /// Returns the bucket `by` positions after another one, with wrap-around.
-    const fn behind(&self, place: usize, by: usize) -> usize {
-        place.wrapping_add(by) & self.places.len().wrapping_sub(1)
+    const fn behind(&self, bucket: usize, by: usize) -> usize {
+        bucket.wrapping_add(by) & self.buckets.len().wrapping_sub(1)
     }
 
     /// Returns the first bucket with this hash that satisfies `is`, before a free one.
-    fn position(&self, hash: u32, is: impl Fn(Place) -> bool) -> Option<usize> {
+    fn position(&self, hash: u32, is: impl Fn(Bucket) -> bool) -> Option<usize> {
         let mut at = self.behind(hash as usize, 0);
         loop {
-            match *self.places.get(at)? {
-                place if place.is_free() => return None,
-                place if place.hash == hash && is(place) => return Some(at),
+            match *self.buckets.get(at)? {
+                bucket if bucket.is_free() => return None,
+                bucket if bucket.hash == hash && is(bucket) => return Some(at),
                 _ => at = self.behind(at, 1),
             }
         }
@@ -60,50 +60,50 @@ impl SlotIndex {
 
     /// Returns the slot with this hash that satisfies `is`.
     pub(crate) fn find(&self, hash: u32, is: impl Fn(u32) -> bool) -> Option<u32> {
-        self.position(hash, |place| is(place.slot)).map(|at| self.places[at].slot)
+        self.position(hash, |bucket| is(bucket.slot)).map(|at| self.buckets[at].slot)
     }
 
     /// Inserts a slot that is not in the index. `u32::MAX` is not allowed.
     pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
         // There are always some that are free: the more, the shorter are the ways to them.
-        if 4 * self.len >= 3 * self.places.len() {
-            let more = (2 * self.places.len()).max(Self::FEW);
-            let mut places = Vec::new();
-            places.reserve_exact(more);
-            places.resize(more, Place::FREE);
-            for place in mem::replace(&mut self.places, places) {
-                if !place.is_free() {
-                    self.put(place);
+        if 4 * self.len >= 3 * self.buckets.len() {
+            let more = (2 * self.buckets.len()).max(Self::FEW);
+            let mut buckets = Vec::new();
+            buckets.reserve_exact(more);
+            buckets.resize(more, Bucket::FREE);
+            for bucket in mem::replace(&mut self.buckets, buckets) {
+                if !bucket.is_free() {
+                    self.put(bucket);
                 }
             }
         }
-        self.put(Place { hash, slot });
+        self.put(Bucket { hash, slot });
         self.len += 1;
     }
 
-    fn put(&mut self, place: Place) {
-        let mut at = self.behind(place.hash as usize, 0);
-        while !self.places[at].is_free() {
+    fn put(&mut self, bucket: Bucket) {
+        let mut at = self.behind(bucket.hash as usize, 0);
+        while !self.buckets[at].is_free() {
             at = self.behind(at, 1);
         }
-        self.places[at] = place;
+        self.buckets[at] = bucket;
     }
 
     /// Removes a slot, if it is in the index.
     pub(crate) fn remove(&mut self, hash: u32, slot: u32) {
-        let Some(mut hole) = self.position(hash, |place| place.slot == slot) else { return };
+        let Some(mut hole) = self.position(hash, |bucket| bucket.slot == slot) else { return };
         self.len -= 1;
         let mut at = self.behind(hole, 1);
-        while !self.places[at].is_free() {
+        while !self.buckets[at].is_free() {
             // How far it is from where it belongs, and from the hole: it does not move up to before where it belongs.
-            let from = |place: usize| self.behind(at, 0usize.wrapping_sub(place));
-            if from(self.places[at].hash as usize) >= from(hole) {
-                self.places[hole] = self.places[at];
+            let from = |bucket: usize| self.behind(at, 0usize.wrapping_sub(bucket));
+            if from(self.buckets[at].hash as usize) >= from(hole) {
+                self.buckets[hole] = self.buckets[at];
                 hole = at;
             }
             at = self.behind(at, 1);
         }
-        self.places[hole] = Place::FREE;
+        self.buckets[hole] = Bucket::FREE;
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
                     }
                 }
             }
-            assert!(table.places.len() <= 128, "{}", table.places.len());
+            assert!(table.buckets.len() <= 128, "{}", table.buckets.len());
         }
     }
 }

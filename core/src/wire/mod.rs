@@ -28,6 +28,6 @@ pub use id::RequestId;
 pub use json::{Json, JsonObject};
 pub use message::{ArrayIter, Malformed, MalformedKind, MalformedSubject, Message};
 #[cfg(feature = "http")]
-pub(crate) use offsets::Outline;
+pub(crate) use offsets::MessageOffsets;
 pub use raw::{OwnedRawJson, RawJson, decode_params};
 pub use text::{quote, text};

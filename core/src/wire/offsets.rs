@@ -8,7 +8,7 @@ use crate::wire::member_index::{Index, place};
 
 /// The parts of a request or of a notification as positions in its text, so that the text is parsed once.
 #[derive(Clone, Debug)]
-pub(crate) struct Outline {
+pub(crate) struct MessageOffsets {
     id: Option<RequestId>,
     method: Name,
     params: Option<Object>,
@@ -26,7 +26,7 @@ enum Name {
     Unescaped(String),
 }
 
-impl Outline {
+impl MessageOffsets {
     /// Returns the parts of `message` in `text`, or `None` for a response.
     pub(crate) fn of(text: &str, message: Message<'_>) -> Option<Self> {
         let place = |part: &str| place(part.as_bytes(), text.as_bytes());
@@ -46,7 +46,7 @@ impl Outline {
         Some(Self { id, method, params: object(params)?, meta: object(meta)? })
     }
 
-    /// Returns the message in `text`, which must be the text of the outline. Returns `None` if the positions are not in
+    /// Returns the message in `text`, which must be the text of the offsets. Returns `None` if the positions are not in
     /// it.
     pub(crate) fn message<'a>(&'a self, text: &'a str) -> Option<Message<'a>> {
         let method = match &self.method {
@@ -68,7 +68,7 @@ impl Outline {
         self.id.as_ref()
     }
 
-    /// Returns the method in `text`, which must be the text of the outline.
+    /// Returns the method in `text`, which must be the text of the offsets.
     pub(crate) fn method<'a>(&'a self, text: &'a [u8]) -> Option<&'a str> {
         match &self.method {
             Name::There(place) => core::str::from_utf8(text.get(place.clone())?).ok(),
@@ -93,17 +93,17 @@ mod tests {
             r#"{"jsonrpc":"2.0","method":"a","params":null}"#,
         ] {
             let read = || Message::parse(text, 99).expect("a message");
-            let outline = Outline::of(text, read()).expect("a request or a notification");
-            let made = outline.message(text).expect("its own text");
+            let offsets = MessageOffsets::of(text, read()).expect("a request or a notification");
+            let made = offsets.message(text).expect("its own text");
             assert_eq!(format!("{made:?}"), format!("{:?}", read()));
             let (Message::Request { method, .. } | Message::Notification { method, .. }) = read() else { panic!() };
-            assert_eq!(outline.method(text.as_bytes()), Some(&*method));
+            assert_eq!(offsets.method(text.as_bytes()), Some(&*method));
             assert!(
-                outline.message("").is_none() || outline.method(b"").is_some(),
+                offsets.message("").is_none() || offsets.method(b"").is_some(),
                 "another text is no reason to fail"
             );
         }
         let response = Message::parse(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, 99).expect("a message");
-        assert!(Outline::of("", response).is_none());
+        assert!(MessageOffsets::of("", response).is_none());
     }
 }

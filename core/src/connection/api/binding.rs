@@ -98,7 +98,7 @@ impl Connection<ClientRole> {
         }
         engine.unordered = true;
         engine.open(now);
-        Self { engine, end: PhantomData }
+        Self { engine, role: PhantomData }
     }
 
     /// Returns whether the answer to the request that was last sent under this id has not arrived.

@@ -28,7 +28,7 @@ impl Connection<ClientRole> {
     pub fn knowing(config: impl Into<Arc<ClientConfig>>, opening: Opening, now: Timestamp) -> Self {
         let mut engine = Engine::new(RoleState::client(config.into(), opening), now);
         engine.open(now);
-        Self { engine, end: PhantomData }
+        Self { engine, role: PhantomData }
     }
 
     /// Polls a task of the extension by its id (2026-07-28), perhaps one of an earlier connection. The call behaves

@@ -59,7 +59,7 @@ pub enum ServerRole {}
 #[derive(Clone, Debug)]
 pub struct Connection<E> {
     engine: Engine,
-    end: PhantomData<E>,
+    role: PhantomData<E>,
 }
 
 impl<E> Connection<E> {

@@ -22,7 +22,7 @@ impl Connection<ServerRole> {
     #[must_use]
     pub fn new(config: impl Into<Arc<ServerConfig>>, now: Timestamp) -> Self {
         let role_state = RoleState::Server { config: config.into(), client: None };
-        Self { engine: Engine::new(role_state, now), end: PhantomData }
+        Self { engine: Engine::new(role_state, now), role: PhantomData }
     }
 
     /// Returns the client's part of the handshake, the params of `initialize`.

@@ -251,7 +251,7 @@ impl Request {
             is_known_here: self.is_known_here,
             weight: self.weight,
             body: core::mem::take::<Vec<u8>>(&mut self.body),
-            outline: self.outline.take(),
+            offsets: self.offsets.take(),
         }
     }
 }
@@ -264,13 +264,13 @@ mod tests {
             SessionId,
             server::{Caller, clients::Clients},
         },
-        wire::Outline,
+        wire::MessageOffsets,
     };
 
     fn request(id: u64) -> Request {
         let body = alloc::format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#).into_bytes();
         let text = wire::text(&body).expect("text");
-        let outline = Outline::of(text, Message::parse(text, 10).expect("a message"));
+        let offsets = MessageOffsets::of(text, Message::parse(text, 10).expect("a message"));
         Request {
             work: Target::Message(SessionId::new([0; 24])),
             kind: Kind::Request,
@@ -279,7 +279,7 @@ mod tests {
             is_known_here: true,
             weight: body.len(),
             body,
-            outline,
+            offsets,
         }
     }
 

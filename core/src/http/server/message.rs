@@ -19,7 +19,7 @@ use crate::{
     protocol::{Era, Method, MirroredHeaders, MirroredValue},
     schema::{At, InitializeParams, UnsupportedProtocolVersion, keys},
     wire::{
-        self, ErrorCode, ErrorObject, Malformed, MalformedKind, MalformedSubject, Message, Outline, RequestId,
+        self, ErrorCode, ErrorObject, Malformed, MalformedKind, MalformedSubject, Message, MessageOffsets, RequestId,
         decode_params,
     },
 };
@@ -28,7 +28,7 @@ use crate::{
 pub(super) struct Parsed {
     pub(super) kind: Kind,
     /// Of a request or a notification.
-    pub(super) outline: Option<Outline>,
+    pub(super) offsets: Option<MessageOffsets>,
     /// It is an `initialize`, whatever its params.
     is_initialize: bool,
     /// It claims to be of the modern era.
@@ -39,7 +39,7 @@ pub(super) struct Parsed {
 
 impl Default for Parsed {
     fn default() -> Self {
-        Self { kind: Kind::Request, outline: None, is_initialize: false, claims: false, opens: false }
+        Self { kind: Kind::Request, offsets: None, is_initialize: false, claims: false, opens: false }
     }
 }
 
@@ -72,16 +72,16 @@ impl Parsed {
                 let claims = meta.as_ref().is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
                 let is_initialize = Method::parse(method) == Some(Method::Initialize);
                 let opens = is_initialize && decode_params::<InitializeParams>(params.as_ref()).is_ok();
-                Self { kind: Kind::Request, outline: None, is_initialize, claims, opens }
+                Self { kind: Kind::Request, offsets: None, is_initialize, claims, opens }
             }
             Message::Notification { .. } => Self { kind: Kind::Notification, ..Self::default() },
             Message::Response { .. } | Message::Error { .. } => Self { kind: Kind::Response, ..Self::default() },
         };
-        Self { outline: Outline::of(text, message), ..parsed }
+        Self { offsets: MessageOffsets::of(text, message), ..parsed }
     }
 
     fn fail<T>(&self, status: StatusCode, error: &ErrorObject) -> Result<T, Box<HttpResponse>> {
-        let id = self.outline.as_ref().and_then(Outline::id);
+        let id = self.offsets.as_ref().and_then(MessageOffsets::id);
         Err(Box::new(response::error(status, id, error)))
     }
 
@@ -112,7 +112,7 @@ impl Parsed {
             None if self.is_initialize => {
                 self.fail(StatusCode::OK, &ErrorObject::invalid_params("Invalid params: these do not open a session"))
             }
-            None => Err(missing_session(self.outline.as_ref().and_then(Outline::id))),
+            None => Err(missing_session(self.offsets.as_ref().and_then(MessageOffsets::id))),
         }
     }
 

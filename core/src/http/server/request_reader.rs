@@ -16,7 +16,7 @@ use super::{
 use crate::{
     connection::{Principal, ServerConfig, request_weight},
     http::{HttpResponse, SessionId, fields::Fields, response},
-    wire::{self, Message, Outline, RequestId},
+    wire::{self, Message, MessageOffsets, RequestId},
 };
 
 /// A request whose head was accepted and whose body is being read.
@@ -46,8 +46,8 @@ pub struct Request {
     /// The bytes that the request takes while it is in flight.
     pub(super) weight: usize,
     pub(super) body: Vec<u8>,
-    /// The outline of the message in the body, if it is a request or a notification.
-    pub(super) outline: Option<Outline>,
+    /// The offsets of the message in the body, if it is a request or a notification.
+    pub(super) offsets: Option<MessageOffsets>,
 }
 
 impl RequestReader {
@@ -138,9 +138,9 @@ impl RequestReader {
                 (parsed.work(session, declared, headers, &config)?, parsed)
             }
         };
-        let Parsed { kind, outline, .. } = parsed;
+        let Parsed { kind, offsets, .. } = parsed;
         let client = share.client().clone();
-        let mut request = Request { work, kind, principal, client, is_known_here, weight: 0, body, outline };
+        let mut request = Request { work, kind, principal, client, is_known_here, weight: 0, body, offsets };
         request.weight = request.body.len().saturating_add(request.described());
         Ok(request)
     }
@@ -160,14 +160,14 @@ impl Request {
     /// Returns the id of the JSON-RPC request in the body, for responses to it.
     #[must_use]
     pub fn id(&self) -> Option<&RequestId> {
-        self.outline.as_ref().and_then(Outline::id)
+        self.offsets.as_ref().and_then(MessageOffsets::id)
     }
 
     /// Returns the method of the request or notification in the body, so that the driver can check whether the caller
     /// may use it before the message is routed.
     #[must_use]
     pub fn method(&self) -> Option<&str> {
-        self.outline.as_ref().and_then(|outline| outline.method(&self.body))
+        self.offsets.as_ref().and_then(|offsets| offsets.method(&self.body))
     }
 
     /// Returns whether the request begins a session with an id, made of the `random` bits of
@@ -185,7 +185,7 @@ impl Request {
 
     /// Returns the message in the body, if that is a request or a notification.
     pub(super) fn message(&self) -> Option<Message<'_>> {
-        self.outline.as_ref()?.message(wire::text(&self.body).ok()?)
+        self.offsets.as_ref()?.message(wire::text(&self.body).ok()?)
     }
 
     /// Returns the decoded bytes that a connection counts for a request of the modern era, besides its length.
@@ -204,7 +204,7 @@ impl Request {
 
     /// Frees the body after the request was [opened](super::Session::open) and its event was passed on.
     pub fn drop_body(&mut self) {
-        (self.body, self.outline) = (Vec::new(), None);
+        (self.body, self.offsets) = (Vec::new(), None);
     }
 
     /// Returns the authenticated sender.
