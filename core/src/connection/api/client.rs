@@ -53,9 +53,7 @@ impl Connection<ClientRole> {
             RoleState::Server { .. } => None,
         }
     }
-}
 
-impl Connection<ClientRole> {
     /// Returns how to begin the next connection if the server is started again after this one has ended; `None` if a
     /// new attempt would begin in the same way or is not worthwhile.
     ///
@@ -69,9 +67,7 @@ impl Connection<ClientRole> {
             RoleState::Server { .. } => None,
         }
     }
-}
 
-impl Connection<ClientRole> {
     /// Returns the `subscriptions/listen` of this side to which a notification belongs, by the notification's params
     /// (2026-07-28). The id in them is the one under which the request was last sent.
     #[must_use]
@@ -80,9 +76,7 @@ impl Connection<ClientRole> {
         let call = self.engine.calls.by_wire(id.as_u64()?)?;
         self.engine.listens(call).then_some(call)
     }
-}
 
-impl Connection<ClientRole> {
     /// Returns the cache of results. Change notifications of the server make its results stale.
     #[must_use]
     pub fn cache(&self) -> &Cache {
