@@ -79,7 +79,7 @@ impl Servers {
     pub(crate) async fn tools(&self) -> Vec<(String, Tool)> {
         let mut all = Vec::new();
         for (name, server) in &self.0 {
-            match server.all_tools().gather().await {
+            match server.all_tools().try_collect().await {
                 Ok(tools) => all.extend(tools.into_iter().map(|tool| (format!("{name}{BETWEEN}{}", tool.name), tool))),
                 Err(error) => say(format_args!("{name} has no tools: {error}")),
             }

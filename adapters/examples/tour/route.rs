@@ -158,7 +158,7 @@ impl Visit {
 
     /// All pages of a list.
     pub(crate) async fn list<T>(&mut self, what: &str, pages: Pages<T>) -> Vec<T> {
-        let items = pages.gather().await;
+        let items = pages.try_collect().await;
         let items = self.report.call(&format!("list of {what}"), items, |items| items.len().to_string());
         items.unwrap_or_default()
     }

@@ -142,7 +142,7 @@ fn a_host_answers_what_the_server_asks() {
 #[test]
 fn somebody_sees_more_than_nobody() {
     let names = |client: &TestClient| {
-        let tools = client.run(client.server().all_tools().gather()).expect("a list");
+        let tools = client.run(client.server().all_tools().try_collect()).expect("a list");
         tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>()
     };
     assert_eq!(names(&TestClient::new(&service())), ["add", "dig", "sleep", "ask"]);

@@ -37,7 +37,7 @@ type Fetch<T> = Box<dyn FnMut(Option<&str>) -> Result<Pending<Page<T>>, SendErro
 /// All items of a list of the server. Pages are requested as their items are taken.
 ///
 /// For threads it is an iterator, which blocks for each page. Tasks take one item after the other with
-/// [`try_next`](Self::try_next), or all of them with [`gather`](Self::gather).
+/// [`try_next`](Self::try_next), or all of them with [`try_collect`](Self::try_collect).
 ///
 /// A list ends without a cursor, up to 2025-11-25 also with an empty one. A list that repeats a cursor, or exceeds the
 /// [limits](Self::limits), ends with [`CallError::Invalid`]. After an error there are no more items.
@@ -113,7 +113,7 @@ impl<T> Pages<T> {
     ///
     /// # Errors
     /// If a page cannot be fetched.
-    pub async fn gather(mut self) -> Result<Vec<T>, CallError> {
+    pub async fn try_collect(mut self) -> Result<Vec<T>, CallError> {
         let mut all = Vec::new();
         while let Some(item) = self.try_next().await? {
             all.push(item);

@@ -96,7 +96,7 @@ impl Role for ClientRole {
             Some(Method::CreateMessage) if host.sampling.is_some() => shared.sample(&inbound),
             Some(Method::Elicit) => shared.elicit(&inbound),
             Some(method @ (Method::GetTask | Method::GetTaskResult | Method::ListTasks | Method::CancelTask)) => {
-                Ok(shared.asked_about_tasks(method, &inbound))
+                Ok(shared.handle_session_task_request(method, &inbound))
             }
             _ => return Err(inbound),
         };
@@ -213,7 +213,7 @@ impl SessionState<ClientRole> {
         // Without a handler nothing blocks.
         let kind = kind.unwrap_or(HandlerKind::Async);
         Some(match task.filter(|_| self.has_tasks(connection, key, capability)) {
-            Some(task) => self.work_as_task(
+            Some(task) => self.session_task_job(
                 inbound,
                 meta,
                 task,

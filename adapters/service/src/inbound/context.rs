@@ -121,16 +121,16 @@ impl<E: Role> Context<E> {
         total: Option<f64>,
         message: Option<&str>,
     ) -> Deferred<Result<(), SendError>> {
-        match self.say_progress(progress, total, message) {
+        match self.send_progress(progress, total, message) {
             Err(SendError::Busy) => {
                 let message = message.map(str::to_owned);
-                self.say_later(move |context| context.say_progress(progress, total, message.as_deref()))
+                self.send_when_writable(move |context| context.send_progress(progress, total, message.as_deref()))
             }
             said => Deferred::ready(said),
         }
     }
 
-    fn say_progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Result<(), SendError> {
+    fn send_progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Result<(), SendError> {
         if self.in_flight.role.task_id().is_some() {
             message.inspect(|message| E::on_task_message(&self.shared, &self.connection, &self.in_flight, message));
             return Ok(());
@@ -217,7 +217,7 @@ impl<E: Role> Context<E> {
             RequestOrigin::Task(_) => peer,
         };
         match peer.request(&question) {
-            Ok(pending) => match Asking::begin(self, &pending) {
+            Ok(pending) => match PendingCall::begin(self, &pending) {
                 Ok(asking) => Deferred::new(asking.end(pending)),
                 Err(error) => Deferred::ready(Err(error)),
             },
@@ -229,7 +229,7 @@ impl<E: Role> Context<E> {
                         .unless_cancelled(context.connection.when_request_slot(|| peer.request(&question)))
                         .await;
                     let pending = asked.ok_or(CallError::Cancelled)??;
-                    Asking::begin(&context, &pending)?.end(pending).await
+                    PendingCall::begin(&context, &pending)?.end(pending).await
                 })
             }
             Err(error) => Deferred::ready(Err(error.into())),
@@ -237,7 +237,7 @@ impl<E: Role> Context<E> {
     }
 
     /// Sends a message for which there was no room at first. Succeeds without sending it if the request is cancelled.
-    pub(crate) fn say_later(
+    pub(crate) fn send_when_writable(
         &self,
         mut f: impl FnMut(&Self) -> Result<(), SendError> + Send + 'static,
     ) -> Deferred<Result<(), SendError>> {
@@ -279,12 +279,12 @@ impl<E: Role> fmt::Debug for Context<E> {
 }
 
 /// A request to the peer on behalf of one of the peer's requests, until it has ended or was dropped.
-struct Asking<E: Role> {
+struct PendingCall<E: Role> {
     context: Context<E>,
     call: CallId,
 }
 
-impl<E: Role> Asking<E> {
+impl<E: Role> PendingCall<E> {
     fn begin<T>(context: &Context<E>, pending: &Pending<T>) -> Result<Self, CallError> {
         let call = pending.id();
         if !context.in_flight.ask(call) {
@@ -308,7 +308,7 @@ impl<E: Role> Asking<E> {
     }
 }
 
-impl<E: Role> Drop for Asking<E> {
+impl<E: Role> Drop for PendingCall<E> {
     fn drop(&mut self) {
         self.context.in_flight.asked(self.call);
         self.count(-1);

@@ -73,7 +73,7 @@ impl<E: Dispatch> SessionState<E> {
             span.end(false, || outcome::<E, T>(&answer));
             answer
         };
-        if self.sequenced.load(Ordering::Acquire) > 0 {
+        if self.serial_jobs.load(Ordering::Acquire) > 0 {
             let (shared, responder) = (self.clone(), Responder::new(self, connection, key));
             return Some(Job::of(HandlerKind::Async, Schedule::Concurrent, move || {
                 responder.send(answer(&shared).map(AnyResult::new))
@@ -147,7 +147,7 @@ impl<E: Dispatch> SessionState<E> {
 
     /// Creates the job of a handler that sends no response.
     fn serial_job(self: &Arc<Self>, kind: HandlerKind, f: impl FnOnce() -> Deferred<()> + Send + 'static) -> Job {
-        let running = Sequenced::new(self.clone());
+        let running = SerialGuard::new(self.clone());
         Job::of(kind, Schedule::Serial, move || match catch_panic(|| f().map(Ok)).try_take() {
             // A panic does not affect other jobs.
             Ok(_) => {
@@ -173,7 +173,7 @@ impl<E: Role> SessionState<E> {
 
     pub(super) fn cancelled(&self, connection: &Arc<dyn ConnectionHandle<E>>, key: ReplyKey, cause: CancelCause<'_>) {
         if let Some(in_flight) = self.in_flight.get(key) {
-            self.stop(connection, &in_flight, own(cause));
+            self.stop(connection, &in_flight, into_static(cause));
         } else if self.tasks.no_longer_awaited(key) {
             // No handler will respond. This response is not sent, but frees the slot of the request.
             connection.update(|conn, _| respond(conn, key, &EmptyRpcResult::Err(ErrorObject::internal("Cancelled"))));
@@ -211,7 +211,7 @@ impl<E: Role> fmt::Debug for SessionState<E> {
     }
 }
 
-fn own(cause: CancelCause<'_>) -> CancelCause<'static> {
+fn into_static(cause: CancelCause<'_>) -> CancelCause<'static> {
     match cause {
         CancelCause::Peer(reason) => CancelCause::Peer(reason.map(|reason| reason.into_owned().into())),
         CancelCause::Closed => CancelCause::Closed,
@@ -220,17 +220,17 @@ fn own(cause: CancelCause<'_>) -> CancelCause<'static> {
 }
 
 /// A sequential job that has not ended, started or not.
-struct Sequenced<E: Role>(Arc<SessionState<E>>);
+struct SerialGuard<E: Role>(Arc<SessionState<E>>);
 
-impl<E: Role> Sequenced<E> {
+impl<E: Role> SerialGuard<E> {
     fn new(shared: Arc<SessionState<E>>) -> Self {
-        shared.sequenced.fetch_add(1, Ordering::AcqRel);
+        shared.serial_jobs.fetch_add(1, Ordering::AcqRel);
         Self(shared)
     }
 }
 
-impl<E: Role> Drop for Sequenced<E> {
+impl<E: Role> Drop for SerialGuard<E> {
     fn drop(&mut self) {
-        self.0.sequenced.fetch_sub(1, Ordering::AcqRel);
+        self.0.serial_jobs.fetch_sub(1, Ordering::AcqRel);
     }
 }

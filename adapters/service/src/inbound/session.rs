@@ -73,14 +73,14 @@ impl<E: Dispatch> Session<E> {
             in_flight: InFlightTable::default(),
             tasks,
             state: E::State::default(),
-            sequenced: AtomicUsize::new(0),
+            serial_jobs: AtomicUsize::new(0),
             registry_id: AtomicU64::new(0),
         });
         E::on_start(&shared);
         Self { shared }
     }
 
-    fn take(&self, connection: &Arc<dyn ConnectionHandle<E>>, event: Event<'_>) -> Option<Job> {
+    fn handle_event(&self, connection: &Arc<dyn ConnectionHandle<E>>, event: Event<'_>) -> Option<Job> {
         let shared = &self.shared;
         shared.calls.attach(connection);
         // Most events of a server are requests, which do not concern calls.
@@ -122,7 +122,7 @@ impl Application<ClientRole> for ClientSession {
     }
 
     fn handle(&self, connection: &Arc<dyn ConnectionHandle<ClientRole>>, event: Event<'_>) -> Option<Job> {
-        self.take(connection, event)
+        self.handle_event(connection, event)
     }
 }
 
@@ -132,7 +132,7 @@ impl Application<ServerRole> for ServerSession {
     }
 
     fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
-        self.take(connection, event)
+        self.handle_event(connection, event)
     }
 }
 

@@ -119,7 +119,7 @@ pub struct SessionState<E: Role> {
     pub(crate) tasks: TaskStore<E::InFlight>,
     pub(crate) state: E::State,
     /// The number of sequential jobs that have not ended.
-    pub(super) sequenced: AtomicUsize,
+    pub(super) serial_jobs: AtomicUsize,
     /// Its place among the sessions of its application.
     pub(crate) registry_id: AtomicU64,
 }

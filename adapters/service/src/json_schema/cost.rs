@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 use super::SchemaError;
 
 /// How long the text of a peer's schema may be, in bytes.
-pub(super) const MOST_BYTES: usize = 256 * 1024;
+pub(super) const MAX_BYTES: usize = 256 * 1024;
 /// How many schemas, references unrolled, may apply to a value.
-const MOST_PATHS: u64 = 100_000;
+const MAX_PATHS: u64 = 100_000;
 /// How many patterns there may be.
-const MOST_PATTERNS: u64 = 64;
+const MAX_PATTERNS: u64 = 64;
 /// How large the automaton of one pattern may be, in bytes. Its cache at run time may be as large again.
 pub(super) const PATTERN_BYTES: usize = 256 * 1024;
 /// The size of the automaton of a small pattern, in bytes. Larger ones are tried in steps of four times as much.
@@ -27,11 +27,11 @@ const STATE_BYTES: usize = 32;
 /// The number of steps that a check of a peer's schema may take. A step is one schema for one part of a value, or one
 /// state of a pattern for one byte of a text: a pattern takes time for each of its states and each byte in the worst
 /// case.
-const MOST_STEPS: u64 = 200_000_000;
+const MAX_STEPS: u64 = 200_000_000;
 /// How many steps it may take to say where a value does not fit.
 const STEPS_TO_EXPLAIN: u64 = 1_000_000;
 /// How deep schemas may be nested or refer to each other. Each level takes some of the stack.
-const MOST_LEVELS: u32 = 256;
+const MAX_DEPTH: u32 = 256;
 
 /// The cost of a schema for each part of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,12 +88,12 @@ impl Cost {
     /// or a schema inside has its own `$id`, which may change the meaning of references. Also if it is a schema of a
     /// peer with too many patterns.
     pub(super) fn of(schema: &Value, is_ours: bool) -> Result<Self, SchemaError> {
-        Walk::new(schema, is_ours)?.cost()
+        CostWalker::new(schema, is_ours)?.cost()
     }
 
     /// Refuses a schema of a peer that takes too much.
     pub(super) fn admit(self) -> Result<(), SchemaError> {
-        if self.paths > MOST_PATHS {
+        if self.paths > MAX_PATHS {
             return Err(SchemaError::new(
                 "the schema takes too long to check: its references lead to too many schemas",
             ));
@@ -103,7 +103,7 @@ impl Cost {
 
     /// Returns whether a value can be checked against a schema of a peer within the limit of steps.
     pub(super) fn allows(self, value: &Value) -> bool {
-        self.steps(Size::of(value)) <= MOST_STEPS
+        self.steps(Size::of(value)) <= MAX_STEPS
     }
 
     /// Returns whether the place of an error can be found within the limit of steps. Unlike the check itself, the crate
@@ -194,7 +194,7 @@ enum Known {
     Weight(Weight),
 }
 
-struct Walk<'a> {
+struct CostWalker<'a> {
     root: &'a Value,
     /// The `$id` of the whole schema, if it has one.
     id: Option<&'a str>,
@@ -208,7 +208,7 @@ struct Walk<'a> {
     looks: Cell<u64>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> CostWalker<'a> {
     fn new(root: &'a Value, is_ours: bool) -> Result<Self, SchemaError> {
         let mut anchors = HashMap::new();
         find_anchors(root, true, &mut anchors)?;
@@ -249,8 +249,8 @@ impl<'a> Walk<'a> {
     /// Counts what applies where this schema does, and below. It is in so many `levels` itself.
     fn weight(&mut self, value: &'a Value, levels: u32) -> Result<Weight, SchemaError> {
         self.look();
-        let too_deep = || SchemaError::new(format_args!("the schema has more than {MOST_LEVELS} levels"));
-        if levels > MOST_LEVELS {
+        let too_deep = || SchemaError::new(format_args!("the schema has more than {MAX_DEPTH} levels"));
+        if levels > MAX_DEPTH {
             return Err(too_deep());
         }
         let members = match value {
@@ -266,7 +266,7 @@ impl<'a> Walk<'a> {
         };
         let place: *const Value = value;
         match self.known.get(&place) {
-            Some(Known::Weight(weight)) if levels + weight.levels > MOST_LEVELS => return Err(too_deep()),
+            Some(Known::Weight(weight)) if levels + weight.levels > MAX_DEPTH => return Err(too_deep()),
             Some(Known::Weight(weight)) => return Ok(*weight),
             Some(Known::Open) => {
                 self.loops += 1;
@@ -309,8 +309,8 @@ impl<'a> Walk<'a> {
             return Ok(Weight { paths: 16, ..Weight::default() });
         }
         // Each is built to count its states, so their number is bounded before.
-        if self.patterns > MOST_PATTERNS {
-            return Err(SchemaError::new(format_args!("the schema has more than {MOST_PATTERNS} patterns")));
+        if self.patterns > MAX_PATTERNS {
+            return Err(SchemaError::new(format_args!("the schema has more than {MAX_PATTERNS} patterns")));
         }
         Ok(Weight { paths: 16, states: states_of(pattern), levels: 0 })
     }
@@ -368,7 +368,7 @@ mod tests {
 
     /// Whether a schema of a peer can be measured, and how often a value of it was looked at.
     fn counted(schema: &Value) -> (Result<Cost, SchemaError>, u64) {
-        match Walk::new(schema, false) {
+        match CostWalker::new(schema, false) {
             Ok(mut walk) => (walk.cost(), walk.looks.get()),
             Err(why) => (Err(why), 0),
         }

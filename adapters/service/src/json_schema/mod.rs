@@ -63,8 +63,8 @@ struct Rules {
 impl Rules {
     #[cfg(feature = "schemas")]
     fn new(schema: &RawJson<'_>, is_ours: bool) -> Result<Self, SchemaError> {
-        if !is_ours && schema.get().len() > cost::MOST_BYTES {
-            return Err(SchemaError::new(format_args!("the schema has more than {} bytes", cost::MOST_BYTES)));
+        if !is_ours && schema.get().len() > cost::MAX_BYTES {
+            return Err(SchemaError::new(format_args!("the schema has more than {} bytes", cost::MAX_BYTES)));
         }
         let full = full::FullChecker::new(&schema.decode().map_err(SchemaError::new)?, is_ours)?;
         Ok(Self { simple: SimpleChecker::of(schema), full })

@@ -70,13 +70,13 @@ impl Context<ServerRole> {
             Err(error) => return Deferred::ready(Err(error)),
         };
         message.meta = self.related(None);
-        match self.say_log(&message) {
-            Err(SendError::Busy) => self.say_later(move |context| context.say_log(&message)),
+        match self.send_log(&message) {
+            Err(SendError::Busy) => self.send_when_writable(move |context| context.send_log(&message)),
             said => Deferred::ready(said),
         }
     }
 
-    fn say_log(&self, message: &LogMessageParams) -> Result<(), SendError> {
+    fn send_log(&self, message: &LogMessageParams) -> Result<(), SendError> {
         if self.in_flight.role.task.get().is_some() {
             // The tasks of 2026-07-28 have no log.
             return Ok(());
@@ -91,7 +91,7 @@ impl Context<ServerRole> {
     ///
     /// It fails if the client has no model, the user refuses, or the request was cancelled, for example.
     pub fn sample(&self, params: CreateMessageParams) -> Deferred<Result<CreateMessageResult, CallError>> {
-        self.put_to_model(None, params)
+        self.ask_model(None, params)
     }
 
     /// Asks the client's user with a form (2025-06-18). An accepted response matches the form.
@@ -103,7 +103,7 @@ impl Context<ServerRole> {
         message: impl Into<String>,
         schema: ElicitSchema,
     ) -> Deferred<Result<ElicitResult, CallError>> {
-        self.put_to_user(None, ElicitFormParams::new(message, schema).into())
+        self.ask_user(None, ElicitFormParams::new(message, schema).into())
     }
 
     /// Asks the client's user to open a page, and for the consent to that (2025-11-25). The response does not say
@@ -122,7 +122,7 @@ impl Context<ServerRole> {
         let id = params.elicitation_id.clone().unwrap_or_default();
         // Later revisions have no word for it.
         let client = (self.version() == ProtocolVersion::V2025_11_25).then(|| self.peer());
-        let asked = self.put_to_user(None, params.into());
+        let asked = self.ask_user(None, params.into());
         asked.map(|answer| Ok(UrlElicitation { action: answer?.action, id, client }))
     }
 
@@ -164,7 +164,7 @@ impl Context<ServerRole> {
     ///
     /// It fails if the client has no roots, or the request was cancelled, for example.
     pub fn roots(&self) -> Deferred<Result<Vec<Root>, CallError>> {
-        self.put_to_client(None, ListRootsParams::default()).map(|result| Ok(result?.roots))
+        self.ask_client(None, ListRootsParams::default()).map(|result| Ok(result?.roots))
     }
 
     /// Makes several requests, each under a name. In a session they are sent one after the other; without one
@@ -192,7 +192,7 @@ impl Context<ServerRole> {
         let mut asked = Vec::new();
         if self.version().era() == Era::Modern {
             for (name, question) in questions.drain(..) {
-                let deferred = self.put_named(name, question);
+                let deferred = self.ask_named(name, question);
                 let is_hopeless =
                     deferred.peek().is_some_and(|it| !matches!(it, Ok(_) | Err(CallError::InputRequired)));
                 asked.push(deferred);
@@ -213,7 +213,7 @@ impl Context<ServerRole> {
                 }
             }
             for (name, question) in questions {
-                let (name, answer) = context.put_named(name, question).await?;
+                let (name, answer) = context.ask_named(name, question).await?;
                 answers.insert(name, answer);
             }
             failed.map_or(Ok(answers), Err)
@@ -221,7 +221,7 @@ impl Context<ServerRole> {
     }
 
     /// Makes a request of any kind.
-    fn put_named(&self, name: String, question: InputRequest) -> Deferred<Result<(String, JsonObject), CallError>> {
+    fn ask_named(&self, name: String, question: InputRequest) -> Deferred<Result<(String, JsonObject), CallError>> {
         type Named = Deferred<Result<(String, JsonObject), CallError>>;
         fn named<T: Encode + Send + 'static>(name: String, answer: Deferred<Result<T, CallError>>) -> Named {
             answer.map(|answer| {
@@ -231,22 +231,22 @@ impl Context<ServerRole> {
         }
         match question {
             InputRequest::CreateMessage(request) => {
-                let answer = self.put_to_model(Some(&name), request.params);
+                let answer = self.ask_model(Some(&name), request.params);
                 named(name, answer)
             }
             InputRequest::Elicit(request) => {
-                let answer = self.put_to_user(Some(&name), request.params);
+                let answer = self.ask_user(Some(&name), request.params);
                 named(name, answer)
             }
             InputRequest::ListRoots(request) => {
-                let answer = self.put_to_client(Some(&name), request.params.unwrap_or_default());
+                let answer = self.ask_client(Some(&name), request.params.unwrap_or_default());
                 named(name, answer)
             }
             InputRequest::Other(_) => Deferred::ready(Err(SendError::Encode("not a question".into()).into())),
         }
     }
 
-    fn put_to_model(
+    fn ask_model(
         &self,
         name: Option<&str>,
         params: CreateMessageParams,
@@ -261,7 +261,7 @@ impl Context<ServerRole> {
         }
     }
 
-    fn put_to_client(
+    fn ask_client(
         &self,
         name: Option<&str>,
         mut params: ListRootsParams,
@@ -271,7 +271,7 @@ impl Context<ServerRole> {
     }
 
     /// Asks the user, and checks the response against the form.
-    fn put_to_user(&self, name: Option<&str>, mut params: ElicitParams) -> Deferred<Result<ElicitResult, CallError>> {
+    fn ask_user(&self, name: Option<&str>, mut params: ElicitParams) -> Deferred<Result<ElicitResult, CallError>> {
         let schema = match &mut params {
             ElicitParams::Form(form) => {
                 form.meta = self.related(form.meta.take());

@@ -122,7 +122,7 @@ impl Service {
     pub fn remove_skill(&self, uri: &str) -> bool {
         let Ok(prepared) = CatalogUpdate::new().remove_skill(uri).prepare() else { return false };
         let changed = write(&self.0.catalog).apply(prepared, &self.0.routes).unwrap_or_default();
-        self.tell(&changed);
+        self.notify_list_changed(&changed);
         !changed.is_empty()
     }
 
@@ -132,14 +132,14 @@ impl Service {
     /// If one of the changes cannot be made. Nothing was changed then.
     pub fn update(&self, changes: CatalogUpdate) -> Result<(), RegisterError> {
         let changed = write(&self.0.catalog).apply(changes.prepare()?, &self.0.routes)?;
-        self.tell(&changed);
+        self.notify_list_changed(&changed);
         Ok(())
     }
 
     fn remove(&self, kind: Kind, name: &str) -> bool {
         let removed = write(&self.0.catalog).remove(kind, name);
         if removed {
-            self.tell(&[kind]);
+            self.notify_list_changed(&[kind]);
         }
         removed
     }
@@ -147,11 +147,11 @@ impl Service {
     /// Notifies every client that all lists have changed, because the [predicate](crate::ServiceBuilder::visible) may have
     /// other results now.
     pub fn visibility_changed(&self) {
-        self.tell(&[Kind::Tool, Kind::Prompt, Kind::Resource]);
+        self.notify_list_changed(&[Kind::Tool, Kind::Prompt, Kind::Resource]);
     }
 
     /// Notifies every client of the lists that have changed. The core merges pending notifications of one list.
-    fn tell(&self, changed: &[Kind]) {
+    fn notify_list_changed(&self, changed: &[Kind]) {
         self.0.clients.each(|_, connection| {
             connection.update(|conn, _| {
                 for kind in changed {
@@ -181,7 +181,7 @@ impl Service {
             // subscribes.
             let listeners = connection.read(|conn| conn.listeners(uri));
             let listeners: Vec<_> =
-                listeners.into_iter().filter(|key| self.0.may_hear(connection, *key, uri)).collect();
+                listeners.into_iter().filter(|key| self.0.may_notify(connection, *key, uri)).collect();
             let sent = connection.update(|conn, _| {
                 // A session that has not subscribed must not hear what others on its connection listen to.
                 if is_subscribed {

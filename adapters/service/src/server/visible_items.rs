@@ -101,7 +101,7 @@ impl Inner {
 
     /// Returns whether a subscriber may be notified of a resource: it is visible to the sender of the request, or is
     /// not registered.
-    pub(super) fn may_hear(
+    pub(super) fn may_notify(
         &self,
         connection: &Arc<dyn ConnectionHandle<ServerRole>>,
         key: ReplyKey,

@@ -46,7 +46,11 @@ fn json<T: Encode>(result: &T) -> RpcResult<Json> {
 
 impl<E: Dispatch> SessionState<E> {
     /// Answers `tasks/*`.
-    pub(crate) fn asked_about_tasks(self: &Arc<Self>, method: Method, inbound: &InboundRequest<'_, E>) -> Option<Job> {
+    pub(crate) fn handle_session_task_request(
+        self: &Arc<Self>,
+        method: Method,
+        inbound: &InboundRequest<'_, E>,
+    ) -> Option<Job> {
         let span = Span::of(inbound);
         span.within(|| self.deal_with_tasks(method, inbound))
     }
@@ -60,7 +64,7 @@ impl<E: Dispatch> SessionState<E> {
             Ok(Some(result)) => effects.answers.push((key, Ok(result))),
             Err(error) => effects.answers.push((key, Err(error))),
         }
-        self.carry_out(connection, effects)
+        self.apply(connection, effects)
     }
 
     fn about_tasks(
@@ -98,19 +102,19 @@ impl<E: Dispatch> SessionState<E> {
     }
 
     /// Applies the effects of a change. Returns a job if the outbox had no room for all responses.
-    fn carry_out(
+    fn apply(
         self: &Arc<Self>,
         connection: &Arc<dyn ConnectionHandle<E>>,
         effects: Effects<E::InFlight>,
     ) -> Option<Job> {
-        let left = self.carry_out_now(connection, effects);
+        let left = self.apply_now(connection, effects);
         let (shared, connection) = (self.clone(), connection.clone());
         (!left.is_empty())
             .then(|| Job::future(Schedule::Concurrent, async move { shared.send_answers(&connection, left).await }))
     }
 
     /// Applies the effects of a change. Returns the responses for which the outbox had no room.
-    fn carry_out_now(&self, connection: &Arc<dyn ConnectionHandle<E>>, effects: Effects<E::InFlight>) -> DueResponses {
+    fn apply_now(&self, connection: &Arc<dyn ConnectionHandle<E>>, effects: Effects<E::InFlight>) -> DueResponses {
         let Effects { answers, changed, stop } = effects;
         for in_flight in stop {
             self.stop(connection, &in_flight, CancelCause::Peer(None));
@@ -142,7 +146,7 @@ impl<E: Dispatch> SessionState<E> {
     /// Responds to a request with a task, and returns the job of this kind that runs it.
     ///
     /// `fault` returns the reason if a result means that the task has failed.
-    pub(crate) fn work_as_task<T: Encode + Send + 'static>(
+    pub(crate) fn session_task_job<T: Encode + Send + 'static>(
         self: &Arc<Self>,
         inbound: &InboundRequest<'_, E>,
         meta: Option<Meta>,
@@ -196,7 +200,7 @@ impl<E: Dispatch> SessionState<E> {
         let key = responder.key();
         let effects = connection.update(|_, now| self.tasks.expire(now));
         // A client that waits for an expired task and does not read gets no more than one attempt.
-        self.give_up(connection, self.carry_out_now(connection, effects));
+        self.give_up(connection, self.apply_now(connection, effects));
         let begun = connection.update(|conn, now| {
             let mut in_flight = None;
             let task = self.tasks.create(now, task.ttl, weight, |id| {
@@ -273,7 +277,7 @@ impl<E: Dispatch> TaskExecution<E> {
                 .and_then(|payload| json(&payload))
         });
         let effects = self.connection.update(|_, now| self.shared.tasks.finish(now, id, outcome, fault));
-        self.shared.carry_out_now(&self.connection, effects)
+        self.shared.apply_now(&self.connection, effects)
     }
 }
 

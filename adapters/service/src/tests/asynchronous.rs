@@ -473,7 +473,7 @@ fn tasks_run_futures() {
     let pair = Pair::new(&thoughtful(&Arc::default()).build(), &service, ProtocolVersion::V2025_11_25);
     let server = pair.to_server();
     let tools = pair
-        .finish(std::thread::spawn(move || crate::driver_api::block_on::block_on(server.all_tools().gather())))
+        .finish(std::thread::spawn(move || crate::driver_api::block_on::block_on(server.all_tools().try_collect())))
         .expect("a list");
     let started = pair.to_server().call_tool_as_task(&tools[0], (), None).expect("it can be sent");
     let ResultOrTask::Task(task) = pair.wait(started).expect("a task") else { panic!("a task") };

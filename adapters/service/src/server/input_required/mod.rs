@@ -48,7 +48,7 @@ pub(super) struct CallerId {
     /// The principal, if the binding knows it. A pipe does not, and has only one client.
     pub(super) principal: Option<String>,
     /// The maximum number of rounds of one request.
-    pub(super) most_rounds: u32,
+    pub(super) max_rounds: u32,
 }
 
 impl CallerId {
@@ -58,7 +58,7 @@ impl CallerId {
         Some(Self {
             declared: context.client_capabilities.set(),
             principal: context.principal.map(|principal| principal.id.clone()),
-            most_rounds: conn.settings().limits.rounds,
+            max_rounds: conn.settings().limits.rounds,
         })
     }
 }
@@ -244,7 +244,7 @@ impl InputRounds {
             return Err(error);
         }
         if is_asking {
-            if self.round >= self.caller.most_rounds {
+            if self.round >= self.caller.max_rounds {
                 return Err(ErrorObject::internal("This was answered with questions too often"));
             }
             let state = State { round: self.round.saturating_add(1), answers: used };

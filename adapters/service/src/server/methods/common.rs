@@ -80,6 +80,6 @@ pub(super) fn caller(inbound: &Request<'_>) -> Option<CallerId> {
 }
 
 /// Checks a URI of a client.
-pub(super) fn valid(uri: String) -> RpcResult<String> {
+pub(super) fn valid_uri(uri: String) -> RpcResult<String> {
     if is_uri(&uri) { Ok(uri) } else { Err(ErrorObject::invalid_params("Invalid params: not a URI")) }
 }

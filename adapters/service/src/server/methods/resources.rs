@@ -12,7 +12,7 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::common::{Page, caller, valid};
+use super::common::{Page, caller, valid_uri};
 use crate::{
     driver_api::job::Job,
     inbound::{
@@ -61,7 +61,7 @@ fn templates(page: Page<ResourceTemplate>) -> ListResourceTemplatesResult {
 impl SessionState<ServerRole> {
     fn read_resource(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
         let ReadResourceParams { uri, meta, .. } = params(inbound.params.as_ref())?;
-        let uri = valid(uri)?;
+        let uri = valid_uri(uri)?;
         let app = self.app.clone();
         match app.0.visible_to(inbound).find(&app.0, &uri) {
             Some(Found::Resource(resource)) => {
@@ -83,7 +83,7 @@ impl SessionState<ServerRole> {
 
     fn subscribe(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
         let SubscribeParams { uri, .. } = params(inbound.params.as_ref())?;
-        let uri = valid(uri)?;
+        let uri = valid_uri(uri)?;
         let service = &*self.app.0;
         if service.visible_to(inbound).find(service, &uri).is_none() {
             return Err(not_found(inbound, &uri));
@@ -95,7 +95,7 @@ impl SessionState<ServerRole> {
 
     fn unsubscribe(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
         let UnsubscribeParams { uri, .. } = params(inbound.params.as_ref())?;
-        let uri = valid(uri)?;
+        let uri = valid_uri(uri)?;
         Ok(self.answer(inbound, move |shared| {
             shared.state.subscriptions.remove(&uri);
             Ok(EmptyResult::default())

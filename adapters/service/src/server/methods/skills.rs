@@ -11,7 +11,7 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::common::{Page, valid};
+use super::common::{Page, valid_uri};
 use crate::{
     driver_api::job::Job,
     inbound::{request::params, rpc_result::RpcResult, state::SessionState},
@@ -43,7 +43,7 @@ fn result(page: Page<Skill>) -> ListSkillsResult {
 impl SessionState<ServerRole> {
     fn get_skill(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
         let GetSkillParams { uri, .. } = params(inbound.params.as_ref())?;
-        let uri = valid(uri)?;
+        let uri = valid_uri(uri)?;
         let service = &*self.app.0;
         let skill = service.visible_to(inbound).get(service, |catalog| &catalog.skills, &uri);
         let skill = skill.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown skill: {uri}"))))?;

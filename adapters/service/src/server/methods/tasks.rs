@@ -50,8 +50,10 @@ static TASKS: TaskRoutes = TaskRoutes { call, answer };
 fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
     match method {
         Method::Listen => shared.listen_to_tasks(inbound),
-        Method::ExtGetTask | Method::ExtUpdateTask | Method::ExtCancelTask => shared.asked_about_task(method, inbound),
-        _ => Ok(shared.asked_about_tasks(method, inbound)),
+        Method::ExtGetTask | Method::ExtUpdateTask | Method::ExtCancelTask => {
+            shared.handle_task_request(method, inbound)
+        }
+        _ => Ok(shared.handle_session_task_request(method, inbound)),
     }
 }
 
@@ -72,7 +74,7 @@ fn call(
             let run = move |context: &Context| {
                 tool.run(&arguments.get(), context).map(|answer| answer.map(ToolAnswer::into_result))
             };
-            return shared.work_on_task(inbound, meta, how, run);
+            return shared.task_job(inbound, meta, how, run);
         }
         _ => {}
     }
@@ -82,7 +84,7 @@ fn call(
             let ToolCall { called: CallParams { arguments, meta, .. }, tool, .. } = tool_call;
             let (kind, arguments) = (tool.kind(), OwnedRawJson::from(arguments));
             let run = move |context: &Context| tool.run(&arguments.get(), context);
-            Ok(Some(shared.work_as_task(inbound, meta, task, kind, what_failed, run)))
+            Ok(Some(shared.session_task_job(inbound, meta, task, kind, failure_text, run)))
         }
         (None, TaskSupport::Required) if has_tasks() => {
             let why = format!("{} has to be run as a task", tool_call.called.name);
@@ -96,7 +98,7 @@ fn call(
 }
 
 /// Returns the status message of a task with a failed result.
-fn what_failed(answer: &ToolAnswer) -> Option<String> {
+fn failure_text(answer: &ToolAnswer) -> Option<String> {
     let ToolAnswer::Result(result) = answer else { return None };
     let text = || result.content.iter().find_map(|content| content.as_text()).unwrap_or("The tool failed");
     result.is_error().then(|| text().to_owned())

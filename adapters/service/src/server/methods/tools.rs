@@ -67,7 +67,7 @@ impl SessionState<ServerRole> {
         if !tool.headers.is_empty() {
             connection.read(|conn| conn.verify_headers(key, &tool.headers, Some(&called.arguments)))?;
         }
-        if let Some(lacking) = self.lacks(inbound, tool.requires) {
+        if let Some(lacking) = self.missing_capabilities(inbound, tool.requires) {
             return lacking.map(|result| self.answer(inbound, |_| Ok(result)));
         }
         match tool.tasks {
@@ -100,7 +100,11 @@ impl SessionState<ServerRole> {
     }
 
     /// Returns the response to a client without the capabilities that a tool requires.
-    fn lacks(&self, inbound: &Request<'_>, required: CapabilitySet) -> Option<RpcResult<CallToolResult>> {
+    fn missing_capabilities(
+        &self,
+        inbound: &Request<'_>,
+        required: CapabilitySet,
+    ) -> Option<RpcResult<CallToolResult>> {
         if required == CapabilitySet::EMPTY {
             return None;
         }

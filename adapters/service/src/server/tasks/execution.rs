@@ -69,7 +69,7 @@ impl SessionState<ServerRole> {
     }
 
     /// Runs a handler whose request becomes a task.
-    pub(in crate::server) fn work_on_task(
+    pub(in crate::server) fn task_job(
         self: &Arc<Self>,
         inbound: &InboundRequest<'_, ServerRole>,
         meta: Option<Meta>,

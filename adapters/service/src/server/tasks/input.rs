@@ -35,7 +35,7 @@ impl Context<ServerRole> {
     where
         R: Request<Result: Send> + Into<InputRequest> + Send + 'static,
     {
-        let asked = self.check().and_then(|()| self.put_into_task(task, name, question));
+        let asked = self.check().and_then(|()| self.register_question(task, name, question));
         let (slot, asking) = match asked {
             Ok(asked) => asked,
             Err(error) => return Deferred::ready(Err(error)),
@@ -57,12 +57,12 @@ impl Context<ServerRole> {
         })
     }
 
-    fn put_into_task<R: Request + Into<InputRequest>>(
+    fn register_question<R: Request + Into<InputRequest>>(
         &self,
         task: &Arc<Task>,
         name: Option<&str>,
         question: R,
-    ) -> Result<(Arc<ResponseSlot>, Asking), CallError> {
+    ) -> Result<(Arc<ResponseSlot>, PendingQuestion), CallError> {
         let declared = self.info().client_capabilities.set();
         let mut needed = R::METHOD.needs(ProtocolVersion::LATEST).into_iter().chain(question.needs().iter());
         if let Some(missing) = needed.find(|needed| !declared.contains(*needed)) {
@@ -77,22 +77,22 @@ impl Context<ServerRole> {
             return Err(SendError::Busy.into());
         };
         tasks.tell(task);
-        Ok((slot, Asking { context: self.clone(), task: task.clone(), key }))
+        Ok((slot, PendingQuestion { context: self.clone(), task: task.clone(), key }))
     }
 }
 
 /// A pending request of a task for input. Dropping it withdraws the request.
-struct Asking {
+struct PendingQuestion {
     context: Context<ServerRole>,
     task: Arc<Task>,
     key: String,
 }
 
-impl Drop for Asking {
+impl Drop for PendingQuestion {
     fn drop(&mut self) {
         let Context { shared, connection, .. } = &self.context;
         let tasks = self.context.service().tasks();
-        if tasks.asks_no_more(shared.task_time(connection), &self.task, &self.key) {
+        if tasks.withdraw(shared.task_time(connection), &self.task, &self.key) {
             tasks.tell(&self.task);
         }
     }
@@ -120,7 +120,7 @@ impl Tasks {
         }
         for (key, answer, slot) in given {
             // Another response may have answered it in between.
-            if self.asks_no_more(now, task, key) {
+            if self.withdraw(now, task, key) {
                 slot.complete(Ok(RawJson::from(&Json::from(answer.clone())).into_owned()));
             }
         }

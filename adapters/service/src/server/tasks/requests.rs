@@ -30,7 +30,7 @@ type Request<'a> = InboundRequest<'a, ServerRole>;
 
 impl SessionState<ServerRole> {
     /// Responds to a request about a task. The connection has checked that the client has declared the extension.
-    pub(in crate::server) fn asked_about_task(
+    pub(in crate::server) fn handle_task_request(
         self: &Arc<Self>,
         method: Method,
         inbound: &Request<'_>,

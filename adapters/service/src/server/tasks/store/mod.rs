@@ -312,7 +312,7 @@ impl Tasks {
     }
 
     /// Removes a request for input that was answered or withdrawn. Returns whether it was still open.
-    pub(super) fn asks_no_more(&self, now: Timestamp, task: &Task, key: &str) -> bool {
+    pub(super) fn withdraw(&self, now: Timestamp, task: &Task, key: &str) -> bool {
         let mut state = lock(&task.state);
         let Some(at) = state.asked.iter().position(|asked| asked.key == key) else { return false };
         let asked = state.asked.remove(at);
