@@ -65,12 +65,13 @@ const KEPT: [Method; 8] = [
     Method::GetSkill,
 ];
 
-/// A ticket of [`Cache::ask`]: it marks when a request was sent. A change after that may be missing in the response.
+/// The number of changes of a method's results up to a moment, from [`Cache::generation`]. If it has changed when the
+/// response is received, a change may be missing in the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation(u64);
 
 impl Generation {
-    /// The ticket of a request whose principal has changed since it was sent: its result is not stored.
+    /// The generation of a request whose principal has changed since it was sent: its result is not stored.
     pub(crate) const STALE: Self = Self(u64::MAX);
 }
 
@@ -114,7 +115,8 @@ impl Cache {
         self.entries.get(&slot).map(|entry| &*entry.result)
     }
 
-    /// Returns the ticket of a request. Call it when the request is sent, and pass the ticket to [`put`](Self::put).
+    /// Returns the current generation of the results of a request's method. Call it when the request is sent, and pass
+    /// the generation to [`put`](Self::put).
     #[must_use]
     pub fn generation(&self, key: &CacheKey) -> Generation {
         Generation(index(key.method()).map_or(0, |index| self.changes[index]))

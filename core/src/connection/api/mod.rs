@@ -31,10 +31,12 @@ pub type Client = Connection<ClientRole>;
 pub type Server = Connection<ServerRole>;
 
 /// The marker of a client's [`Connection`].
+#[doc(alias = "RoleClient")]
 #[derive(Clone, Copy, Debug)]
 pub enum ClientRole {}
 
 /// The marker of a server's [`Connection`].
+#[doc(alias = "RoleServer")]
 #[derive(Clone, Copy, Debug)]
 pub enum ServerRole {}
 

@@ -66,7 +66,8 @@ pub enum Event<'a> {
         cause: CancelCause<'a>,
     },
     /// A response to a request of this side that has ended before. It is dropped. Only for calls of the application;
-    /// late responses to others are counted in [`Stats::late`](crate::connection::Stats::late).
+    /// late responses to others are counted in
+    /// [`Stats::late_responses`](crate::connection::Stats::late_responses).
     ///
     /// A peer can cause as many of these as it sends messages. An application that logs them should limit the rate.
     Late(CallId),
