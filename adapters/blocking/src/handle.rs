@@ -95,7 +95,7 @@ impl<E: Send + 'static> End for Piped<E> {
         if self.driver.workers.handler_scope.is_current() {
             return reason();
         }
-        block_on(self.driver.lifecycle.wait_for(|lifecycle| lifecycle.over.then_some(())));
+        block_on(self.driver.lifecycle.wait_for(|lifecycle| lifecycle.finished.then_some(())));
         let timer_thread =
             lock(&self.timer_thread).take().filter(|timer_thread| timer_thread.thread().id() != thread::current().id());
         if let Some(timer_thread) = timer_thread {
@@ -106,7 +106,7 @@ impl<E: Send + 'static> End for Piped<E> {
     }
 
     fn is_over(&self) -> bool {
-        self.driver.lifecycle.read(|lifecycle| lifecycle.over)
+        self.driver.lifecycle.read(|lifecycle| lifecycle.finished)
     }
 }
 

@@ -140,7 +140,7 @@ impl<E: Send + 'static> Handle<E> {
         let shared = self.shared.clone();
         Deferred::new(async move {
             let mut over =
-                pin!(shared.lifecycle().wait_for(|lifecycle| lifecycle.over.then(|| lifecycle.closed.clone())));
+                pin!(shared.lifecycle().wait_for(|lifecycle| lifecycle.finished.then(|| lifecycle.closed.clone())));
             poll_fn(|cx| {
                 if shared.is_in_handler() {
                     return Poll::Ready(shared.lifecycle().read(|lifecycle| lifecycle.closed.clone()));
@@ -161,7 +161,7 @@ impl<E: Send + 'static> Handle<E> {
     /// Returns whether [`wait`](Self::wait) would return at once.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.shared.lifecycle().read(|lifecycle| lifecycle.over)
+        self.shared.lifecycle().read(|lifecycle| lifecycle.finished)
     }
 }
 

@@ -51,11 +51,11 @@ impl<C: Clone + Deref<Target = Peer<ClientRole>>> Supervisor<C> {
         start: impl Fn() -> F,
         sleep: impl Fn(Duration) -> S,
     ) -> Result<C, Error> {
-        let (last, turn) = self.queue.acquire(|| self.take_turn()).await;
+        let (last, guard) = self.queue.acquire(|| self.try_start()).await;
         let mut why = match last {
             None => {
                 let client = start().await?;
-                return Ok(turn.keep(client));
+                return Ok(guard.keep(client));
             }
             Some(client) if client.is_open() => return Ok(client),
             Some(client) => Error::Closed(Disconnected::new(client.closed().await, None, None)),
@@ -65,7 +65,7 @@ impl<C: Clone + Deref<Target = Peer<ClientRole>>> Supervisor<C> {
             let Some(at) = lock(&self.state).restarts.next(now) else { return Err(Error::GivenUp(Box::new(why))) };
             sleep(at.saturating_duration_since(now)).await;
             match start().await {
-                Ok(client) => return Ok(turn.keep(client)),
+                Ok(client) => return Ok(guard.keep(client)),
                 Err(error) => why = error,
             }
         }
@@ -76,19 +76,19 @@ impl<C: Clone + Deref<Target = Peer<ClientRole>>> Supervisor<C> {
         lock(&self.state).client.clone()
     }
 
-    fn take_turn(&self) -> Option<(Option<C>, Turn<'_, C>)> {
+    fn try_start(&self) -> Option<(Option<C>, StartGuard<'_, C>)> {
         let mut state = lock(&self.state);
         if std::mem::replace(&mut state.busy, true) {
             return None;
         }
-        Some((state.client.clone(), Turn(self)))
+        Some((state.client.clone(), StartGuard(self)))
     }
 }
 
 /// The right to start the server.
-struct Turn<'a, C>(&'a Supervisor<C>);
+struct StartGuard<'a, C>(&'a Supervisor<C>);
 
-impl<C: Clone> Turn<'_, C> {
+impl<C: Clone> StartGuard<'_, C> {
     fn keep(&self, client: C) -> C {
         let before = lock(&self.0.state).client.replace(client.clone());
         drop(before);
@@ -96,7 +96,7 @@ impl<C: Clone> Turn<'_, C> {
     }
 }
 
-impl<C> Drop for Turn<'_, C> {
+impl<C> Drop for StartGuard<'_, C> {
     fn drop(&mut self) {
         lock(&self.0.state).busy = false;
         self.0.queue.notify_one();

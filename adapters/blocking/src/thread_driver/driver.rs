@@ -156,10 +156,10 @@ impl<E: 'static> Driver<E> {
 
     /// Passes an event to the application. The caller holds `batch`, and queues the resulting jobs.
     pub(crate) fn dispatch(&self, connection: &Arc<dyn ConnectionHandle<E>>, event: Event<'_>, batch: &mut JobBatch) {
-        let weight = job_cost(&event);
+        let cost = job_cost(&event);
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
         if let Some(job) = self.application.handle(connection, event) {
-            batch.push((job, weight));
+            batch.push((job, cost));
         }
         if batch.len() == tuning::MAX_BATCHED_JOBS || end.is_some() {
             self.workers.push(batch, true);

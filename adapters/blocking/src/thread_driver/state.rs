@@ -72,5 +72,5 @@ pub(crate) struct Lifecycle {
     pub(crate) reader_left: bool,
     pub(crate) writer_left: bool,
     /// All threads have left, but for those that cannot be made to.
-    pub(crate) over: bool,
+    pub(crate) finished: bool,
 }

@@ -41,7 +41,7 @@ impl<E: Send + 'static> Driver<E> {
             let _ = writer.join();
         }
         self.workers.shutdown(tuning::JOB_SHUTDOWN_TIMEOUT, !reader_left);
-        self.lifecycle.update(|lifecycle| lifecycle.over = true);
+        self.lifecycle.update(|lifecycle| lifecycle.finished = true);
     }
 
     /// Has a thread write what others would have to wait for.

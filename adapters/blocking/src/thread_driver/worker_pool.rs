@@ -113,7 +113,7 @@ impl WorkerPool {
             return;
         }
         let mut state = lock(&self.state);
-        let refused: Vec<_> = jobs.drain(..).filter_map(|(job, weight)| state.jobs.push(job, weight).err()).collect();
+        let refused: Vec<_> = jobs.drain(..).filter_map(|(job, cost)| state.jobs.push(job, cost).err()).collect();
         if !by_reader {
             self.notify(&mut state);
         }

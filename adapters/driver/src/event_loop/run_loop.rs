@@ -80,7 +80,7 @@ pub(crate) struct EventLoop<E: Send + 'static, C: Binding<E>, R: Runtime> {
     batch: Vec<(Job, JobSlot)>,
     done: Vec<JobSlot>,
     /// The last to be dropped.
-    _over: FinishGuard<E, C>,
+    _finish_guard: FinishGuard<E, C>,
 }
 
 /// The handlers that were not done at once.
@@ -100,17 +100,17 @@ struct FinishGuard<E, C>(Arc<SharedConnection<E, C>>);
 
 impl<E, C> Drop for FinishGuard<E, C> {
     fn drop(&mut self) {
-        self.0.lifecycle.update(|lifecycle| lifecycle.over = true);
+        self.0.lifecycle.update(|lifecycle| lifecycle.finished = true);
     }
 }
 
 impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     pub(crate) fn new(shared: Arc<SharedConnection<E, C>>, application: Arc<dyn Application<E>>, runtime: R) -> Self {
-        let over = FinishGuard(shared.clone());
+        let finish_guard = FinishGuard(shared.clone());
         let dispatcher = Dispatcher::new(shared, application);
         dispatcher.application.begin(&dispatcher.connection);
         Self {
-            _over: over,
+            _finish_guard: finish_guard,
             dispatcher,
             timer: runtime.timer(),
             runtime,
@@ -223,14 +223,14 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             for task in ended {
                 handlers.tasks.remove(&task);
             }
-            unfinished.into_iter().for_each(|unfinished| handlers.go_on(&dispatcher.shared, runtime, unfinished));
+            unfinished.into_iter().for_each(|unfinished| handlers.spawn(&dispatcher.shared, runtime, unfinished));
             let is_last = batch.len() < BATCH;
             progressed |= !batch.is_empty();
             for (job, slot) in batch.drain(..) {
                 match dispatcher.begin(runtime, job, slot) {
                     Begun::Done => done.push(slot),
-                    Begun::Elsewhere => {}
-                    Begun::Waits(unfinished) => handlers.go_on(&dispatcher.shared, runtime, unfinished),
+                    Begun::Blocking => {}
+                    Begun::Pending(unfinished) => handlers.spawn(&dispatcher.shared, runtime, unfinished),
                 }
             }
             // What may begin because of those that have ended begins in the next round, which comes at once.
@@ -251,7 +251,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
 
 impl<T> Handlers<T> {
     /// Spawns a task that continues a job.
-    fn go_on<E: Send + 'static, C: Binding<E>, R: Runtime<Task = T>>(
+    fn spawn<E: Send + 'static, C: Binding<E>, R: Runtime<Task = T>>(
         &mut self,
         shared: &Arc<SharedConnection<E, C>>,
         runtime: &R,
@@ -268,8 +268,8 @@ impl<T> Handlers<T> {
 enum Begun {
     Done,
     /// A thread that may block has it.
-    Elsewhere,
-    Waits(Unfinished),
+    Blocking,
+    Pending(Unfinished),
 }
 
 impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
@@ -301,14 +301,14 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                         });
                     };
                     functions.begin(runtime, &holder, Box::new(start));
-                    return Begun::Elsewhere;
+                    return Begun::Blocking;
                 }
                 runtime.spawn_blocking(run);
-                Begun::Elsewhere
+                Begun::Blocking
             }
             JobKind::Async(mut future) => match poll(shared, &mut future, &mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(()) => Begun::Done,
-                Poll::Pending => Begun::Waits(Unfinished { future, slot, outlives }),
+                Poll::Pending => Begun::Pending(Unfinished { future, slot, outlives }),
             },
         }
     }
@@ -326,8 +326,8 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         while let Some((job, slot)) = next {
             let is_done = match self.begin(runtime, job, slot) {
                 Begun::Done => true,
-                Begun::Elsewhere => false,
-                Begun::Waits(unfinished) => {
+                Begun::Blocking => false,
+                Begun::Pending(unfinished) => {
                     let given_up = lock(&self.shared.jobs).hand_over(unfinished);
                     drop(given_up);
                     self.shared.wake();
@@ -384,9 +384,9 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     /// [queued](Self::queue) before the next event is dispatched.
     #[must_use = "it is to be queued"]
     pub(crate) fn call_application(&self, event: Event<'_>) -> Option<(Job, usize)> {
-        let weight = job_cost(&event);
+        let cost = job_cost(&event);
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
-        let job = self.application.handle(&self.connection, event).map(|job| (job, weight));
+        let job = self.application.handle(&self.connection, event).map(|job| (job, cost));
         if end.is_none() {
             return job;
         }
@@ -406,7 +406,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     fn queued<T>(&self, new: impl IntoIterator<Item = (Job, usize)>, f: impl FnOnce(&mut JobQueue) -> T) -> T {
         let (refused, result) = {
             let jobs = &mut lock(&self.shared.jobs).queue;
-            let refused: Vec<_> = new.into_iter().filter_map(|(job, weight)| jobs.push(job, weight).err()).collect();
+            let refused: Vec<_> = new.into_iter().filter_map(|(job, cost)| jobs.push(job, cost).err()).collect();
             (refused, f(jobs))
         };
         // Dropping a refused job responds to its request.

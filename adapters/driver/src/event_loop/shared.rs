@@ -112,7 +112,7 @@ pub(crate) struct Lifecycle {
     /// Why it ended, once the application knows.
     pub(crate) closed: Option<CloseReason>,
     /// The connection has ended completely.
-    pub(crate) over: bool,
+    pub(crate) finished: bool,
 }
 
 impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {

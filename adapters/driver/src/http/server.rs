@@ -153,7 +153,7 @@ impl<R: Runtime> HttpServer<R> {
                 None => replication.note(&reply.session, request.principal().map(|it| &**it)).await,
             };
             if let Err(error) = noted {
-                self.0.give_back(&reply.session);
+                self.0.discard_session(&reply.session);
                 return Err(not_noted(&error));
             }
         }
@@ -234,7 +234,7 @@ impl<R: Runtime> Inner<R> {
     }
 
     /// Ends a session that could not be written down when it was begun: its client gets no answer that names it.
-    fn give_back(&self, session: &Arc<SharedSession>) {
+    fn discard_session(&self, session: &Arc<SharedSession>) {
         let state = lock(&session.state);
         let begun = state.binding.settled.is_none();
         let Some(id) = state.binding.session.id().filter(|_| begun).cloned() else { return };
@@ -359,7 +359,7 @@ impl<R: Runtime> Inner<R> {
         let guard = SessionGuard { sessions: self.sessions.clone(), known, number: None };
         let mut run_session = Box::pin(run_session(event_loop, replication_io));
         if run_session.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            let guard = guard.taken(session);
+            let guard = guard.register(session);
             let run_session = async move {
                 run_session.await;
                 drop(guard);
@@ -426,7 +426,7 @@ struct SessionGuard {
 }
 
 impl SessionGuard {
-    fn taken(mut self, session: &Arc<SharedSession>) -> Self {
+    fn register(mut self, session: &Arc<SharedSession>) -> Self {
         let closing = self.sessions.table.update(|table| {
             table.next += 1;
             table.all.insert(table.next, Arc::downgrade(session));

@@ -16,8 +16,8 @@ use crate::{
 };
 use mcp_service::driver_api::Holder;
 
-/// Starts a function on a thread that may block. The function drops the turn when it is over.
-type Start = Box<dyn FnOnce(Turn) + Send>;
+/// Starts a function on a thread that may block. The function drops the guard when it ends.
+type Start = Box<dyn FnOnce(FunctionGuard) + Send>;
 
 /// How many times as many functions of one client may wait as may run for all.
 const WAITING: usize = 4;
@@ -62,7 +62,7 @@ impl Functions {
     fn begin_or_wait(self: &Arc<Self>, holder: &Holder, start: Start) -> bool {
         match self.quota.take(holder, 1) {
             Some(permit) => {
-                start(Turn { functions: self.clone(), permit: Some(permit) });
+                start(FunctionGuard { functions: self.clone(), permit: Some(permit) });
                 false
             }
             None => {
@@ -115,9 +115,9 @@ impl Functions {
             return;
         }
         while let Some((start, permit)) = self.next() {
-            let turn = Turn { functions: self.clone(), permit: Some(permit) };
+            let guard = FunctionGuard { functions: self.clone(), permit: Some(permit) };
             // If there is no thread for one, its request gets an error, and the next one begins.
-            let _ = catch_unwind(AssertUnwindSafe(|| start(turn)));
+            let _ = catch_unwind(AssertUnwindSafe(|| start(guard)));
         }
     }
 
@@ -159,13 +159,13 @@ async fn watch<R: Runtime>(runtime: R, functions: Weak<Functions>) {
     }
 }
 
-/// The turn of a function that runs. Dropping it lets others begin.
-pub(crate) struct Turn {
+/// The permit of a function that runs. Dropping it lets others begin.
+pub(crate) struct FunctionGuard {
     functions: Arc<Functions>,
     permit: Option<Permit>,
 }
 
-impl Drop for Turn {
+impl Drop for FunctionGuard {
     fn drop(&mut self) {
         self.permit = None;
         self.functions.begin_next();
@@ -188,7 +188,7 @@ mod tests {
         for _ in 0..9 {
             for client in &clients {
                 let running = running.clone();
-                let begun = functions.begin_or_wait(client, Box::new(move |turn| lock(&running).push(turn)));
+                let begun = functions.begin_or_wait(client, Box::new(move |guard| lock(&running).push(guard)));
                 watches += usize::from(begun);
             }
         }
@@ -208,7 +208,7 @@ mod tests {
         let [one, other] = [1, 2].map(|last| Holder::at([127, 0, 0, last].into()));
         let begin = |holder: &Holder| {
             let (running, whose) = (running.clone(), holder.clone());
-            let _ = functions.begin_or_wait(holder, Box::new(move |turn| lock(&running).push((whose, turn))));
+            let _ = functions.begin_or_wait(holder, Box::new(move |guard| lock(&running).push((whose, guard))));
         };
         let count = |holder: &Holder| lock(&running).iter().filter(|(whose, _)| whose == holder).count();
         (0..40).for_each(|_| begin(&one));
@@ -241,12 +241,12 @@ mod tests {
         for client in &clients {
             for _ in 0..60 {
                 let (running, whose) = (running.clone(), client.clone());
-                functions.begin_or_wait(client, Box::new(move |turn| lock(&running).push_back((whose, turn))));
+                functions.begin_or_wait(client, Box::new(move |guard| lock(&running).push_back((whose, guard))));
             }
         }
         for _ in 0..80 {
-            let (whose, turn) = lock(&running).pop_front().expect("there are functions");
-            drop(turn);
+            let (whose, guard) = lock(&running).pop_front().expect("there are functions");
+            drop(guard);
             clients.iter().zip(&mut begun).for_each(|(client, begun)| *begun += usize::from(*client == whose));
         }
         assert!(begun.iter().all(|begun| *begun >= 5), "{begun:?}");
@@ -257,9 +257,9 @@ mod tests {
     fn a_function_that_cannot_be_started_holds_up_no_other() {
         let (functions, running) = (Functions::new(1, PATIENCE), Arc::new(Mutex::new(Vec::new())));
         let holder = Holder::at([127, 0, 0, 1].into());
-        let keep = |running: &Arc<Mutex<Vec<Turn>>>| {
+        let keep = |running: &Arc<Mutex<Vec<FunctionGuard>>>| {
             let running = running.clone();
-            Box::new(move |turn| lock(&running).push(turn))
+            Box::new(move |guard| lock(&running).push(guard))
         };
         functions.begin_or_wait(&holder, keep(&running));
         functions.begin_or_wait(&holder, Box::new(|_| std::panic::resume_unwind(Box::new("there is no thread"))));
@@ -277,7 +277,7 @@ mod tests {
         let holder = Holder::at([127, 0, 0, 1].into());
         for _ in 0..3 {
             let running = running.clone();
-            functions.begin_or_wait(&holder, Box::new(move |turn| lock(&running).push(turn)));
+            functions.begin_or_wait(&holder, Box::new(move |guard| lock(&running).push(guard)));
         }
         assert_eq!(functions.drop_late(Instant::now()), None);
         for _ in 0..3 {

@@ -112,7 +112,7 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
             .run_until(pipe, Some(drain), |event_loop, pipe, _| pipe.has_written(&event_loop.dispatcher.shared))
             .await;
         event_loop.run_until(pipe, Some(CLOSING), |_, pipe, cx| pipe.wire.poll_close(cx).is_ready()).await;
-        pipe.wire.hang_up();
+        pipe.wire.close_output();
         if let Some(mut end) = end {
             event_loop.run_until(pipe, None, |_, _, cx| end.as_mut().poll(cx).is_ready()).await;
         }

@@ -34,7 +34,7 @@ pub(crate) trait FramedTransport: Send {
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Ends the output, however the peer behaves.
-    fn hang_up(&mut self);
+    fn close_output(&mut self);
 }
 
 /// Bytes as a wire.
@@ -82,10 +82,10 @@ impl<R: ByteReader, W: ByteWriter> FramedTransport for ByteTransport<R, W> {
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let closed = self.sink.as_mut().map_or(Poll::Ready(Ok(())), |sink| sink.poll_close(cx));
-        closed.map(|_| self.hang_up())
+        closed.map(|_| self.close_output())
     }
 
-    fn hang_up(&mut self) {
+    fn close_output(&mut self) {
         self.sink = None;
     }
 }
@@ -141,10 +141,10 @@ impl<M: MessageTransport> FramedTransport for WholeMessages<M> {
         if self.hung_up {
             return Poll::Ready(());
         }
-        self.messages.poll_close(cx).map(|_| self.hang_up())
+        self.messages.poll_close(cx).map(|_| self.close_output())
     }
 
-    fn hang_up(&mut self) {
+    fn close_output(&mut self) {
         self.hung_up = true;
     }
 }

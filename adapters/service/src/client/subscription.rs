@@ -158,7 +158,7 @@ impl Peer<ClientRole> {
         let table = self.subscriptions().clone();
         let subscription = Subscription { id: table.add(filter.clone(), options), table, filter };
         let (connection, calls) = (self.connection(), self.calls());
-        let asked = subscription.table.ask(subscription.id, connection, calls, |call| calls.enter(call, false))?;
+        let asked = subscription.table.ask(subscription.id, connection, calls, |call| calls.insert(call, false))?;
         // It stays in the table as long as it is held here.
         let (call, slot) = asked.ok_or(SendError::Closed)?;
         Ok(Pending::new(call, slot, calls.clone(), move |_, _| Ok(subscription)))

@@ -12,15 +12,15 @@ use std::{
     thread::{self, Thread},
 };
 
-use super::current_handler::waits;
+use super::current_handler::about_to_block;
 
 /// Observes a thread that parks in [`block_on`]. A test driver counts the threads that are busy this way.
 pub trait ParkObserver: Send + Sync {
     /// Notes that the thread is about to park.
-    fn parks(&self);
+    fn on_park(&self);
 
     /// Notes that the thread is about to be unparked. The unparking thread calls it.
-    fn unparks(&self);
+    fn on_unpark(&self);
 }
 
 thread_local! {
@@ -42,23 +42,23 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let signal = Arc::new(Signal::new());
     let waker = Waker::from(signal.clone());
     loop {
-        signal.state.store(LOOKING, Ordering::Release);
+        signal.state.store(POLLING, Ordering::Release);
         if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return value;
         }
-        waits();
-        signal.sleep();
+        about_to_block();
+        signal.park();
     }
 }
 
 /// The thread polls its future, or is about to.
-const LOOKING: u8 = 0;
+const POLLING: u8 = 0;
 
 /// The thread was woken, and has not polled since.
 const WOKEN: u8 = 1;
 
 /// The thread is parked.
-const ASLEEP: u8 = 2;
+const PARKED: u8 = 2;
 
 /// Wakes a thread. It keeps its own state, since the thread may be parked in a nested [`block_on`].
 struct Signal {
@@ -71,17 +71,17 @@ impl Signal {
     fn new() -> Self {
         Self {
             thread: thread::current(),
-            state: AtomicU8::new(LOOKING),
+            state: AtomicU8::new(POLLING),
             observer: OBSERVER.try_with(|observer| observer.borrow().clone()).ok().flatten(),
         }
     }
 
     /// Parks until the thread is woken, unless it was woken since its last poll.
-    fn sleep(&self) {
-        let fell_asleep = self.state.compare_exchange(LOOKING, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        if fell_asleep {
-            self.observer.iter().for_each(|observer| observer.parks());
-            while self.state.load(Ordering::Acquire) == ASLEEP {
+    fn park(&self) {
+        let is_parked = self.state.compare_exchange(POLLING, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if is_parked {
+            self.observer.iter().for_each(|observer| observer.on_park());
+            while self.state.load(Ordering::Acquire) == PARKED {
                 thread::park();
             }
         }
@@ -94,8 +94,8 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.state.swap(WOKEN, Ordering::AcqRel) == ASLEEP {
-            self.observer.iter().for_each(|observer| observer.unparks());
+        if self.state.swap(WOKEN, Ordering::AcqRel) == PARKED {
+            self.observer.iter().for_each(|observer| observer.on_unpark());
             self.thread.unpark();
         }
     }

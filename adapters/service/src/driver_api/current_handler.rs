@@ -10,22 +10,22 @@ use std::{
 
 thread_local! {
     /// The connections whose handlers run on this thread, the outermost first.
-    static DUTIES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    static CURRENT: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
     /// The callback for a handler that is about to wait.
-    static WAITS: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
+    static ON_BLOCK: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
 }
 
 /// Sets the callback of this thread that is called when a handler on it is about to wait through this crate. Another
 /// thread can then take over the work of this thread.
 pub fn on_block(f: impl Fn() + 'static) {
-    WAITS.set(Some(Box::new(f)));
+    ON_BLOCK.set(Some(Box::new(f)));
 }
 
 /// Calls the callback if a handler runs on this thread, which is about to wait.
-pub(crate) fn waits() {
-    let is_current = DUTIES.try_with(|duties| duties.try_borrow().is_ok_and(|duties| !duties.is_empty()));
+pub(crate) fn about_to_block() {
+    let is_current = CURRENT.try_with(|scopes| scopes.try_borrow().is_ok_and(|scopes| !scopes.is_empty()));
     if is_current.unwrap_or(false) {
-        let _ = WAITS.try_with(|waits| waits.borrow().iter().for_each(|told| told()));
+        let _ = ON_BLOCK.try_with(|f| f.borrow().iter().for_each(|f| f()));
     }
 }
 
@@ -47,11 +47,11 @@ impl HandlerScope {
         struct ScopeGuard;
         impl Drop for ScopeGuard {
             fn drop(&mut self) {
-                DUTIES.with_borrow_mut(Vec::pop);
+                CURRENT.with_borrow_mut(Vec::pop);
             }
         }
-        DUTIES.with_borrow_mut(|duties| duties.push(self.0));
-        let _off = ScopeGuard;
+        CURRENT.with_borrow_mut(|scopes| scopes.push(self.0));
+        let _guard = ScopeGuard;
         f()
     }
 
@@ -63,7 +63,7 @@ impl HandlerScope {
     /// Returns whether a handler of this connection runs on this thread.
     #[must_use]
     pub fn is_current(&self) -> bool {
-        DUTIES.with_borrow(|duties| duties.contains(&self.0))
+        CURRENT.with_borrow(|scopes| scopes.contains(&self.0))
     }
 }
 

@@ -48,9 +48,9 @@ pub struct JobQueue {
     /// Whether futures take threads, too.
     only_threads: bool,
     /// Serial jobs. No later job begins before one of them has ended.
-    serial: VecDeque<Waiting>,
+    serial: VecDeque<QueuedJob>,
     /// Concurrent functions and futures.
-    concurrent: [VecDeque<Waiting>; 2],
+    concurrent: [VecDeque<QueuedJob>; 2],
     running: [usize; 2],
     /// The number of running jobs that outlive their connection.
     outliving: [usize; 2],
@@ -59,13 +59,13 @@ pub struct JobQueue {
     /// The number of jobs so far.
     count: u64,
     /// The cost of the jobs that wait.
-    load: usize,
+    queued_cost: usize,
 }
 
-struct Waiting {
+struct QueuedJob {
     number: u64,
     job: Job,
-    weight: usize,
+    cost: usize,
 }
 
 impl Default for JobQueue {
@@ -109,7 +109,7 @@ impl JobQueue {
             outliving: [0; 2],
             serial_running: false,
             count: 0,
-            load: 0,
+            queued_cost: 0,
         }
     }
 
@@ -124,21 +124,21 @@ impl JobQueue {
     /// # Errors
     /// The job, if there is no room for it: too many requests wait, or the backlog has no room for its cost. Drop it
     /// outside of any lock; this responds to its request with an error.
-    pub fn push(&mut self, job: Job, weight: usize) -> Result<(), Job> {
-        let fits = weight == 0 || self.load == 0 || self.load + weight <= self.limits.max_notification_bytes;
+    pub fn push(&mut self, job: Job, cost: usize) -> Result<(), Job> {
+        let fits = cost == 0 || self.queued_cost == 0 || self.queued_cost + cost <= self.limits.max_notification_bytes;
         let has_place =
             job.schedule() == Schedule::Serial || self.concurrent_waiting() < self.limits.max_queued_requests;
         if !fits || !has_place {
             return Err(job);
         }
         self.count += 1;
-        self.load += weight;
+        self.queued_cost += cost;
         let lane = self.lane(&job);
         let queue = match job.schedule() {
             Schedule::Serial => &mut self.serial,
             Schedule::Concurrent => &mut self.concurrent[lane],
         };
-        queue.push_back(Waiting { number: self.count, job, weight });
+        queue.push_back(QueuedJob { number: self.count, job, cost });
         Ok(())
     }
 
@@ -155,9 +155,9 @@ impl JobQueue {
             Next::Serial => &mut self.serial,
             Next::Concurrent(lane) => &mut self.concurrent[lane],
         };
-        let Waiting { job, weight, .. } = queue.pop_front()?;
+        let QueuedJob { job, cost, .. } = queue.pop_front()?;
         let slot = JobSlot { schedule: job.schedule(), lane: self.lane(&job), outlives: job.outlives_connection() };
-        self.load -= weight;
+        self.queued_cost -= cost;
         self.running[slot.lane] += 1;
         self.outliving[slot.lane] += usize::from(slot.outlives);
         self.serial_running |= slot.schedule == Schedule::Serial;
@@ -199,7 +199,7 @@ impl JobQueue {
     /// Removes all jobs that wait. Drop them outside of any lock; this responds to their requests.
     #[must_use = "dropping them answers requests"]
     pub fn drain(&mut self) -> Vec<Job> {
-        self.load = 0;
+        self.queued_cost = 0;
         let [functions, futures] = &mut self.concurrent;
         self.serial.drain(..).chain(functions.drain(..)).chain(futures.drain(..)).map(|it| it.job).collect()
     }
@@ -226,11 +226,11 @@ impl JobQueue {
         if self.serial_running {
             return None;
         }
-        let first = |queue: &VecDeque<Waiting>| queue.front().map_or(NONE, |waiting| waiting.number);
+        let first = |queue: &VecDeque<QueuedJob>| queue.front().map_or(NONE, |waiting| waiting.number);
         let [functions, futures] = [first(&self.concurrent[FUNCTIONS]), first(&self.concurrent[FUTURES])];
         let barrier = first(&self.serial);
         if functions.min(futures) > barrier {
-            let Waiting { job, .. } = self.serial.front()?;
+            let QueuedJob { job, .. } = self.serial.front()?;
             return Some(Next::Serial).filter(|_| self.has_slot(self.lane(job)));
         }
         let lanes = [(functions, FUNCTIONS), (futures, FUTURES)];
@@ -241,7 +241,10 @@ impl JobQueue {
 
 impl fmt::Debug for JobQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Jobs").field("waiting", &self.waiting()).field("running", &self.running).finish_non_exhaustive()
+        f.debug_struct("JobQueue")
+            .field("waiting", &self.waiting())
+            .field("running", &self.running)
+            .finish_non_exhaustive()
     }
 }
 
@@ -307,7 +310,7 @@ mod tests {
         let third = begin(&mut jobs);
         assert_eq!(seen(), [0, 1, 2, 3, 4, 5, 6]);
         third.into_iter().for_each(|slot| jobs.ended(slot));
-        assert_eq!((jobs.running(), jobs.waiting(), jobs.load), (0, 0, 0));
+        assert_eq!((jobs.running(), jobs.waiting(), jobs.queued_cost), (0, 0, 0));
     }
 
     #[test]
@@ -366,7 +369,7 @@ mod tests {
         assert!(jobs.push(function(&begun, Schedule::Concurrent, 6), 0).is_ok());
         assert!(jobs.push(function(&begun, Schedule::Serial, 7), 1).is_err(), "the heavy one still waits");
         assert_eq!(jobs.drain().len(), 3);
-        assert_eq!((jobs.waiting(), jobs.load), (0, 0));
+        assert_eq!((jobs.waiting(), jobs.queued_cost), (0, 0));
         assert!(jobs.push(function(&begun, Schedule::Serial, 8), 1000).is_ok());
     }
 }

@@ -69,7 +69,7 @@ impl<E: Dispatch> Session<E> {
         let tracer = E::custom(&app).tracer.clone();
         let shared = Arc::new(SessionState {
             app,
-            calls: Arc::new(Calls::listening_to(subscriptions, tracer)),
+            calls: Arc::new(Calls::with_subscriptions(subscriptions, tracer)),
             in_flight: InFlightTable::default(),
             tasks,
             state: E::State::default(),

@@ -40,7 +40,7 @@ pub struct Calls<E> {
     subscriptions: Subscriptions,
     table: Mutex<Table>,
     /// The waiters for another state of the connection.
-    turned: WaitQueue,
+    state_changed: WaitQueue,
 }
 
 #[derive(Default)]
@@ -72,14 +72,14 @@ impl<E> Default for Calls<E> {
             tracer: None,
             subscriptions: Subscriptions::new(),
             table: Mutex::default(),
-            turned: WaitQueue::default(),
+            state_changed: WaitQueue::default(),
         }
     }
 }
 
 impl<E: 'static> Calls<E> {
     /// Creates an empty table with these subscriptions.
-    pub(crate) fn listening_to(subscriptions: Subscriptions, tracer: Option<Tracer>) -> Self {
+    pub(crate) fn with_subscriptions(subscriptions: Subscriptions, tracer: Option<Tracer>) -> Self {
         Self { subscriptions, tracer, ..Self::default() }
     }
 
@@ -115,7 +115,7 @@ impl<E: 'static> Calls<E> {
                 None
             }
             Event::Ready => {
-                self.turn(State::Ready);
+                self.set_state(State::Ready);
                 Some(event)
             }
             Event::Closed(ref reason) => {
@@ -129,7 +129,7 @@ impl<E: 'static> Calls<E> {
     /// Ends every wait, as the last event of a connection does. Call it for a connection that is dropped without that
     /// event.
     pub fn close(&self, reason: &CloseReason) {
-        self.turn(State::Closed(reason.clone()));
+        self.set_state(State::Closed(reason.clone()));
         self.subscriptions.lost(self.number);
         // The connection has ended its calls before. If it could not, the remaining waiters end here.
         let left = std::mem::take(&mut lock(&self.table).waiting);
@@ -138,18 +138,18 @@ impl<E: 'static> Calls<E> {
         }
     }
 
-    fn turn(&self, state: State) {
+    fn set_state(&self, state: State) {
         let mut table = lock(&self.table);
         if !matches!(table.state, State::Closed(_)) {
             table.state = state;
         }
         drop(table);
-        self.turned.notify_all();
+        self.state_changed.notify_all();
     }
 
     /// Waits until the handshake is over. Fails with the reason if the connection has ended before.
     pub fn ready(self: &Arc<Self>) -> Deferred<Result<(), CloseReason>> {
-        self.until(|state| match state {
+        self.wait_for(|state| match state {
             State::Opening => None,
             State::Ready => Some(Ok(())),
             State::Closed(reason) => Some(Err(reason.clone())),
@@ -158,15 +158,15 @@ impl<E: 'static> Calls<E> {
 
     /// Waits until the connection has ended, and returns the reason.
     pub fn closed(self: &Arc<Self>) -> Deferred<CloseReason> {
-        self.until(|state| match state {
+        self.wait_for(|state| match state {
             State::Opening | State::Ready => None,
             State::Closed(reason) => Some(reason.clone()),
         })
     }
 
-    fn until<R: Send + 'static>(self: &Arc<Self>, f: fn(&State) -> Option<R>) -> Deferred<R> {
+    fn wait_for<R: Send + 'static>(self: &Arc<Self>, f: fn(&State) -> Option<R>) -> Deferred<R> {
         let calls = self.clone();
-        Deferred::new(async move { calls.turned.wait_for(|| f(&lock(&calls.table).state)).await })
+        Deferred::new(async move { calls.state_changed.wait_for(|| f(&lock(&calls.table).state)).await })
     }
 
     /// Returns the reason for which the connection has ended, if it has.
@@ -192,7 +192,7 @@ impl<E: 'static> Calls<E> {
 
     /// Adds a request. Call it under the lock of the connection on which `call` was just made, so that the response
     /// cannot come before.
-    pub(crate) fn enter(&self, call: CallId, follows: bool) -> Arc<ResponseSlot> {
+    pub(crate) fn insert(&self, call: CallId, follows: bool) -> Arc<ResponseSlot> {
         let slot = Arc::new(ResponseSlot::default());
         lock(&self.table).waiting.insert(call, Entry { slot: slot.clone(), follows });
         slot

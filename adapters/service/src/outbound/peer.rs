@@ -153,7 +153,7 @@ impl<E: 'static> Peer<E> {
             let mut options = self.options.as_ref().unwrap_or(&conn.settings().request).clone();
             options.trace = options.trace.or(trace);
             let call = request(conn, now, options)?;
-            Ok::<_, SendError>((call, self.calls.enter(call, follows)))
+            Ok::<_, SendError>((call, self.calls.insert(call, follows)))
         })?;
         Ok(Pending::new(call, slot, self.calls.clone(), read))
     }

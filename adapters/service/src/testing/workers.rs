@@ -67,11 +67,11 @@ impl Workers {
 }
 
 impl ParkObserver for Workers {
-    fn parks(&self) {
+    fn on_park(&self) {
         self.mark_idle();
     }
 
-    fn unparks(&self) {
+    fn on_unpark(&self) {
         self.mark_busy();
     }
 }

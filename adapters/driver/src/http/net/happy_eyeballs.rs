@@ -36,8 +36,8 @@ async fn addresses<N: NetRuntime>(runtime: &N, host: &str, port: u16) -> io::Res
 fn interleave(found: &[SocketAddr]) -> VecDeque<SocketAddr> {
     let first = found.first().is_some_and(SocketAddr::is_ipv6);
     let (one, other): (VecDeque<_>, VecDeque<_>) = found.iter().partition(|address| address.is_ipv6() == first);
-    let turns = one.len().max(other.len());
-    (0..turns).flat_map(|turn| [one.get(turn).copied(), other.get(turn).copied()]).flatten().collect()
+    let len = one.len().max(other.len());
+    (0..len).flat_map(|index| [one.get(index).copied(), other.get(index).copied()]).flatten().collect()
 }
 
 /// Tries one address after the other, each with a head start before the next. Returns the first connection, or the last

@@ -177,7 +177,7 @@ impl<N: NetRuntime> Listener<N> {
         let endpoint = Endpoint::made(service, endpoint, &self.options, runtime.clone(), shared);
         let endpoint = endpoint.read_timeout(self.read_timeout);
         let quota = Quota::new(self.max_connections());
-        let hang_up = HangUp(Arc::default());
+        let disconnect_guard = DisconnectGuard(Arc::default());
         let mut stopped = pin!(self.stopped.wait_for(|stopped| stopped.then_some(())));
         loop {
             let accept = async {
@@ -190,7 +190,7 @@ impl<N: NetRuntime> Listener<N> {
                 Err(Ok((stream, address))) => {
                     // A connection beyond the part of its address is closed.
                     if let Some(permit) = quota.take(&Holder::at(address.ip()), 1) {
-                        let served = (endpoint.clone(), permit, hang_up.0.clone());
+                        let served = (endpoint.clone(), permit, disconnect_guard.0.clone());
                         N::detach(self.dispatch_inline(&runtime, (stream, address.ip()), served));
                     }
                 }
@@ -203,7 +203,7 @@ impl<N: NetRuntime> Listener<N> {
         endpoint.close().await;
         // A client that does not read its responses is waited for only this long.
         timeout(&runtime, STDERR_GRACE, quota.until_unused()).await;
-        drop(hang_up);
+        drop(disconnect_guard);
         Ok(())
     }
 
@@ -212,7 +212,7 @@ impl<N: NetRuntime> Listener<N> {
         &self,
         runtime: &N,
         (stream, peer): (N::Stream, IpAddr),
-        (endpoint, permit, away): (Endpoint<N>, Permit, Arc<Watched<bool>>),
+        (endpoint, permit, disconnected): (Endpoint<N>, Permit, Arc<Watched<bool>>),
     ) -> N::Task {
         let stopped = self.stopped.clone();
         let stream = WriteTimeout::new(stream, runtime, self.write);
@@ -220,9 +220,9 @@ impl<N: NetRuntime> Listener<N> {
         if let Some(config) = self.tls.clone() {
             return runtime.spawn(async move {
                 if let Ok(stream) = Tls::server(config, stream) {
-                    let away = pin!(away.wait_for(|away| away.then_some(())));
+                    let disconnected = pin!(disconnected.wait_for(|disconnected| disconnected.then_some(())));
                     let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
-                    let _ = select_biased(served, away).await;
+                    let _ = select_biased(served, disconnected).await;
                 }
                 drop(permit);
             });
@@ -230,9 +230,9 @@ impl<N: NetRuntime> Listener<N> {
         // There is a task for each connection: what is pinned here, and what is not moved out of what it captures, is in it
         // once.
         runtime.spawn(async move {
-            let away = pin!(away.wait_for(|away| away.then_some(())));
+            let disconnected = pin!(disconnected.wait_for(|disconnected| disconnected.then_some(())));
             let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
-            let _ = select_biased(served, away).await;
+            let _ = select_biased(served, disconnected).await;
             drop(permit);
         })
     }
@@ -245,11 +245,11 @@ impl<N: NetRuntime> fmt::Debug for Listener<N> {
 }
 
 /// Ends all connections when it is dropped.
-struct HangUp(Arc<Watched<bool>>);
+struct DisconnectGuard(Arc<Watched<bool>>);
 
-impl Drop for HangUp {
+impl Drop for DisconnectGuard {
     fn drop(&mut self) {
-        self.0.update(|away| *away = true);
+        self.0.update(|disconnected| *disconnected = true);
     }
 }
 

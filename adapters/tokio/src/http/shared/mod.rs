@@ -44,17 +44,17 @@ pub struct RedisStore {
     limits: StoreLimits,
     /// The hash by which Redis identifies the script.
     script: Arc<str>,
-    bells: Arc<Bells>,
+    channels: Arc<Channels>,
 }
 
 /// The streams that this process follows, by their keys.
-type Bells = Watched<BTreeMap<String, Bell>>;
+type Channels = Watched<BTreeMap<String, ChannelState>>;
 
 #[derive(Debug, Default)]
-struct Bell {
+struct ChannelState {
     followers: usize,
     /// The number of announcements of new messages.
-    rings: u64,
+    notifications: u64,
 }
 
 impl RedisStore {
@@ -66,18 +66,18 @@ impl RedisStore {
         // New messages are announced on the same connection, which takes the third version of the protocol.
         let mark = if url.contains('?') { '&' } else { '?' };
         let client = Client::open(format!("{url}{mark}protocol=resp3")).map_err(lost)?;
-        let bells = Arc::<Bells>::default();
-        let heard = bells.clone();
+        let channels = Arc::<Channels>::default();
+        let pushed = channels.clone();
         let config = ConnectionManagerConfig::new()
             .set_push_sender(move |push| {
-                hear(&heard, &push);
+                handle_push(&pushed, &push);
                 Ok::<_, RedisError>(())
             })
             .set_automatic_resubscription()
             .set_response_timeout(Some(PATIENCE));
         let mut connection = ConnectionManager::new_with_config(client, config).await.map_err(lost)?;
         let script: String = cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query_async(&mut connection).await.map_err(lost)?;
-        Ok(Self { connection, prefix: "mcp".into(), limits: StoreLimits::default(), script: script.into(), bells })
+        Ok(Self { connection, prefix: "mcp".into(), limits: StoreLimits::default(), script: script.into(), channels })
     }
 
     /// Sets the limits of the store. Servers with the same prefix should have the same limits: each process applies its
@@ -273,12 +273,12 @@ impl EventStore for RedisStore {
             let follower = Follower::new(&store, key).await?;
             let looked = timeout(WAIT, async {
                 loop {
-                    let rings = follower.rings();
+                    let notifications = follower.notifications();
                     let passage = store.look(&id, stream, after).await?;
                     if passage.done || !passage.messages.is_empty() {
                         return Ok(passage);
                     }
-                    follower.heard_more_than(rings).await;
+                    follower.wait_for_more_than(notifications).await;
                 }
             });
             looked.await.unwrap_or_else(|_| Ok(ReplayChunk::default()))
@@ -294,29 +294,34 @@ struct Follower {
 
 impl Follower {
     async fn new(store: &RedisStore, key: String) -> io::Result<Self> {
-        store.bells.update(|bells| bells.entry(key.clone()).or_default().followers += 1);
+        store.channels.update(|channels| channels.entry(key.clone()).or_default().followers += 1);
         let follower = Self { store: store.clone(), key };
         follower.store.connection.clone().subscribe(&follower.key).await.map_err(lost)?;
         Ok(follower)
     }
 
-    fn rings(&self) -> u64 {
-        self.store.bells.read(|bells| bells.get(&self.key).map_or(0, |bell| bell.rings))
+    fn notifications(&self) -> u64 {
+        self.store.channels.read(|channels| channels.get(&self.key).map_or(0, |state| state.notifications))
     }
 
-    async fn heard_more_than(&self, rings: u64) {
-        self.store.bells.wait_for(|bells| bells.get(&self.key).filter(|bell| bell.rings > rings).map(|_| ())).await;
+    async fn wait_for_more_than(&self, notifications: u64) {
+        self.store
+            .channels
+            .wait_for(|channels| {
+                channels.get(&self.key).filter(|state| state.notifications > notifications).map(|_| ())
+            })
+            .await;
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        let is_last = self.store.bells.update(|bells| {
-            let Some(bell) = bells.get_mut(&self.key) else { return false };
-            bell.followers -= 1;
-            let is_last = bell.followers == 0;
+        let is_last = self.store.channels.update(|channels| {
+            let Some(state) = channels.get_mut(&self.key) else { return false };
+            state.followers -= 1;
+            let is_last = state.followers == 0;
             if is_last {
-                bells.remove(&self.key);
+                channels.remove(&self.key);
             }
             is_last
         });
@@ -326,7 +331,7 @@ impl Drop for Follower {
                 let mut connection = store.connection.clone();
                 let _ = connection.unsubscribe(&key).await;
                 // Another follower of the stream may have started in between.
-                if store.bells.read(|bells| bells.contains_key(&key)) {
+                if store.channels.read(|channels| channels.contains_key(&key)) {
                     let _ = connection.subscribe(&key).await;
                 }
             });
@@ -335,15 +340,15 @@ impl Drop for Follower {
 }
 
 /// Counts an announcement of Redis.
-fn hear(bells: &Bells, push: &PushInfo) {
+fn handle_push(channels: &Channels, push: &PushInfo) {
     match (&push.kind, push.data.first()) {
-        (PushKind::Message, Some(Value::BulkString(channel))) => bells.update(|bells| {
-            let bell = std::str::from_utf8(channel).ok().and_then(|channel| bells.get_mut(channel));
-            bell.into_iter().for_each(|bell| bell.rings += 1);
+        (PushKind::Message, Some(Value::BulkString(channel))) => channels.update(|channels| {
+            let state = std::str::from_utf8(channel).ok().and_then(|channel| channels.get_mut(channel));
+            state.into_iter().for_each(|state| state.notifications += 1);
         }),
         // Something may have been missed.
         (PushKind::Disconnection | PushKind::Subscribe, _) => {
-            bells.update(|bells| bells.values_mut().for_each(|bell| bell.rings += 1));
+            channels.update(|channels| channels.values_mut().for_each(|state| state.notifications += 1));
         }
         _ => {}
     }

@@ -34,7 +34,7 @@ pub(super) struct Table {
     heaviest: BTreeSet<(usize, Holder)>,
     bytes: usize,
     /// Counts uses and messages, which puts them in an order.
-    turn: u64,
+    sequence: u64,
     /// The streams that are followed, of each session.
     followed: BTreeMap<Arc<str>, BTreeMap<u64, Followed>>,
     /// The followers to be woken, outside of the lock.
@@ -53,7 +53,7 @@ struct Held {
     bytes: usize,
     /// Sessions in the order in which they give way: those whose clients have not come back, then those used longest ago.
     used: BTreeSet<(bool, u64, Arc<str>)>,
-    /// Sessions of which messages are kept, by the turn of the last message.
+    /// Sessions of which messages are kept, by the sequence number of the last message.
     kept: BTreeSet<(u64, Arc<str>)>,
 }
 
@@ -63,9 +63,9 @@ struct Entry {
     holder: Holder,
     until: Instant,
     parts: u32,
-    /// Whether its client has come back, and the turn of the last use.
+    /// Whether its client has come back, and the sequence number of the last use.
     used: (bool, u64),
-    /// The turn of the last message.
+    /// The sequence number of the last message.
     kept: u64,
     streams: BTreeMap<u64, Stream>,
     /// The messages and ends of all streams, the oldest first, and until when each is kept.
@@ -174,8 +174,8 @@ impl Table {
         if !self.make_room(holder, weight, true) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        self.turn += 1;
-        let (id, until, used): (Arc<str>, _, _) = (id.into(), now + life, (false, self.turn));
+        self.sequence += 1;
+        let (id, until, used): (Arc<str>, _, _) = (id.into(), now + life, (false, self.sequence));
         let entry = Entry {
             field_bytes: weight - StoreLimits::SESSION,
             fields,
@@ -200,14 +200,14 @@ impl Table {
     pub(super) fn find(&mut self, now: Instant, id: &str, life: Duration) -> Option<SessionRecord> {
         self.sweep(now);
         let (id, entry) = self.sessions.get_key_value(id).map(|(id, _)| id.clone()).zip(self.sessions.get_mut(id))?;
-        self.turn += 1;
-        let before = mem::replace(&mut entry.used, (true, self.turn));
+        self.sequence += 1;
+        let before = mem::replace(&mut entry.used, (true, self.sequence));
         self.ends.remove(&(entry.until, id.clone()));
         entry.until = now + life;
         self.ends.insert((entry.until, id.clone()));
         if let Some(held) = self.holders.get_mut(&entry.holder) {
             held.used.remove(&(before.0, before.1, id.clone()));
-            held.used.insert((true, self.turn, id));
+            held.used.insert((true, self.sequence, id));
         }
         Some(entry.fields.clone())
     }
@@ -289,11 +289,11 @@ impl Table {
         entry.message_bytes += more;
         let followed = self.followed.get(&id).and_then(|streams| streams.get(&stream));
         self.woken.extend(followed.map(|followed| followed.queue.clone()));
-        self.turn += 1;
-        let last = mem::replace(&mut entry.kept, self.turn);
+        self.sequence += 1;
+        let last = mem::replace(&mut entry.kept, self.sequence);
         if let Some(held) = self.holders.get_mut(&holder) {
             held.kept.remove(&(last, id.clone()));
-            held.kept.insert((self.turn, id));
+            held.kept.insert((self.sequence, id));
         }
         let after = entry.weight();
         self.recount(&holder, before, after);
