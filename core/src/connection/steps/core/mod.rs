@@ -3,6 +3,8 @@
 mod backpressure;
 mod closing;
 mod expiry;
+mod notifications;
 mod receive;
+mod requests;
 pub(crate) mod responses;
 pub(crate) mod send;

@@ -1,0 +1,149 @@
+//! Notifications of the peer: initialized, cancellations, progress, and those for the application.
+
+use alloc::borrow::Cow;
+
+use crate::{
+    connection::{
+        engine::{Engine, RoleState},
+        state::tags::FIRST_ID,
+        types::{CancelCause, Event, Outcome, Progress, Violation},
+    },
+    protocol::{Method, MethodKind, MethodName, Phase, Role},
+    rpc::{CallId, State, Timestamp},
+    wire::{RawJson, RequestId},
+};
+
+impl Engine {
+    pub(crate) fn receive_notification<'a>(
+        &mut self,
+        now: Timestamp,
+        method: MethodName<'a>,
+        params: Option<RawJson<'a>>,
+    ) -> Option<Event<'a>> {
+        let Some(known) = method.known() else {
+            // Anybody's own notifications may come at any time.
+            return Some(Event::Notification { method, params });
+        };
+        if known.kind() == MethodKind::Request {
+            return self.violation(Violation::WrongKind(known));
+        }
+        match (known, params) {
+            (Method::Initialized, _) if self.role() == Role::Server => self.receive_initialized(),
+            (Method::Cancelled, params) => self.receive_cancelled(params?),
+            (Method::Progress, Some(params)) => self.receive_progress(now, params),
+            (Method::Progress, None) => self.violation(Violation::BadParams(known)),
+            (_, params) => {
+                if !self.role().other().sends(known) {
+                    return self.violation(Violation::WrongDirection(known));
+                }
+                if known == Method::TaskStatus
+                    && let Some(task) = &params
+                {
+                    self.watch_task(task);
+                }
+                self.as_client().hear_of_change(known, params.as_ref());
+                if let Some(params) = &params
+                    && let Some(event) = self.as_client().subscription_says(known, params)
+                {
+                    return event;
+                }
+                if known == Method::ExtTaskChanged
+                    && let Some(task) = &params
+                {
+                    self.as_client().told_of_task(task);
+                }
+                Some(Event::Notification { method, params })
+            }
+        }
+    }
+
+    /// Takes back an answer of the connection's own that waits to be written; whether there was one.
+    fn take_back_own_answer(&mut self, id: &RequestId) -> bool {
+        let Self { outbox, requests, .. } = self;
+        let Some(stream) = outbox.take_back_answer(id, |id| requests.hash_of(id)) else { return false };
+        self.nothing_follows(stream);
+        true
+    }
+
+    fn receive_cancelled<'a>(&mut self, params: RawJson<'a>) -> Option<Event<'a>> {
+        // Unknown, finished and unreadable ids are ignored: the cancellation may have crossed the answer.
+        let id = id_in(&params, "requestId")?;
+        if self.is_modern_client() {
+            // The only thing that a server cancels is a subscription of ours.
+            let call = self.find_call(&id)?;
+            return match self.listens(call) {
+                true => self.as_client().subscription_ended(call, Outcome::Cancelled),
+                false => self.violation(Violation::WrongDirection(Method::Cancelled)),
+            };
+        }
+        let Some(key) = self.requests.find(&id).or_else(|| self.requests.find(&id.retyped()?)) else {
+            let taken_back = self.take_back_own_answer(&id) || self.batch_take_back(&id);
+            self.stats.cancelled += u64::from(taken_back);
+            return None;
+        };
+        if self.end_subscription(key) {
+            self.cancel_request(key);
+            self.release(key);
+            return None;
+        }
+        let open = matches!(self.requests.get(key), Some((_, State::Open)));
+        self.cancel_request(key);
+        self.stats.cancelled += 1;
+        let reason = params.member("reason").and_then(|reason| reason.decode().ok()).map(Cow::Owned);
+        // It may have been the last thing that was owed.
+        self.check_drained();
+        open.then_some(Event::Cancelled { key, cause: CancelCause::Peer(reason) })
+    }
+
+    fn receive_progress<'a>(&mut self, now: Timestamp, params: RawJson<'a>) -> Option<Event<'a>> {
+        let token = id_in(&params, "progressToken");
+        let progress: Option<f64> = params.member("progress").and_then(|progress| progress.decode().ok());
+        let (Some(token), Some(progress)) = (token, progress) else {
+            return self.violation(Violation::BadParams(Method::Progress));
+        };
+        let Some(number) = token.as_u64().filter(|number| self.calls.was_issued(*number, FIRST_ID)) else {
+            return self.violation(Violation::UnknownProgress);
+        };
+        // A token is good for as long as the request under that id: what comes for an earlier one is late.
+        let call = match self.calls.find(number) {
+            Some((call, entry)) if entry.progress && entry.sent => call,
+            Some((_, entry)) if entry.waits => {
+                self.stats.late_responses += 1;
+                return None;
+            }
+            Some(_) => return self.violation(Violation::UnknownProgress),
+            None if self.followed.contains(CallId::from_raw(number)) => CallId::from_raw(number),
+            // It was asked for once, and the call has ended or goes on under another id: it crossed that.
+            None => {
+                self.stats.late_responses += 1;
+                return None;
+            }
+        };
+        self.calls.touch(now, call);
+        let total = params.member("total").and_then(|total| total.decode().ok());
+        let message = params.member("message").and_then(|message| message.decode().ok()).map(Cow::Owned);
+        Some(Event::Progress { call, progress: Progress { progress, total, message } })
+    }
+
+    fn receive_initialized(&mut self) -> Option<Event<'static>> {
+        match (&self.role_state, self.phase) {
+            (_, Phase::Initializing) => {
+                self.phase = Phase::Ready;
+                // What the handshake took is more than most of what is to come needs.
+                self.shrink();
+                Some(Event::Ready)
+            }
+            // It has overtaken `initialize`, as it may over HTTP.
+            (RoleState::Server { .. }, Phase::Opening) => {
+                self.initialized_early = true;
+                self.violation(Violation::NotReady(Method::Initialized.into()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The id, or progress token, that is a member of an object.
+fn id_in(object: &RawJson<'_>, name: &str) -> Option<RequestId> {
+    RequestId::from_token(object.member(name)?.get())
+}

@@ -1,0 +1,221 @@
+//! Requests of the peer: checks them, enters them into the table, and cancels them.
+
+use alloc::{boxed::Box, string::String};
+
+use crate::{
+    connection::{
+        engine::Engine,
+        state::tags::{Origin, RequestTag, Token},
+        types::{Event, Violation},
+    },
+    protocol::{Capability, Method, MethodKind, MethodName, Phase, Refusal, Role, check},
+    rpc::{FrameOwner, Inserted, ReplyKey, State},
+    schema::{LoggingLevel, SetLevelParams, TraceContext, keys},
+    wire::{ErrorCode, ErrorObject, MalformedKind, RawJson, RequestId, decode_params, encode},
+};
+
+impl Engine {
+    pub(crate) fn receive_request<'a>(
+        &mut self,
+        id: RequestId,
+        method: MethodName<'a>,
+        params: Option<RawJson<'a>>,
+        meta: Option<RawJson<'a>>,
+        origin: Origin,
+    ) -> Option<Event<'a>> {
+        let refuse = |engine: &mut Self, code, message: &'static str, violation| {
+            engine.refuse(origin, Some(&id), &ErrorObject::new(code, message));
+            engine.violation(violation)
+        };
+        if self.answers_nothing() {
+            return self.violation(Violation::UnexpectedRequest(method.into_owned()));
+        }
+        if self.requests.find(&id).is_some() {
+            let message = "Invalid request: a request with this id is in flight";
+            return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::DuplicateId(id.clone()));
+        }
+        if self.is_modern(meta.as_ref()) {
+            if origin.batch.is_some() {
+                // The session on this pipe has batches; this request is none of its.
+                let message = "Invalid request: its revision has no batches";
+                return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::Malformed(MalformedKind::Array));
+            }
+            return self.receive_modern(id, method, params, meta.as_ref(), origin);
+        }
+        match method.known() {
+            Some(Method::Ping) if self.speaks_legacy() => {
+                self.answer(origin.batch, FrameOwner::Answered(None), |out| {
+                    encode::open_response(out, &id);
+                    out.extend_from_slice(b"{}}");
+                });
+                return None;
+            }
+            Some(Method::Initialize) if self.role() == Role::Server => {
+                return self.receive_initialize(&id, params, origin);
+            }
+            Some(known) if known.kind() == MethodKind::Notification => {
+                let message = "Invalid request: this method is a notification";
+                return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::WrongKind(known));
+            }
+            _ => {}
+        }
+        if self.phase == Phase::Draining {
+            self.refuse_while_closing(origin, &id);
+            return None;
+        }
+        if self.phase == Phase::Opening && self.is_modern_server() {
+            self.refuse(origin, Some(&id), &self.names_versions());
+            return self.violation(Violation::NotReady(method.into_owned()));
+        }
+        if !self.phase.serves_requests() {
+            let message = "Invalid request: the connection is not initialized";
+            return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::NotReady(method.into_owned()));
+        }
+        if self.settings().strict_meta && meta.as_ref().is_some_and(has_modern_keys) {
+            let message = "Invalid params: _meta has keys that this session's revision does not have";
+            return refuse(self, ErrorCode::INVALID_PARAMS, message, Violation::BadMeta);
+        }
+        let checked = method.known().map(|known| self.check_request(&id, known, params.as_ref(), origin));
+        let level = match checked.transpose() {
+            Ok(level) => level.flatten(),
+            Err(violation) => return self.violation(violation),
+        };
+        let token = Token::named(meta.as_ref(), &id);
+        let trace = meta.as_ref().and_then(TraceContext::of).map(Box::new);
+        let tag = RequestTag { level, trace, ..RequestTag::new(method.known(), token, origin) };
+        let key = match self.admit(id, tag, origin) {
+            Ok(key) => key,
+            Err(violation) => return self.violation(violation),
+        };
+        Some(Event::Request { key, method, params })
+    }
+
+    /// Checks a request of a session against the tables and its params, and returns the level that `logging/setLevel`
+    /// sets. A request that fails is answered with an error.
+    fn check_request(
+        &mut self,
+        id: &RequestId,
+        known: Method,
+        params: Option<&RawJson<'_>>,
+        origin: Origin,
+    ) -> Result<Option<LoggingLevel>, Violation<'static>> {
+        if let Err(refusal) = self.admits(known) {
+            self.refuse(origin, Some(id), &ErrorObject::method_not_found(known.as_str()));
+            return Err(match refusal {
+                Refusal::WrongDirection => Violation::WrongDirection(known),
+                Refusal::NotInRevision | Refusal::Undeclared(_) | Refusal::Unshared(_) => {
+                    Violation::NotSupported(known)
+                }
+            });
+        }
+        if let Some(message) = self.undeclared_form(known, params) {
+            self.refuse(origin, Some(id), &ErrorObject::new(ErrorCode::INVALID_PARAMS, message));
+            return Err(Violation::NotSupported(known));
+        }
+        if known != Method::SetLevel {
+            return Ok(None);
+        }
+        match decode_params::<SetLevelParams>(params) {
+            Ok(params) => Ok(Some(params.level)),
+            Err(_) => {
+                let message = "Invalid params: level is not a log level";
+                self.refuse(origin, Some(id), &ErrorObject::new(ErrorCode::INVALID_PARAMS, message));
+                Err(Violation::BadParams(known))
+            }
+        }
+    }
+
+    /// Nothing new is begun. The peer could not know.
+    pub(crate) fn refuse_while_closing(&mut self, origin: Origin, id: &RequestId) {
+        self.refuse(origin, Some(id), &ErrorObject::internal("The connection is closing"));
+    }
+
+    /// Enters a request into the table, if there is room for it.
+    pub(crate) fn admit(
+        &mut self,
+        id: RequestId,
+        mut tag: RequestTag,
+        origin: Origin,
+    ) -> Result<ReplyKey, Violation<'static>> {
+        let limits = self.limits();
+        if self.requests.len() >= limits.requests
+            || self.request_bytes.saturating_add(origin.bytes) > limits.request_bytes
+            || origin.batch.is_some() && !self.has_room_in_batches()
+        {
+            self.refuse(origin, Some(&id), &ErrorObject::internal("Too many requests in flight"));
+            return Err(Violation::TooManyRequests);
+        }
+        tag.arrival.clone_from(&self.arrival);
+        let timeout = self.settings().reply_timeout;
+        match self.requests.insert(self.clock, id, tag) {
+            Inserted::Duplicate(id) => Err(Violation::DuplicateId(id)),
+            Inserted::New(key) => {
+                self.request_bytes += origin.bytes;
+                if let Some(batch) = origin.batch {
+                    self.batch_request(batch);
+                }
+                if let Some(timeout) = timeout {
+                    self.requests.set_deadline(key, Some(self.clock + timeout));
+                }
+                Ok(key)
+            }
+        }
+    }
+
+    /// Whether the table lets the peer send this.
+    pub(crate) fn admits(&self, method: Method) -> Result<(), Refusal> {
+        let Some(version) = self.version else { return Err(Refusal::NotInRevision) };
+        check(method, version, self.role().other(), self.declared())
+    }
+
+    /// Some methods come in forms that have a capability of their own.
+    pub(crate) fn undeclared_form(&self, method: Method, params: Option<&RawJson<'_>>) -> Option<&'static str> {
+        let has = |name: &str| params.is_some_and(|params| params.member(name).is_some());
+        match method {
+            Method::Elicit => {
+                let mode = params.and_then(|params| params.member("mode"));
+                let mode = mode.map_or(Ok(None), |mode| mode.decode::<Option<String>>());
+                match mode.as_ref().map(Option::as_deref) {
+                    Ok(None | Some("form")) if self.local.contains(Capability::ElicitationForm) => None,
+                    Ok(Some("url")) if self.local.contains(Capability::ElicitationUrl) => None,
+                    Ok(None | Some("form")) => Some("Invalid params: this client does not show forms"),
+                    Ok(Some("url")) => Some("Invalid params: this client does not open urls"),
+                    _ => Some("Invalid params: this client does not know the mode"),
+                }
+            }
+            Method::CreateMessage
+                if !self.local.contains(Capability::SamplingTools) && (has("tools") || has("toolChoice")) =>
+            {
+                Some("Invalid params: this client does not sample with tools")
+            }
+            _ => None,
+        }
+    }
+
+    /// The peer does not want an answer any more. What waits to be written for it is taken back.
+    pub(crate) fn cancel_request(&mut self, key: ReplyKey) {
+        let Some((entry, state)) = self.requests.get(key) else { return };
+        if state == State::Cancelled {
+            return;
+        }
+        let (batch, stream) = (entry.tag.batch, entry.tag.stream());
+        if entry.tag.queued > 0 {
+            self.outbox.take_back_joined(entry.tag.last_queued, entry.tag.queued);
+        }
+        if let Some(batch) = batch {
+            self.batch_cancel(batch, key);
+        } else if let Some(stream) = stream {
+            self.streams.unanswered.push_back(stream);
+        }
+        match state {
+            State::Open => self.requests.cancel(key),
+            State::Answered | State::Cancelled => self.release(key),
+        }
+    }
+}
+
+/// Whether `_meta` says what only requests of 2026-07-28 say.
+fn has_modern_keys(meta: &RawJson<'_>) -> bool {
+    const KEYS: [&str; 4] = [keys::PROTOCOL_VERSION, keys::CLIENT_INFO, keys::CLIENT_CAPABILITIES, keys::LOG_LEVEL];
+    KEYS.iter().any(|key| meta.member(key).is_some())
+}
