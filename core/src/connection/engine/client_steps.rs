@@ -1,4 +1,4 @@
-//! What only clients do about what happens to a connection.
+//! The dispatch table of the steps that only a client takes.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ use crate::{
     wire::{ErrorObject, RawJson, RequestId},
 };
 
-/// An engine, for what it does if it is that of a client.
+/// A handle to an engine whose methods run the client's steps. On a server they do nothing.
 pub(crate) struct AsClient<'a>(&'a mut Engine);
 
 impl Engine {
@@ -22,13 +22,14 @@ impl Engine {
     }
 }
 
-/// Declares what only clients do, and what comes of it where there is none.
+/// Declares the client's steps, each with the value that a server gets instead.
 macro_rules! steps {
     ($(
         $(#[$doc:meta])*
         fn $name:ident $(<$life:lifetime>)? ($($arg:ident: $Type:ty),*) $(-> $Returned:ty)?, else $otherwise:expr;
     )*) => {
-        /// What only clients do. What makes a client brings it along: so a program that only serves has none of it.
+        /// The client's steps as function pointers. Only the constructor of a client refers to them, so a program that
+        /// only contains servers does not link their code.
         #[derive(Clone, Copy)]
         pub(crate) struct Steps {
             $($name: $(for<$life>)? fn(&mut Engine, $($Type),*) $(-> $Returned)?,)*
@@ -53,7 +54,7 @@ macro_rules! steps {
 }
 
 steps! {
-    // The beginning.
+    // Handshake and era detection.
     fn accept_server(now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>>, else None;
     fn handshake_refused(now: Timestamp, error: ErrorObject), else ();
     fn probe_answered(now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>>, else None;
@@ -75,7 +76,7 @@ steps! {
     fn cancel_task(task: &str) -> Option<CallId>, else None;
     fn dismiss_late_task(id: &RequestId, result: &RawJson<'_>), else ();
 
-    // Subscriptions, and what is kept until something changes.
+    // Subscriptions and the cache.
     fn subscription_says(method: Method, params: &RawJson<'_>) -> Option<Option<Event<'static>>>, else None;
     fn subscription_ended<'a>(call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>>, else None;
     fn stop_listening(call: CallId), else ();

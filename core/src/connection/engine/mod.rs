@@ -1,4 +1,4 @@
-//! The state behind both roles, and how it is polled.
+//! The engine: the state of a connection in either role, and how a driver polls it.
 
 mod client_steps;
 mod role_state;
@@ -47,7 +47,7 @@ pub(crate) struct Engine {
     pub(crate) outbox: Outbox,
     pub(crate) batches: LazyBox<Batches>,
     pub(crate) events: VecDeque<Event<'static>>,
-    /// Why it has ended, until the application knows. It comes behind all other events.
+    /// The reason for the close, until it is polled. [`Event::Closed`] comes after all queued events.
     pub(crate) ended: Option<Box<CloseReason>>,
     pub(crate) changes: ListChanges,
     pub(crate) log_level: Option<LoggingLevel>,
@@ -56,24 +56,24 @@ pub(crate) struct Engine {
     pub(crate) subscriptions: LazyBox<Subscriptions>,
     pub(crate) retries: LazyBox<Retries>,
     pub(crate) cache: LazyBox<Cache>,
-    /// The latest time that was handed in.
+    /// The latest time that the driver passed in.
     pub(crate) clock: Timestamp,
     pub(crate) drain: Option<Box<(Timestamp, CloseReason)>>,
-    /// Reading is paused, or was until its deadline.
+    /// The current pause of reading. It stays after its deadline until there is room again.
     pub(crate) pause: Option<Box<Pause>>,
     pub(crate) refused: RefusedSends,
-    /// How the frame that is being taken in has come.
+    /// The arrival of the frame that is being received.
     pub(crate) arrival: Option<Arc<Arrival>>,
     pub(crate) streams: LazyBox<Streams>,
-    /// The end began before the handshake was over.
+    /// Whether draining began before the handshake was complete.
     pub(crate) aborted: bool,
-    /// The client has said that it is ready before it has begun (servers).
+    /// Whether `notifications/initialized` arrived before `initialize` (servers).
     pub(crate) initialized_early: bool,
-    /// Messages of the peer come on several streams, and so in any order.
+    /// Whether the peer's messages come on several streams, and therefore in any order.
     pub(crate) unordered: bool,
-    /// Lines in a row that held no message.
+    /// The number of consecutive lines without a message.
     pub(crate) noise: u32,
-    /// The most bytes that are kept of the params of `initialize` (servers).
+    /// An estimate of the bytes that the retained params of `initialize` take (servers).
     pub(crate) described: u32,
     pub(crate) stats: Stats,
 }
@@ -134,23 +134,23 @@ impl Engine {
         }
     }
 
-    /// Whether there is a session, whose peer can be told something.
+    /// Returns whether there is a session to whose peer notifications can be sent.
     pub(crate) const fn has_session(&self) -> bool {
         self.version.is_some() && !self.aborted
     }
 
-    /// The revision that a request of the peer is made in.
+    /// Returns the revision of a request of the peer.
     pub(crate) fn version_of(&self, key: ReplyKey) -> Option<ProtocolVersion> {
         let modern = self.requests.get(key).and_then(|(entry, _)| entry.tag.modern.as_ref());
         modern.map(|modern| modern.version).or(self.version)
     }
 
-    /// What a name stands for in the era of this connection.
+    /// Returns the method that a name stands for in the era of this connection.
     pub(crate) fn method<'a>(&self, name: &'a str) -> MethodName<'a> {
         MethodName::new(name).in_era(self.version.map_or(Era::Legacy, ProtocolVersion::era))
     }
 
-    /// What an end has declared.
+    /// Returns a function that maps a role to the capabilities that it has declared.
     pub(crate) fn declared(&self) -> impl Fn(Role) -> CapabilitySet + use<> {
         let (role, local, peer) = (self.role(), self.local, self.peer);
         move |who| if who == role { local } else { peer }
@@ -196,7 +196,7 @@ impl Engine {
         Some(self.left(owner))
     }
 
-    /// A frame has left the outbox.
+    /// Records that a frame has left the outbox, and returns its route and stream.
     fn left(&mut self, owner: FrameOwner) -> (Route, Option<u64>) {
         match owner {
             FrameOwner::None | FrameOwner::Behind(_) => (Route::Connection, None),
@@ -259,9 +259,9 @@ impl Engine {
 
     fn time_out(&mut self, now: Timestamp, id: CallId, total: bool) {
         match self.calls.get(id).map(|call| call.tag) {
-            // The handshake cannot be cancelled on the wire, and nothing can follow it.
+            // `initialize` must not be cancelled, and without its response there is no session.
             Some(CallTag::Handshake) => self.end(CloseReason::HandshakeTimeout),
-            // An old server might choke on a cancellation, and nothing is lost without one.
+            // A legacy server may fail on the cancellation of an unknown request, and the probe does not need one.
             Some(CallTag::Probe { .. }) => {
                 self.take_back(id);
                 self.calls.retire(id);
@@ -275,7 +275,7 @@ impl Engine {
                 self.take_back(id);
                 self.calls.retire(id);
             }
-            // The answer may be among what is not read.
+            // The response may be in the input that is not being read.
             Some(CallTag::User { .. }) if !total && self.is_paused() && self.calls.excuse(now, id) => {}
             Some(CallTag::User { .. }) if !total && self.has_poller(id) => self.as_client().task_silent(id),
             Some(CallTag::User { .. }) => {
@@ -287,7 +287,7 @@ impl Engine {
         }
     }
 
-    /// The binding may close the stream on which a request is to be answered, if it knows how to open it again.
+    /// Allows the binding to close the stream of an open legacy request. The binding must be able to open it again.
     pub(crate) fn release_stream(&mut self, key: ReplyKey, retry: Option<Duration>) {
         let waits = self.requests.get(key).is_some_and(|(entry, state)| {
             state == State::Open && entry.tag.stream().is_some() && entry.tag.modern.is_none()
@@ -297,7 +297,7 @@ impl Engine {
         }
     }
 
-    /// Nothing is going on: gives back the room of what is empty.
+    /// Frees the memory of empty tables and queues. Called when the connection is idle.
     pub(crate) fn shrink(&mut self) {
         self.outbox.shrink();
         self.requests.shrink();
@@ -309,7 +309,7 @@ impl Engine {
         }
     }
 
-    /// Frees the slot of a request of the peer.
+    /// Removes a request of the peer from the table.
     pub(crate) fn release(&mut self, key: ReplyKey) {
         if let Some(tag) = self.requests.retire(key) {
             self.request_bytes -= tag.bytes;
@@ -322,12 +322,12 @@ impl Engine {
         self.phase == Phase::Closed && self.pending_bytes() == 0 && told
     }
 
-    /// What waits to be written: all of it leaves as soon as it is polled.
+    /// Returns the bytes that can be written as soon as the driver polls for output.
     pub(crate) fn leaving_bytes(&self) -> usize {
         self.outbox.weight() + self.batches.ready()
     }
 
-    /// What waits to be written, or for the answers that it is to be written with.
+    /// Returns the bytes that wait to be written, including those of incomplete batches.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.leaving_bytes() + self.batches.held()
     }

@@ -1,4 +1,4 @@
-//! What only one of the roles has.
+//! The part of the state that depends on the role.
 
 use alloc::{boxed::Box, sync::Arc};
 use core::fmt;
@@ -13,7 +13,7 @@ use crate::{
     schema::{At, Implementation, InitializeParams, InitializeResult},
 };
 
-/// What only one of the roles has.
+/// The part of the state that depends on the role.
 #[derive(Clone)]
 #[expect(clippy::large_enum_variant, reason = "of servers there are many in one process, and they need all of it")]
 pub(crate) enum RoleState {
@@ -22,9 +22,9 @@ pub(crate) enum RoleState {
         start_state: StartState,
         server: Option<Box<InitializeResult>>,
         identity: Option<ClientIdentity>,
-        /// As whom requests are made, where that is known.
+        /// The principal whose credentials the requests carry, if known.
         principal: Option<Arc<str>>,
-        /// What only clients do.
+        /// The steps that only a client takes.
         steps: &'static Steps,
     },
     Server {
@@ -33,7 +33,7 @@ pub(crate) enum RoleState {
     },
 }
 
-/// Without the configuration, which never changes.
+/// Omits the configuration, which never changes.
 impl fmt::Debug for RoleState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -50,7 +50,7 @@ impl fmt::Debug for RoleState {
 impl RoleState {
     pub(crate) fn client(config: Arc<ClientConfig>, opening: Opening) -> Self {
         let newest = ProtocolVersion::LATEST;
-        // Only a server of the modern era is told with every request.
+        // Only a request of the modern era carries the identity of the client.
         let identity = config.settings.versions.contains(newest).then(|| {
             let info = At(&config.info, Some(newest)).to_json().ok()?;
             let capabilities = At(&config.capabilities, Some(newest)).to_json().ok()?;
@@ -80,7 +80,7 @@ impl RoleState {
         }
     }
 
-    /// Who a client says it is.
+    /// Returns the identity that a client puts into its requests.
     pub(crate) const fn identity(&self) -> Option<&ClientIdentity> {
         match self {
             Self::Client { identity, .. } => identity.as_ref(),
@@ -88,7 +88,7 @@ impl RoleState {
         }
     }
 
-    /// As whom a client makes its requests.
+    /// Returns the principal of a client.
     pub(crate) fn principal(&self) -> Option<Arc<str>> {
         match self {
             Self::Client { principal, .. } => principal.clone(),
@@ -96,7 +96,7 @@ impl RoleState {
         }
     }
 
-    /// What only a client does.
+    /// Returns the steps that only a client takes, or `None` for a server.
     pub(crate) const fn steps(&self) -> Option<&'static Steps> {
         match self {
             Self::Client { steps, .. } => Some(steps),
@@ -104,7 +104,7 @@ impl RoleState {
         }
     }
 
-    /// Who a server says it is.
+    /// Returns the implementation info of a server.
     pub(crate) fn server_info(&self) -> Option<&Implementation> {
         match self {
             Self::Client { .. } => None,
