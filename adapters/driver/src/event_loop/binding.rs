@@ -14,12 +14,13 @@ use mcp_proto::{
 use crate::limits::functions::Functions;
 use mcp_service::driver_api::Holder;
 
-/// Holds a connection and binds its messages to a transport: to a pipe, or to several streams.
+/// A connection and the mapping of its messages to a transport: to one pipe, or to several streams.
 pub(crate) trait Binding<E>: Send + 'static {
-    /// Returns the connection, for use at this time.
+    /// Returns the connection, for operations at time `now`.
     fn connection(&mut self, now: Timestamp) -> &mut Connection<E>;
 
-    /// Returns the connection, for use that does not depend on the time. A binding that needs the time calls `now`.
+    /// Returns the connection, for operations that do not depend on the time. A binding that needs the time calls
+    /// `now`.
     fn connection_untimed(&mut self, now: impl FnOnce() -> Timestamp) -> &mut Connection<E> {
         self.connection(now())
     }
@@ -30,40 +31,40 @@ pub(crate) trait Binding<E>: Send + 'static {
     /// Returns the next event for the application.
     fn poll_event(&mut self) -> Option<Event<'static>>;
 
-    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called next.
+    /// Returns the next deadline of [`handle_timeout`](Self::handle_timeout).
     fn due(&self) -> Option<Timestamp>;
 
     /// Processes expired deadlines.
     fn handle_timeout(&mut self, now: Timestamp);
 
-    /// Returns whether there is output that only the driver can bring to the peer.
+    /// Returns whether there is output that only the driver can write to the peer.
     fn has_output(&self) -> bool;
 
-    /// Returns whether to read now. Bindings whose requests travel on streams of their own apply backpressure to each
-    /// stream instead.
+    /// Returns whether to read now. Bindings with one stream per request apply backpressure to each stream instead.
     fn wants_input(&mut self, _now: Timestamp) -> bool {
         true
     }
 
-    /// Returns what functions share with those of other connections, and which client they are run for.
+    /// Returns the limit that blocking functions share with other connections, and the client that they count for.
     fn functions(&self) -> Option<(&Arc<Functions>, &Holder)> {
         None
     }
 
-    /// Takes the wakers of tasks for which there is something now, each of them once.
+    /// Takes the wakers of tasks that can make progress. Each waker is returned once.
     fn woken(&mut self) -> Vec<Waker> {
         Vec::new()
     }
 }
 
-/// A connection that has a pipe to itself.
+/// A connection that uses one pipe alone.
 pub(crate) struct PipeBinding<E> {
     connection: Connection<E>,
     functions: Option<(Arc<Functions>, Holder)>,
 }
 
 impl<E> PipeBinding<E> {
-    /// Creates one whose functions count among those of other connections, if it is one of several.
+    /// Creates a binding. `functions` is the limit that its blocking functions share with other connections, if there
+    /// is one.
     pub(crate) const fn new(connection: Connection<E>, functions: Option<(Arc<Functions>, Holder)>) -> Self {
         Self { connection, functions }
     }

@@ -1,8 +1,8 @@
-//! The loop of a connection on a runtime, whatever its messages travel on: what has come in, what time it is, what can be
-//! begun, what can leave.
+//! The event loop of a connection on a runtime, for every kind of transport. It reads input, processes timeouts, starts
+//! jobs and writes output.
 //!
-//! It is the contract of a driver (`ARCHITECTURE.md`) in the form of a poll function: [`tick`](EventLoop::tick) is one round of
-//! it.
+//! It implements the contract of a driver (`ARCHITECTURE.md`) as a poll function: [`tick`](EventLoop::tick) is one
+//! iteration.
 
 use std::{
     collections::BTreeMap,
@@ -29,35 +29,35 @@ use crate::{
 use mcp_service::driver_api::{JobQueue, JobSlot, job_cost};
 use mcp_service::{Application, ConnectionHandle, Job, JobKind};
 
-/// How many iterations run before the task yields to others on the same thread.
+/// How many iterations run before the task yields to other tasks of its thread.
 const MAX_TICKS: usize = 32;
 
-/// How many jobs are queued and begin together at most.
+/// How many jobs are queued, or started, under one lock at most.
 pub(crate) const BATCH: usize = 8;
 
-/// Moves the messages of a connection.
+/// Reads and writes the messages of a connection.
 pub(crate) trait TransportIo<E, C>: Send {
-    /// Takes in what has come by now. Whether anything has.
+    /// Reads available input and returns whether it made progress.
     fn read(&mut self, _post: &Dispatcher<E, C>, _now: Timestamp, _cx: &mut Context<'_>) -> bool {
         false
     }
 
-    /// Brings away what there is. Whether anything has moved.
+    /// Writes pending output and returns whether it made progress.
     fn write(&mut self, _post: &Dispatcher<E, C>, _cx: &mut Context<'_>) -> bool {
         false
     }
 
-    /// Returns whether it could write if there was output.
+    /// Returns whether new output could be written now.
     fn can_write(&self) -> bool {
         true
     }
 
-    /// Returns whether it does not read because of what the connection holds.
+    /// Returns whether reading is paused because the connection applies backpressure.
     fn is_paused(&self) -> bool {
         false
     }
 
-    /// Returns when it is to be polled again, even without another cause.
+    /// Returns the next deadline of the transport.
     fn due(&self) -> Option<Timestamp> {
         None
     }
@@ -70,32 +70,33 @@ pub(crate) struct Dispatcher<E, C> {
     application: Arc<dyn Application<E>>,
 }
 
-/// One connection and its jobs.
+/// The event loop of one connection and its jobs.
 pub(crate) struct EventLoop<E: Send + 'static, C: Binding<E>, R: Runtime> {
     pub(crate) dispatcher: Dispatcher<E, C>,
     pub(crate) runtime: R,
     timer: R::Timer,
     handlers: Handlers<R::Task>,
-    /// Room for jobs that begin together: they are taken in one go, and so is note of those that have ended.
+    /// Jobs that were taken from the queue under one lock. The slots of those that end at once are collected in `done`
+    /// and freed under the next lock.
     batch: Vec<(Job, JobSlot)>,
     done: Vec<JobSlot>,
-    /// The last to be dropped.
+    /// Declared last, so that it is dropped last.
     _finish_guard: FinishGuard<E, C>,
 }
 
-/// The handlers that were not done at once.
+/// The tasks of handlers that were pending after their first poll.
 struct Handlers<T> {
     tasks: BTreeMap<u64, Handler<T>>,
     spawned: u64,
 }
 
-/// A handler that runs in a task of its own.
+/// A handler that continues in a task of its own.
 struct Handler<T> {
     task: T,
     outlives: bool,
 }
 
-/// Says that nothing is left when it is dropped.
+/// Marks the connection as finished when it is dropped.
 struct FinishGuard<E, C>(Arc<SharedConnection<E, C>>);
 
 impl<E, C> Drop for FinishGuard<E, C> {
@@ -120,7 +121,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         }
     }
 
-    /// Goes on until `done`, or for `timeout`.
+    /// Runs until `done` returns `true`, or until `timeout` has passed.
     pub(crate) async fn run_until<M: TransportIo<E, C>>(
         &mut self,
         transport_io: &mut M,
@@ -145,7 +146,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         .await;
     }
 
-    /// Runs until the application knows that the connection has ended.
+    /// Runs until the application has received the end of the connection.
     pub(crate) async fn run_until_closed<M: TransportIo<E, C>>(&mut self, transport_io: &mut M) {
         self.run_until(transport_io, None, |event_loop, _, _| {
             event_loop.dispatcher.shared.lifecycle.read(|lifecycle| lifecycle.closed.is_some())
@@ -153,7 +154,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         .await;
     }
 
-    /// Brings the jobs to their end, which takes a bounded time.
+    /// Waits a bounded time for the jobs to end, then drops or detaches those that are left.
     pub(crate) async fn end_jobs<M: TransportIo<E, C>>(&mut self, transport_io: &mut M) {
         lock(&self.dispatcher.shared.jobs).draining = true;
         self.run_until(transport_io, Some(JOB_SHUTDOWN_TIMEOUT), |event_loop, _, _| {
@@ -170,7 +171,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         .await;
     }
 
-    /// Runs one iteration. Returns whether anything has moved.
+    /// Runs one iteration and returns whether it made progress.
     fn tick<M: TransportIo<E, C>>(&mut self, transport_io: &mut M, cx: &mut Context<'_>) -> bool {
         let now = self.dispatcher.shared.now();
         let read = transport_io.read(&self.dispatcher, now, cx);
@@ -180,7 +181,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         read || timed_out || began || wrote
     }
 
-    /// Goes to sleep, unless there is something to do.
+    /// Parks the event loop until the next deadline and returns `true`, unless there is work to do.
     fn park<M: TransportIo<E, C>>(&mut self, transport_io: &M, until: Option<Timestamp>, cx: &mut Context<'_>) -> bool {
         let shared = &self.dispatcher.shared;
         let due = {
@@ -190,14 +191,14 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             let due = deadlines.fold(shared.due(&state.binding), Timestamp::min);
             let can_write = transport_io.can_write();
             let has_output = can_write && state.binding.has_output();
-            // The thread that dispatches wakes the event loop if events are left when it is done.
+            // A thread that dispatches wakes the event loop if events are left afterwards.
             let has_events = !state.events.is_empty() && !state.dispatching;
             let is_paused = transport_io.is_paused();
             let reads_again = is_paused && state.binding.wants_input(shared.now());
             if has_output || has_events || reads_again || due <= shared.now() || lock(&shared.jobs).has_next() {
                 return false;
             }
-            // Most connections are asleep most of the time.
+            // Most connections are idle most of the time, so they keep no spare capacity.
             state.events.shrink_to_fit();
             state.parked = Some(Parked { waker: cx.waker().clone(), until: due, can_write, is_paused });
             due
@@ -205,7 +206,8 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         due == FAR_FUTURE || self.timer.poll_until(shared.instant(due), cx).is_pending()
     }
 
-    /// Begins the jobs that may begin, and continues those that were begun inline.
+    /// Starts queued jobs, and spawns tasks for pending jobs that were started inline. Returns whether a queued job was
+    /// started.
     fn begin_jobs(&mut self) -> bool {
         let Self { dispatcher, runtime, handlers, batch, done, .. } = self;
         let mut progressed = false;
@@ -233,14 +235,14 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
                     Begun::Pending(unfinished) => handlers.spawn(&dispatcher.shared, runtime, unfinished),
                 }
             }
-            // What may begin because of those that have ended begins in the next round, which comes at once.
+            // Jobs that can start because of those that have ended start in the next iteration, which follows at once.
             if is_last {
                 return progressed;
             }
         }
     }
 
-    /// Ends the handlers that are not done, except those that may work on something that outlives the connection.
+    /// Drops the tasks of handlers, and detaches those whose work may outlive the connection.
     fn end_handlers(&mut self) {
         let (stay, end): (Vec<_>, Vec<_>) =
             mem::take(&mut self.handlers.tasks).into_values().partition(|begun| begun.outlives);
@@ -250,7 +252,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
 }
 
 impl<T> Handlers<T> {
-    /// Spawns a task that continues a job.
+    /// Spawns a task that continues a pending job.
     fn spawn<E: Send + 'static, C: Binding<E>, R: Runtime<Task = T>>(
         &mut self,
         shared: &Arc<SharedConnection<E, C>>,
@@ -264,10 +266,10 @@ impl<T> Handlers<T> {
     }
 }
 
-/// The state of a job that has begun.
+/// The state of a job after it was started.
 enum Begun {
     Done,
-    /// A thread that may block has it.
+    /// It runs, or waits to run, on a thread that may block.
     Blocking,
     Pending(Unfinished),
 }
@@ -277,7 +279,8 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         Self { connection: shared.clone(), shared, application }
     }
 
-    /// Begins a job. A future that is done at once costs nothing more.
+    /// Starts a job: hands a blocking one to a thread, or polls an asynchronous one once. A future that is ready at
+    /// once needs no task.
     fn begin<R: Runtime>(&self, runtime: &R, job: Job, slot: JobSlot) -> Begun {
         let (shared, outlives) = (&self.shared, job.outlives_connection());
         match job.into_kind() {
@@ -313,7 +316,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         }
     }
 
-    /// Dispatches an event on the calling thread instead of the event loop, and polls the resulting jobs once. Jobs
+    /// Dispatches an event on the calling thread instead of in the event loop, and polls the resulting jobs once. Jobs
     /// that stay pending are handed to the event loop.
     ///
     /// The caller has set `State::dispatching` and is counted in `State::inline_dispatchers`.
@@ -342,7 +345,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         }
     }
 
-    /// Tells the connection what time it is, and the application what others have caused.
+    /// Processes expired deadlines, and dispatches the collected events. Returns whether any event was dispatched.
     fn process_timeouts(&self, now: Timestamp) -> bool {
         let shared = &self.shared;
         shared.waiters.fire_timers(now);
@@ -380,8 +383,8 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         self.queue(job.into_iter());
     }
 
-    /// Passes an event to the application, outside of any lock. Returns the resulting job and its cost. It is to be
-    /// [queued](Self::queue) before the next event is dispatched.
+    /// Passes an event to the application, outside of any lock. Returns the resulting job and its cost. The caller
+    /// [queues](Self::queue) jobs in the order of their events.
     #[must_use = "it is to be queued"]
     pub(crate) fn call_application(&self, event: Event<'_>) -> Option<(Job, usize)> {
         let cost = job_cost(&event);
@@ -402,7 +405,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         }
     }
 
-    /// Queues jobs, in order, and does something to all of them under the same lock.
+    /// Queues jobs, in order, and calls `f` with the queue under the same lock.
     fn queued<T>(&self, new: impl IntoIterator<Item = (Job, usize)>, f: impl FnOnce(&mut JobQueue) -> T) -> T {
         let (refused, result) = {
             let jobs = &mut lock(&self.shared.jobs).queue;
@@ -420,7 +423,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> Drop for EventLoop<E, C, R> {
         self.end_handlers();
         let unfinished = lock(&self.dispatcher.shared.jobs).close();
         drop(unfinished);
-        // If that is before the end, the runtime has ended first.
+        // If the connection has not ended yet, the runtime dropped this task, because it has ended itself.
         self.dispatcher
             .shared
             .update(|binding, now| binding.connection(now).handle_transport_error("the runtime has ended"));
@@ -441,7 +444,7 @@ impl<E: 'static, C: Binding<E>> Drop for SlotGuard<E, C> {
     }
 }
 
-/// A handler that runs.
+/// The task of a handler that was pending after its first poll.
 struct JobTask<E: 'static, C: Binding<E>> {
     future: mcp_service::JobFuture,
     /// Dropped after the future, whose drop may still use the connection.
@@ -467,7 +470,7 @@ fn poll<E: 'static, C: Binding<E>>(
     polled.unwrap_or(Poll::Ready(()))
 }
 
-/// Clears `State::dispatching` when it is dropped, and wakes the event loop if events are left.
+/// Clears `State::dispatching` when it is dropped, and wakes the event loop if there are events left.
 #[cfg(feature = "http")]
 struct DispatchGuard<'a, E: 'static, C: Binding<E>>(&'a SharedConnection<E, C>);
 
@@ -476,7 +479,7 @@ impl<E: 'static, C: Binding<E>> Drop for DispatchGuard<'_, E, C> {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
         state.dispatching = false;
-        // Events that have come in between are for the event loop.
+        // The event loop dispatches the events that were collected in the meantime.
         let has_more = !state.events.is_empty();
         let parked = state.parked.take_if(|_| has_more);
         drop(state);

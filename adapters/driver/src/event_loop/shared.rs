@@ -1,4 +1,4 @@
-//! One connection on a runtime, as its driver, its handlers and its handles see it.
+//! The state of a connection that its event loop, its handlers and its handles share.
 
 use std::{
     collections::VecDeque,
@@ -24,8 +24,8 @@ use crate::{
 use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot};
 use mcp_service::{ConnectionHandle, JobFuture, Waiters};
 
-/// One connection and its lock. The event loop is parked while there is nothing to do. A change that concerns it wakes
-/// it.
+/// A connection, its jobs and its waiters. The event loop is parked while it has nothing to do, and woken by every
+/// change that gives it work.
 pub(crate) struct SharedConnection<E, C = PipeBinding<E>> {
     pub(crate) state: Mutex<State<C>>,
     pub(crate) jobs: Mutex<JobState>,
@@ -39,41 +39,41 @@ pub(crate) struct SharedConnection<E, C = PipeBinding<E>> {
 /// The state behind the lock of the connection.
 pub(crate) struct State<C> {
     pub(crate) binding: C,
-    /// Events that were not dispatched yet.
+    /// Events that are still to be dispatched.
     pub(crate) events: VecDeque<Event<'static>>,
     /// The event loop, while it is parked.
     pub(crate) parked: Option<Parked>,
-    /// Set while a thread dispatches events. Only one thread does at a time, so that events are dispatched in order.
+    /// Set while a thread dispatches events. Only one thread does so at a time, which keeps the events in order.
     pub(crate) dispatching: bool,
     /// How many requests were dispatched inline whose response was not polled yet. Until then an earlier deadline does
     /// not wake the event loop: the poll checks it.
     pub(crate) inline_dispatchers: u32,
 }
 
-/// A driver that sleeps.
+/// A parked event loop.
 pub(crate) struct Parked {
     pub(crate) waker: Waker,
     pub(crate) until: Timestamp,
-    /// Whether it could write if there was something to write.
+    /// Whether it can write new output.
     pub(crate) can_write: bool,
-    /// Whether it does not read because of what the connection holds.
+    /// Whether reading is paused because the connection applies backpressure.
     pub(crate) is_paused: bool,
 }
 
-/// Jobs, and the tasks that have ended.
+/// The queued and running jobs, and the ids of tasks that have ended.
 #[derive(Default)]
 pub(crate) struct JobState {
     pub(crate) queue: JobQueue,
     pub(crate) ended: Vec<u64>,
-    /// Jobs that were begun inline and are still pending. The event loop continues them.
+    /// Jobs that were started inline and are still pending. The event loop continues them.
     pub(crate) unfinished: Vec<Unfinished>,
-    /// The driver waits for the last jobs to end.
+    /// The event loop waits for the last jobs to end.
     pub(crate) draining: bool,
-    /// The event loop has ended, and continues nothing.
+    /// The event loop has ended and continues no jobs.
     pub(crate) closed: bool,
 }
 
-/// A job that has begun and waits for something.
+/// A job that was polled once and is still pending.
 pub(crate) struct Unfinished {
     pub(crate) future: JobFuture,
     pub(crate) slot: JobSlot,
@@ -81,12 +81,13 @@ pub(crate) struct Unfinished {
 }
 
 impl JobState {
-    /// Returns whether there is a job for the event loop to begin or to continue.
+    /// Returns whether there is a job for the event loop to start or to continue.
     pub(crate) fn has_next(&self) -> bool {
         self.queue.has_next() || !self.unfinished.is_empty()
     }
 
-    /// Leaves a job to the driver. It comes back if there is none any more, to be dropped outside of any lock.
+    /// Hands a pending job to the event loop. Returns it if the event loop has ended: the caller drops it outside of
+    /// any lock.
     #[cfg(feature = "http")]
     #[must_use = "dropping it answers a request"]
     pub(crate) fn hand_over(&mut self, unfinished: Unfinished) -> Option<Unfinished> {
@@ -97,7 +98,7 @@ impl JobState {
         None
     }
 
-    /// Notes that the event loop has ended, and takes the jobs that were handed to it. They are to be dropped outside
+    /// Records that the event loop has ended, and takes the jobs that were handed to it. The caller drops them outside
     /// of any lock.
     #[must_use = "dropping it answers requests"]
     pub(crate) fn close(&mut self) -> Vec<Unfinished> {
@@ -106,12 +107,12 @@ impl JobState {
     }
 }
 
-/// How far a connection is on its way to the end.
+/// The progress of a connection towards its end.
 #[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
-    /// Why it ended, once the application knows.
+    /// The reason why the connection ended, once the application has received it.
     pub(crate) closed: Option<CloseReason>,
-    /// The connection has ended completely.
+    /// The event loop was dropped.
     pub(crate) finished: bool,
 }
 
@@ -144,7 +145,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
         Timestamp::after_zero(self.epoch.elapsed())
     }
 
-    /// Converts a time of the connection to the clock of the runtime.
+    /// Converts a timestamp of the connection to an [`Instant`].
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {
         self.epoch + Duration::from_nanos(at.as_nanos())
     }
@@ -155,7 +156,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
         self.waiters.next_deadline().map_or(due, |deadline| deadline.min(due))
     }
 
-    /// Notes that a job has ended, or was given up.
+    /// Frees the slot of a job that has ended or was dropped, and wakes the event loop if that gives it work.
     pub(crate) fn ended(&self, slot: JobSlot, task: Option<u64>) {
         let matters = {
             let mut jobs = lock(&self.jobs);
@@ -168,7 +169,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
         }
     }
 
-    /// Wakes the driver.
+    /// Wakes the event loop if it is parked.
     pub(crate) fn wake(&self) {
         let parked = lock(&self.state).parked.take();
         if let Some(parked) = parked {
@@ -178,7 +179,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
 }
 
 impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
-    /// Runs `f` on the binding of the connection, and wakes the tasks that the change concerns.
+    /// Calls `f` with the binding, and wakes the tasks that the change concerns.
     pub(crate) fn update<T>(&self, f: impl FnOnce(&mut C, Timestamp) -> T) -> T {
         let mut state = lock(&self.state);
         let now = self.now();
@@ -208,7 +209,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
 }
 
 impl<C> State<C> {
-    /// Takes the events that there are.
+    /// Moves all available events from the binding to the queue.
     pub(crate) fn collect<E>(&mut self)
     where
         C: Binding<E>,

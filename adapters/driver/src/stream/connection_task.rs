@@ -1,4 +1,4 @@
-//! A connection over a pipe, on a runtime: one task that reads, writes, keeps the time and hands out what happens.
+//! The task that runs a connection over one transport: it reads, writes, processes timeouts and dispatches events.
 
 use std::{
     future::Future,
@@ -24,15 +24,15 @@ use crate::{
 };
 use mcp_service::{Application, Job};
 
-/// How long the end of the output may take.
+/// The timeout of closing the output.
 const CLOSING: Duration = Duration::from_millis(500);
 
-/// How long a peer may take.
+/// The timeouts of a peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timeouts {
-    /// The time for its first message, and for each message that it has begun.
+    /// The timeout of its first message, and of the rest of each message that it has begun.
     pub(crate) message: Option<Duration>,
-    /// The time in which it has to read something of pending output.
+    /// The time within which it has to read some of the pending output.
     pub(crate) write: Option<Duration>,
 }
 
@@ -42,35 +42,35 @@ pub(crate) struct ConnectionTask<E: Send + 'static, R: Runtime> {
     pipe: Pipe,
 }
 
-/// A transport, what was taken from the connection for it, and how that goes.
+/// A transport, its buffered output, and the state of reading and writing.
 struct Pipe {
     wire: Box<dyn FramedTransport>,
-    /// Whether there may be more to read.
+    /// Set until the input has ended or reading has failed.
     reads: bool,
     /// The result of the last read, until its frames are handled.
     filled: Option<io::Result<bool>>,
-    /// Reading is paused because of what the connection holds.
+    /// Reading is paused because the connection applies backpressure.
     is_paused: bool,
-    /// The jobs of the messages that were read together.
+    /// Jobs of messages that were read together, to be queued under one lock.
     jobs: Vec<(Job, usize)>,
     out: WriteBuffer,
-    /// Whether all that was written has left.
+    /// Whether all written bytes were flushed.
     flushed: bool,
     failed: Option<Failed>,
-    /// How long a message may take that has begun.
+    /// The timeout of a message that has begun.
     message_timeout: Option<Duration>,
     /// The deadline of the first message, or of the rest of one that has begun.
     message_until: Option<Timestamp>,
-    /// Whether the first message has come.
+    /// Whether the first message was received.
     has_heard: bool,
     write_timeout: Option<Duration>,
     /// The deadline of a pending write.
     write_until: Option<Timestamp>,
 }
 
-/// The state after an error of writing.
+/// The state after a write error.
 struct Failed {
-    /// Taken when it is reported to the connection.
+    /// The error, until it is reported to the connection.
     error: Option<io::Error>,
     /// The deadline until which input is still read.
     until: Timestamp,
@@ -101,8 +101,8 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
         Self { event_loop: EventLoop::new(shared, application, runtime), pipe }
     }
 
-    /// Runs the connection to its end, and its transport to its own: `end` comes when the output has ended, and `close_timeout` is how
-    /// long the peer may take to end its own after that.
+    /// Runs the connection until it has ended, then closes the transport. After the output is closed, `end` runs to
+    /// completion, and the peer has `close_timeout` to end its own output.
     pub(crate) async fn run(self, end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>, close_timeout: Duration) {
         let Self { mut event_loop, mut pipe } = self;
         let pipe = &mut pipe;
@@ -128,7 +128,7 @@ impl Pipe {
         self.failed.is_some() || has_left && lock(&shared.state).binding.is_drained()
     }
 
-    /// Notes whether something waits to be written and nothing of it could be; fails if that lasts too long.
+    /// Updates the write deadline. Fails if output is pending and none of it could be written within the write timeout.
     fn note_progress(&mut self, moved: bool, now: Timestamp) -> io::Result<()> {
         let Some(timeout) = self.write_timeout else { return Ok(()) };
         if moved || self.out.is_empty() && self.flushed {
@@ -139,7 +139,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Tells the connection that nothing can be written, once nothing is read any more either.
+    /// Reports a write error to the connection, after the input has ended or the deadline for reading it has passed.
     fn tell<E: Send + 'static>(&mut self, shared: &SharedConnection<E>) {
         let reads = self.reads;
         if let Some(failed) = self.failed.as_mut().filter(|failed| !reads || failed.until <= shared.now())
@@ -164,7 +164,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         if self.filled.is_none() {
             self.is_paused = !wants_input(&mut lock(&shared.state));
             if self.is_paused {
-                // It is not the peer that takes the time.
+                // This side causes the delay, so it does not count against the peer.
                 self.message_until = None;
                 return false;
             }
@@ -193,7 +193,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             let Some(frame) = self.wire.next_frame() else { break };
             (moved, self.has_heard, self.message_until) = (true, true, None);
             match state.binding.handle_frame(now, frame) {
-                // What others have caused comes first.
+                // Events that are already queued come first.
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
                 Some(event) => {
                     drop(state);
@@ -213,7 +213,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         }
         dispatcher.queue(self.jobs.drain(..));
         if self.has_heard && !self.wire.has_begun() {
-            // The rest was a blank line, which is no message.
+            // The bytes that followed the last message were a blank line, which is not a message.
             self.message_until = None;
         }
         match self.filled.take() {
@@ -263,7 +263,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         }
         let error = match done {
             Poll::Ready(Err(error)) => Some((error, READ_AFTER_WRITE_ERROR)),
-            // After a timeout, the input of the peer is no better reason.
+            // After a write timeout, nothing more is read: the timeout is the reason to report.
             _ => self.note_progress(moved, shared.now()).err().map(|error| (error, Duration::ZERO)),
         };
         if let Some((error, timeout)) = error {

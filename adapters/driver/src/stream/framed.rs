@@ -15,39 +15,39 @@ use crate::{
     tuning::READ_CHUNK,
 };
 
-/// A transport as the loop of a connection sees it: frames in; lines out, each of them a message.
+/// A transport that reads frames and writes lines, each of which is one message.
 pub(crate) trait FramedTransport: Send {
-    /// Takes something in; whether there will be more.
+    /// Reads input and returns whether more may follow.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>>;
 
     /// Returns the next frame of the bytes that were read.
     fn next_frame(&mut self) -> Option<Frame<'_>>;
 
-    /// Returns whether a part of a frame was taken in.
+    /// Returns whether a part of a frame was read.
     fn has_begun(&self) -> bool;
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Ends the output.
+    /// Flushes and closes the output.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Ends the output, however the peer behaves.
+    /// Closes the output at once, without waiting for the peer.
     fn close_output(&mut self);
 }
 
-/// Bytes as a wire.
+/// A transport for bytes.
 pub(crate) struct ByteTransport<R, W> {
     source: R,
-    /// Absent in the end.
+    /// `None` after the output was closed.
     sink: Option<W>,
     line_reader: LineReader,
     sniffer: Sniffer,
 }
 
 impl<R, W> ByteTransport<R, W> {
-    /// Lines have at most `limit` bytes.
+    /// Creates a transport whose lines have at most `limit` bytes.
     pub(crate) fn new(source: R, sink: W, limit: usize, sniffer: Sniffer) -> Self {
         Self { source, sink: Some(sink), line_reader: LineReader::new(limit), sniffer }
     }
@@ -90,7 +90,7 @@ impl<R: ByteReader, W: ByteWriter> FramedTransport for ByteTransport<R, W> {
     }
 }
 
-/// Messages as a wire.
+/// A transport for whole messages.
 pub(crate) struct WholeMessages<M> {
     messages: M,
     message: Vec<u8>,
@@ -107,7 +107,7 @@ impl<M> WholeMessages<M> {
 impl<M: MessageTransport> FramedTransport for WholeMessages<M> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         self.message.clear();
-        // One large message is no reason to keep its space.
+        // The buffer does not keep the capacity of a large message.
         self.message.shrink_to(READ_CHUNK);
         self.messages.poll_receive(cx, &mut self.message).map_ok(|more| {
             self.is_there = more;
@@ -120,12 +120,12 @@ impl<M: MessageTransport> FramedTransport for WholeMessages<M> {
     }
 
     fn has_begun(&self) -> bool {
-        // Messages come whole.
+        // Messages are received whole.
         false
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        // A message has no line feed in it, and one behind it.
+        // A message contains no line feed and is followed by one.
         let len = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
         if self.hung_up {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));

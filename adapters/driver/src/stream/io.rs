@@ -1,4 +1,4 @@
-//! The transports of an asynchronous connection: bytes or messages, in and out.
+//! The traits that asynchronous transports implement, for bytes or for whole messages.
 
 use std::{
     io,
@@ -7,7 +7,7 @@ use std::{
 
 /// Reads bytes.
 pub trait ByteReader: Send + 'static {
-    /// Reads some bytes; `0` means that no more will come. As long as it is pending, nothing has been read.
+    /// Reads some bytes and returns how many; `0` is the end of the input. While it is pending, nothing has been read.
     ///
     /// # Errors
     /// If the transport has failed. The connection ends then.
@@ -22,7 +22,7 @@ pub trait ByteWriter: Send + 'static {
     /// If the transport has failed. The connection ends then.
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
 
-    /// Flushes what was written.
+    /// Flushes the bytes that were written.
     ///
     /// # Errors
     /// As [`poll_write`](Self::poll_write).
@@ -31,7 +31,7 @@ pub trait ByteWriter: Send + 'static {
         Poll::Ready(Ok(()))
     }
 
-    /// Tells the peer that no more will come. It is dropped after that.
+    /// Signals the end of the output to the peer. The writer is dropped afterwards.
     ///
     /// # Errors
     /// If the transport has failed, which makes no difference any more.
@@ -42,27 +42,27 @@ pub trait ByteWriter: Send + 'static {
 
 /// A transport that carries whole messages, each one JSON text: WebSockets and the like.
 ///
-/// As long as a method is pending, nothing has happened, and it is called again.
+/// While a method is pending, it has had no effect, and it is called again.
 pub trait MessageTransport: Send + 'static {
-    /// Puts the next message into `message`, which is empty; `false` means that no more will come.
+    /// Appends the next message to `message`, which is empty, and returns `true`; `false` is the end of the input.
     ///
     /// # Errors
     /// If the transport has failed. The connection ends then.
     fn poll_receive(&mut self, cx: &mut Context<'_>, message: &mut Vec<u8>) -> Poll<io::Result<bool>>;
 
-    /// Takes a message to be sent.
+    /// Sends a message, which may be buffered until it is flushed.
     ///
     /// # Errors
     /// As [`poll_receive`](Self::poll_receive).
     fn poll_send(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>>;
 
-    /// Sees to it that the messages that were taken leave.
+    /// Flushes the messages that were sent.
     ///
     /// # Errors
     /// As [`poll_receive`](Self::poll_receive).
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Tells the peer that no more will come. Messages may still be received after that.
+    /// Signals the end of the output to the peer. Messages may still be received afterwards.
     ///
     /// # Errors
     /// If the transport has failed, which makes no difference any more.

@@ -1,4 +1,4 @@
-//! Bytes that come in and become lines.
+//! Reading lines from bytes.
 
 use std::io;
 
@@ -10,14 +10,14 @@ use crate::tuning::{FIRST_READ_CHUNK, READ_CHUNK};
 #[derive(Debug)]
 pub struct LineReader {
     decoder: LineDecoder,
-    /// How much is read at once.
+    /// The minimum size of the next buffer.
     wanted: usize,
-    /// How much there was room for.
+    /// The size of the last buffer.
     offered: usize,
 }
 
 impl LineReader {
-    /// Lines have at most `limit` bytes.
+    /// Creates a reader for lines of at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { decoder: LineDecoder::new(limit), wanted: FIRST_READ_CHUNK, offered: 0 }
@@ -30,19 +30,20 @@ impl LineReader {
         spare_capacity
     }
 
-    /// Adds this many bytes, or the end if there are none. Returns whether there may be more.
+    /// Adds `len` bytes that were read into the buffer, or the end of the input if `len` is 0. Returns whether more may
+    /// follow.
     pub fn advance(&mut self, len: usize) -> bool {
         self.decoder.filled(len);
         if len == 0 {
             self.decoder.end();
         } else if len == self.offered {
-            // There may be more than that at once.
+            // The buffer was full, so more is likely to be available: the next one is larger.
             self.wanted = READ_CHUNK;
         }
         len > 0
     }
 
-    /// Returns whether a part of a line has come.
+    /// Returns whether a part of a line was read.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.decoder.buffered() > 0
@@ -54,34 +55,35 @@ impl LineReader {
     }
 }
 
-/// Checks that what a peer sends first is the beginning of a JSON object, as every first message of MCP is.
+/// Checks that the input of a peer begins with a JSON object, as every first message of MCP does.
 ///
-/// A web page can have a browser send an HTTP request to a raw socket, and its body can hold whole messages on lines of their
-/// own. The first byte of such a request is part of the name of a method, so the connection ends before anything of it is
-/// taken in.
+/// A web page can have a browser send an HTTP request to a raw socket, and its body can hold whole messages on lines of
+/// their own. The first byte of such a request is part of an HTTP method, so the connection ends before any of it is
+/// processed.
 #[derive(Debug, Default)]
 pub struct Sniffer {
-    /// Only white space has come so far.
+    /// Only white space was read so far.
     waits: bool,
 }
 
 impl Sniffer {
-    /// Creates one that refuses what is no JSON object.
+    /// Creates a sniffer that rejects input that does not begin with a JSON object.
     #[must_use]
     pub const fn new() -> Self {
         Self { waits: true }
     }
 
-    /// Creates one that lets everything pass.
+    /// Creates a sniffer that accepts all input.
     #[must_use]
     pub const fn off() -> Self {
         Self { waits: false }
     }
 
-    /// Looks at what was read, before it is taken in.
+    /// Checks bytes that were read, before they are processed.
     ///
     /// # Errors
-    /// [`InvalidData`](io::ErrorKind::InvalidData) if the first thing that has come is no JSON object.
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the first byte that is not white space does not begin a JSON
+    /// object.
     pub fn check(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.waits
             && let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace())

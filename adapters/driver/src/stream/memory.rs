@@ -1,4 +1,4 @@
-//! Two ends in one process, joined by a buffer.
+//! A pipe in memory.
 
 use std::{
     collections::VecDeque,
@@ -11,8 +11,8 @@ use std::{
 use crate::stream::io::{ByteReader, ByteWriter};
 use crate::sync::lock;
 
-/// Creates a pipe in memory. It holds at most `capacity` bytes (and at least one): a writer waits until the other end
-/// has read.
+/// Creates a pipe in memory. It buffers at most `capacity` bytes, and at least one: a writer waits until the reader has
+/// made room.
 #[must_use]
 pub fn pipe(capacity: usize) -> (PipeReader, PipeWriter) {
     let pipe = Arc::new(Pipe { capacity: capacity.max(1), content: Mutex::default() });
@@ -27,18 +27,18 @@ struct Pipe {
 #[derive(Default)]
 struct Content {
     bytes: VecDeque<u8>,
-    /// No more is written.
+    /// The write end is closed.
     ended: bool,
-    /// No more is read.
+    /// The read end is closed.
     broken: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// One that was replaced: it may hold the last of a task, with an end of a pipe in it.
+    /// A replaced waker. It is dropped outside of the lock, since that may drop a task that owns an end of this pipe.
     stale: Option<Waker>,
 }
 
 impl Pipe {
-    /// Changes the content, and wakes the other end if there is something new for it.
+    /// Changes the content and, if `change` is ready, wakes the waiting ends.
     fn change<T>(&self, change: impl FnOnce(&mut Content) -> Poll<T>) -> Poll<T> {
         let mut content = lock(&self.content);
         let changed = change(&mut content);
@@ -58,10 +58,10 @@ impl Pipe {
     }
 }
 
-/// The end that is written to.
+/// The write end of a pipe.
 pub struct PipeWriter(Arc<Pipe>);
 
-/// The end that is read from.
+/// The read end of a pipe.
 pub struct PipeReader(Arc<Pipe>);
 
 impl ByteWriter for PipeWriter {
@@ -97,7 +97,7 @@ impl ByteReader for PipeReader {
 }
 
 impl PipeWriter {
-    /// Returns a function that makes writing fail, now and from now on.
+    /// Returns a function that makes all further writes fail.
     pub fn stopper(&self) -> impl Fn() + Send + use<> {
         let pipe = self.0.clone();
         move || pipe.end(|content| content.ended = true)
@@ -105,7 +105,7 @@ impl PipeWriter {
 }
 
 impl PipeReader {
-    /// Returns a function that ends reading, now and from now on.
+    /// Returns a function that makes all further reads return the end of the input.
     pub fn stopper(&self) -> impl Fn() + Send + use<> {
         let pipe = self.0.clone();
         move || pipe.end(|content| content.broken = true)

@@ -75,36 +75,36 @@ impl Transport {
         self
     }
 
-    /// Ends the connection if the first input is no JSON object: see [`Sniffer`]. Default: it continues.
+    /// Ends the connection if the input does not begin with a JSON object: see [`Sniffer`]. Default: no check.
     #[must_use]
     pub fn json_first(mut self) -> Self {
         self.sniffer = Sniffer::new();
         self
     }
 
-    /// Ends the connection if no message has come after so long, or one that has begun is not complete after so long. The time in
-    /// which nothing is read because of what the connection holds does not count. Default: never.
+    /// Ends the connection if the first message is not received within `timeout`, or a message that has begun is not
+    /// complete within `timeout`. Time in which reading is paused by backpressure does not count. Default: never.
     #[must_use]
     pub fn message_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.message = Some(timeout);
         self
     }
 
-    /// Ends the connection if there is something to write and none of it could be written for so long. Default: never.
+    /// Ends the connection if output is pending and none of it could be written for `timeout`. Default: never.
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.write = Some(timeout);
         self
     }
 
-    /// Has functions count among those of other connections, as functions of this client.
+    /// Limits blocking functions together with those of other connections, as functions of this client.
     #[cfg(all(unix, feature = "os"))]
     pub(crate) fn functions(mut self, functions: Arc<Functions>, holder: Holder) -> Self {
         self.functions = Some((functions, holder));
         self
     }
 
-    /// Sets what runs after the last byte was written and the writer dropped, while the reader is still read.
+    /// Sets a future that runs after the last byte was written and the writer dropped, while input is still read.
     #[must_use]
     pub fn on_close(mut self, end: impl Future<Output = ()> + Send + 'static) -> Self {
         self.end = Some(Box::pin(end));
@@ -112,7 +112,7 @@ impl Transport {
     }
 }
 
-/// A transport of an adapter: what a connection runs over, and the runtime that it runs on.
+/// A transport of an adapter, and the runtime that its connection runs on.
 pub trait IntoTransport {
     /// The runtime.
     type Runtime: Runtime;
@@ -121,7 +121,7 @@ pub trait IntoTransport {
     fn into_transport(self) -> Transport;
 }
 
-/// One direction of a stream that has both. The lock is never contended: both directions belong to one task.
+/// One direction of a bidirectional stream. The lock is never contended, since one task owns both directions.
 struct Half<S>(Arc<Mutex<S>>);
 
 impl<S: ByteReader> ByteReader for Half<S> {

@@ -1,22 +1,23 @@
-//! Bytes on their way out.
+//! The write buffer of a connection.
 
 use mcp_proto::connection::Connection;
 
-/// How much is taken from the connection for one write: what was taken, a cancellation cannot take back.
+/// How many bytes are taken from the connection for one write. A cancellation cannot remove output that was already
+/// taken.
 const HIGH_WATER: usize = 64 * 1024;
 
-/// A write buffer: output of a connection that is still to be written.
+/// A buffer for output of a connection that is still to be written.
 #[derive(Debug, Default)]
 pub struct WriteBuffer {
     bytes: Vec<u8>,
-    /// How many of them have been written.
+    /// How many of the bytes have been written.
     written: usize,
 }
 
 impl WriteBuffer {
-    /// Takes more from the connection, as far as it fits; whether there is something to write.
+    /// Takes output from the connection, as far as it fits, and returns whether there are bytes to write.
     pub fn fill<E>(&mut self, connection: &mut Connection<E>) -> bool {
-        // Asking whether there is more costs less than asking for more.
+        // `has_output` costs less than a call of `poll_transmit_up_to` that returns nothing.
         while connection.has_output() {
             if connection.poll_transmit_up_to(&mut self.bytes, HIGH_WATER).is_none() {
                 break;
@@ -25,7 +26,7 @@ impl WriteBuffer {
         !self.is_empty()
     }
 
-    /// Returns whether more would fit.
+    /// Returns whether the buffer can take more output.
     #[must_use]
     pub const fn has_room(&self) -> bool {
         self.bytes.len() < HIGH_WATER
@@ -43,7 +44,7 @@ impl WriteBuffer {
         self.bytes.is_empty()
     }
 
-    /// Removes this many bytes, which have been written.
+    /// Marks this many bytes as written.
     pub fn advance(&mut self, bytes: usize) {
         self.written += bytes;
         if self.written >= self.bytes.len() {
@@ -56,7 +57,7 @@ impl WriteBuffer {
         let used = self.bytes.len();
         self.written = 0;
         self.bytes.clear();
-        // The space of a large message is kept for another one, but not for small ones.
+        // The capacity is kept while it is used by large messages, and shrunk when the messages become small.
         if 4 * used < self.bytes.capacity() {
             self.bytes.shrink_to(2 * used.max(HIGH_WATER));
         }
