@@ -11,18 +11,18 @@ use crate::{
     wire::{Message, RequestId},
 };
 
-/// What an answer of a batch is for.
+/// What a response in a batch answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryOwner {
     /// A request in the table.
     Request(ReplyKey),
-    /// A request that the connection has answered itself: the hash of its id.
+    /// A request that the engine answered itself: the hash of its id.
     Own(u64),
-    /// What had no id.
+    /// A message without a readable id.
     Nothing,
 }
 
-/// One answer of a batch.
+/// One response in a batch.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchEntry {
     pub(crate) of: EntryOwner,
@@ -30,7 +30,7 @@ pub(crate) struct BatchEntry {
 }
 
 impl BatchEntry {
-    /// What it takes to keep a text of this length, in bytes.
+    /// Returns the bytes that a response of this length takes in memory.
     pub(crate) const fn weight_of(text: usize) -> usize {
         text + size_of::<Self>()
     }
@@ -40,25 +40,26 @@ impl BatchEntry {
     }
 }
 
-/// The answers of a batch, until all are there.
+/// A batch whose responses are being collected.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) entries: Vec<BatchEntry>,
-    /// What the batch and its answers take, in bytes.
+    /// The memory that the batch and its responses take, in bytes.
     pub(crate) bytes: usize,
-    /// Requests that are not answered yet.
+    /// The number of requests without a response.
     pub(crate) open: usize,
-    /// The members are still being read.
+    /// Whether members of the batch are still being read.
     pub(crate) reading: bool,
-    /// Where its answer goes, where there are several streams.
+    /// The stream that the response goes to, if the binding has several.
     stream: Option<u64>,
 }
 
 impl Batch {
-    /// What it takes to keep one, in bytes: its slot, and the room that the first few answers get.
+    /// The memory that an empty batch takes, in bytes: its slot, and the first allocation of its list of responses.
     const WEIGHT: usize = size_of::<Self>() + 4 * size_of::<BatchEntry>();
 
-    /// What the answers take that are there, as they are written, and those that are still to come, if these are small.
+    /// Returns the length of the responses collected so far, with their separators, plus `small` for each response that
+    /// is missing except the one being added.
     fn written(&self, small: usize) -> usize {
         let texts = self.bytes - Self::WEIGHT - self.entries.len() * size_of::<BatchEntry>();
         texts + self.entries.len() + self.open.saturating_sub(1).saturating_mul(small)
@@ -69,17 +70,17 @@ impl Batch {
     }
 }
 
-/// The batches whose answers have not left.
+/// The batches whose responses have not been polled.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batches {
     slots: DebugSlab<Batch>,
-    /// Those that have all their answers.
+    /// The slots of the complete batches.
     complete: BTreeSet<usize>,
-    /// What those take, in bytes: it leaves as soon as it is polled.
+    /// The bytes of the complete batches. They can be written as soon as the driver polls.
     ready: usize,
-    /// What the others take. It leaves when the application has answered.
+    /// The bytes of the incomplete batches. They wait for responses of the application.
     held: usize,
-    /// How many answers of the connection's own each batch has, by the hash of the id.
+    /// The number of responses of the engine itself in each batch, by the hash of the request id.
     own: BTreeMap<(u64, usize), usize>,
 }
 
@@ -89,29 +90,29 @@ impl StaticDefault for Batches {
 }
 
 impl Batches {
-    /// Returns how many there are.
+    /// Returns the number of batches.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Returns the bytes of the batches that have all their answers.
+    /// Returns the bytes of the complete batches.
     pub(crate) const fn ready(&self) -> usize {
         self.ready
     }
 
-    /// Returns the bytes of the batches that wait for answers.
+    /// Returns the bytes of the incomplete batches.
     pub(crate) const fn held(&self) -> usize {
         self.held
     }
 
-    /// Whether an answer of so many bytes leaves room in its batch for small ones to the other requests, if all of them
-    /// together may take `most`.
+    /// Returns whether a response of `bytes` bytes fits into its batch of at most `most` bytes, if each other missing
+    /// response takes `small` bytes.
     pub(crate) fn has_room_for(&self, slot: u32, bytes: usize, small: usize, most: usize) -> bool {
         let written = self.slots.get(slot as usize).map_or(0, |batch| batch.written(small));
         bytes.saturating_add(written).saturating_add("[]\n".len()) <= most
     }
 
-    /// Whether one has all its answers.
+    /// Returns whether any batch is complete.
     pub(crate) fn has_complete(&self) -> bool {
         !self.complete.is_empty()
     }
@@ -121,8 +122,8 @@ impl Batches {
         self.slots.insert(Batch { bytes: Batch::WEIGHT, reading: true, stream, ..Batch::default() })
     }
 
-    /// Changes a batch, and what is known of all of them with it. Returns its stream if nothing is left to be said
-    /// there.
+    /// Changes a batch and updates the byte counts. A batch that is complete but has no entries is removed; then its
+    /// stream is returned, because no response follows there.
     pub(crate) fn change(&mut self, slot: usize, f: impl FnOnce(&mut Batch)) -> Option<u64> {
         let batch = self.slots.get_mut(slot)?;
         *(if batch.is_complete() { &mut self.ready } else { &mut self.held }) -= batch.bytes;
@@ -162,8 +163,8 @@ impl Batches {
         }
     }
 
-    /// Takes back the first answer of the connection's own to the request with this id, if there is one. Returns what
-    /// [`change`](Self::change) returns.
+    /// Removes the first response of the engine itself to the request with this id, if there is one. The inner value is
+    /// that of [`change`](Self::change).
     pub(crate) fn take_back(&mut self, id: &RequestId, hash: u64) -> Option<Option<u64>> {
         let is_it = |entry: &BatchEntry| {
             entry.of == EntryOwner::Own(hash) && Message::answered(&entry.text).as_ref() == Some(id)
@@ -177,7 +178,7 @@ impl Batches {
         Some(self.change(slot, |batch| batch.bytes -= batch.entries.remove(index).weight()))
     }
 
-    /// Takes the first batch that has all its answers, with the stream that it belongs to.
+    /// Removes the first complete batch and returns it with its stream.
     pub(crate) fn pop(&mut self) -> Option<(Vec<BatchEntry>, Option<u64>)> {
         let slot = self.complete.pop_first()?;
         let Batch { entries, stream, bytes, .. } = self.slots.remove(slot);

@@ -1,14 +1,14 @@
-//! How much the params of `initialize` take as long as a session is.
+//! The memory that the params of `initialize` take for the lifetime of a session.
 
 use alloc::vec::Vec;
 
 use crate::schema::{At, ClientCapabilities, InitializeParams};
 
-/// Params whose weight is at most this many bytes are counted by their weight.
+/// Params whose weight is at most this many bytes are counted by their weight, which is cheaper than an exact count.
 pub(crate) const SHORT: usize = 4 << 10;
 
-/// Returns about how many bytes the params of `initialize` take as long as the session is: their text as far as it has a meaning,
-/// and an entry for each element of their lists and maps.
+/// Returns an estimate of the bytes that the params of `initialize` take for the lifetime of the session: their text
+/// without unknown members, and an entry for each element of their lists and maps.
 pub(crate) fn kept_bytes(params: &InitializeParams) -> usize {
     const ENTRY: usize = 160;
     let text = At(params, None).to_json().map_or(0, |json| json.get().len());

@@ -1,4 +1,5 @@
-//! How a client has started, and what it found out about the era of its server.
+//! The state of a client's start: how it opened the connection, and what the probe found out about the era of the
+//! server.
 
 use crate::{
     connection::types::Opening,
@@ -6,32 +7,32 @@ use crate::{
     wire::ErrorObject,
 };
 
-/// How far the question has come which era a server is of.
+/// The state of the probe (`server/discover`) for the era of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Probe {
-    /// It was not asked.
+    /// The client did not send it.
     #[default]
     Unasked,
-    /// There is no answer yet.
+    /// There is no response yet.
     Asked,
-    /// There was none in time.
+    /// It timed out.
     Silent,
-    /// There was an answer, whichever.
+    /// The server responded, with a result or an error.
     Answered,
 }
 
-/// How a client has begun.
+/// The state of a client's start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StartState {
     pub(crate) opening: Opening,
     pub(crate) probe: Probe,
-    /// What `initialize` was answered with, when it seemed worth to ask after that.
+    /// The error that `initialize` was answered with, if the client then probed the server.
     pub(crate) refused: Option<ErrorObject>,
-    /// How to begin if the server is started once more.
+    /// How to open the connection if the server is started again.
     pub(crate) next: Option<Opening>,
-    /// The principal of the client has changed since the era of the server was probed.
+    /// Whether the principal of the client has changed since the probe was sent.
     pub(crate) principal_changed: bool,
-    /// Silence says nothing of the server's era.
+    /// Whether the transport is HTTP. A timeout of the probe then does not show the era of the server.
     pub(crate) over_http: bool,
 }
 
@@ -40,23 +41,24 @@ impl StartState {
         Self { opening, ..Self::default() }
     }
 
-    /// Whether a server that has refused `initialize` may still be of the modern era.
+    /// Returns whether a server that refused `initialize` may still be of the modern era.
     ///
-    /// It is if it was never asked, or did not answer in time because it was being started.
+    /// It may if the client never probed it, or if the probe timed out, which happens while a server starts up.
     pub(crate) const fn may_be_modern(&self) -> bool {
         matches!(self.probe, Probe::Silent) || matches!(self.probe, Probe::Unasked) && !self.opening.again
     }
 
-    /// How to begin with a server that has left before it was any use.
+    /// Returns how to open a new connection to a server that exited during the opening, if that is worth another
+    /// attempt.
     pub(crate) fn after_exit(&self, versions: VersionSet) -> Option<Opening> {
         let speaks = |era| versions.iter().any(|version| version.era() == era);
         if self.opening.again || !speaks(Era::Legacy) {
             return None;
         }
         match (self.probe, self.opening.era) {
-            // Some old servers do not survive a question that they do not know.
+            // Some legacy servers exit on a request that they do not know.
             (Probe::Asked | Probe::Silent | Probe::Answered, _) => Some(Opening::once_more(Some(Era::Legacy))),
-            // It was taken for an old one, and is none any more.
+            // The cached era was legacy. The server may have been upgraded since.
             (Probe::Unasked, Some(Era::Legacy)) if speaks(Era::Modern) => Some(Opening::once_more(None)),
             (Probe::Unasked, _) => None,
         }

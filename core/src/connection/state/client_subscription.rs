@@ -4,16 +4,16 @@ use alloc::{string::String, vec::Vec};
 
 use crate::{rpc::Timestamp, schema::SubscriptionFilter};
 
-/// A subscription of ours.
+/// A subscription of this client.
 #[derive(Clone, Debug)]
 pub(crate) struct Listening {
-    /// Whether it is opened again when the server ends it.
+    /// Whether the client subscribes again when the server ends the subscription.
     pub(crate) again: bool,
-    /// What the server has agreed to tell.
+    /// The filter that the server has acknowledged.
     pub(crate) agreed: Option<SubscriptionFilter>,
-    /// Since when.
+    /// The time of the acknowledgement.
     pub(crate) since: Option<Timestamp>,
-    /// How often in a row it was opened again.
+    /// The number of consecutive resubscriptions.
     pub(crate) count: u32,
 }
 

@@ -4,19 +4,20 @@ use core::fmt;
 
 use crate::{connection::types::Room, rpc::Timestamp};
 
-/// Reading is paused because of what the connection holds.
+/// A pause of reading, made because the connection holds too much data.
 #[derive(Clone, Debug)]
 pub(crate) struct Pause {
-    /// When input is wanted again, although there is no room. `None` once that time has passed.
+    /// The deadline after which the engine reads again even without room. `None` once it has passed.
     pub(crate) until: Option<Timestamp>,
-    /// Output has left or a request was answered since `until` was set.
+    /// Whether output has left or a request was answered since `until` was set.
     pub(crate) moved: bool,
 }
 
-/// Which verbs were refused as [`SendError::Busy`] and have not been reported by
+/// The kinds of sends that were refused with [`SendError::Busy`] and have not been reported by
 /// [`poll_room`](Connection::poll_room) since.
 ///
-/// It decides nothing but that report, so it is not part of what a connection prints: a refused verb changes nothing.
+/// The set affects only that report. `Debug` omits it, so that a refused send does not change the printed state of a
+/// connection.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RefusedSends(pub(crate) u8);
 

@@ -1,4 +1,4 @@
-//! Input requests of a result (2026-07-28), as a client keeps them.
+//! The input requests of an `input_required` result (2026-07-28), as a client stores them.
 
 use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
 
@@ -12,25 +12,25 @@ use crate::{
     },
 };
 
-/// What a request was answered with, if that were questions.
+/// The latest round of input requests of a call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InputRound {
-    /// How often that was so.
+    /// The number of `input_required` results.
     pub(crate) count: u32,
-    /// How often in a row there was nothing to answer, but only a state to come back with.
+    /// The number of consecutive `input_required` results without input requests, which only carry `requestState`.
     pub(crate) put_off: u32,
-    /// The state that the latest result came with, as JSON.
+    /// The `requestState` of the latest result, as JSON.
     pub(crate) state: Option<String>,
-    /// The questions of the latest result: their names as JSON, and how they stand.
+    /// The input requests of the latest result: name as JSON, and answer.
     pub(crate) answers: Vec<(String, Answer)>,
 }
 
-/// How a question of a round stands.
+/// The answer to an input request.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    /// The application was not asked.
+    /// The input request was not handed to the application.
     Unasked,
-    /// The application has the question, and has not answered it.
+    /// The application has the input request and has not answered it.
     Open(ReplyKey),
     /// The answer, as JSON.
     Given(Vec<u8>),
@@ -57,17 +57,17 @@ impl InputRound {
         self.count > 0
     }
 
-    /// The questions that the application has and has not answered.
+    /// Returns the input requests that the application has not answered.
     pub(crate) fn open_questions(&self) -> impl Iterator<Item = ReplyKey> {
         self.answers.iter().filter_map(|(_, answer)| if let Answer::Open(key) = answer { Some(*key) } else { None })
     }
 
-    /// Whether answers are waited for.
+    /// Returns whether an answer is missing.
     pub(crate) fn is_open(&self) -> bool {
         self.answers.iter().any(|(_, answer)| !answer.is_given())
     }
 
-    /// Adds what belongs to the latest result to the params of the next request.
+    /// Adds `requestState` and `inputResponses` of the latest result to the params of the next request.
     pub(crate) fn add(&self, params: &mut Vec<u8>) {
         if let Some(state) = &self.state {
             json_splice::set(params, 0, "requestState", state);
@@ -87,14 +87,14 @@ impl InputRound {
     }
 }
 
-/// A question of a call.
+/// A reference to an input request of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InputRequestRef {
     pub(crate) call: CallId,
     pub(crate) index: usize,
 }
 
-/// A question that a server asks.
+/// An input request of a server.
 pub(crate) struct InputRequest {
     /// The name, as JSON.
     pub(crate) name: String,
@@ -102,7 +102,7 @@ pub(crate) struct InputRequest {
     pub(crate) params: Option<RawJson<'static>>,
 }
 
-/// Reads the members of `inputRequests`. Nothing is read behind the first one that is more than `most`.
+/// Reads the members of `inputRequests`. Fails without reading further if there are more than `most`.
 pub(crate) fn parse_input_requests(requests: &RawJson<'_>, most: usize) -> Result<Vec<InputRequest>, ()> {
     let mut scanner = Scanner::new(requests.get(), MAX_DEPTH);
     scanner.expect(b'{').map_err(|_| ())?;
@@ -126,9 +126,9 @@ pub(crate) fn parse_input_requests(requests: &RawJson<'_>, most: usize) -> Resul
     Ok(asked)
 }
 
-/// The name of a question, as JSON: names that are equal are written alike.
+/// Returns the name of an input request as normalized JSON, so that equal names have equal texts.
 fn name_of(name: StringToken<'_>) -> String {
-    // An escape that stands for no character has no other spelling.
+    // An escape of a lone surrogate has no text, so it is kept as written.
     match name.is_escaped().then(|| name.text()).flatten() {
         Some(text) => {
             let mut json = Vec::new();

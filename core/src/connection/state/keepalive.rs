@@ -16,18 +16,18 @@ pub(crate) struct KeepaliveState {
 }
 
 impl KeepaliveState {
-    /// Those that are configured.
+    /// Returns the initial state if keepalive is configured.
     pub(crate) fn of(settings: &Settings, now: Timestamp) -> Option<Box<Self>> {
         let keepalive = settings.keepalive?;
         Some(Box::new(Self { config: keepalive, heard: now, missed: 0, in_flight: false }))
     }
 
-    /// Whether a ping waits for its answer.
+    /// Returns whether a ping waits for its response.
     pub(crate) const fn is_in_flight(&self) -> bool {
         self.in_flight
     }
 
-    /// When the next ping is due. The one in flight has a deadline of its own.
+    /// Returns when the next ping is due. `None` while a ping is in flight: the table of calls has its deadline.
     pub(crate) fn due(&self) -> Option<Timestamp> {
         (!self.in_flight).then(|| self.heard + self.config.interval)
     }

@@ -1,4 +1,4 @@
-//! Which lists have changed since their last notification.
+//! The lists that have changed since their last notification.
 
 use crate::protocol::Method;
 

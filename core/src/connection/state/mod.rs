@@ -1,4 +1,4 @@
-//! What a connection keeps, one file for each topic. Pure state: none of it knows the engine.
+//! The state of a connection, one file per topic. Nothing here refers to the engine.
 
 pub(crate) mod batch;
 pub(crate) mod client_params;

@@ -1,4 +1,4 @@
-//! What a request says beside its params, in their `_meta`: who sends it, and what it wants beside its answer.
+//! The `_meta` of an outgoing request: identity of the client, progress token, trace context and log level.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -14,19 +14,19 @@ use crate::{
     },
 };
 
-/// What every request of the modern era says in `_meta`, as texts: the keys and values but for the version.
+/// The identity that every request of the modern era carries in `_meta`, encoded as JSON.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientIdentity {
     pub(crate) info: Json,
     pub(crate) capabilities: Json,
 }
 
-/// What the application wants to be said with a request, each time it is sent.
+/// The options of a request that the application set. They apply each time the request is sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MetaOptions {
     pub(crate) level: Option<LoggingLevel>,
     trace: Option<Arc<TraceContext>>,
-    /// It is not said, but decides what becomes of a task.
+    /// Whether the engine polls a task that the request becomes. Not sent to the peer.
     pub(crate) follow_task: bool,
 }
 
@@ -36,17 +36,17 @@ impl MetaOptions {
     }
 }
 
-/// All that is said.
+/// All members to write into `_meta`.
 #[derive(Clone, Copy)]
 pub(crate) struct OutgoingMeta<'a> {
-    /// Where each request says who sends it, in which revision.
+    /// The revision and the identity of the client, in the modern era.
     pub(crate) modern: Option<(ProtocolVersion, &'a ClientIdentity)>,
     pub(crate) extra: &'a MetaOptions,
-    /// The call whose progress is wanted.
+    /// The call whose id is the progress token, if progress is wanted.
     pub(crate) token: Option<CallId>,
 }
 
-/// The value of a member.
+/// The value of a member of `_meta`.
 #[derive(Clone, Copy)]
 enum Value<'a> {
     Json(&'a str),
@@ -65,7 +65,7 @@ impl Value<'_> {
 }
 
 impl<'a> OutgoingMeta<'a> {
-    /// The members of `_meta`, in their order.
+    /// Returns the members of `_meta` in the order in which they are written.
     fn members(self) -> impl DoubleEndedIterator<Item = (&'static str, Value<'a>)> {
         let token = self.token.map(|token| (keys::PROGRESS_TOKEN, Value::Number(token.as_u64())));
         let sender = self.modern.map(|(version, identity)| {
@@ -76,7 +76,7 @@ impl<'a> OutgoingMeta<'a> {
             ]
         });
         let trace = self.extra.trace.iter().flat_map(|trace| trace.members());
-        // In a session the level is a matter of the session.
+        // A session sets its level with `logging/setLevel`.
         let level = self.extra.level.filter(|_| self.modern.is_some());
         token
             .into_iter()
@@ -85,10 +85,10 @@ impl<'a> OutgoingMeta<'a> {
             .chain(level.map(|level| (keys::LOG_LEVEL, Value::Text(level.as_str()))))
     }
 
-    /// Appends what `params` appends, which is an object or nothing, with all this in it.
+    /// Appends the params that `params` writes (an object or nothing), with these members in their `_meta`.
     pub(crate) fn append(self, out: &mut Vec<u8>, params: impl FnOnce(&mut Vec<u8>) -> Encoded) -> Encoded {
         let start = out.len();
-        // It is written first, so that the params, which may be large, need not be moved for it.
+        // `_meta` is written first, so that the params, which may be large, need not be moved.
         self.members().for_each(|(name, value)| {
             out.extend_from_slice(if out.len() == start { b"{\"_meta\":{\"" } else { b",\"" });
             out.extend_from_slice(name.as_bytes());
@@ -105,7 +105,7 @@ impl<'a> OutgoingMeta<'a> {
             out[object..].strip_prefix(b"{").map(|inside| inside.trim_ascii_start().first() != Some(&b'}'));
         match has_members {
             None => out.push(b'}'),
-            // Its brace becomes the comma between the two.
+            // The opening brace of the params becomes the comma after `_meta`.
             Some(true) if !may_have(&out[object..], "_meta") => out[object] = b',',
             Some(_) => {
                 out.drain(start..object);
@@ -115,7 +115,7 @@ impl<'a> OutgoingMeta<'a> {
         Ok(())
     }
 
-    /// Adds all this to the params that begin at `start` and end with `out`.
+    /// Adds these members to the `_meta` of the params that begin at `start` and end with `out`.
     pub(crate) fn splice(self, out: &mut Vec<u8>, start: usize) {
         let mut text = Vec::new();
         for (name, value) in self.members().rev() {
@@ -132,7 +132,7 @@ mod tests {
     use crate::wire::{Json, RawJson};
     use alloc::string::String;
 
-    /// Params with what is said beside them: as they are written, and as it is added to them later.
+    /// Returns the params with their `_meta`: written by `append`, and added by `splice`.
     fn both(meta: OutgoingMeta<'_>, params: &str) -> [String; 2] {
         let mut written = b"before".to_vec();
         let mut added = written.clone();

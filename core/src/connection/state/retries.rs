@@ -1,4 +1,4 @@
-//! Calls that are kept until they end because they may be sent again (2026-07-28).
+//! The calls that are retained until they end because they may be sent again (2026-07-28).
 
 use alloc::{
     boxed::Box,
@@ -20,34 +20,34 @@ use crate::{
     wire::ErrorObject,
 };
 
-/// Buffers for params that wait for the next request, so that it need not allocate one.
+/// The most spare buffers for params. The next request reuses one instead of allocating.
 const SPARE: usize = 64;
 
-/// A buffer that is larger than this is not kept.
+/// The largest capacity of a spare buffer, in bytes.
 const SPARE_BYTES: usize = 4096;
 
-/// How many tasks may be given up at once that are the late answers of requests. The server decides how many there are,
-/// so they are not to take the room of calls.
+/// The most `tasks/cancel` calls in flight for tasks that arrived as late results of ended requests. The server
+/// determines the number of such results, so they must not take the capacity of the application's calls.
 const DISMISSED: usize = 16;
 
-/// What is kept of a request until it has ended.
+/// A request that is retained until it ends.
 #[derive(Clone, Debug)]
 pub(crate) struct RetainedCall {
     pub(crate) method: MethodName<'static>,
-    /// The params as the application gave them.
+    /// The params as the application wrote them.
     pub(crate) params: Vec<u8>,
     pub(crate) extra: MetaOptions,
-    /// What it was answered with, if that were questions.
+    /// The input requests of its latest result, if any.
     pub(crate) round: InputRound,
-    /// The task that it has become.
+    /// The task that the request has become.
     pub(crate) poller: Option<Box<TaskPoller>>,
-    /// What was asked, if the answer may be used again.
+    /// The cache key, and the generation of the cache at the time of the request, if the result is cacheable.
     pub(crate) cacheable: Option<(Generation, CacheKey)>,
-    /// The subscription that it opens.
+    /// The subscription that the request opens.
     pub(crate) listening: Option<Box<Listening>>,
-    /// It was refused for its revision, and that was the one time that it goes again because of that.
+    /// Whether the server has refused the revision of the request. A request is renegotiated only once.
     pub(crate) renegotiated: bool,
-    /// When it is to be sent again.
+    /// The time at which to send the request again.
     due: Option<Timestamp>,
 }
 
@@ -60,35 +60,35 @@ impl RetainedCall {
             + self.listening.as_ref().map_or(0, |listening| listening.weight())
     }
 
-    /// The questions that the application has and has not answered.
+    /// Returns the input requests that the application has not answered.
     pub(crate) fn open_questions(&self) -> Vec<ReplyKey> {
         let poller = self.poller.iter().flat_map(|poller| poller.open_questions());
         self.round.open_questions().chain(poller).collect()
     }
 
-    /// Whether the application has questions to answer.
+    /// Returns whether an input request waits for an answer.
     pub(crate) fn is_asking(&self) -> bool {
         self.round.is_open() || self.poller.as_ref().is_some_and(|poller| poller.is_asking())
     }
 }
 
-/// The requests that are kept.
+/// The table of retained requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Retries {
     calls: HashMap<CallId, RetainedCall, SequentialHasher>,
-    /// What is sent again as soon as there is a session, and what it ends with if there is none.
+    /// The call to send again once there is a session, and the error that it ends with if it cannot be sent there.
     deferred: Option<(CallId, ErrorObject)>,
-    /// What is to be sent again, and when.
+    /// The calls to send again, by due time.
     due: BTreeSet<(Timestamp, CallId)>,
-    /// The tasks that calls have become.
+    /// The calls that have become tasks, by task id.
     tasks: BTreeSet<(String, CallId)>,
-    /// The latest requests that were answered with tasks after they were over, and the calls that have cancelled those
+    /// The latest requests that were answered with a task after they had ended, and the `tasks/cancel` calls for those
     /// tasks.
     dismissed: VecDeque<(u64, CallId)>,
-    /// What all of it weighs.
+    /// The memory that all retained requests take, in bytes.
     bytes: usize,
     spare: Vec<Vec<u8>>,
-    /// A subscription has ended, and changes may have been missed since.
+    /// Whether a subscription has ended. Changes may have been missed since.
     pub(crate) was_deaf: bool,
 }
 
@@ -116,12 +116,12 @@ impl Retries {
         }
     }
 
-    /// An empty buffer.
+    /// Returns an empty buffer.
     pub(crate) fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// A buffer that is not needed any more.
+    /// Takes back a buffer for reuse.
     pub(crate) fn give_back(&mut self, mut buffer: Vec<u8>) {
         if self.spare.len() < SPARE && (1..=SPARE_BYTES).contains(&buffer.capacity()) {
             buffer.clear();
@@ -158,25 +158,25 @@ impl Retries {
         self.give_back(kept.params);
     }
 
-    /// A call has become a task: its params are not needed any more.
+    /// Records that a call has become a task, and drops its params, which are not needed any more.
     pub(crate) fn add_poller(&mut self, call: CallId, poller: Box<TaskPoller>) {
         self.tasks.insert((poller.task().to_string(), call));
         let params = self.change(call, |kept| {
             kept.poller = Some(poller);
-            // Nothing is logged for a task.
+            // Requests about a task do not ask for log messages.
             kept.extra.level = None;
             core::mem::take(&mut kept.params)
         });
         self.give_back(params.unwrap_or_default());
     }
 
-    /// The calls that have become this task.
+    /// Returns the calls that have become this task.
     pub(crate) fn calls_of_task(&self, task: &str) -> Vec<CallId> {
         let from = (task.to_string(), CallId::from_raw(0));
         self.tasks.range(from..).take_while(|(found, _)| found == task).map(|(_, call)| *call).collect()
     }
 
-    /// Whether the application wants a call to go on if it becomes a task.
+    /// Returns whether the engine polls the task if the call becomes one.
     pub(crate) fn follows_tasks(&self, call: CallId) -> bool {
         self.calls.get(&call).is_some_and(|kept| kept.extra.follow_task)
     }
@@ -190,7 +190,7 @@ impl Retries {
         self.calls.get(&call)
     }
 
-    /// The one way to change what is kept: its weight may change, too.
+    /// Changes a retained request and updates the byte count. All changes that affect the weight go through here.
     pub(crate) fn change<R>(&mut self, call: CallId, f: impl FnOnce(&mut RetainedCall) -> R) -> Option<R> {
         let kept = self.calls.get_mut(&call)?;
         self.bytes -= kept.weight();
@@ -208,15 +208,15 @@ impl Retries {
         }
     }
 
-    /// Whether a task that `late` was answered with is to be given up: not twice, and only if few are given up like
-    /// that at the moment. The `tasks/cancel` calls are `in_flight` for a while.
+    /// Returns whether to cancel the task that `late` was answered with. Each task is cancelled only once, and only
+    /// [`DISMISSED`] of these `tasks/cancel` calls may be in flight.
     pub(crate) fn may_dismiss(&self, late: u64, in_flight: impl Fn(CallId) -> bool) -> bool {
         let is_new = self.dismissed.iter().all(|(dismissed, _)| *dismissed != late);
         let is_full = self.dismissed.len() >= DISMISSED;
         is_new && !(is_full && self.dismissed.front().is_some_and(|(_, cancel_call)| in_flight(*cancel_call)))
     }
 
-    /// Remembers that the task that `late` was answered with was given up.
+    /// Records that the task that `late` was answered with was cancelled.
     pub(crate) fn dismiss(&mut self, late: u64, cancel_call: CallId) {
         if self.dismissed.len() >= DISMISSED {
             self.dismissed.pop_front();
@@ -224,7 +224,7 @@ impl Retries {
         self.dismissed.push_back((late, cancel_call));
     }
 
-    /// Has a call sent again at this time.
+    /// Schedules a call to be sent again at this time.
     pub(crate) fn wait(&mut self, call: CallId, until: Timestamp) {
         let Some(kept) = self.calls.get_mut(&call) else { return };
         if let Some(due) = kept.due.replace(until) {
@@ -233,7 +233,7 @@ impl Retries {
         self.due.insert((until, call));
     }
 
-    /// Has a call sent again as soon as there is a session.
+    /// Schedules a call to be sent again once there is a session.
     pub(crate) fn defer(&mut self, call: CallId, error: ErrorObject) {
         self.deferred = Some((call, error));
     }
@@ -242,7 +242,7 @@ impl Retries {
         self.deferred.take()
     }
 
-    /// A call is sent again before its time.
+    /// Removes the due time of a call that is sent again now.
     pub(crate) fn wait_no_longer(&mut self, call: CallId) {
         let Some(kept) = self.calls.get_mut(&call) else { return };
         if let Some(due) = kept.due.take() {
@@ -254,7 +254,7 @@ impl Retries {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Takes the next call that is to be sent again now.
+    /// Removes and returns the next call that is due.
     pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<CallId> {
         let (_, call) = *self.due.first().filter(|(at, _)| *at <= now)?;
         self.due.pop_first();

@@ -1,4 +1,4 @@
-//! The fields that a request of the modern era (2026-07-28) carries in `_meta`, as a server keeps them.
+//! The fields that a request of the modern era (2026-07-28) carries in `_meta`, as a server stores them.
 
 use alloc::vec::Vec;
 
@@ -9,9 +9,9 @@ use crate::{
     wire::{RawJson, encode::Encoded, scan::may_have},
 };
 
-/// What is kept of `_meta` as long as the request is, in bytes, decoded.
+/// Returns an estimate of the bytes that the decoded `_meta` takes while the request is in flight.
 pub(crate) fn described(meta: Option<&RawJson<'_>>) -> usize {
-    /// So much is not worth a closer look.
+    /// Up to this weight, all of `_meta` is counted without looking at its members.
     const LITTLE: usize = 4 << 10;
     const KEPT: [&str; 6] = [
         keys::CLIENT_CAPABILITIES,
@@ -30,7 +30,7 @@ pub(crate) fn described(meta: Option<&RawJson<'_>>) -> usize {
     kept.map(|text| RawJson::trusted(text).weight()).sum::<usize>().min(all)
 }
 
-/// What a request of the modern era may take beside its own length while it is worked on, in bytes.
+/// Returns the bytes that a request of the modern era may take beside its own length while it is in flight.
 #[cfg(feature = "http")]
 pub(crate) fn request_weight(message: &crate::wire::Message<'_>) -> usize {
     use crate::{protocol::Method, wire::Message};
@@ -41,24 +41,26 @@ pub(crate) fn request_weight(message: &crate::wire::Message<'_>) -> usize {
     described(meta.as_ref()).saturating_add(filter.map_or(0, |filter| filter.weight()))
 }
 
-/// What a request says of itself in `_meta`, and what its answer has to say.
+/// The `_meta` of a request, and the requirements for its result.
 #[derive(Clone, Debug)]
 pub(crate) struct StatelessRequest {
     pub(crate) version: ProtocolVersion,
     pub(crate) capabilities: ClientCapabilities,
     pub(crate) info: Option<Implementation>,
-    /// The least severe log messages that it wants; none at all if it does not say.
+    /// The minimum severity of log messages. `None`: the request wants no log messages.
     pub(crate) log_level: Option<LoggingLevel>,
-    /// Its result can be reused by the client, and has to say for how long.
+    /// Whether the client may cache the result, which then must carry `cacheScope` and `ttlMs`.
     pub(crate) cacheable: bool,
-    /// Its result can be questions.
+    /// Whether the result may be `input_required`.
     pub(crate) may_ask: bool,
-    /// Its result can be a task of the extension; `None` if there is no way that it could.
+    /// Whether the result may be a task. `None` if the method never has one; `Some(false)` if a side lacks the
+    /// capability.
     pub(crate) may_become_task: Option<bool>,
 }
 
 impl StatelessRequest {
-    /// Appends what `result` appends with what every result says in it, if it is of a kind that the request can have.
+    /// Appends the result that `result` writes, with the members that every result has. Fails if the request cannot
+    /// have a result of this type.
     pub(crate) fn append(
         &self,
         out: &mut Vec<u8>,
@@ -66,7 +68,7 @@ impl StatelessRequest {
         result: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<(), SendError> {
         let start = out.len();
-        // It is written first, so that the result, which may be large, need not be moved for it.
+        // These members are written first, so that the result, which may be large, need not be moved.
         out.extend_from_slice(b"{\"resultType\":\"complete\"");
         if let Some(server) = server {
             out.extend_from_slice(b",\"_meta\":{\"");
@@ -84,7 +86,7 @@ impl StatelessRequest {
                     out.truncate(object);
                     out.push(b'}');
                 }
-                // Its brace becomes the comma between the two.
+                // The opening brace of the result becomes the comma between the two.
                 _ => out[object] = b',',
             },
             _ => {
@@ -95,7 +97,7 @@ impl StatelessRequest {
         Ok(())
     }
 
-    /// Adds what every result says to the one that begins at `start` and may say some of it.
+    /// Adds the members that every result has to the result that begins at `start`, which may contain some of them.
     fn finish(&self, out: &mut Vec<u8>, start: usize, server: Option<&Implementation>) -> Result<(), SendError> {
         if let Some(server) = server {
             json_splice::set_meta(out, start, keys::SERVER_INFO, At(server, None).to_json()?.get());

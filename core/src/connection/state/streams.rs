@@ -1,25 +1,25 @@
-//! What only bindings with several streams keep.
+//! The state of bindings with several streams.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use crate::{collections::StaticDefault, rpc::ReplyKey};
 
-/// What a binding holds of what it has taken.
+/// The output that a binding has polled and not written yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Downstream {
     pub(crate) bytes: usize,
     pub(crate) full: bool,
 }
 
-/// What only bindings with several streams have.
+/// The state of bindings with several streams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams {
-    /// Requests whose streams the binding is to close for now, and when the peer may come back.
+    /// The requests whose streams the binding may close, with the delay after which the peer may reconnect.
     pub(crate) release_stream: VecDeque<(ReplyKey, Option<Duration>)>,
-    /// Streams on which no answer follows, as everything asked there was cancelled.
+    /// The streams on which no response follows, because all requests on them were cancelled.
     pub(crate) unanswered: VecDeque<u64>,
-    /// What the binding has taken and not written yet.
+    /// The output that the binding has polled and not written yet.
     pub(crate) downstream: Downstream,
 }
 

@@ -1,23 +1,24 @@
-//! The subscriptions (2026-07-28) of the clients of a server.
+//! The subscriptions (2026-07-28) that a server serves.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
 use crate::{collections::StaticDefault, protocol::Method, rpc::ReplyKey, schema::SubscriptionFilter, wire::RequestId};
 
-/// What clients listen to, by the request that asked for it. Its id stays taken while the subscription lives.
+/// The subscriptions by their `subscriptions/listen` requests. The id of the request stays in use until the
+/// subscription ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subscriptions {
     pub(crate) active: BTreeMap<ReplyKey, (RequestId, SubscriptionFilter)>,
-    /// What is left to the application, which alone knows the tasks that are named.
+    /// The subscriptions that the application has to accept, because only it knows the tasks that they name.
     pub(crate) asked: BTreeMap<ReplyKey, PendingSubscription>,
 }
 
-/// A subscription that is left to the application.
+/// A subscription that the application has to accept.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingSubscription {
     pub(crate) id: RequestId,
     pub(crate) filter: SubscriptionFilter,
-    /// What is kept of what the request says of itself, in bytes.
+    /// The bytes of the retained `_meta` of the request.
     pub(crate) described: usize,
 }
 
@@ -26,7 +27,7 @@ impl StaticDefault for Subscriptions {
 }
 
 impl Subscriptions {
-    /// Whether this request is a subscription in force.
+    /// Returns whether this request is an active subscription.
     pub(crate) fn is_open(&self, key: ReplyKey) -> bool {
         self.active.contains_key(&key)
     }
@@ -35,18 +36,19 @@ impl Subscriptions {
         self.active.len() + self.asked.len()
     }
 
-    /// Forgets what was not opened.
+    /// Removes all pending subscriptions.
     pub(crate) fn clear(&mut self) {
         self.asked.clear();
     }
 
-    /// Forgets a subscription; whether it was in force.
+    /// Removes a subscription. Returns whether it was active.
     pub(crate) fn end(&mut self, key: ReplyKey) -> bool {
         self.asked.remove(&key);
         self.active.remove(&key).is_some()
     }
 
-    /// Who listens to this change, in the order of their requests. The subject is the resource or the task that changed.
+    /// Returns the subscriptions to this change, in the order of their requests. The subject is the resource or the
+    /// task that changed.
     pub(crate) fn listeners(&self, method: Method, subject: Option<&str>) -> Vec<(ReplyKey, RequestId)> {
         self.active
             .iter()

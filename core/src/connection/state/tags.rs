@@ -1,4 +1,4 @@
-//! What the tables of requests keep with each request, in both directions.
+//! The data that the request tables store with each request, in both directions.
 
 use alloc::{boxed::Box, sync::Arc};
 
@@ -14,16 +14,16 @@ use crate::{
     wire::{RawJson, RequestId},
 };
 
-/// Where a message came from.
+/// The origin of a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
-    /// The batch that it is a member of.
+    /// The batch that the message is a member of.
     pub(crate) batch: Option<u32>,
-    /// Its size.
+    /// The size of the message in bytes.
     pub(crate) bytes: usize,
 }
 
-/// What is remembered of a request of ours.
+/// The kind of an outgoing request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallTag {
     /// `initialize`.
@@ -32,19 +32,20 @@ pub(crate) enum CallTag {
     Probe { version: ProtocolVersion, again: bool },
     /// A ping of [`KeepaliveState`].
     Keepalive,
-    /// `tasks/cancel` for a task that is not needed any more.
+    /// `tasks/cancel`, sent by the engine for a task whose result is not needed any more.
     CancelTask,
-    /// The application's.
+    /// A request of the application.
     User {
         method: Option<Method>,
-        /// It carries `task`: it ends with a handle to a task, and is not cancelled by a notification.
+        /// Whether the params carry `task` (2025-11-25). The result is then a task handle, and the request is not
+        /// cancelled by a notification.
         task: bool,
-        /// The stream of the request of the peer that has caused it.
+        /// The stream of the peer's request that this request is related to.
         stream: Option<u64>,
     },
 }
 
-/// The progress token of a request of the peer. Most peers have it be the request's id, and it takes no room then.
+/// The progress token of a request of the peer. Most peers use the id of the request, which is not stored twice.
 #[derive(Clone, Debug)]
 pub(crate) enum Token {
     None,
@@ -53,11 +54,11 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// The one that `_meta` names, if it does, of the request with this id.
+    /// Returns the token in the `_meta` of the request with this id.
     pub(crate) fn named(meta: Option<&RawJson<'_>>, id: &RequestId) -> Self {
         match meta.and_then(|meta| meta.member(keys::PROGRESS_TOKEN)) {
             None => Self::None,
-            // Spelled alike: it is repeated as it came.
+            // Only an identical text counts, because the token is echoed as it was received.
             Some(token) if token.get().as_bytes() == id.as_bytes() => Self::Id,
             Some(token) => RequestId::from_token(token.get()).map_or(Self::None, |token| Self::Other(Box::new(token))),
         }
@@ -74,30 +75,30 @@ impl Entry<RequestTag> {
     }
 }
 
-/// What is remembered of a request of the peer.
+/// The data of an inbound request.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestTag {
-    /// `None` for methods that the specification does not have.
+    /// The method. `None` if the specification does not define it.
     pub(crate) method: Option<Method>,
     pub(crate) token: Token,
     pub(crate) last_progress: Option<f64>,
-    /// Frames that belong to it and wait to be written.
+    /// The number of queued frames that belong to the request.
     pub(crate) queued: u32,
-    /// The last of them.
+    /// The number of the last of these frames.
     pub(crate) last_queued: Number,
-    /// The batch that its answer goes into.
+    /// The batch that the response goes into.
     pub(crate) batch: Option<u32>,
-    /// The size of its frame.
+    /// The bytes that the request counts against the limit.
     pub(crate) bytes: usize,
-    /// `logging/setLevel`: what to set when it is answered with a result.
+    /// The level of `logging/setLevel`. It takes effect when the application responds with a result.
     pub(crate) level: Option<LoggingLevel>,
-    /// What a request of the modern era says of itself.
+    /// The `_meta` of a request of the modern era.
     pub(crate) modern: Option<Box<StatelessRequest>>,
-    /// The distributed trace that it belongs to.
+    /// The distributed trace that the request belongs to.
     pub(crate) trace: Option<Box<TraceContext>>,
-    /// It came as part of a result, and its answer goes into the next request.
+    /// The input request that this is, if it came in a result. Its response goes into the next request.
     pub(crate) question: Option<InputRequestRef>,
-    /// How it came in, if the binding knows more of that than a pipe does.
+    /// The arrival of the request, if the binding set one.
     pub(crate) arrival: Option<Arc<Arrival>>,
 }
 
@@ -120,13 +121,13 @@ impl RequestTag {
         }
     }
 
-    /// The stream on which it is answered, where there are several.
+    /// Returns the stream for the response, if the binding has several.
     pub(crate) fn stream(&self) -> Option<u64> {
         self.arrival.as_ref()?.stream
     }
 }
 
-/// The first id of ours. Some peers take 0 for no id at all.
+/// The first id of outgoing requests. Some peers treat 0 as no id.
 pub(crate) const FIRST_ID: u64 = 1;
 
 impl StaticDefault for Outgoing<CallTag> {

@@ -1,4 +1,4 @@
-//! The state of a task of the extension (2026-07-28) that a call of this client has become.
+//! The state of a polled task of the extension (2026-07-28) that a call of this client has become.
 
 use alloc::{string::String, vec::Vec};
 use core::time::Duration;
@@ -11,22 +11,24 @@ use crate::{
     wire::{RawJson, encode},
 };
 
-/// How much longer the pauses are while the task waits for an answer of this side: nothing much can come of it before.
+/// The factor of the poll interval while the task waits for an answer of this side, since its status rarely changes
+/// before.
 pub(crate) const WHILE_ASKED: u32 = 4;
 
-/// What is known of the task that a call has become.
+/// The task that a call has become.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskPoller {
     pub(crate) task: String,
-    /// No other call has its id, so it is cancelled with this call.
+    /// Whether the task was created for this call, so that it is cancelled with the call. `false` if the application
+    /// passed in its id.
     pub(crate) is_own: bool,
-    /// When it was first heard of. The times that it says itself are those of the server's clock.
+    /// The local time at which the client first knew of the task. The timestamps in the task are of the server's clock.
     pub(crate) since: Timestamp,
-    /// For how long it is kept from then on.
+    /// How long the server keeps the task, counted from `since`.
     pub(crate) ttl: Option<Duration>,
-    /// How long the server wants to be left in peace between two looks.
+    /// The poll interval that the server asks for.
     pub(crate) interval: Option<Duration>,
-    /// Looks in a row that came to nothing.
+    /// The number of consecutive requests about the task that failed.
     pub(crate) failures: u32,
     pub(crate) questions: TaskQuestions,
 }
@@ -41,26 +43,27 @@ impl TaskPoller {
     }
 
     pub(crate) fn weight(&self) -> usize {
-        // It is looked up by its id as well.
+        // The id is also stored in the index of tasks.
         2 * self.task.len() + self.questions.weight()
     }
 
-    /// The questions that the application has and has not answered.
+    /// Returns the input requests that the application has not answered.
     pub(crate) fn open_questions(&self) -> impl Iterator<Item = ReplyKey> {
         self.questions.open().map(|(_, key)| key)
     }
 
-    /// Whether the application has questions to answer.
+    /// Returns whether an input request waits for an answer.
     pub(crate) fn is_asking(&self) -> bool {
         self.questions.is_asking()
     }
 
-    /// Whether there are answers that the server does not have.
+    /// Returns whether answers are ready to be sent.
     pub(crate) fn has_answers(&self) -> bool {
         self.questions.has_answers()
     }
 
-    /// Writes the params of the next request: answers if there are some, else a look.
+    /// Writes the params of the next request: `tasks/update` if answers are ready, else `tasks/get`. Returns the
+    /// method.
     pub(crate) fn write(&mut self, params: &mut Vec<u8>) -> Method {
         params.extend_from_slice(b"{\"taskId\":");
         encode::text(params, &self.task);
@@ -74,18 +77,18 @@ impl TaskPoller {
         Method::ExtUpdateTask
     }
 
-    /// The answers that were on their way have arrived, or have not.
+    /// Records whether the answers in flight have arrived. Returns whether there were any.
     pub(crate) fn sent(&mut self, arrived: bool) -> bool {
         self.questions.sent(arrived)
     }
 
-    /// Whether the server may have forgotten it.
+    /// Returns whether the server may have removed the task.
     pub(crate) fn has_expired(&self, now: Timestamp) -> bool {
         self.ttl.is_some_and(|ttl| self.since + ttl <= now)
     }
 }
 
-/// What a task says of itself that concerns polling.
+/// The fields of a task that affect polling.
 pub(crate) struct TaskStatusUpdate {
     pub(crate) task: Option<String>,
     pub(crate) status: TaskStatus,
@@ -94,7 +97,7 @@ pub(crate) struct TaskStatusUpdate {
 }
 
 impl TaskStatusUpdate {
-    /// Lenient: a task that says less than it should can still be polled.
+    /// Reads a task leniently: a task without some required fields can still be polled.
     pub(crate) fn read(task: &RawJson<'_>) -> Option<Self> {
         let status: String = task.member("status")?.decode().ok()?;
         let millis = |name| task.member(name)?.decode::<u64>().ok().map(Duration::from_millis);

@@ -1,11 +1,11 @@
-//! Calls that became tasks (2025-11-25) and whose progress goes on.
+//! The calls that became tasks (2025-11-25), whose progress notifications go on after the response.
 
 use alloc::collections::VecDeque;
 
 use crate::{collections::LazyBox, rpc::CallId};
 
-/// Calls that were answered with a task, and the task. Its id may be as long as the peer likes, so it is kept as a number:
-/// should two of them ever have the same, one is not followed to its end.
+/// The calls that were answered with a task, each with the hash of the task id. The peer chooses the length of the id,
+/// so only the hash is stored. If the hashes of two tasks collide, the end of one also ends the progress of the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskProgressTable(pub(crate) LazyBox<VecDeque<(CallId, u64)>>);
 

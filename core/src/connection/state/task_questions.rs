@@ -1,4 +1,4 @@
-//! The questions that one task has asked (2026-07-28), and how each of them stands.
+//! The input requests of one task (2026-07-28) and the state of their answers.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -10,23 +10,23 @@ use core::mem;
 
 use crate::rpc::ReplyKey;
 
-/// Every question that a task has had. Nothing but writing and sending answers looks at all of them.
+/// All input requests of a task. Only writing and acknowledging answers iterates over all of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskQuestions {
     asked: Vec<TaskQuestion>,
-    /// Where the question with a name is.
+    /// The index of each input request by name.
     by_name: BTreeMap<Arc<str>, usize>,
-    /// Those that the application has not answered.
+    /// The input requests that the application has not answered.
     open: BTreeSet<usize>,
-    /// The batches in which some are open.
+    /// The batches with unanswered input requests.
     incomplete: BTreeMap<u32, Incomplete>,
-    /// Answers whose batches are complete, and which are not on their way.
+    /// The number of answers in complete batches that have not been sent.
     ready: usize,
-    /// Answers on their way.
+    /// The number of answers in flight.
     sending: usize,
-    /// Bytes of names and answers.
+    /// The bytes of names and answers.
     bytes: usize,
-    /// How often questions were looked at.
+    /// The number of the current batch.
     batch: u32,
 }
 
@@ -34,28 +34,28 @@ pub(crate) struct TaskQuestions {
 struct TaskQuestion {
     /// The name, as JSON.
     name: Arc<str>,
-    /// The questions that came together are answered together.
+    /// The batch of the input request. The answers of a batch are sent together.
     batch: u32,
     answer: Answer,
 }
 
-/// A batch that waits for answers.
+/// The counts of a batch that waits for answers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Incomplete {
     open: usize,
     given: usize,
 }
 
-/// How a question of a task stands.
+/// The answer to an input request of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
-    /// The application has not given it yet.
+    /// The application has not answered yet.
     Open(ReplyKey),
-    /// It is there, as JSON.
+    /// The answer as JSON, not sent yet.
     Given(Vec<u8>),
-    /// It is on its way.
+    /// The answer as JSON, in flight.
     Sent(Vec<u8>),
-    /// The server has it, or does not want it any more.
+    /// The server has the answer or does not need it any more.
     Done,
 }
 
@@ -69,29 +69,29 @@ impl Answer {
 }
 
 impl TaskQuestions {
-    /// Returns how many there have been.
+    /// Returns the number of input requests so far.
     pub(crate) const fn len(&self) -> usize {
         self.asked.len()
     }
 
-    /// Returns what it takes to keep them, in bytes.
+    /// Returns the memory that they take, in bytes.
     pub(crate) const fn weight(&self) -> usize {
-        // A list that grows has room for twice as many, and so have the nodes of a tree.
+        // A growing list may have twice the capacity that it needs, and so may the nodes of a tree.
         const ENTRY: usize = 2 * (size_of::<TaskQuestion>() + size_of::<(Arc<str>, usize)>() + size_of::<usize>());
         self.asked.len() * ENTRY + self.bytes
     }
 
-    /// Whether there was a question with this name.
+    /// Returns whether there was an input request with this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
-    /// Returns the name of a question, as JSON.
+    /// Returns the name of an input request, as JSON.
     pub(crate) fn name(&self, at: usize) -> &str {
         self.asked.get(at).map_or("", |asked| &*asked.name)
     }
 
-    /// Returns the questions that the application has and has not answered.
+    /// Returns the input requests that the application has not answered.
     pub(crate) fn open(&self) -> impl Iterator<Item = (usize, ReplyKey)> {
         self.open.iter().filter_map(|at| match self.asked.get(*at)?.answer {
             Answer::Open(key) => Some((*at, key)),
@@ -99,27 +99,27 @@ impl TaskQuestions {
         })
     }
 
-    /// Whether the application has questions to answer.
+    /// Returns whether an input request waits for an answer.
     pub(crate) fn is_asking(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Whether there are answers that the server does not have.
+    /// Returns whether answers are ready to be sent.
     pub(crate) const fn has_answers(&self) -> bool {
         self.ready > 0
     }
 
-    /// Whether answers are on their way.
+    /// Returns whether answers are in flight.
     pub(crate) const fn is_sending(&self) -> bool {
         self.sending > 0
     }
 
-    /// Begins a batch: the questions that come now are answered together.
+    /// Begins a batch. The answers to the input requests that are added next are sent together.
     pub(crate) const fn begin_batch(&mut self) {
         self.batch = self.batch.saturating_add(1);
     }
 
-    /// Adds a question that the application was asked.
+    /// Adds an input request that was handed to the application.
     pub(crate) fn ask(&mut self, name: String, key: ReplyKey) {
         let (name, at): (Arc<str>, _) = (name.into(), self.asked.len());
         self.bytes += name.len();
@@ -128,7 +128,7 @@ impl TaskQuestions {
         self.set(at, Answer::Open(key));
     }
 
-    /// Changes how a question stands.
+    /// Sets the answer to an input request.
     pub(crate) fn set(&mut self, at: usize, answer: Answer) {
         let Some(asked) = self.asked.get_mut(at) else { return };
         let batch = asked.batch;
@@ -140,7 +140,7 @@ impl TaskQuestions {
         let waits = self.incomplete.get_mut(&batch);
         let was = mem::replace(&mut asked.answer, answer);
         self.bytes -= was.len();
-        // Answers wait in their batch, if that is not complete.
+        // Answers wait until their batch is complete.
         let given = match waits {
             Some(Incomplete { given, .. }) => given,
             None => &mut self.ready,
@@ -160,7 +160,7 @@ impl TaskQuestions {
         }
     }
 
-    /// Appends the answers that can be sent, as an object of JSON. They are on their way then.
+    /// Appends the answers that are ready, as a JSON object, and marks them as in flight.
     pub(crate) fn write_answers(&mut self, out: &mut Vec<u8>) {
         let mut open = b'{';
         for at in 0..self.asked.len() {
@@ -180,7 +180,7 @@ impl TaskQuestions {
         out.push(b'}');
     }
 
-    /// The answers that were on their way have arrived, or have not; whether there were any.
+    /// Records whether the answers in flight have arrived. Returns whether there were any.
     pub(crate) fn sent(&mut self, arrived: bool) -> bool {
         if self.sending == 0 {
             return false;
@@ -188,7 +188,7 @@ impl TaskQuestions {
         for at in 0..self.asked.len() {
             if let Answer::Sent(text) = &mut self.asked[at].answer {
                 let text = mem::take(text);
-                // What was taken out does not count any more.
+                // The text was taken out, so `set` cannot subtract its length.
                 self.bytes -= text.len();
                 self.set(at, if arrived { Answer::Done } else { Answer::Given(text) });
             }
@@ -205,7 +205,7 @@ mod tests {
         wire::RequestId,
     };
 
-    /// Whatever happens to them, what is counted is what is there.
+    /// Checks that all counts stay equal to the contents under random operations.
     #[test]
     fn what_is_counted_is_what_is_there() {
         let mut table = Incoming::new(1);
