@@ -32,6 +32,8 @@ type TypedHandler<P, R> = BoxedHandler<dyn Fn(P, Context<ClientRole>) -> Deferre
 
 /// A client application: its handlers for sampling, elicitation, roots and notifications.
 ///
+/// The specification calls an application a host. A host has one client for each connection to a server.
+///
 /// It is built once, is cheap to clone, and serves any number of connections, each with its own
 /// [`session`](Self::session).
 ///

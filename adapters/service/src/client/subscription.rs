@@ -17,7 +17,7 @@ use crate::{
         error::CallError,
         peer::Peer,
         pending::Pending,
-        subscriptions::{Place, State, Subscriptions},
+        subscriptions::{ListenCall, State, Subscriptions},
     },
 };
 
@@ -43,7 +43,7 @@ impl Subscription {
     /// Returns the filter to which the server has agreed, or `None` while the subscription is not active.
     #[must_use]
     pub fn agreed(&self) -> Option<SubscriptionFilter> {
-        self.table.with(self.id, |wanted| match &wanted.state {
+        self.table.with(self.id, |entry| match &entry.state {
             State::Active(_, agreed) => Some(agreed.clone()),
             _ => None,
         })?
@@ -73,13 +73,13 @@ impl Subscription {
     /// often.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.table.with(self.id, |wanted| matches!(wanted.state, State::Ended(_))).unwrap_or(true)
+        self.table.with(self.id, |entry| matches!(entry.state, State::Ended(_))).unwrap_or(true)
     }
 
     /// Returns the error with which the server has ended the subscription, if it was one.
     #[must_use]
     pub fn error(&self) -> Option<CallError> {
-        self.table.with(self.id, |wanted| match &wanted.state {
+        self.table.with(self.id, |entry| match &entry.state {
             State::Ended(error) => error.clone(),
             _ => None,
         })?
@@ -91,8 +91,10 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let place = self.table.remove(self.id);
-        if let Some((canceller, call)) = place.and_then(|place| Some((place.canceller.upgrade()?, place.call))) {
+        let listen_call = self.table.remove(self.id);
+        if let Some((canceller, call)) =
+            listen_call.and_then(|listen_call| Some((listen_call.canceller.upgrade()?, listen_call.call)))
+        {
             canceller.cancel(call, None);
         }
     }
@@ -108,7 +110,7 @@ impl fmt::Debug for Subscription {
 impl Subscriptions {
     /// Requests all detached subscriptions on a new connection.
     fn resume(&self, connection: &Arc<dyn ConnectionHandle<ClientRole>>, calls: &Arc<Calls<ClientRole>>) {
-        for id in self.resting() {
+        for id in self.detached() {
             // A subscription that cannot be requested now waits for the next connection.
             let _ = self.ask(id, connection, calls, |_| {});
         }
@@ -124,14 +126,14 @@ impl Subscriptions {
     ) -> Result<Option<(CallId, R)>, SendError> {
         connection.update(|conn, now| {
             let Some((params, options)) =
-                self.with(id, |wanted| (SubscriptionsListenParams::new(wanted.filter.clone()), wanted.options.clone()))
+                self.with(id, |entry| (SubscriptionsListenParams::new(entry.filter.clone()), entry.options.clone()))
             else {
                 return Ok(None);
             };
             let call = conn.request(now, &params, options)?;
             let canceller: Arc<dyn CancelCall> = calls.clone();
-            let place = Place { connection: calls.number(), call, canceller: Arc::downgrade(&canceller) };
-            if self.with(id, |wanted| wanted.state = State::Requested(place)).is_none() {
+            let listen_call = ListenCall { connection: calls.number(), call, canceller: Arc::downgrade(&canceller) };
+            if self.with(id, |entry| entry.state = State::Requested(listen_call)).is_none() {
                 // The subscription was dropped in between.
                 let _ = conn.cancel(call, None);
                 return Ok(None);

@@ -13,12 +13,12 @@ pub(crate) struct SessionRegistry<E: Role>(Mutex<Sessions<E>>);
 
 struct Sessions<E: Role> {
     next: u64,
-    taken: BTreeMap<u64, Weak<SessionState<E>>>,
+    by_id: BTreeMap<u64, Weak<SessionState<E>>>,
 }
 
 impl<E: Role> Default for SessionRegistry<E> {
     fn default() -> Self {
-        Self(Mutex::new(Sessions { next: 1, taken: BTreeMap::new() }))
+        Self(Mutex::new(Sessions { next: 1, by_id: BTreeMap::new() }))
     }
 }
 
@@ -28,18 +28,18 @@ impl<E: Role> SessionRegistry<E> {
         let id = sessions.next;
         sessions.next += 1;
         shared.registry_id.store(id, Ordering::Relaxed);
-        sessions.taken.insert(id, Arc::downgrade(shared));
+        sessions.by_id.insert(id, Arc::downgrade(shared));
     }
 
     /// Removes a session that has ended. Adding and removing take time logarithmic in the number of sessions.
     pub(crate) fn remove(&self, shared: &SessionState<E>) {
-        let removed = lock(&self.0).taken.remove(&shared.registry_id.load(Ordering::Relaxed));
+        let removed = lock(&self.0).by_id.remove(&shared.registry_id.load(Ordering::Relaxed));
         drop(removed);
     }
 
     /// Calls `f` with every session whose connection is open.
     pub(crate) fn each(&self, mut f: impl FnMut(&SessionState<E>, &Arc<dyn ConnectionHandle<E>>)) {
-        let sessions: Vec<_> = lock(&self.0).taken.values().filter_map(Weak::upgrade).collect();
+        let sessions: Vec<_> = lock(&self.0).by_id.values().filter_map(Weak::upgrade).collect();
         for session in sessions {
             if let Some(connection) = session.calls.connection() {
                 f(&session, &connection);

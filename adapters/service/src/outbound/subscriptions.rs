@@ -29,7 +29,7 @@ pub struct Subscriptions(Arc<Mutex<Table>>);
 #[derive(Default)]
 struct Table {
     next: u64,
-    wanted: BTreeMap<u64, SubscriptionEntry>,
+    entries: BTreeMap<u64, SubscriptionEntry>,
 }
 
 pub(crate) struct SubscriptionEntry {
@@ -43,16 +43,16 @@ pub(crate) enum State {
     /// Not requested on the current connection, or not connected.
     Detached,
     /// Requested, and not acknowledged yet.
-    Requested(Place),
+    Requested(ListenCall),
     /// Acknowledged, with the filter to which the server has agreed.
-    Active(Place, SubscriptionFilter),
+    Active(ListenCall, SubscriptionFilter),
     /// Refused or ended by the server, with its error.
     Ended(Option<CallError>),
 }
 
 /// A request on one of the connections.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct ListenCall {
     /// The number of the connection's calls.
     pub(crate) connection: u64,
     pub(crate) call: CallId,
@@ -60,9 +60,9 @@ pub(crate) struct Place {
 }
 
 impl State {
-    fn place(&self) -> Option<&Place> {
+    fn listen_call(&self) -> Option<&ListenCall> {
         match self {
-            Self::Requested(place) | Self::Active(place, _) => Some(place),
+            Self::Requested(listen_call) | Self::Active(listen_call, _) => Some(listen_call),
             Self::Detached | Self::Ended(_) => None,
         }
     }
@@ -78,7 +78,7 @@ impl Subscriptions {
     /// Returns the number of subscriptions, active or not.
     #[must_use]
     pub fn len(&self) -> usize {
-        lock(&self.0).wanted.len()
+        lock(&self.0).entries.len()
     }
 
     /// Returns whether it has no subscriptions.
@@ -92,49 +92,49 @@ impl Subscriptions {
         let mut table = lock(&self.0);
         let id = table.next;
         table.next += 1;
-        table.wanted.insert(id, SubscriptionEntry { filter, options, state: State::Detached });
+        table.entries.insert(id, SubscriptionEntry { filter, options, state: State::Detached });
         id
     }
 
     /// Removes a subscription, and returns its call.
-    pub(crate) fn remove(&self, id: u64) -> Option<Place> {
-        lock(&self.0).wanted.remove(&id)?.state.place().cloned()
+    pub(crate) fn remove(&self, id: u64) -> Option<ListenCall> {
+        lock(&self.0).entries.remove(&id)?.state.listen_call().cloned()
     }
 
     /// Returns the ids of the subscriptions that are not requested on the current connection.
-    pub(crate) fn resting(&self) -> Vec<u64> {
+    pub(crate) fn detached(&self) -> Vec<u64> {
         let table = lock(&self.0);
-        table.wanted.iter().filter(|(_, it)| matches!(it.state, State::Detached)).map(|(id, _)| *id).collect()
+        table.entries.iter().filter(|(_, it)| matches!(it.state, State::Detached)).map(|(id, _)| *id).collect()
     }
 
     pub(crate) fn with<R>(&self, id: u64, f: impl FnOnce(&mut SubscriptionEntry) -> R) -> Option<R> {
-        lock(&self.0).wanted.get_mut(&id).map(f)
+        lock(&self.0).entries.get_mut(&id).map(f)
     }
 
     /// Finds the subscription that was requested with this call.
     fn find<R>(&self, connection: u64, call: CallId, f: impl FnOnce(&mut SubscriptionEntry) -> R) -> Option<R> {
         let mut table = lock(&self.0);
-        let mut all = table.wanted.values_mut();
-        let is_it = |place: &Place| (place.connection, place.call) == (connection, call);
-        all.find(|wanted| wanted.state.place().is_some_and(is_it)).map(f)
+        let mut all = table.entries.values_mut();
+        let is_it = |listen_call: &ListenCall| (listen_call.connection, listen_call.call) == (connection, call);
+        all.find(|entry| entry.state.listen_call().is_some_and(is_it)).map(f)
     }
 
     /// Activates the subscription of a call, which the server has acknowledged. Returns whether there is one.
     pub(crate) fn acknowledged(&self, connection: u64, call: CallId, params: &RawJson<'_>) -> bool {
         let params = params.decode::<SubscriptionsAcknowledgedParams>();
         let agreed = params.map(|params| params.notifications).unwrap_or_default();
-        let heard = |wanted: &mut SubscriptionEntry| {
-            if let Some(place) = wanted.state.place().cloned() {
-                wanted.state = State::Active(place, agreed);
+        let activate = |entry: &mut SubscriptionEntry| {
+            if let Some(listen_call) = entry.state.listen_call().cloned() {
+                entry.state = State::Active(listen_call, agreed);
             }
         };
-        self.find(connection, call, heard).is_some()
+        self.find(connection, call, activate).is_some()
     }
 
     /// Ends the subscription of a call, if it has one.
     pub(crate) fn ended(&self, connection: u64, call: CallId, outcome: &Outcome<'_>) {
-        self.find(connection, call, |wanted| {
-            wanted.state = match outcome {
+        self.find(connection, call, |entry| {
+            entry.state = match outcome {
                 Outcome::Closed(_) => State::Detached,
                 Outcome::Result(_) | Outcome::Cancelled => State::Ended(None),
                 outcome => State::Ended(CallError::of(outcome.clone()).err()),
@@ -144,9 +144,9 @@ impl Subscriptions {
 
     /// Detaches all subscriptions of a connection, which has ended without an event for each of its calls.
     pub(crate) fn lost(&self, connection: u64) {
-        for wanted in lock(&self.0).wanted.values_mut() {
-            if wanted.state.place().is_some_and(|place| place.connection == connection) {
-                wanted.state = State::Detached;
+        for entry in lock(&self.0).entries.values_mut() {
+            if entry.state.listen_call().is_some_and(|listen_call| listen_call.connection == connection) {
+                entry.state = State::Detached;
             }
         }
     }

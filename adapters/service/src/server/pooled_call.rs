@@ -24,12 +24,12 @@ pub(super) struct PooledCall(Box<CallSlot>);
 #[derive(Default)]
 struct CallSlot {
     /// Taken when the call starts.
-    calling: Option<Calling>,
+    queued: Option<QueuedCall>,
     /// The buffer of the last arguments, unless it was large.
-    room: String,
+    buffer: String,
 }
 
-struct Calling {
+struct QueuedCall {
     tool: Arc<Tool>,
     arguments: OwnedRawJson,
     scope: RequestScope<ServerRole>,
@@ -46,9 +46,9 @@ impl PooledCall {
     ) -> Self {
         let InboundRequest { connection, key, .. } = *inbound;
         let mut call = pool::take();
-        let arguments = pool::keep(arguments, &mut call.0.room);
+        let arguments = pool::keep(arguments, &mut call.0.buffer);
         let responder = Responder::of(shared.context(connection, shared.in_flight.begin(key, meta)), key);
-        call.0.calling = Some(Calling { tool, arguments, scope: shared.request_scope(inbound), responder });
+        call.0.queued = Some(QueuedCall { tool, arguments, scope: shared.request_scope(inbound), responder });
         call
     }
 
@@ -60,7 +60,7 @@ impl PooledCall {
 
 impl Start for CallSlot {
     fn start(mut self: Box<Self>) -> Deferred<()> {
-        let Some(Calling { tool, arguments, scope, responder }) = self.calling.take() else {
+        let Some(QueuedCall { tool, arguments, scope, responder }) = self.queued.take() else {
             return Deferred::ready(());
         };
         responder.run_and_respond(scope, move |context| {
@@ -104,19 +104,19 @@ mod pool {
     }
 
     pub(super) fn keep(arguments: &RawJson<'_>, small: &mut String) -> OwnedRawJson {
-        let room = match arguments.get().len() {
+        let buffer = match arguments.get().len() {
             ..=SMALL => mem::take(small),
             LARGE.. => mem::take(&mut *lock(&LARGE_ONE)),
             _ => String::new(),
         };
-        OwnedRawJson::in_buffer(arguments, room)
+        OwnedRawJson::in_buffer(arguments, buffer)
     }
 
     pub(super) fn give_back(mut call: PooledCall, arguments: OwnedRawJson) {
-        let room = arguments.into_buffer();
-        match room.capacity() {
-            ..=SMALL => call.0.room = room,
-            LARGE..=MAX_LARGE => *lock(&LARGE_ONE) = room,
+        let buffer = arguments.into_buffer();
+        match buffer.capacity() {
+            ..=SMALL => call.0.buffer = buffer,
+            LARGE..=MAX_LARGE => *lock(&LARGE_ONE) = buffer,
             _ => {}
         }
         let _ = POOL.try_with(|pool| {
