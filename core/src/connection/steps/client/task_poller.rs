@@ -1,5 +1,5 @@
-//! Tasks of the extension that calls of ours have become (2026-07-28). Each is looked at until it is over, and its
-//! questions go to the application, which is asked each of them once. For the application it stays one call.
+//! Tasks of the extension that calls of this client have become (2026-07-28). Each task is polled until it is over. Its
+//! input requests go to the application, each of them once. For the application it stays one call.
 
 use alloc::{
     boxed::Box,
@@ -28,16 +28,16 @@ use crate::{
     wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode},
 };
 
-/// How long the server may take to hear that a task is not wanted any more.
+/// How long the server may take to answer `tasks/cancel`.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// Whether a call has become a task that is polled.
+    /// Returns whether a call has become a task that is polled.
     pub(crate) fn has_poller(&self, call: CallId) -> bool {
         self.poller(call).is_some()
     }
 
-    /// The task that a call has become, which ends with it.
+    /// Returns the task that a call has become, if it is to be cancelled with the call.
     pub(crate) fn own_task(&self, call: CallId) -> Option<String> {
         self.poller(call).filter(|poller| poller.is_own).map(|poller| poller.task.clone())
     }
@@ -50,7 +50,7 @@ impl Engine {
         self.retries.change(call, |kept| kept.poller.as_deref_mut().map(f)).flatten()
     }
 
-    /// Pursues a task whose id was kept from elsewhere. It begins with a look.
+    /// Starts to poll a task whose id is known from elsewhere.
     pub(crate) fn follow_task(
         &mut self,
         now: Timestamp,
@@ -97,7 +97,7 @@ impl Engine {
         self.tell_of_pursuit(call, result)
     }
 
-    /// A request about the task that a call has become was answered.
+    /// Handles the result of a request about the task that a call has become.
     pub(crate) fn task_answered<'a>(&mut self, call: CallId, result: RawJson<'a>) -> Option<Event<'a>> {
         self.calls.suspend(call);
         if self.change_poller(call, |poller| poller.sent(true)) == Some(true) {
@@ -109,7 +109,7 @@ impl Engine {
         self.heard_of_task(call, result)
     }
 
-    /// A request about the task that a call has become was refused. That need not be the end of the task.
+    /// Handles an error in response to a request about the task that a call has become. The task may go on.
     pub(crate) fn task_refused(&mut self, call: CallId, error: ErrorObject) -> Option<Event<'static>> {
         // It does not exist, or not any more; or nothing that is asked about it will be answered.
         let is_final = matches!(
@@ -123,7 +123,7 @@ impl Engine {
         self.look_failed(call, is_final, Outcome::Error(error))
     }
 
-    /// A request about the task that a call has become was not answered in time.
+    /// Handles the timeout of a request about the task that a call has become.
     pub(crate) fn task_silent(&mut self, call: CallId) {
         if !self.take_back(call) {
             self.push_cancelled(self.calls.wire(call), Some("timed out"));
@@ -153,7 +153,7 @@ impl Engine {
         None
     }
 
-    /// The server says, asked or not, the state of tasks that are polled here.
+    /// Handles the state of a task, as the server reports it, for the calls that poll the task.
     pub(crate) fn told_of_task(&mut self, task: &RawJson<'_>) {
         let Some(id) = TaskStatusUpdate::read(task).and_then(|heard| heard.task) else { return };
         for call in self.retries.calls_of_task(&id) {
@@ -272,7 +272,7 @@ impl Engine {
         }
     }
 
-    /// The application has answered a question of a task.
+    /// Handles the application's response to an input request of a task.
     pub(crate) fn answer_task(
         &mut self,
         key: ReplyKey,
@@ -289,26 +289,26 @@ impl Engine {
                 }
                 Outcome::Error(ErrorObject::internal("The answers are larger than the limit"))
             }
-            // There is no way to tell the server that a question was refused.
+            // The protocol cannot tell the server that an input request was refused.
             Err(error) => Outcome::Error(error.clone()),
         };
         let event = self.give_up(call, outcome);
         self.events.extend(event.map(Event::into_owned));
     }
 
-    /// Sends answers as soon as they are there, rather than at the next look.
+    /// Sends responses to input requests at once, rather than with the next poll.
     fn send_answers(&mut self, call: CallId) {
         let Some(poller) = self.poller(call).filter(|poller| poller.has_answers()) else { return };
         let waits = self.calls.get(call).is_some_and(|call| call.waits);
         if waits && poller.failures > 0 {
-            // The server has to be left in peace; it gets them with the next request.
+            // The server's interval has to be respected. The responses are sent with the next request.
             return;
         }
         if poller.questions.is_sending() {
             return;
         }
         if !waits {
-            // A look that is under way would only hold them up. What comes of it is late.
+            // A poll in flight would only delay them. Its result will be late.
             self.take_back(call);
         }
         self.send_again(call);
@@ -343,8 +343,8 @@ impl Engine {
         call.ok()
     }
 
-    /// A request that has ended was answered with a task after all: it need not go on. If a call polls that task,
-    /// this is only what it has heard before. A server that answers like that again and again is not followed in it.
+    /// Cancels the task of a late result: the request has ended before. If a call polls that task, the result is only a
+    /// repetition. The number of such cancellations in flight is bounded.
     pub(crate) fn dismiss_late_task(&mut self, id: &RequestId, result: &RawJson<'_>) {
         let is_task = || result.member("resultType").and_then(RawJson::into_text).is_some_and(|kind| kind == "task");
         let declared = self.local.contains(Capability::TasksExtension);

@@ -1,4 +1,4 @@
-//! Notifications of the peer: initialized, cancellations, progress, and those for the application.
+//! Notifications of the peer: `initialized`, cancellations, progress, and those for the application.
 
 use alloc::borrow::Cow;
 
@@ -21,7 +21,7 @@ impl Engine {
         params: Option<RawJson<'a>>,
     ) -> Option<Event<'a>> {
         let Some(known) = method.known() else {
-            // Anybody's own notifications may come at any time.
+            // Custom notifications may come at any time.
             return Some(Event::Notification { method, params });
         };
         if known.kind() == MethodKind::Request {
@@ -57,7 +57,7 @@ impl Engine {
         }
     }
 
-    /// Takes back an answer of the connection's own that waits to be written; whether there was one.
+    /// Takes back a response of the connection itself that waits to be written. Returns whether there was one.
     fn take_back_own_answer(&mut self, id: &RequestId) -> bool {
         let Self { outbox, requests, .. } = self;
         let Some(stream) = outbox.take_back_answer(id, |id| requests.hash_of(id)) else { return false };
@@ -66,10 +66,10 @@ impl Engine {
     }
 
     fn receive_cancelled<'a>(&mut self, params: RawJson<'a>) -> Option<Event<'a>> {
-        // Unknown, finished and unreadable ids are ignored: the cancellation may have crossed the answer.
+        // Unknown, finished and unreadable ids are ignored: the cancellation may have crossed the response.
         let id = id_in(&params, "requestId")?;
         if self.is_modern_client() {
-            // The only thing that a server cancels is a subscription of ours.
+            // A server cancels nothing but a subscription of this client.
             let call = self.find_call(&id)?;
             return match self.listens(call) {
                 true => self.as_client().subscription_ended(call, Outcome::Cancelled),
@@ -90,7 +90,7 @@ impl Engine {
         self.cancel_request(key);
         self.stats.cancelled += 1;
         let reason = params.member("reason").and_then(|reason| reason.decode().ok()).map(Cow::Owned);
-        // It may have been the last thing that was owed.
+        // It may have been the last open request.
         self.check_drained();
         open.then_some(Event::Cancelled { key, cause: CancelCause::Peer(reason) })
     }
@@ -104,7 +104,7 @@ impl Engine {
         let Some(number) = token.as_u64().filter(|number| self.calls.was_issued(*number, FIRST_ID)) else {
             return self.violation(Violation::UnknownProgress);
         };
-        // A token is good for as long as the request under that id: what comes for an earlier one is late.
+        // A token is valid as long as the request with that id. Progress for an earlier id of the call is late.
         let call = match self.calls.find(number) {
             Some((call, entry)) if entry.progress && entry.sent => call,
             Some((_, entry)) if entry.waits => {
@@ -113,7 +113,7 @@ impl Engine {
             }
             Some(_) => return self.violation(Violation::UnknownProgress),
             None if self.followed.contains(CallId::from_raw(number)) => CallId::from_raw(number),
-            // It was asked for once, and the call has ended or goes on under another id: it crossed that.
+            // The progress crossed the end of the call, or its repetition under another id.
             None => {
                 self.stats.late_responses += 1;
                 return None;
@@ -129,11 +129,11 @@ impl Engine {
         match (&self.role_state, self.phase) {
             (_, Phase::Initializing) => {
                 self.phase = Phase::Ready;
-                // What the handshake took is more than most of what is to come needs.
+                // The handshake takes larger buffers than most of the later messages.
                 self.shrink();
                 Some(Event::Ready)
             }
-            // It has overtaken `initialize`, as it may over HTTP.
+            // The notification has overtaken `initialize`, as it may over HTTP.
             (RoleState::Server { .. }, Phase::Opening) => {
                 self.initialized_early = true;
                 self.violation(Violation::NotReady(Method::Initialized.into()))
@@ -143,7 +143,7 @@ impl Engine {
     }
 }
 
-/// The id, or progress token, that is a member of an object.
+/// Returns the id, or progress token, in a member of an object.
 fn id_in(object: &RawJson<'_>, name: &str) -> Option<RequestId> {
     RequestId::from_token(object.member(name)?.get())
 }

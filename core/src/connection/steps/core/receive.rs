@@ -1,4 +1,4 @@
-//! What the peer sends: each frame is checked, entered into the tables, and becomes at most one event.
+//! Frames of the peer: parses and checks each frame, and dispatches its messages.
 
 use alloc::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// How much of a line that is no message is shown.
+/// The number of bytes of a line without a message that [`Violation::Noise`] shows.
 const NOISE_SHOWN: usize = 256;
 
 impl Engine {
@@ -25,7 +25,8 @@ impl Engine {
         self.handle(now, |engine| engine.receive(now, frame))
     }
 
-    /// As [`handle_frame`](Self::handle_frame), for a frame of so many bytes that was read before.
+    /// Handles a message as [`handle_frame`](Self::handle_frame) does. The message was parsed from a frame of `bytes`
+    /// bytes.
     #[cfg(feature = "http")]
     pub(crate) fn handle_message<'a>(
         &mut self,
@@ -51,7 +52,7 @@ impl Engine {
         self.heard(now);
         self.clock = self.clock.max(now);
         let mut event = receive(self);
-        // Something waits already, and this came after it.
+        // An event waits already, and this one came after it.
         if !self.events.is_empty()
             && let Some(event) = event.take()
         {
@@ -62,7 +63,7 @@ impl Engine {
 
     fn receive<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
         let bytes = frame.bytes();
-        // What did not come through a decoder was not measured before.
+        // A frame that did not come through a decoder was not measured before.
         if frame.end() == FrameEnd::Oversized || bytes.len() > self.limits().frame_bytes {
             return self.receive_oversized(bytes);
         }
@@ -87,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// A line that is not even an object.
+    /// Handles a frame that is not even a JSON object.
     fn receive_junk<'a>(&mut self, frame: Frame<'a>, kind: MalformedKind) -> Option<Event<'a>> {
         if frame.end() == FrameEnd::Unterminated {
             return self.violation(Violation::Truncated);
@@ -131,14 +132,14 @@ impl Engine {
         self.violation(Violation::Oversized)
     }
 
-    /// A request that is too long, or says too much.
+    /// Refuses a request that is too long, or describes too much.
     pub(crate) fn refuse_oversized<'a>(&mut self, origin: Origin, id: &RequestId) -> Option<Event<'a>> {
         let error = ErrorObject::new(ErrorCode::INVALID_REQUEST, "Invalid request: larger than the limit");
         self.refuse(origin, Some(id), &error);
         self.violation(Violation::Oversized)
     }
 
-    /// An object, or a member of a batch, that is no message.
+    /// Handles an object, or a member of a batch, that is no message.
     pub(crate) fn receive_malformed(&mut self, malformed: Malformed, origin: Origin) -> Option<Event<'static>> {
         let Malformed { kind, subject } = malformed;
         let error = || ErrorObject::new(kind.code(), kind.message());
@@ -160,7 +161,7 @@ impl Engine {
         Some(Event::Violation(violation))
     }
 
-    /// Answers with an error; `None` is an id that could not be read.
+    /// Responds with an error. An `id` of `None` could not be read.
     pub(crate) fn refuse(&mut self, origin: Origin, id: Option<&RequestId>, error: &ErrorObject) {
         if self.answers_nothing() {
             return;

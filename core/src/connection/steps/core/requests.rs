@@ -36,7 +36,7 @@ impl Engine {
         }
         if self.is_modern(meta.as_ref()) {
             if origin.batch.is_some() {
-                // The session on this pipe has batches; this request is none of its.
+                // The session on this connection has batches, but this request does not belong to it.
                 let message = "Invalid request: its revision has no batches";
                 return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::Malformed(MalformedKind::Array));
             }
@@ -125,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// Nothing new is begun. The peer could not know.
+    /// Refuses a request because the connection is closing.
     pub(crate) fn refuse_while_closing(&mut self, origin: Origin, id: &RequestId) {
         self.refuse(origin, Some(id), &ErrorObject::internal("The connection is closing"));
     }
@@ -162,13 +162,14 @@ impl Engine {
         }
     }
 
-    /// Whether the table lets the peer send this.
+    /// Checks whether the method table allows the peer to send this method.
     pub(crate) fn admits(&self, method: Method) -> Result<(), Refusal> {
         let Some(version) = self.version else { return Err(Refusal::NotInRevision) };
         check(method, version, self.role().other(), self.declared())
     }
 
-    /// Some methods come in forms that have a capability of their own.
+    /// Returns the error for params in a form whose own capability was not declared: modes of elicitation, tools of
+    /// sampling.
     pub(crate) fn undeclared_form(&self, method: Method, params: Option<&RawJson<'_>>) -> Option<&'static str> {
         let has = |name: &str| params.is_some_and(|params| params.member(name).is_some());
         match method {
@@ -192,7 +193,7 @@ impl Engine {
         }
     }
 
-    /// The peer does not want an answer any more. What waits to be written for it is taken back.
+    /// Cancels a request of the peer. Messages that wait to be written for it are taken back.
     pub(crate) fn cancel_request(&mut self, key: ReplyKey) {
         let Some((entry, state)) = self.requests.get(key) else { return };
         if state == State::Cancelled {
@@ -214,7 +215,7 @@ impl Engine {
     }
 }
 
-/// Whether `_meta` says what only requests of 2026-07-28 say.
+/// Returns whether `_meta` has a key that only requests of 2026-07-28 have.
 fn has_modern_keys(meta: &RawJson<'_>) -> bool {
     const KEYS: [&str; 4] = [keys::PROTOCOL_VERSION, keys::CLIENT_INFO, keys::CLIENT_CAPABILITIES, keys::LOG_LEVEL];
     KEYS.iter().any(|key| meta.member(key).is_some())
