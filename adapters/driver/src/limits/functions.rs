@@ -1,4 +1,4 @@
-//! The functions that run for all connections of a listener, or for all sessions of an endpoint.
+//! Limits the blocking functions that run for all connections of a listener, or for all sessions of an endpoint.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,30 +16,30 @@ use crate::{
 };
 use mcp_service::driver_api::Holder;
 
-/// Starts a function on a thread that may block. The function drops the guard when it ends.
+/// A callback that starts a function on a thread that may block. The function drops the guard when it ends.
 type Start = Box<dyn FnOnce(FunctionGuard) + Send>;
 
-/// How many times as many functions of one client may wait as may run for all.
+/// How many functions of one client may wait, as a multiple of the number that may run for all clients.
 const WAITING: usize = 4;
 
-/// Functions that run for all sessions of an endpoint, and those that wait to begin. They are bounded in all and by client, so
-/// that one client cannot take every thread of a pool.
+/// The blocking functions that run or wait to start. Their number is bounded in total and per client, so that one
+/// client cannot take every thread of a pool.
 pub(crate) struct Functions {
     quota: Arc<Quota>,
-    /// How long a function waits to begin.
+    /// How long a function waits to start.
     timeout: Duration,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Functions that wait to begin, and until when. There are no empty queues.
+    /// Functions that wait to start, with their deadlines. No queue is empty.
     waiting: BTreeMap<Holder, VecDeque<(Option<Instant>, Start)>>,
-    /// A task drops functions that have waited for too long.
+    /// Set while a task runs that drops functions whose deadlines have passed.
     watched: bool,
-    /// The client whose function was the last one that had waited and began.
+    /// The client whose waiting function was started last.
     last: Option<Holder>,
-    /// A thread starts those that may begin, and looks again after each of them.
+    /// Set while a thread starts waiting functions. It checks for the next one after each of them.
     starting: bool,
 }
 
@@ -49,8 +49,8 @@ impl Functions {
         Arc::new(Self { quota: Quota::new(most.max(1)), timeout, state: Mutex::default() })
     }
 
-    /// Starts a function now, or when others of this client have ended. Drops it if too many of this client wait already, or
-    /// when it has waited for too long, so that its request is answered with an error.
+    /// Starts a function now, or when there is a permit for this client. Drops it if too many functions of this client
+    /// wait already, or when it has waited for too long. Dropping it responds to its request with an error.
     pub(crate) fn begin<R: Runtime>(self: &Arc<Self>, runtime: &R, holder: &Holder, start: Start) {
         if self.begin_or_wait(holder, start) {
             let (functions, runtime) = (Arc::downgrade(self), runtime.clone());
@@ -58,7 +58,7 @@ impl Functions {
         }
     }
 
-    /// Starts a function, or has it wait. Whether a task has to be started that drops what waits for too long.
+    /// Starts a function or queues it. Returns whether the caller has to start the task that drops late functions.
     fn begin_or_wait(self: &Arc<Self>, holder: &Holder, start: Start) -> bool {
         match self.quota.take(holder, 1) {
             Some(permit) => {
@@ -78,16 +78,16 @@ impl Functions {
                         (Some(start), true)
                     }
                 };
-                // Dropping it responds to its request, which takes locks.
+                // Dropped outside of the lock: it responds to its request, which takes locks.
                 drop(refused);
-                // One may have ended before this one waited.
+                // A function may have ended before this one was queued.
                 self.begin_next();
                 !is_watched
             }
         }
     }
 
-    /// Drops the functions that have waited for too long. When the next one will have; `None` if none waits any more.
+    /// Drops the functions whose deadlines have passed. Returns the next deadline, or `None` if there is none.
     fn drop_late(&self, now: Instant) -> Option<Instant> {
         let (mut late, mut next) = (Vec::new(), None);
         {
@@ -102,26 +102,26 @@ impl Functions {
             });
             state.watched = next.is_some();
         }
-        // Dropping them responds to their requests, which takes locks and may panic.
+        // Dropped outside of the lock: they respond to their requests, which takes locks and may panic.
         for start in late {
             let _ = catch_unwind(AssertUnwindSafe(|| drop(start)));
         }
         next
     }
 
-    /// Starts functions that wait, as long as there is room for them.
+    /// Starts waiting functions while there are permits for them.
     fn begin_next(self: &Arc<Self>) {
         if mem::replace(&mut lock(&self.state).starting, true) {
             return;
         }
         while let Some((start, permit)) = self.next() {
             let guard = FunctionGuard { functions: self.clone(), permit: Some(permit) };
-            // If there is no thread for one, its request gets an error, and the next one begins.
+            // If no thread can be started, the request gets an error, and the next function is started.
             let _ = catch_unwind(AssertUnwindSafe(|| start(guard)));
         }
     }
 
-    /// Takes the next function that may begin. If there is none, the next function that ends starts the search again.
+    /// Takes the next function that may start. If there is none, the function that ends next searches again.
     fn next(&self) -> Option<(Start, Permit)> {
         let state = &mut *lock(&self.state);
         let found = state.take_next(&self.quota);
@@ -131,9 +131,10 @@ impl Functions {
 }
 
 impl State {
-    /// Takes a function of the next client that may begin one. Clients take turns, in the order of their names.
+    /// Takes a function of the next client that may start one. Clients take turns, in the order of their holders.
     fn take_next(&mut self, quota: &Arc<Quota>) -> Option<(Start, Permit)> {
-        // If something is free, those who may not have it hold a part of the quota. There are few of them.
+        // If capacity is free, only clients that hold a part of the quota are refused, and those are few: the search is
+        // short.
         if quota.taken() >= quota.capacity() {
             return None;
         }
@@ -151,7 +152,7 @@ impl State {
     }
 }
 
-/// Drops functions that have waited for too long, as long as there are functions that wait.
+/// Drops late functions, until none with a deadline waits any more.
 async fn watch<R: Runtime>(runtime: R, functions: Weak<Functions>) {
     loop {
         let Some(next) = functions.upgrade().and_then(|functions| functions.drop_late(Instant::now())) else { return };
@@ -159,7 +160,7 @@ async fn watch<R: Runtime>(runtime: R, functions: Weak<Functions>) {
     }
 }
 
-/// The permit of a function that runs. Dropping it lets others begin.
+/// The permit of a running function. Dropping it starts waiting functions.
 pub(crate) struct FunctionGuard {
     functions: Arc<Functions>,
     permit: Option<Permit>,

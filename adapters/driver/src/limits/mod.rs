@@ -1,4 +1,4 @@
-//! Capacities that several peers share.
+//! Limits that several peers share.
 
 pub(crate) mod functions;
 pub(crate) mod quota;

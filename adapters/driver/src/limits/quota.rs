@@ -1,19 +1,19 @@
-//! A capacity that several peers share.
+//! A quota that several peers share.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use crate::watched::Watched;
 use mcp_service::driver_api::Holder;
 
-/// How many times as much as is still free one holder may hold. A single holder gets seven eighths of a quota, two get seven
-/// fifteenths each, and so on: a few holders together can take all of it.
+/// How much one holder may hold, as a multiple of what is still free. A single holder gets seven eighths of a quota,
+/// two get seven fifteenths each, and so on: a few holders together can take all of it.
 const SHARE: usize = 7;
 
 /// A capacity that holders share: connections, running functions, or bytes.
 ///
-/// A holder gets a permit as long as it holds less than seven times of what is still free. So one holder gets at most seven
-/// eighths of a large capacity, and a second one at most seven eighths of the rest. It is no protection against many holders:
-/// three of them take all of a capacity of 64, and a single one may take all of a capacity below 8.
+/// A holder gets a permit while it holds less than seven times as much as is still free. So one holder gets at most
+/// seven eighths of a large capacity, and a second one at most seven eighths of the rest. It is no protection against
+/// many holders: three of them take all of a capacity of 64, and a single one may take all of a capacity below 8.
 #[derive(Debug)]
 pub struct Quota {
     capacity: usize,
@@ -45,22 +45,21 @@ impl Quota {
         self.taken.read(|taken| taken.total)
     }
 
-    /// Takes so much of it, until the permit is dropped. `None` if that is more than the share of this holder, or than what is
-    /// free.
+    /// Takes a permit for `amount`. Returns `None` if that is more than the share of this holder, or more than is free.
     #[must_use]
     pub fn take(self: &Arc<Self>, holder: &Holder, amount: usize) -> Option<Permit> {
         let mut permit = Permit { quota: self.clone(), holder: holder.clone(), amount: 0 };
         permit.set(amount).then_some(permit)
     }
 
-    /// Returns whether this holder could take so much now.
+    /// Returns whether this holder could take `amount` now.
     #[must_use]
     pub fn has_room(&self, holder: &Holder, amount: usize) -> bool {
         self.taken.read(|taken| taken.has_room(self.capacity, holder, amount))
     }
 
-    /// Changes how much a holder has that has `amount` to this; returns `false`, and changes nothing, if there is no room for
-    /// that. There is always room for less.
+    /// Changes a part of a holder from `amount` to `to`. Returns `false` and changes nothing if there is no room.
+    /// Making it smaller always succeeds.
     pub(crate) fn change(&self, holder: &Holder, amount: &mut usize, to: usize) -> bool {
         if to == *amount {
             return true;
@@ -92,7 +91,7 @@ impl Quota {
         self.taken.wait_for(|taken| (taken.total == 0).then_some(())).await;
     }
 
-    /// Blocks until less than all of it is taken, but no longer than `timeout`; returns whether that is so.
+    /// Blocks until less than all of it is taken, but no longer than `timeout`, and returns whether that is the case.
     pub fn wait_free(&self, timeout: Duration) -> bool {
         self.taken.wait_until(timeout, |taken| taken.total < self.capacity)
     }
@@ -102,7 +101,8 @@ impl Taken {
     fn has_room(&self, capacity: usize, holder: &Holder, amount: usize) -> bool {
         let Some(rest) = capacity.saturating_sub(self.total).checked_sub(amount) else { return false };
         let held = self.holders.get(holder).copied().unwrap_or(0);
-        // What one more would find counts as free: a capacity of one is of use to the first holder.
+        // The amount is compared with what was free before its last unit was taken, so that a holder can take a
+        // capacity of one.
         *holder == Holder::Unknown || held.saturating_add(amount) <= SHARE.saturating_mul(rest.saturating_add(1))
     }
 
@@ -125,7 +125,7 @@ impl Taken {
     }
 }
 
-/// A part of a [`Quota`]. Dropping it gives it back.
+/// A part of a [`Quota`]. Dropping it returns the part.
 #[must_use = "dropping it gives it back"]
 pub struct Permit {
     quota: Arc<Quota>,
@@ -134,13 +134,12 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Changes how much it is; returns `false`, and changes nothing, if there is no room for that. There is always room for
-    /// less.
+    /// Changes the amount. Returns `false` and changes nothing if there is no room. Making it smaller always succeeds.
     pub fn set(&mut self, amount: usize) -> bool {
         self.quota.change(&self.holder, &mut self.amount, amount)
     }
 
-    /// Returns how much it is.
+    /// Returns the amount.
     #[must_use]
     pub const fn amount(&self) -> usize {
         self.amount

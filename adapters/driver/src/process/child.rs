@@ -21,8 +21,8 @@ use crate::{
     unix::fd::ProcessGroup,
 };
 
-/// A child process that runs a server, and the processes that it starts. The adapter waits for its end and reads its
-/// standard error; everything else is done here.
+/// A child process that runs a server, and its process group. The adapter waits for the exit of the process and reads
+/// its standard error. This type does the rest.
 #[derive(Clone, Debug)]
 pub struct Child {
     process: Arc<ChildState>,
@@ -30,7 +30,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Creates the state of the process with this number, which a command has started.
+    /// Creates the state of the process with this id, which was started by a command.
     #[must_use]
     pub fn new(command: &Command, number: u32) -> Self {
         Self { process: ChildState::of(command), group: ProcessGroup::of(number) }
@@ -47,7 +47,7 @@ impl Child {
         let mut stderr = Stderr::new(&self.process, command);
         let mut chunk = vec![0; 8 * 1024];
         loop {
-            // Whatever goes wrong with it is no reason to fail.
+            // A read error counts as the end: standard error is only for diagnostics.
             let len = std::future::poll_fn(|cx| source.poll_read(cx, &mut chunk)).await.unwrap_or(0);
             stderr.feed(&chunk[..len]);
             if len == 0 {
@@ -56,8 +56,8 @@ impl Child {
         }
     }
 
-    /// Wraps the standard output of the process as a reader. It ends when the process ends, with an error that says
-    /// how.
+    /// Wraps the standard output of the process as a reader. It ends when the process ends, with an error unless the
+    /// process reported success.
     pub fn output<S: ByteReader, R: Runtime>(&self, source: S, runtime: &R) -> impl ByteReader + use<S, R> {
         let (ended, gone) = (self.clone(), self.clone());
         let runtime = runtime.clone();
@@ -74,7 +74,7 @@ impl Child {
         }
     }
 
-    /// Ends the process and its group, when its standard input has been closed. Dropping the future kills them.
+    /// Ends the process and its group, after its standard input was closed. Dropping the future kills them.
     pub async fn shut_down<R: Runtime>(self, runtime: R) {
         let leash = KillOnDrop(self);
         let Self { process, group } = &leash.0;
@@ -92,17 +92,17 @@ impl Child {
                 }
             }
         }
-        // A process that has left the group can still hold standard error.
+        // The wait is bounded, because a process that has left the group can keep standard error open.
         timeout(&runtime, STDERR_GRACE, process.until_silent()).await;
     }
 
-    /// Returns how the process ended, if it has.
+    /// Returns the exit of the process, if it has ended.
     #[must_use]
     pub fn exit(&self) -> Option<Exit> {
         self.process.exit()
     }
 
-    /// Kills the whole group at once, unless nothing of it is left: its number may be that of another group then.
+    /// Kills the whole group at once, unless the group is gone: the system may have reused its id for another group.
     pub fn kill(&self) {
         if !self.process.is_group_gone() {
             self.group.kill();
@@ -110,7 +110,7 @@ impl Child {
     }
 }
 
-/// Kills the group of a process when it is dropped, unless nothing of it is left.
+/// Kills the group of a process when it is dropped, unless the group is gone.
 struct KillOnDrop(Child);
 
 impl Drop for KillOnDrop {
@@ -119,12 +119,12 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// See [`Child::output`].
+/// The reader that [`Child::output`] returns.
 struct Output {
     source: Box<dyn ByteReader>,
-    /// The process has ended.
+    /// Ready when the process has ended.
     ended: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// All that is known of the end is known.
+    /// Ready when the exit status and the end of standard error are known, or after a bounded wait for them.
     last_words: Pin<Box<dyn Future<Output = ()> + Send>>,
     at_end: bool,
     child: Child,
@@ -135,8 +135,8 @@ impl ByteReader for Output {
         if !self.at_end {
             match self.source.poll_read(cx, buffer) {
                 Poll::Ready(Ok(0)) => {}
-                // What the child wrote before it ended is still read. Another process that can write to the pipe does
-                // not keep it open.
+                // Output that the child wrote before it ended is still read. The end does not depend on other processes
+                // that hold the pipe open.
                 Poll::Pending if self.child.process.has_ended() || self.ended.as_mut().poll(cx).is_ready() => {}
                 read => return read,
             }
@@ -145,7 +145,7 @@ impl ByteReader for Output {
         if self.last_words.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        // Another read returns the same.
+        // A later read returns the same result without waiting.
         self.last_words = Box::pin(async {});
         Poll::Ready(match self.child.exit() {
             Some(exit) if !exit.success() => Err(io::Error::other(format!("the server ended with {exit}"))),

@@ -1,4 +1,4 @@
-//! Which program to start, and how.
+//! The command that starts a child process.
 
 use std::{
     env,
@@ -24,14 +24,14 @@ pub struct Command {
     program: OsString,
     args: Vec<OsString>,
     inherits: Inherits,
-    /// Variables that are set, or taken out.
+    /// Variables that are set, or removed if the value is `None`.
     env: Vec<(OsString, Option<OsString>)>,
     dir: Option<PathBuf>,
     stderr: Stderr,
     shutdown_timeouts: ShutdownTimeouts,
 }
 
-/// The variables of this process that the program has.
+/// The variables of this process that the program inherits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Inherits {
     Nothing,
@@ -39,8 +39,8 @@ enum Inherits {
     All,
 }
 
-/// The variables that a program has by default: what it needs to be found, to find its files, and to run a shell. They are
-/// those of other SDKs.
+/// The variables that a program inherits by default: those needed to find programs and files and to run a shell. Other
+/// SDKs use the same list.
 const USUAL: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
 /// How standard error is handled.
@@ -54,7 +54,7 @@ enum Stderr {
 /// A callback that receives each line of standard error.
 pub(crate) type OnLine = Arc<Mutex<dyn FnMut(&str) + Send>>;
 
-/// How long a process may take to end.
+/// The grace periods of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShutdownTimeouts {
     pub(crate) after_eof: Duration,
@@ -94,22 +94,23 @@ impl Command {
 
     /// Sets a variable of the environment.
     ///
-    /// Of the variables of this process the program has `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`: servers mostly
-    /// are programs of others, and what else is there may be secret. See [`inherit_env`](Self::inherit_env).
+    /// Of the variables of this process, the program inherits only `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and
+    /// `USER`: most servers are third-party programs, and other variables may be secret. See
+    /// [`inherit_env`](Self::inherit_env).
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
         self
     }
 
-    /// Hands all variables of this process on, secrets included.
+    /// Passes all variables of this process to the program, secrets included.
     #[must_use]
     pub fn inherit_env(mut self) -> Self {
         self.inherits = Inherits::All;
         self
     }
 
-    /// Begins with an empty environment, without even the variables that a program has by default.
+    /// Clears the environment, including the variables that a program inherits by default.
     #[must_use]
     pub fn env_clear(mut self) -> Self {
         self.inherits = Inherits::Nothing;
@@ -117,7 +118,7 @@ impl Command {
         self
     }
 
-    /// Takes a variable out of the environment.
+    /// Removes a variable from the environment.
     #[must_use]
     pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), None));
@@ -131,22 +132,22 @@ impl Command {
         self
     }
 
-    /// Lets standard error go where that of this process goes.
+    /// Lets the program inherit the standard error of this process.
     #[must_use]
     pub fn inherit_stderr(mut self) -> Self {
         self.stderr = Stderr::Inherit;
         self
     }
 
-    /// Throws standard error away.
+    /// Discards standard error.
     #[must_use]
     pub fn discard_stderr(mut self) -> Self {
         self.stderr = Stderr::Discard;
         self
     }
 
-    /// Hands each line of standard error to `line`, which should be quick. The last lines are kept as well, to be shown when
-    /// the program fails; without this call, that is all that is done with them.
+    /// Calls `line` with each line of standard error; it should return quickly. The last lines are kept in any case, to
+    /// be shown when the program fails.
     #[must_use]
     pub fn on_stderr(mut self, line: impl FnMut(&str) + Send + 'static) -> Self {
         self.stderr = Stderr::Keep(Some(Arc::new(Mutex::new(line))));
@@ -168,8 +169,8 @@ impl Command {
         self.program.to_string_lossy().into_owned()
     }
 
-    /// Returns the command for the standard library: with pipes, and with a process group of its own. So signals of
-    /// this process reach all processes that it starts, and Ctrl-C does not reach them directly.
+    /// Returns the command for the standard library, with pipes and a process group of its own. With the group, this
+    /// process can signal all processes that the program starts, and Ctrl-C does not reach them directly.
     #[must_use]
     pub fn to_std(&self) -> process::Command {
         let mut command = process::Command::new(&self.program);

@@ -11,12 +11,13 @@ use mcp_proto::connection::Backoff;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestartPolicy {
-    /// Pauses before a start: none before the first one, and longer ones as long as it does not help. Default a quarter
-    /// of a second, up to 8 seconds.
+    /// The delays before a start: none before the first one, and growing ones before the next. Default a quarter of a
+    /// second, up to 8 seconds.
     pub backoff: Backoff,
-    /// Starts within [`window`](Self::window), the very first one not counted. When they are spent, it is given up. Default 5.
+    /// The number of starts within [`window`](Self::window), not counting the initial one. When it is reached, the
+    /// server is not started again. Default 5.
     pub budget: usize,
-    /// How long a start counts. A server that has run for so long starts with a clean slate. Default 5 minutes.
+    /// How long a start counts. A server that has run for so long has its full budget again. Default 5 minutes.
     pub window: Duration,
 }
 
@@ -26,7 +27,7 @@ impl Default for RestartPolicy {
     }
 }
 
-/// The starts of one server so far.
+/// The recent starts of one server.
 #[derive(Clone, Debug, Default)]
 pub struct RestartState {
     policy: RestartPolicy,

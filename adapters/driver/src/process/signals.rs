@@ -20,17 +20,17 @@ use crate::{sync::lock, unix::thread::spawn};
 
 /// A client that may have a child.
 pub trait Closing: Send + Sync + 'static {
-    /// Begins to close.
+    /// Begins to close the client.
     fn begin_close(&self);
 
-    /// Waits for the end.
+    /// Waits until the client is closed.
     fn wait(&self);
 
-    /// Kills the child, if there is one, and all that it has started.
+    /// Kills the process group of the child, if there is one.
     fn kill(&self);
 }
 
-/// Every client that lives.
+/// All clients of this process.
 static CLIENTS: Mutex<Vec<Weak<dyn Closing>>> = Mutex::new(Vec::new());
 
 /// Set when this process is about to end.
@@ -43,21 +43,21 @@ pub fn is_ending() -> bool {
     ENDING.load(Ordering::Acquire)
 }
 
-/// Does not return if this process is about to end. For threads.
+/// Blocks the calling thread for ever if this process is about to end.
 pub fn hold() {
     while is_ending() {
         std::thread::park();
     }
 }
 
-/// Waits for ever if this process is about to end. For tasks.
+/// Stays pending for ever if this process is about to end.
 pub async fn held() {
     if is_ending() {
         std::future::pending().await
     }
 }
 
-/// Has this client closed when a signal comes.
+/// Registers a client to be closed when a signal is received.
 pub fn register<C: Closing>(client: &Arc<C>) {
     let mut clients = lock(&CLIENTS);
     clients.retain(|client| client.strong_count() > 0);
@@ -73,7 +73,7 @@ fn clients() -> Vec<Arc<dyn Closing>> {
 /// with 128 plus the number of the signal as its status. The second signal kills all children at once. From the first
 /// one on, `close` and `wait` of clients do not return.
 ///
-/// For programs that contain nothing but clients, or whose `main` has no other clean-up to do.
+/// For programs whose only clean-up is to close their clients.
 ///
 /// # Errors
 /// If the system does not allow it.

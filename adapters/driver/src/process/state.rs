@@ -1,4 +1,4 @@
-//! A server as a child process: what is known of it, and how it is brought to its end.
+//! The state of a child process that runs a server, and the sequence of its shutdown.
 
 use std::{
     collections::VecDeque,
@@ -16,22 +16,23 @@ use crate::{
     watched::Watched,
 };
 
-/// How long what was killed may take to be gone. Only the kernel can delay it.
+/// How long to wait after SIGKILL. Only the kernel can delay the end of a killed process.
 const KILLED: Duration = Duration::from_secs(1);
 
-/// The interval, at first and at most, of checks whether the group has members left: the system does not report that.
+/// The first and the longest interval of checks whether the group has members left. The system has no notification for
+/// that.
 const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
-/// Bytes of a line of standard error that are shown.
+/// How many bytes of one line of standard error are kept.
 const LINE: usize = 8 * 1024;
 
-/// Bytes of standard error that are kept.
+/// How many bytes of standard error are kept.
 const KEPT: usize = 16 * 1024;
 
 /// How a process ended.
 #[derive(Clone, Debug)]
 pub struct Exit {
-    /// Its exit status, unless it could not be had.
+    /// Its exit status, unless it is unknown.
     pub status: Option<ExitStatus>,
     /// The last lines of its standard error, if they were kept.
     pub stderr: Vec<String>,
@@ -69,9 +70,9 @@ pub struct ChildState {
 struct Status {
     ended: bool,
     status: Option<ExitStatus>,
-    /// The group has no members left, or could not be ended. Its number is not used any more.
+    /// The group has no members left, or could not be ended. Its id must not be used any more.
     group_ended: bool,
-    /// Standard error has ended, or is not ours.
+    /// Standard error has ended, or is not read by this process.
     silent: bool,
     tail: Tail,
 }
@@ -84,18 +85,18 @@ impl ChildState {
         Arc::new(Self { life: Watched::new(life), shutdown_timeouts: command.get_shutdown_timeouts() })
     }
 
-    /// Notes that the process has ended.
+    /// Records that the process has ended.
     pub fn ended(&self, status: Option<ExitStatus>) {
         self.life.update(|life| (life.ended, life.status) = (true, status));
     }
 
-    /// Notes that its standard error has ended.
+    /// Records that its standard error has ended.
     pub fn silenced(&self) {
         self.life.update(|life| life.silent = true);
     }
 
-    /// Notes that nothing of its group is left, or that nothing more is done about that. Its number is not to be used from now
-    /// on, since the system may give it to another group.
+    /// Records that its group has no members left, or could not be ended. Its id must not be used afterwards, since the
+    /// system may reuse it for another group.
     pub fn group_ended(&self) {
         self.life.update(|life| life.group_ended = true);
     }
@@ -112,24 +113,24 @@ impl ChildState {
         self.life.read(|life| life.ended)
     }
 
-    /// Returns how the process has ended, if it has. Its last lines may be a moment late: see
+    /// Returns the exit of the process, if it has ended. The last lines may still be missing: see
     /// [`until_silent`](Self::until_silent).
     #[must_use]
     pub fn exit(&self) -> Option<Exit> {
         self.life.read(|life| life.ended.then(|| Exit { status: life.status, stderr: life.tail.lines() }))
     }
 
-    /// Blocks until it has ended, but no longer than `timeout`; whether it has.
+    /// Blocks until the process has ended, but no longer than `timeout`, and returns whether it has.
     pub fn wait_ended(&self, timeout: Duration) -> bool {
         self.life.wait_until(timeout, |life| life.ended)
     }
 
-    /// Blocks until its standard error has ended, but no longer than `timeout`; whether it has.
+    /// Blocks until its standard error has ended, but no longer than `timeout`, and returns whether it has.
     pub fn wait_silent(&self, timeout: Duration) -> bool {
         self.life.wait_until(timeout, |life| life.silent)
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     pub async fn until_ended(&self) {
         self.life.wait_for(|life| life.ended.then_some(())).await;
     }
@@ -147,10 +148,10 @@ impl ChildState {
     }
 }
 
-/// The steps that end a process and its group. Its standard input has been closed; what does not end then gets SIGTERM,
-/// and what does not end after that gets SIGKILL.
+/// The steps that end a process and its group after its standard input was closed. Processes that do not end get
+/// SIGTERM, and then SIGKILL.
 ///
-/// It only returns the next step. A driver carries it out, and asks for the next one.
+/// It does no I/O: a driver carries out each step and asks for the next one.
 #[derive(Debug)]
 pub struct ShutdownSequence {
     after_sigterm: Duration,
@@ -161,24 +162,24 @@ pub struct ShutdownSequence {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Its input has ended.
+    /// Its standard input was closed.
     Asked,
-    /// It got SIGTERM.
+    /// SIGTERM was sent.
     Told,
-    /// It got SIGKILL.
+    /// SIGKILL was sent.
     Killed,
 }
 
 /// The next step of ending a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownStep {
-    /// To wait for so long, or until the process ends if it has not.
+    /// Wait for so long, or until the process ends if it is still running.
     Wait(Duration),
-    /// To send SIGTERM to its group.
+    /// Send SIGTERM to the group.
     Terminate,
-    /// To send SIGKILL to its group.
+    /// Send SIGKILL to the group.
     Kill,
-    /// Nothing: they are gone, or nothing helps.
+    /// Nothing: the processes have ended, or did not end after SIGKILL.
     Done,
 }
 
@@ -189,7 +190,7 @@ impl ShutdownSequence {
         match self.step {
             _ if has_ended && !is_anybody_left => ShutdownStep::Done,
             Step::Asked if has_ended || left.is_zero() => {
-                // Processes that the child leaves behind have no server left to work for.
+                // Processes that outlive the child have no server to work for, so they get SIGTERM at once.
                 (self.step, self.until) = (Step::Told, now + self.after_sigterm);
                 ShutdownStep::Terminate
             }
@@ -208,7 +209,8 @@ impl ShutdownSequence {
     }
 }
 
-/// Reads the standard error of a process to its end, so that the process never waits, and keeps the last lines.
+/// Processes the standard error of a child and keeps the last lines. It is read to its end, so that the child never
+/// blocks on a full pipe.
 pub struct Stderr {
     process: Arc<ChildState>,
     lines: LineDecoder,
@@ -222,7 +224,7 @@ impl Stderr {
         Self { process: process.clone(), lines: LineDecoder::new(LINE), on_line: command.on_line() }
     }
 
-    /// Takes in what was read; nothing, at the end.
+    /// Processes bytes that were read. An empty slice is the end.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.lines.feed(bytes);
         if bytes.is_empty() {
@@ -231,7 +233,8 @@ impl Stderr {
         while let Some(frame) = self.lines.next_frame() {
             let line = String::from_utf8_lossy(frame.bytes());
             self.process.life.update(|life| life.tail.push(&line));
-            // A callback that panics is not called again, but the process must not wait for it. Its lock remembers.
+            // A callback that panics is not called again, because its lock is poisoned. Reading continues, so that the
+            // child does not block.
             let tell = |on_line: &OnLine| {
                 if let Ok(mut f) = on_line.lock() {
                     f(&line);
@@ -254,7 +257,7 @@ impl fmt::Debug for Stderr {
     }
 }
 
-/// The last lines, up to a bound.
+/// The last lines, up to a total size.
 #[derive(Debug, Default)]
 struct Tail {
     lines: VecDeque<String>,

@@ -1,4 +1,4 @@
-//! File descriptors for threads: reads that can be called off, writes that need not wait.
+//! File descriptors for threads, with reads and writes that can be cancelled.
 
 use std::{
     io::{self, ErrorKind},
@@ -20,45 +20,46 @@ pub struct FdReader {
 }
 
 impl FdReader {
-    /// Reads from this one.
+    /// Creates a reader.
     #[must_use]
     pub fn new(fd: OwnedFd) -> Self {
         Self { fd, reader: Reader::new(true), interrupt: Interrupt::new() }
     }
 
-    /// Returns the handle that cancels a read, now and from now on.
+    /// Returns the handle that cancels the current and all further reads.
     #[must_use]
     pub const fn interrupt(&self) -> &Arc<Interrupt> {
         &self.interrupt
     }
 
-    /// Waits for bytes and reads some of them; `0` at the end, or when it is called off.
+    /// Waits for bytes and reads some of them. Returns `0` at the end of the input, or when it is cancelled.
     ///
     /// # Errors
     /// Those of the descriptor.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // Where answers are quick, the next request is often there already.
+        // The next request of a fast peer is often already available, so a read comes before the wait.
         let mut read = if self.interrupt.is_stopped() { Ok(0) } else { self.try_read(buffer) };
         while read.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)) {
             if !self.interrupt.wait(&self.fd, PollFlags::IN)? {
                 return Ok(0);
             }
-            // Another process that shares the file may have made it non-blocking, and may have read first.
+            // Another process that shares the file may have made it non-blocking and read first, so `WouldBlock` is
+            // possible here.
             read = rustix::io::read(&self.fd, &mut *buffer).map_err(Into::into);
         }
         read
     }
 
-    /// Reads what is there without waiting.
+    /// Reads available bytes without waiting.
     ///
     /// # Errors
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing yet, and those of the descriptor.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if no bytes are available, and those of the descriptor.
     pub fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.reader.try_read(&self.fd, buffer)
     }
 }
 
-/// Writes to a file descriptor. Dropping it is the end of what is written.
+/// Writes to a file descriptor. Dropping it ends the output.
 #[derive(Debug)]
 pub struct FdWriter {
     fd: OwnedFd,
@@ -76,14 +77,14 @@ impl FdWriter {
         Self { fd, writer: Writer::new(true), is_socket, timeout: None, interrupt: Interrupt::new() }
     }
 
-    /// Sets how long a [`write`](Self::write) waits until some of the bytes can be written. Default: without end.
+    /// Sets how long a [`write`](Self::write) waits until some of the bytes can be written. Default: without limit.
     #[must_use]
     pub const fn timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Returns the handle that cancels a write, now and from now on.
+    /// Returns the handle that cancels the current and all further writes.
     #[must_use]
     pub const fn interrupt(&self) -> &Arc<Interrupt> {
         &self.interrupt
@@ -92,7 +93,7 @@ impl FdWriter {
     /// Waits until some of the bytes can be written, and returns how many were.
     ///
     /// # Errors
-    /// Those of the descriptor, [`BrokenPipe`](ErrorKind::BrokenPipe) if it is called off, and
+    /// Those of the descriptor, [`BrokenPipe`](ErrorKind::BrokenPipe) if it is cancelled, and
     /// [`TimedOut`](ErrorKind::TimedOut) if that takes longer than its [timeout](Self::timeout).
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
@@ -106,10 +107,10 @@ impl FdWriter {
         }
     }
 
-    /// Writes what can be written without waiting.
+    /// Writes as many bytes as possible without waiting.
     ///
     /// # Errors
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing, and those of the descriptor.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if none can be written, and those of the descriptor.
     pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writer.try_write(&self.fd, bytes)
     }

@@ -1,5 +1,5 @@
-//! Parts of a Unix system that drivers need beyond the standard library, without unsafe code: process groups,
-//! descriptors that are read and written without waiting, and the standard streams of this process.
+//! Unix system calls that drivers need beyond the standard library, without unsafe code: process groups, non-blocking
+//! reads and writes, cancellable waits, and the standard streams of this process.
 
 use std::{
     fs::File,
@@ -25,23 +25,23 @@ use rustix::{
 
 use crate::sync::lock;
 
-/// A process that leads a group, and all that it has started and that has not left.
+/// A process group: its leader, and the processes that the leader has started and that have not left the group.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessGroup(Option<Pid>);
 
 impl ProcessGroup {
-    /// Returns the group of the process with this number.
+    /// Returns the group that the process with this id leads.
     #[must_use]
     pub fn of(process: u32) -> Self {
         Self(i32::try_from(process).ok().and_then(Pid::from_raw))
     }
 
-    /// Sends SIGTERM to all of them.
+    /// Sends SIGTERM to all members.
     pub fn terminate(self) {
         self.signal(Signal::TERM);
     }
 
-    /// Sends SIGKILL to all of them.
+    /// Sends SIGKILL to all members.
     pub fn kill(self) {
         self.signal(Signal::KILL);
     }
@@ -54,7 +54,7 @@ impl ProcessGroup {
 
     fn signal(self, signal: Signal) {
         if let Some(group) = self.0 {
-            // The number stays taken while the group has members. Without members there is no process to signal.
+            // The id stays taken while the group has members. An error means that there are none.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -75,24 +75,24 @@ fn is_ready(fd: impl AsFd, events: PollFlags) -> Result<bool, Errno> {
 
 /// Reads from a descriptor without waiting.
 ///
-/// The descriptor is not made non-blocking: that would be a property of the open file, which other processes may share.
+/// The descriptor is not made non-blocking: that is a property of the open file, which other processes may share.
 #[derive(Debug)]
 pub struct Reader {
-    /// Whether the kernel knows reads that do not wait, for this kind of file.
+    /// Whether the kernel supports non-blocking reads (`RWF_NOWAIT`) for this kind of file.
     nowait: bool,
 }
 
 impl Reader {
-    /// Creates a reader. `watched` says that its descriptor can be polled, unlike a file, which is always ready.
+    /// Creates a reader. `watched` is whether its descriptor can be polled. A regular file cannot: it is always ready.
     #[must_use]
     pub const fn new(watched: bool) -> Self {
         Self { nowait: cfg!(target_os = "linux") && watched }
     }
 
-    /// Reads what is there.
+    /// Reads available bytes.
     ///
     /// # Errors
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing yet; otherwise the error of the system.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if no bytes are available; otherwise the error of the system.
     pub fn try_read(&mut self, fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
         let read = match self.nowait.then(|| read_now(&fd, buffer)) {
             Some(Err(Errno::NOTSUP | Errno::NOSYS)) | None => {
@@ -112,21 +112,21 @@ impl Reader {
 /// Writes to a descriptor without waiting, as a [`Reader`] reads from it.
 #[derive(Debug)]
 pub struct Writer {
-    /// Whether the kernel knows writes that do not wait, for this kind of file.
+    /// Whether the kernel supports non-blocking writes (`RWF_NOWAIT`) for this kind of file.
     nowait: bool,
 }
 
 impl Writer {
-    /// Creates a writer, as [`Reader::new`] does a reader.
+    /// Creates a writer. `watched` has the meaning that it has in [`Reader::new`].
     #[must_use]
     pub const fn new(watched: bool) -> Self {
         Self { nowait: cfg!(target_os = "linux") && watched }
     }
 
-    /// Writes what can be written without waiting.
+    /// Writes as many bytes as possible without waiting.
     ///
     /// # Errors
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing; otherwise the error of the system.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if none can be written; otherwise the error of the system.
     pub fn try_write(&mut self, fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
         if self.nowait {
             match write_now(&fd, bytes) {
@@ -138,7 +138,7 @@ impl Writer {
         if !is_ready(&fd, PollFlags::OUT)? {
             return Err(ErrorKind::WouldBlock.into());
         }
-        // What is ready takes this much without waiting.
+        // A descriptor that is ready takes at least this many bytes without waiting.
         Ok(rustix::io::write(&fd, &bytes[..bytes.len().min(PIPE_BUF)])?)
     }
 }
@@ -167,13 +167,13 @@ fn write_now(_: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
     Err(Errno::NOTSUP)
 }
 
-/// Says aloud that no more will come, on a socket that is still read from.
+/// Shuts down the write direction of a socket, which can still be read.
 pub fn end_output(socket: impl AsFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Write);
 }
 
-/// Cancels a wait, for good: closing the write end of a pipe wakes every thread that polls it, at any time. The first
-/// wait creates the pipe, since most writes do not wait.
+/// Cancels waits permanently. Closing the write end of a pipe wakes every thread that polls the read end, now or later.
+/// The pipe is created by the first wait, since most writes do not wait.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     pipe: OnceLock<PipeReader>,
@@ -184,7 +184,7 @@ pub struct Interrupt {
 #[derive(Debug, Default)]
 struct InterruptState {
     released: bool,
-    /// As long as nothing is called off.
+    /// The write end, until the waits are cancelled.
     open: Option<PipeWriter>,
 }
 
@@ -195,7 +195,7 @@ impl Interrupt {
         Arc::default()
     }
 
-    /// Returns a pipe that becomes readable when all waits are cancelled.
+    /// Returns the pipe that becomes readable when all waits are cancelled.
     fn released(&self) -> io::Result<&PipeReader> {
         if let Some(released) = self.pipe.get() {
             return Ok(released);
@@ -208,7 +208,7 @@ impl Interrupt {
         }))
     }
 
-    /// Cancels all waits. Input that is already there may still be read.
+    /// Cancels all waits. Input that is already available can still be read.
     pub fn release(&self) {
         *lock(&self.gate) = InterruptState { released: true, open: None };
     }
@@ -276,13 +276,13 @@ impl Interrupt {
     }
 }
 
-/// Listens on the first of these TCP addresses that can be had, without blocking later on.
+/// Binds a non-blocking listener to the first of these TCP addresses that is available.
 ///
 /// # Errors
-/// If none can be had.
+/// If none is available.
 pub fn listen(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
-    // Many may come at once, and the standard library has few wait.
+    // The backlog of the standard library is too small for many simultaneous connections.
     rustix::net::listen(&listener, BACKLOG)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
@@ -310,21 +310,21 @@ pub fn is_fatal(error: &io::Error) -> bool {
     error.raw_os_error().map_or(!is_transient(error), |raw| errnos.iter().any(|errno| raw == errno.raw_os_error()))
 }
 
-/// Returns how many connections that take so many descriptors each this process should have at once: as many as three
-/// quarters of the descriptors that it may have are enough for, and at least one. The rest is for handlers.
+/// Returns how many connections this process should have at once if each takes so many descriptors: as many as fit in
+/// three quarters of the descriptor limit, and at least one. The rest is left to handlers.
 #[must_use]
 pub fn most_connections(descriptors_each: usize) -> usize {
     let most = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
     (most / 4 * 3 / descriptors_each.max(1)).max(1)
 }
 
-/// How long a connection of TCP may be silent before the system asks whether its peer is there, how often it asks again, and
-/// how many times.
+/// The keep-alive settings of TCP connections: the idle time before the first probe, the interval of probes, and their
+/// number.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(15), 4);
 
-/// Has the system look whether the peer of a connection of TCP is still there: after a minute of silence, and four times
-/// within another one. A peer that is gone without a word ends its connection so. An error is that of a connection that has
-/// ended, which is noticed where it is read.
+/// Enables keep-alive probes for a TCP connection: after a minute of silence, four within another minute. They end the
+/// connection of a peer that has vanished. Errors are ignored: they mean that the connection has ended, which its
+/// reader notices.
 pub fn keep_alive(socket: impl AsFd) {
     use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
 
@@ -335,11 +335,11 @@ pub fn keep_alive(socket: impl AsFd) {
         .and_then(|()| set_tcp_keepcnt(&socket, count));
 }
 
-/// Numbers below are those of the standard streams.
+/// The first descriptor that is not a standard stream.
 const FIRST: i32 = 3;
 
-/// Returns standard input and output of this process, which keep their descriptors. Nothing else may read from the one
-/// or write to the other as long as these are in use.
+/// Returns copies of the standard input and output of this process, which keep their descriptors. No other code may
+/// read from the one or write to the other while the copies are in use.
 ///
 /// # Errors
 /// If the system has no descriptors left.
@@ -347,20 +347,21 @@ pub fn share_stdio() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((fcntl_dupfd_cloexec(stdin(), FIRST)?, fcntl_dupfd_cloexec(stdout(), FIRST)?))
 }
 
-/// Takes standard input and output of this process out of the reach of other code: descriptor 0 becomes `/dev/null` and
+/// Takes standard input and output away from other code of this process: descriptor 0 becomes `/dev/null` and
 /// descriptor 1 a copy of standard error.
 ///
 /// # Errors
 /// If they were taken before, or the system has no descriptors left.
 pub fn take_stdio() -> io::Result<(OwnedFd, OwnedFd)> {
-    // The lock is held, so no other caller takes them. They count as taken only if this succeeds.
+    // The lock is held until the end, so that concurrent callers wait. The streams count as taken only if this
+    // succeeds.
     static TAKEN: Mutex<bool> = Mutex::new(false);
     let mut taken = lock(&TAKEN);
     if *taken {
         return Err(io::Error::other("standard input and output belong to a connection already"));
     }
     let (streams, nothing) = (share_stdio()?, File::open("/dev/null")?);
-    // Half a line that `print!` holds back goes to standard error as well, when it goes.
+    // Text that `print!` has buffered goes to standard error too, when it is flushed.
     dup2_stdin(nothing)?;
     dup2_stdout(stderr())?;
     *taken = true;
@@ -377,7 +378,7 @@ mod tests {
         for errno in [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::FAULT] {
             assert!(is_fatal(&of(errno)), "{errno}");
         }
-        // What accept(2) hands on of a connection, of a firewall, and of a shortage.
+        // Errors of accept(2) that concern a connection, a firewall, or a shortage.
         for errno in [
             Errno::NETDOWN,
             Errno::PROTO,

@@ -1,5 +1,5 @@
-//! Threads, and locks that do not care about panics: nothing panics while it holds one, and if it did, one connection that
-//! is not quite right would be better than two.
+//! Threads, and locks that ignore poisoning. No code panics while it holds such a lock. If it did, one connection in a
+//! wrong state is better than a panic in every thread that shares the lock.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ pub fn wait<'a, T>(changed: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a
     changed.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits at most `time`; the second value is whether it has passed.
+/// Waits to be notified, for at most `time`. The second value is whether the time has passed.
 pub fn wait_for<'a, T>(changed: &Condvar, guard: MutexGuard<'a, T>, time: Duration) -> (MutexGuard<'a, T>, bool) {
     let (guard, result) = changed.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner);
     (guard, result.timed_out())
@@ -24,7 +24,7 @@ pub fn wait_for<'a, T>(changed: &Condvar, guard: MutexGuard<'a, T>, time: Durati
 /// Starts a thread.
 ///
 /// # Errors
-/// If the system has none left.
+/// If the system cannot start another thread.
 pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name(name.into()).spawn(run)
 }
