@@ -1,4 +1,4 @@
-//! Requests that wait until there is room for them in their session, within bounds and in the order in which they came.
+//! Requests that wait until their session has room for them, within limits and in order of arrival.
 
 use alloc::{
     boxed::Box,
@@ -24,22 +24,22 @@ use crate::{
     wire::{self, ArrayIter, Message, RequestId},
 };
 
-/// The most bytes that a request takes beside its body while it waits or is worked on.
+/// The maximum number of bytes that a request takes besides its body, while it waits or is in flight.
 const ENTRY: usize = 1 << 10;
 
-/// So many that do not wait any more may be among those that do.
+/// How many entries of removed requests the queue tolerates before it is compacted.
 const FEW: usize = 64;
 
-/// For each exchange that a session may have, so many requests may wait.
+/// How many requests may wait for each exchange that a session may have.
 const WAITING: usize = 16;
 
-/// Requests that wait, in the order in which they came.
+/// The waiting requests, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     all: VecDeque<Queued>,
-    /// Those of them that still wait, by the hashes of their ids.
+    /// The requests that still wait, by the hashes of their ids.
     by_id: BTreeSet<(u64, ExchangeId)>,
-    /// How many of them still wait.
+    /// The number of requests that still wait.
     len: usize,
     bytes: usize,
 }
@@ -51,15 +51,15 @@ impl StaticDefault for Queue {
 #[derive(Debug)]
 struct Queued {
     id: ExchangeId,
-    /// That of the id of the request.
+    /// The hash of the id of the request.
     hash: u64,
-    /// `None` once it does not wait any more.
+    /// `None` once the request does not wait any more.
     request: Option<Request>,
     until: Timestamp,
 }
 
 impl Request {
-    /// What it takes while it waits.
+    /// Returns the number of bytes that the request takes while it waits.
     fn waiting_weight(&self) -> usize {
         self.body.len() + ENTRY
     }
@@ -70,7 +70,7 @@ impl Queue {
         self.len
     }
 
-    /// When the first of them has waited for long enough.
+    /// Returns when the first request has waited for too long.
     pub(super) fn next(&self) -> Option<Deadline> {
         self.all.front().map(|first| Deadline { at: first.until, wake: Wake::Admission })
     }
@@ -82,7 +82,7 @@ impl Queue {
         self.all.push_back(Queued { id, hash, request: Some(request), until });
     }
 
-    /// A request does not wait any more.
+    /// Removes a request from the queue, if it still waits.
     pub(super) fn remove(&mut self, id: ExchangeId) -> Option<Request> {
         let at = self.all.partition_point(|queued| queued.id < id);
         let queued = self.all.get_mut(at).filter(|queued| queued.id == id)?;
@@ -115,7 +115,7 @@ impl Queue {
         self.all.get(at).filter(|queued| queued.id == id)?.request.as_ref()
     }
 
-    /// The first request that waits under this id, which has this hash.
+    /// Returns the first waiting request with this id, whose hash is `hash`.
     fn find(&self, id: &RequestId, hash: u64) -> Option<ExchangeId> {
         let mut alike = self.by_id.range((hash, ExchangeId(0))..=(hash, ExchangeId(u64::MAX))).map(|(_, waits)| *waits);
         alike.find(|waits| self.get(*waits).and_then(Request::id) == Some(id))
@@ -123,7 +123,7 @@ impl Queue {
 }
 
 impl Session {
-    /// Whether a request has to wait until it is brought to the connection.
+    /// Returns whether a request has to wait before it is passed to the connection, or the response if it is refused.
     pub(super) fn has_to_wait(&self, request: &Request) -> Result<bool, Box<HttpResponse>> {
         let limits = &self.options.limits;
         let open = self.exchanges.len();
@@ -135,9 +135,10 @@ impl Session {
         }
         let open = open - self.queue.len();
         match (request.kind, &request.work) {
-            // They may be what requests in flight wait for, and are answered at once. A batch may have some of them.
+            // Requests in flight may wait for these messages, and they are answered at once. A batch may contain some
+            // of them.
             (Kind::Notification | Kind::Response | Kind::Batch, _) => fits(open, limits.exchanges.saturating_mul(2)),
-            // The endpoint has forgotten a session that is to end: it ends however many requests there are.
+            // The endpoint has already forgotten the session, so it ends regardless of how many requests there are.
             (_, Target::End(_)) => Ok(false),
             (Kind::Nothing, _) | (_, Target::Initialize) => fits(open, limits.exchanges),
             (Kind::Request, _) if self.queue.len() == 0 && self.has_room_for(request) => Ok(false),
@@ -154,21 +155,21 @@ impl Session {
             && self.conn.has_room_for_inbound(request.body.len())
     }
 
-    /// Has a request wait until there is room for it.
+    /// Queues a request until there is room for it.
     pub(super) fn wait_for_room(&mut self, id: ExchangeId, request: &mut Request) {
         let until = self.clock + self.options.limits.admission;
         let hash = request.id().map_or(0, |id| self.conn.hash_of(id));
         self.queue.push(id, (request.take(), hash), until);
     }
 
-    /// Brings requests that have waited to the connection, as far as there is room.
+    /// Passes waiting requests to the connection, as far as there is room.
     pub(super) fn admit_waiting(&mut self) {
         if self.queue.len() == 0 || self.admitting {
             return;
         }
         self.admitting = true;
         while let Some((id, first)) = self.queue.first() {
-            // Those that come too late are refused one by one.
+            // A connection that is closing refuses each request itself.
             let is_closing = self.conn.phase() >= Phase::Draining;
             if !is_closing && !self.has_room_for(first) {
                 break;
@@ -184,7 +185,7 @@ impl Session {
         self.admitting = false;
     }
 
-    /// Refuses requests that have waited for long enough.
+    /// Refuses requests that have waited for too long.
     pub(super) fn refuse_late(&mut self, now: Timestamp) {
         while self.queue.next().is_some_and(|next| next.at <= now)
             && let Some((id, _)) = self.queue.first()
@@ -195,7 +196,7 @@ impl Session {
         }
     }
 
-    /// A notification may cancel a request that waits, and so may those of a batch.
+    /// Cancels the waiting requests that a notification, or a batch with notifications, cancels.
     pub(super) fn cancel_waiting(&mut self, request: &Request) {
         if self.queue.len() == 0 {
             return;
@@ -208,7 +209,7 @@ impl Session {
                 let limits = self.conn.limits();
                 let (depth, most) = (limits.json_depth, limits.batch_members);
                 let Ok(text) = wire::text(&request.body) else { return };
-                // A batch that is refused as too large says nothing.
+                // A batch that is refused as too large cancels nothing.
                 if ArrayIter::new(text, depth).take(most.saturating_add(1)).count() > most {
                     return;
                 }
@@ -227,21 +228,21 @@ impl Session {
         }
         let Some(id) = params.member("requestId").and_then(|id| RequestId::from_token(id.get())) else { return };
         let find = |id: &RequestId| self.queue.find(id, self.conn.hash_of(id));
-        // One that is in flight under this very id is meant before one that waits under an id of the other type.
+        // A request in flight with exactly this id has precedence over a waiting one whose id is of the other type.
         let retyped = || id.retyped().filter(|_| !self.conn.knows_request(&id)).and_then(|id| find(&id));
         let Some(waits) = find(&id).or_else(retyped) else { return };
         self.queue.remove(waits);
         self.cut(waits);
     }
 
-    /// Takes note of what the requests of this session take.
+    /// Updates how many bytes the requests of this session take.
     pub(super) fn weigh_requests(&mut self) {
         self.load.set(self.conn.request_bytes() + ENTRY * self.conn.request_count() + self.queue.bytes);
     }
 }
 
 impl Request {
-    /// Everything in it. What stays says what it is for.
+    /// Returns the request with its body, and leaves a copy without a body behind.
     fn take(&mut self) -> Self {
         Self {
             work: self.work.clone(),
@@ -304,7 +305,7 @@ mod tests {
             queue.push(ExchangeId(number), (request(number / 2), hash(number / 2)), Timestamp::ZERO);
         }
         let find = |queue: &Queue, id: u64| queue.find(&RequestId::from(id), hash(id));
-        // Of several with one id it is the first one.
+        // Of several requests with one id, the first is found.
         assert_eq!(find(&queue, 20), Some(ExchangeId(40)));
         assert!(queue.remove(ExchangeId(40)).is_some());
         assert_eq!(find(&queue, 20), Some(ExchangeId(41)));

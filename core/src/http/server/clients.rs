@@ -1,4 +1,4 @@
-//! The clients of an endpoint, as far as it can tell them apart, and what each holds of what all of them share.
+//! The clients of an endpoint, and the share of its limits that each of them uses.
 
 use alloc::{collections::BTreeMap, string::String, sync::Arc};
 use core::{
@@ -9,48 +9,48 @@ use core::{
 use super::Caller;
 use crate::connection::Principal;
 
-/// How many times as much as is still free one client may hold. One client gets at most seven eighths, a second
-/// one at most seven eighths of the rest, and so on: a few clients together can take nearly all.
+/// One client may hold at most this many times of what is free. The first client gets at most seven eighths, a second
+/// one at most seven eighths of the rest, and so on: together, a few clients can take nearly everything.
 pub(super) const SHARE: usize = 7;
 
-/// A request, or a body, of at most so many bytes is small.
+/// A request or a body of at most this many bytes is small.
 const SMALL: usize = 64 << 10;
 
-/// One part of so many is free for what is small.
+/// One part in this many of a limit is reserved for small requests and bodies.
 const RESERVE: usize = 16;
 
-/// How many clients are kept at least before those that hold nothing are looked for.
+/// The minimum number of clients in the table before those that hold nothing are removed.
 const FEW: usize = 64;
 
-/// What is held: by all clients of an endpoint, or by one of them.
+/// The resources that are held by one client, or by all clients of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    /// Bytes of requests that wait or are worked on.
+    /// Bytes of requests that wait or are in flight.
     pub(super) in_flight: AtomicUsize,
     /// Bytes of bodies that are being read.
     pub(super) bodies: AtomicUsize,
-    /// Sessions that are not in use.
+    /// The number of idle sessions.
     pub(super) idle: AtomicUsize,
 }
 
-/// The name of a client.
+/// The principal or the address by which a client is identified.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Holder {
     Principal(Arc<str>),
     Address(IpAddr),
 }
 
-/// Whom an endpoint takes for one client.
+/// How an endpoint identifies a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Identity {
-    /// All that cannot be told apart. They have no share.
+    /// All unidentified clients together. The limit of one client's share does not apply to them.
     Unknown,
-    /// Those that use one session, and cannot be told apart otherwise.
+    /// The users of one session, which are not identified in any other way.
     Session,
     Known(Holder),
 }
 
-/// A client, and what it holds.
+/// A client and the resources that it holds.
 #[derive(Debug)]
 pub(super) struct Client {
     all: Arc<Held>,
@@ -63,23 +63,24 @@ impl Client {
         Arc::new(Self { all: all.clone(), own: Held::default(), identity })
     }
 
-    /// The client of a new session: this one, or one of its own if it cannot be told apart from others.
+    /// Returns the client of a new session: this client, or a new one if this client is unidentified.
     pub(super) fn of_session(self: &Arc<Self>) -> Arc<Self> {
         if self.identity == Identity::Unknown { Self::new(&self.all, Identity::Session) } else { self.clone() }
     }
 
-    /// Whether a session of this client is that of another one, which is known better.
+    /// Returns whether sessions of this client are reassigned to `other`: this client is identified only by its
+    /// session, and `other` by a principal or an address.
     pub(super) fn gives_way_to(&self, other: &Self) -> bool {
         self.identity == Identity::Session && other.holder().is_some()
     }
 
-    /// Its name, if it can be told apart from all others.
+    /// Returns the principal or the address of the client, if it is identified by one.
     pub(super) const fn holder(&self) -> Option<&Holder> {
         if let Identity::Known(holder) = &self.identity { Some(holder) } else { None }
     }
 
-    /// Whether it may hold so many bytes more, where all clients hold `all` of `most`, and it holds `own` of that. They are for
-    /// something that takes `whole` bytes.
+    /// Returns whether the client may hold `bytes` more, which are part of a request or body of `whole` bytes. All
+    /// clients together hold `all` of at most `most` bytes, and this client holds `own` of them.
     fn has_room(&self, (bytes, whole): (usize, usize), own: usize, all: usize, most: usize) -> bool {
         let Some(rest) = most.checked_sub(all).and_then(|rest| rest.checked_sub(bytes)) else { return false };
         if whole > SMALL && rest < most / RESERVE {
@@ -88,23 +89,24 @@ impl Client {
         self.identity == Identity::Unknown || own.saturating_add(bytes) <= SHARE.saturating_mul(rest.saturating_add(1))
     }
 
-    /// Whether there is room for a request that takes so many bytes. One that is alone has nothing to wait for.
+    /// Returns whether there is room for a request of this many bytes. If no other request is held, there always is: it
+    /// would have nothing to wait for.
     pub(super) fn has_room_for_request(&self, bytes: usize, most: usize) -> bool {
         let [own, all] = [&self.own, &*self.all].map(|held| held.in_flight.load(Ordering::Relaxed));
         all == 0 || self.has_room((bytes, bytes), own, all, most)
     }
 
-    /// Whether none of its sessions is idle.
+    /// Returns whether none of the client's sessions is idle.
     pub(super) fn has_no_idle(&self) -> bool {
         self.own.idle.load(Ordering::Relaxed) == 0
     }
 }
 
-/// What a session takes of what its client holds.
+/// The resources of a session that are counted for its client.
 #[derive(Debug)]
 pub(super) struct Load {
     client: Arc<Client>,
-    /// Bytes of its requests.
+    /// The counted bytes of the session's requests.
     taken: usize,
     idle: bool,
 }
@@ -118,7 +120,7 @@ impl Load {
         [&self.client.own, &self.client.all]
     }
 
-    /// Takes note of how many bytes its requests take.
+    /// Sets how many bytes the session's requests take.
     pub(super) fn set(&mut self, bytes: usize) {
         if bytes > self.taken {
             self.each()
@@ -132,7 +134,7 @@ impl Load {
         self.taken = bytes;
     }
 
-    /// Takes note of whether it is idle.
+    /// Sets whether the session is idle.
     pub(super) fn set_idle(&mut self, idle: bool) {
         if idle && !self.idle {
             self.each().into_iter().for_each(|held| _ = held.idle.fetch_add(1, Ordering::Relaxed));
@@ -142,7 +144,7 @@ impl Load {
         self.idle = idle;
     }
 
-    /// The session is that of this client, if that is known better.
+    /// Reassigns the session to this client, if the client is better identified than the current one.
     pub(super) fn belongs_to(&mut self, client: &Arc<Client>) {
         if self.client.gives_way_to(client) {
             let (taken, idle) = (self.taken, self.idle);
@@ -160,7 +162,7 @@ impl Drop for Load {
     }
 }
 
-/// What a body takes of what all bodies may take that are being read.
+/// The share of one body in the limit of all bodies that are being read.
 #[derive(Debug)]
 pub(super) struct Share {
     client: Arc<Client>,
@@ -174,13 +176,14 @@ impl Share {
         Self { client, most, taken: 0, refused: false }
     }
 
-    /// Whose body it is.
+    /// Returns the client that sends the body.
     pub(super) const fn client(&self) -> &Arc<Client> {
         &self.client
     }
 
-    /// Takes that much more, if there is that much left. If not, it never takes anything again, and all that it has taken is
-    /// given back in the same moment, so that of two that are too much one goes on.
+    /// Takes `bytes` more if there is room for them, and returns whether there was. If not, the body is refused for
+    /// good, and all its bytes are released in the same atomic update: of two bodies that together exceed the limit,
+    /// one goes on.
     pub(super) fn take(&mut self, bytes: usize) -> bool {
         let Self { client, most, taken, refused } = self;
         if *refused {
@@ -211,14 +214,14 @@ impl Drop for Share {
     }
 }
 
-/// The clients that hold something.
+/// The clients that hold resources of an endpoint.
 #[derive(Debug)]
 pub(super) struct Clients {
     all: Arc<Held>,
     unknown: Arc<Client>,
     principals: BTreeMap<String, Arc<Client>>,
     addresses: BTreeMap<IpAddr, Arc<Client>>,
-    /// How many of them held something when the others were last taken out.
+    /// The number of clients that were left after the last cleanup.
     kept: usize,
 }
 
@@ -229,12 +232,12 @@ impl Clients {
         Self { all, unknown, principals: BTreeMap::new(), addresses: BTreeMap::new(), kept: 0 }
     }
 
-    /// Whether no session of any client is idle.
+    /// Returns whether no session of any client is idle.
     pub(super) fn have_no_idle(&self) -> bool {
         self.all.idle.load(Ordering::Relaxed) == 0
     }
 
-    /// The client that sends a request.
+    /// Returns the client that sends a request.
     pub(super) fn of(&mut self, caller: &Caller) -> Arc<Client> {
         match caller {
             Caller::Known(principal) => self.principal(principal),
@@ -243,7 +246,7 @@ impl Clients {
         }
     }
 
-    /// The client of a session of which no more is known than this.
+    /// Returns the client of a session that is known only by its principal.
     pub(super) fn of_principal(&mut self, principal: Option<&Arc<Principal>>) -> Arc<Client> {
         match principal {
             Some(principal) => self.principal(principal),
@@ -261,7 +264,8 @@ impl Clients {
         client
     }
 
-    /// All addresses of an IPv6 network of 64 bits are one client, since one host has them all.
+    /// Returns the client of an address. All addresses of an IPv6 network of 64 bits are one client, since one host can
+    /// use all of them.
     fn address(&mut self, address: IpAddr) -> Arc<Client> {
         let address = match address.to_canonical() {
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
@@ -276,7 +280,7 @@ impl Clients {
         client
     }
 
-    /// Forgets clients that hold nothing, when there are many.
+    /// Removes clients that hold nothing, when there are many.
     fn tidy(&mut self) {
         let Self { principals, addresses, kept, .. } = self;
         if principals.len() + addresses.len() >= 2 * *kept + FEW {
@@ -333,7 +337,7 @@ mod tests {
         assert!(Arc::ptr_eq(&kept[7], &clients.of(&Caller::Anonymous(IpAddr::V4(7.into())))));
     }
 
-    /// Each in turn takes what it gets, piece by piece.
+    /// Each client in turn takes bytes until it is refused.
     #[test]
     fn a_client_that_comes_later_finds_something() {
         for whole in [4096, MIB] {
@@ -352,7 +356,7 @@ mod tests {
                 }
             }
             assert!(got[0] > 220 * MIB && got[0] <= 224 * MIB, "{got:?}");
-            // What is left for large ones is less by what is kept for small ones.
+            // The reserve for small bodies reduces what is left for large ones.
             assert!(if whole < SMALL { got[1] > 27 * MIB && got[2] > 3 * MIB } else { got[1] >= 15 * MIB }, "{got:?}");
             let late = clients.of(&at("192.0.2.1"));
             assert!(Share::new(late, 256 * MIB).take(SMALL));
@@ -373,7 +377,7 @@ mod tests {
         assert_eq!((held(&session), held(&known)), ([1000, 1], [0, 0]));
         load.belongs_to(&known);
         assert_eq!((held(&session), held(&known)), ([0, 0], [1000, 1]));
-        // One that is known stays what it is.
+        // A session of an identified client is not reassigned.
         load.belongs_to(&clients.of(&at("10.0.0.2")));
         assert_eq!((held(&known), clients.all.in_flight.load(Ordering::Relaxed)), ([1000, 1], 1000));
         drop(load);

@@ -1,4 +1,4 @@
-//! Which message goes where: every message of a connection to exactly one exchange.
+//! Delivery of messages: every message of a connection goes to exactly one exchange.
 
 use alloc::vec::Vec;
 use core::{mem, time::Duration};
@@ -21,11 +21,11 @@ use crate::{
 };
 
 impl Session {
-    /// Brings a message of the connection to the exchange that it belongs to.
-    /// Its frame is taken if it is all of an answer.
+    /// Sends a message of the connection on the exchange that it belongs to. The buffer of `frame` may be taken if the
+    /// message is a whole response.
     pub(super) fn deliver(&mut self, transmit: Transmit, frame: &mut Vec<u8>) {
         let Transmit { route, stream, .. } = transmit;
-        // Whether nothing that belongs to the same request follows.
+        // Whether no message of the same request follows.
         let last = match route {
             Route::Reply { last, .. } => last,
             Route::Connection => stream.is_some(),
@@ -59,14 +59,14 @@ impl Session {
                     (_, Some(stream)) => self.send_on(stream, None, frame, last),
                     (Route::Call(call), None) => self.send_to_anybody(Some(call), frame),
                     (Route::Connection, None) if stream.is_none() => self.send_to_anybody(None, frame),
-                    // It belongs to a request that was sent on an exchange that is lost, and cannot be resumed.
+                    // It belongs to a request whose stream is lost and cannot be resumed.
                     (Route::Connection | Route::Reply { .. }, None) => {}
                 }
             }
         }
     }
 
-    /// Sends a message on a stream, whether anything carries that now or not.
+    /// Sends a message on a stream. If no exchange carries the stream, the message is only kept for replay.
     fn send_on(&mut self, stream: u64, call: Option<CallId>, frame: &mut Vec<u8>, last: bool) {
         let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
         let Some(known) = streams.all.get_mut(stream) else { return };
@@ -75,7 +75,7 @@ impl Session {
             && self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_open())
         {
             if last {
-                // There is nothing that could be resumed.
+                // A response of one message cannot be resumed.
                 streams.all.remove(stream);
                 return self.answer_with(id, frame);
             }
@@ -89,7 +89,7 @@ impl Session {
             let conn = &self.conn;
             streams.tidy_calls(stream, |call| conn.asks(call));
         }
-        // Where what came before is still to be read, it comes behind that.
+        // If earlier messages are still being replayed, this one follows them from the replay buffer.
         let is_ahead = |id: &ExchangeId| self.exchanges.get(id.0).is_some_and(|exchange| exchange.behind.is_none());
         if let Some(id) = carrier.filter(is_ahead) {
             self.write(id, &SseText { id: Some(&event), data: Some(frame), ..MESSAGE });
@@ -102,7 +102,7 @@ impl Session {
         }
     }
 
-    /// Sends a message on an exchange that is all there is, without any way to come back to it.
+    /// Sends a message on the only exchange of a session, which cannot be resumed.
     fn send(&mut self, id: ExchangeId, frame: &mut Vec<u8>, last: bool) {
         let Some(exchange) = self.exchanges.get_mut(id.0).filter(|exchange| !exchange.is_ended()) else { return };
         if exchange.is_open() {
@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// Sends a message that belongs to no request, once there is a stream for it.
+    /// Sends a message that belongs to no request, or queues it until there is a stream for it.
     fn send_to_anybody(&mut self, call: Option<CallId>, frame: &mut Vec<u8>) {
         let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
         if let Some(stream) = streams.listener() {
@@ -130,7 +130,7 @@ impl Session {
         }
     }
 
-    /// Sends what waits for a stream.
+    /// Sends the messages that wait for a stream.
     pub(super) fn send_waiting(&mut self, stream: u64) {
         while let SessionKind::Streams { streams, .. } = &mut self.kind
             && let Some((call, mut message)) = streams.next_waiting()
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// Nothing follows on a stream: all that was asked there was cancelled, or nothing was.
+    /// Ends a stream on which no response follows: its requests were cancelled, or there were none.
     fn stays_unanswered(&mut self, stream: u64) {
         if self.conn.phase() == Phase::Closed {
             return;
@@ -167,7 +167,7 @@ impl Session {
         }
     }
 
-    /// Begins to answer with a stream of events.
+    /// Begins a response that is a stream of events.
     pub(super) fn open_stream(&mut self, id: ExchangeId, stream: u64) {
         let primes = self.primes();
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
@@ -181,7 +181,7 @@ impl Session {
         self.wrote(id, bytes);
     }
 
-    /// Closes what carries the stream of a request for now, so that its client comes back for the answer.
+    /// Ends the exchange of a request before its response. The client reconnects to receive the response.
     fn release_stream(&mut self, stream: u64, retry: Option<Duration>) {
         let SessionKind::Streams { streams, .. } = &self.kind else { return };
         let Some(id) = streams.all.get(stream).and_then(|known| known.exchange).filter(|_| self.primes()) else {
@@ -194,7 +194,7 @@ impl Session {
         self.end(id);
     }
 
-    /// Says when to come back to a stream that is closed early.
+    /// Writes when the client is to reconnect to a stream that ends early.
     pub(super) fn say_when(&mut self, id: ExchangeId, retry: Option<Duration>) {
         if self.primes() {
             let retry = Some(retry.unwrap_or(self.options.limits.retry));
@@ -202,21 +202,21 @@ impl Session {
         }
     }
 
-    /// Whether streams begin with an id to come back with, and say when to.
+    /// Returns whether streams begin with an event id to resume them with, and tell clients when to reconnect.
     pub(super) fn primes(&self) -> bool {
         matches!(self.kind, SessionKind::Streams { .. })
             && self.conn.version().is_some_and(ProtocolVersion::primes_streams)
     }
 
-    /// Answers with one message and nothing else.
+    /// Completes an exchange with a response of one message.
     fn answer_with(&mut self, id: ExchangeId, frame: &mut Vec<u8>) {
         let challenge = self.challenge.take_if(|challenge| challenge.0 == id).map(|challenge| challenge.1);
         let status = challenge.as_ref().map_or_else(|| self.status(frame), |challenge| challenge.status());
         let body = if frame.len() <= SPARE {
-            // The buffer stays for the next one, and the copy takes no more room than it needs.
+            // The buffer is kept for the next message, and the copy takes no more memory than it needs.
             frame.as_slice().into()
         } else {
-            // It may have been that of something larger.
+            // The buffer may have held a larger message before.
             frame.shrink_to(2 * frame.len());
             mem::take(frame)
         };
@@ -231,11 +231,11 @@ impl Session {
         self.answer(id, answer);
     }
 
-    /// The status of an answer that is one message.
+    /// Returns the status of a response that is one message.
     fn status(&self, frame: &[u8]) -> StatusCode {
         let Some((code, has_id)) = Message::error_code(frame) else { return StatusCode::OK };
         match &self.kind {
-            // What cannot even be attributed was no request.
+            // An error without an id means that the body was not a request.
             SessionKind::Streams { .. } | SessionKind::Old { .. } if has_id => StatusCode::OK,
             SessionKind::Streams { .. } | SessionKind::Old { .. } => StatusCode::BAD_REQUEST,
             SessionKind::Modern { refused, .. } => match code {
@@ -250,9 +250,9 @@ impl Session {
         }
     }
 
-    // ---- how exchanges end ----
+    // ---- end of the connection ----
 
-    /// There is no connection any more that could say anything.
+    /// Ends all exchanges after the connection has ended.
     pub(super) fn end_all(&mut self) {
         self.queue = LazyBox::default();
         let open: Vec<_> = self
@@ -265,7 +265,7 @@ impl Session {
             match (is_open, &self.kind) {
                 (false, _) => self.end(id),
                 (true, SessionKind::Modern { .. }) => self.answer(id, response::busy("The server is closing")),
-                // It goes on elsewhere.
+                // The session continues in another process.
                 (true, SessionKind::Streams { streams, .. }) if streams.shared => {
                     self.answer(id, response::busy("The server is closing"));
                 }
@@ -276,9 +276,9 @@ impl Session {
         }
     }
 
-    // ---- what changes an exchange ----
+    // ---- output of an exchange ----
 
-    /// Gives a whole answer.
+    /// Completes an exchange with a whole response.
     pub(super) fn answer(&mut self, id: ExchangeId, answer: HttpResponse) {
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         let (before, after, stream) = (exchange.waiting(), answer.body().len(), exchange.stream);
@@ -297,13 +297,13 @@ impl Session {
         self.wrote(id, bytes);
     }
 
-    /// So many bytes were added to what waits to be written.
+    /// Records that bytes were added to the output of an exchange.
     pub(super) fn wrote(&mut self, id: ExchangeId, bytes: usize) {
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         let (after, at) = (exchange.waiting(), self.clock + self.options.limits.keepalive);
         exchange.quiet = Some(at);
         if after == bytes {
-            // All that came before was read.
+            // The client has read all earlier output.
             exchange.read_in = self.watch;
         }
         self.weigh(after - bytes, after);
@@ -311,7 +311,7 @@ impl Session {
         self.announce(id);
     }
 
-    /// Nothing follows on an exchange.
+    /// Marks an exchange as complete.
     pub(super) fn end(&mut self, id: ExchangeId) {
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         exchange.end();

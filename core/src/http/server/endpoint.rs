@@ -45,7 +45,7 @@ struct Entry<T> {
     /// The client to which requests of the session are charged. If that is a principal, it has begun the session, and
     /// no other may use it; if it is not, no principal may.
     client: Arc<Client>,
-    /// Whether the session is one of the old transport, whose messages have an address of their own.
+    /// Whether the session uses the old transport, whose messages are sent to another path.
     old: bool,
     activity: Arc<Activity>,
 }
@@ -56,7 +56,7 @@ impl<T: Clone> Endpoint<T> {
     pub fn new(config: impl Into<Arc<ServerConfig>>, options: EndpointOptions) -> Self {
         let mut config = config.into();
         if config.settings.keepalive.is_some() {
-            // Whether a client is there is seen on its streams; it need not have one open to be pinged on.
+            // A lost client is detected on its streams, and a client need not have a stream open to be pinged on.
             Arc::make_mut(&mut config).settings.keepalive = None;
         }
         Self {
@@ -129,7 +129,7 @@ impl<T: Clone> Endpoint<T> {
                 || sessions.iter().map(|(id, entry)| (id, &entry.activity)),
             )
         };
-        // If all are in use, none of them is looked at to find that out.
+        // The counters of idle sessions show without a search whether all are in use.
         let gives_way = match room {
             Room::Free => return Ok(()),
             Room::Of(holder) => (!client.has_no_idle()).then(|| next(Some(&holder), Among::All)).flatten(),
@@ -153,7 +153,7 @@ impl<T: Clone> Endpoint<T> {
     }
 
     /// Checks the head of a request and its sender, before the body is read. The endpoint keeps only the sender, as
-    /// long as that holds something.
+    /// long as it holds resources.
     ///
     /// # Errors
     /// Returns the response if the request is refused. Its body need not be read.
@@ -222,7 +222,7 @@ impl<T: Clone> Endpoint<T> {
         let Entry { handle, client, .. } = self.sessions.remove(id)?;
         self.tenants.leave(client.holder(), id);
         if self.sessions.is_empty() {
-            // What is left names sessions that are over.
+            // The rest refers to sessions that are over.
             self.tenants = Tenants::default();
         }
         Some(handle)
@@ -287,7 +287,7 @@ impl<T: Clone> Endpoint<T> {
         let principal = request.principal().map(|it| &**it);
         let entry = self.sessions.get(id);
         if entry.is_none() && self.shared && request.is_known_here {
-            // It has given way here since the head came, and goes on elsewhere.
+            // The session gave way here after the head arrived, and continues in another process.
             return Err(Box::new(busy("The session is not here any more")));
         }
         let entry = entry.filter(|entry| entry.old == old && entry.admits(principal));

@@ -20,17 +20,17 @@ pub struct ExchangeId(pub(super) u64);
 /// While fewer bytes than this wait on an exchange, the next message of a replay is written to it.
 pub(super) const FEED: usize = 64 << 10;
 
-/// An event that carries a message. Some clients want its kind to be named.
+/// The event of a message. Its kind is named because some clients require it.
 pub(super) const MESSAGE: SseText<'_> = SseText { kind: Some("message"), id: None, retry: None, data: None };
 
-/// What an event takes beside its data, mostly.
+/// The usual number of bytes of an event besides its data.
 const FIELDS: usize = 64;
 
-/// What a stream takes at first: most have two short messages.
+/// The initial capacity of a stream: most streams have two short messages.
 const FIRST: usize = 512;
 
-/// How many bytes of a stream are handed out at once. The driver holds them until they are written. Bytes that are not
-/// handed out yet are counted here.
+/// The maximum number of bytes of a stream that one poll returns. The driver holds them until they are written. Only
+/// bytes that were not polled yet are counted here.
 const PIECE: usize = 32 << 10;
 
 /// The next part of a response.
@@ -51,7 +51,7 @@ pub enum Output {
 /// The state of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Nothing. When this time comes, it will be a stream.
+    /// Nothing was sent. At this time the response becomes a stream.
     Open {
         until: Timestamp,
     },
@@ -62,24 +62,24 @@ pub(super) enum Form {
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) form: Form,
-    /// The stream of its session that it carries, or was to carry.
+    /// The stream of the session that belongs to the exchange.
     pub(super) stream: Option<u64>,
-    /// It is the first of a session: the answer says which.
+    /// Whether the exchange opens the session: its response carries the session id.
     pub(super) opens: bool,
     head: Option<Parts>,
     body: Vec<u8>,
-    /// So much of the body has been taken.
+    /// The number of bytes of the body that were polled.
     taken: usize,
     ended: bool,
-    /// It ends with [`Output::Abort`].
+    /// Whether the exchange ends with [`Output::Abort`].
     aborted: bool,
-    /// When a stream on which nothing is written has been quiet for too long.
+    /// When a comment is due on a stream on which nothing is written.
     pub(super) quiet: Option<Timestamp>,
-    /// It is among those that have something to write.
+    /// Whether the exchange is in the queue of exchanges with new output.
     pub(super) announced: bool,
-    /// Messages of its stream behind this one are kept, and written once there is room for them.
+    /// The last message that was replayed. Later messages are kept, and written once there is room for them.
     pub(super) behind: Option<u64>,
-    /// In which [watch](super::pressure) something was taken last, or nothing waited.
+    /// The [watch](super::pressure) in which the client last read something, or in which nothing waited.
     pub(super) read_in: u32,
 }
 
@@ -101,13 +101,13 @@ impl Exchange {
         }
     }
 
-    /// Gives a whole answer.
+    /// Sets a whole response.
     pub(super) fn answer(&mut self, answer: HttpResponse) {
         let (head, body) = answer.into_parts();
         (self.form, self.head, self.body, self.ended) = (Form::Whole, Some(head), body, true);
     }
 
-    /// Begins to answer with a stream of events.
+    /// Begins a response that is a stream of events.
     pub(super) fn stream(&mut self) {
         let mut head = Response::new(()).into_parts().0;
         let say = |headers: &mut http::HeaderMap, name, value| headers.insert(name, HeaderValue::from_static(value));
@@ -119,7 +119,7 @@ impl Exchange {
         self.body.reserve(FIRST);
     }
 
-    /// Writes an event; how many bytes that are.
+    /// Writes an event, and returns the number of its bytes.
     pub(super) fn event(&mut self, event: &SseText<'_>) -> usize {
         self.tidy();
         let before = self.body.len();
@@ -128,9 +128,8 @@ impl Exchange {
         self.body.len() - before
     }
 
-    /// Gives back the space of bytes that were taken, at a cost that is constant for each byte. The space of taken
-    /// bytes is never more than that of bytes that wait, and the space of a body at most four times what waits, or 64
-    /// KiB.
+    /// Frees the space of bytes that were polled, at a constant cost for each byte. The space of polled bytes is never
+    /// more than that of waiting bytes, and the capacity of the body at most four times the waiting bytes, or 64 KiB.
     fn tidy(&mut self) {
         if self.taken <= self.waiting() {
             return;
@@ -142,7 +141,7 @@ impl Exchange {
         }
     }
 
-    /// Writes a comment, unless the one who reads has not even taken what was written before; how many bytes that are.
+    /// Writes a comment, unless earlier output still waits. Returns the number of bytes.
     pub(super) fn comment(&mut self) -> usize {
         let before = self.body.len();
         if before == 0 {
@@ -151,7 +150,7 @@ impl Exchange {
         self.body.len() - before
     }
 
-    /// Writes a comment of so many messages that are not kept any more; how many bytes that are.
+    /// Writes a comment that `missing` messages are not kept any more. Returns the number of bytes.
     pub(super) fn remark(&mut self, missing: u64) -> usize {
         let before = self.body.len();
         let messages = if missing == 1 { "message is" } else { "messages are" };
@@ -159,7 +158,7 @@ impl Exchange {
         self.body.len() - before
     }
 
-    /// Nothing follows, and what waits is dropped.
+    /// Drops the waiting output and completes the exchange. If nothing was sent, the response is an empty stream.
     pub(super) fn cut(&mut self) {
         (self.body, self.taken, self.behind) = (Vec::new(), 0, None);
         if self.is_open() {
@@ -168,8 +167,8 @@ impl Exchange {
         self.end();
     }
 
-    /// Gives up a client that does not read. What waits is dropped: the answer becomes `instead` if its head has not
-    /// left, and breaks off if it has.
+    /// Drops the output that a client does not read. The response becomes `instead` if its head was not polled, and
+    /// breaks off otherwise.
     pub(super) fn abort(&mut self, instead: HttpResponse) {
         if self.head.is_some() || self.is_open() {
             (self.taken, self.behind, self.quiet) = (0, None, None);
@@ -179,7 +178,7 @@ impl Exchange {
         self.aborted = true;
     }
 
-    /// Nothing follows.
+    /// Marks the exchange as complete.
     pub(super) fn end(&mut self) {
         self.ended = true;
         self.quiet = None;
@@ -193,22 +192,22 @@ impl Exchange {
         self.ended
     }
 
-    /// When something is to be done, if nothing happens until then.
+    /// Returns the time at which the session acts on the exchange, if nothing happens before.
     pub(super) fn deadline(&self) -> Option<Deadline> {
         match self.form {
-            // Over the old transport nothing is opened for it.
+            // A message of the old transport has no stream to open.
             Form::Open { until } => self.stream.map(|_| Deadline { at: until, wake: Wake::Patience }),
             Form::Stream => self.quiet.map(|at| Deadline { at, wake: Wake::Quiet }),
             Form::Whole => None,
         }
     }
 
-    /// Whether it takes up a stream and has room for more of it.
+    /// Returns whether the exchange replays a stream and has room for more of it.
     pub(super) fn is_hungry(&self) -> bool {
         self.behind.is_some() && self.waiting() < FEED
     }
 
-    /// Bytes that wait to be taken.
+    /// Returns the number of bytes that wait to be polled.
     pub(super) fn waiting(&self) -> usize {
         self.body.len() - self.taken
     }
@@ -217,7 +216,7 @@ impl Exchange {
         self.head.is_some() || !self.body.is_empty() || self.ended
     }
 
-    /// The next thing to write, and whether it is the last one.
+    /// Returns the next part of the response, and appends the bytes of [`Output::Data`] to `out`.
     pub(super) fn take(&mut self, out: &mut Vec<u8>) -> Option<Output> {
         if let Some(head) = self.head.take() {
             return Some(Output::Head(head));
@@ -256,11 +255,11 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// Takes pieces until no more than so many bytes wait.
+    /// Takes output until at most `left` bytes wait. Returns the number of bytes taken.
     fn take_until(exchange: &mut Exchange, left: usize) -> usize {
         let mut taken = 0;
         while exchange.waiting() > left {
-            // What is handed in already has something, as where head and body are taken together.
+            // The buffer is not empty, as when head and body are polled together.
             let mut out = vec![0];
             assert!(exchange.take(&mut out).is_some());
             taken += out.len() - 1;

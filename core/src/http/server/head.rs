@@ -1,4 +1,4 @@
-//! What the head of a request says, and what it is refused for.
+//! Parsing and checks of the head of a request.
 
 use alloc::{boxed::Box, string::ToString, vec::Vec};
 
@@ -27,7 +27,7 @@ use crate::{
 pub(super) enum HeaderClaims {
     Nothing,
     Version(ProtocolVersion),
-    /// None that is known: what it says instead.
+    /// An unknown revision, with the value of the header.
     Unknown(MirroredValue),
 }
 
@@ -42,7 +42,7 @@ impl HeaderClaims {
         version.map_or_else(|| Self::Unknown(field.mirrored()), Self::Version)
     }
 
-    /// What the header says.
+    /// Returns the value of the header.
     pub(super) fn mirrored(self) -> MirroredValue {
         match self {
             Self::Nothing => MirroredValue::Absent,
@@ -52,19 +52,19 @@ impl HeaderClaims {
     }
 }
 
-/// What a request is for, as far as its head says.
+/// The purpose of a request, as far as its head determines it.
 #[derive(Clone, Debug)]
 pub(super) enum RequestKind {
-    /// A message, in whichever era.
+    /// A message of either era.
     Post { session: Option<SessionId>, declared: HeaderClaims, headers: MirroredHeaders },
-    /// Anything without a body.
+    /// A request without a body.
     Bare(Target),
     /// A message over the transport of 2024-11-05.
     OldPost(SessionId),
 }
 
 impl RequestKind {
-    /// What a request is for that may come in.
+    /// Determines the purpose of a request, and checks its headers.
     pub(super) fn of(
         surface: TransportKind,
         head: &Parts,
@@ -86,8 +86,8 @@ impl RequestKind {
             (TransportKind::OldStream, &Verb::GET) => {
                 let is_cross_site = head.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
                 if is_cross_site && !head.headers.contains_key(header::ORIGIN) {
-                    // A page can have a browser get this without an origin that could be refused, and it begins a
-                    // session.
+                    // A page of another site can make a browser send this GET without an `Origin`, and the request
+                    // begins a session.
                     return Err(Box::new(refusal(
                         StatusCode::FORBIDDEN,
                         "this is a request of a page of another site",
@@ -106,13 +106,13 @@ impl RequestKind {
         })
     }
 
-    /// Whether it is of the modern era, as far as its head says.
+    /// Returns whether the head declares a revision of the modern era.
     pub(super) const fn is_modern(&self) -> bool {
         matches!(self, Self::Post { declared: HeaderClaims::Version(version), .. } if matches!(version.era(), Era::Modern))
     }
 
-    /// The session that has to be there. Whether a message with a session belongs to it is seen only when it is read,
-    /// if it names no revision of a session.
+    /// Returns the session that must exist for the request. If the head declares no revision, only the body shows
+    /// whether the message belongs to the session.
     pub(super) fn session(&self) -> Option<&SessionId> {
         match self {
             Self::Bare(work) => work.session(),
@@ -126,7 +126,7 @@ impl RequestKind {
     }
 }
 
-/// Whether a request may come in at all, and where.
+/// Checks the size, the policy and the framing of a request, and returns the part of the endpoint that its path names.
 pub(super) fn surface(
     options: &EndpointOptions,
     config: &ServerConfig,
@@ -144,7 +144,7 @@ pub(super) fn surface(
         return refuse(status, why);
     }
     if fields.transfer_encoding.is_there() && fields.content_length.is_there() {
-        // A proxy may have used the other header, and would take the rest for another request (request smuggling).
+        // A proxy may have used the other header, and would treat the rest as another request (request smuggling).
         return refuse(StatusCode::BAD_REQUEST, "The length of the body is said in two ways");
     }
     let surface = options.paths.surface(head.uri.path());
@@ -166,7 +166,7 @@ pub(super) fn too_large<T>() -> Result<T, Box<HttpResponse>> {
     refuse(StatusCode::PAYLOAD_TOO_LARGE, "The body is larger than the limit")
 }
 
-/// 400, with the id of the request in the body, if that was read and has one.
+/// Returns a 400 response, with the id of the request if the body was read and has one.
 pub(super) fn missing_session(id: Option<&RequestId>) -> Box<HttpResponse> {
     let why = "Mcp-Session-Id is missing: a session begins with initialize";
     Box::new(response::error(StatusCode::BAD_REQUEST, id, &ErrorObject::new(ErrorCode::INVALID_REQUEST, why)))
@@ -179,12 +179,12 @@ fn session(field: Field<'_>) -> Result<Option<SessionId>, Box<HttpResponse>> {
     let Some(id) = id else { return Ok(None) };
     match SessionId::from_bytes(id.as_bytes()) {
         Some(id) => Ok(Some(id)),
-        // An id that is not of our making is not that of a session.
+        // The server creates no ids of this form, so there is no such session.
         None => Err(Box::new(response::no_session())),
     }
 }
 
-/// Requests of a session name a revision that is served, or none.
+/// Checks that a request of a session declares a legacy revision that is served, or none.
 pub(super) fn supported(declared: &HeaderClaims, config: &ServerConfig) -> Result<(), Box<HttpResponse>> {
     match declared {
         HeaderClaims::Nothing => Ok(()),
@@ -207,7 +207,7 @@ fn accepts<const N: usize>(headers: &HeaderMap, types: [&str; N]) -> Result<(), 
     Err(Box::new(refusal(StatusCode::NOT_ACCEPTABLE, why)))
 }
 
-/// Checks what is said of a body before any of it is read.
+/// Checks the headers that describe the body, before it is read.
 fn json_body(headers: &HeaderMap, fields: &Fields<'_>, config: &ServerConfig) -> Result<(), Box<HttpResponse>> {
     let is_json = fields.content_type.single().ok().flatten().is_some_and(|value| media::names(value, JSON));
     let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
@@ -227,7 +227,7 @@ fn json_body(headers: &HeaderMap, fields: &Fields<'_>, config: &ServerConfig) ->
     }
 }
 
-/// What nearly all clients accept: the specification says so.
+/// The `Accept` header of nearly all clients, since the specification requires both types.
 const USUAL: &str = "application/json, text/event-stream";
 
 fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<RequestKind, Box<HttpResponse>> {
@@ -247,7 +247,7 @@ fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Requ
         Some((param(name.as_str())?.to_string(), MirroredValue::from(Some(value.as_bytes()))))
     };
     let params = if fields.has_params { headers.iter().filter_map(param).collect() } else { Vec::new() };
-    // What they say of the revision is what was declared.
+    // The revision is set later, from `declared`.
     let headers = MirroredHeaders {
         version: MirroredValue::Absent,
         method: fields.method.mirrored(),
@@ -264,7 +264,7 @@ fn listen(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Ta
     let Ok(last) = fields.last_event.single() else {
         return refuse(StatusCode::BAD_REQUEST, "Last-Event-ID is there twice");
     };
-    // What is no text is no id of ours either.
+    // A value that is not text is not an event id of the server either.
     let last = last.map(|last| last.to_str().unwrap_or_default().to_string());
     Ok(Target::Listen(id, last))
 }

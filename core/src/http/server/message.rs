@@ -1,4 +1,4 @@
-//! What a body says, and which era it is of.
+//! Parsing of the body of a request, and the choice of its era.
 
 use alloc::{
     boxed::Box,
@@ -24,16 +24,16 @@ use crate::{
     },
 };
 
-/// What a body says, as far as the binding has to know.
+/// The parts of a parsed body that the HTTP binding needs.
 pub(super) struct Parsed {
     pub(super) kind: Kind,
-    /// Of a request or a notification.
+    /// The offsets of a request or a notification.
     pub(super) offsets: Option<MessageOffsets>,
-    /// It is an `initialize`, whatever its params.
+    /// Whether the message is an `initialize` request, with any params.
     is_initialize: bool,
-    /// It claims to be of the modern era.
+    /// Whether the message claims to be of the modern era.
     claims: bool,
-    /// It is an `initialize` whose params can be read.
+    /// Whether the message is an `initialize` request whose params can be decoded.
     opens: bool,
 }
 
@@ -44,7 +44,7 @@ impl Default for Parsed {
 }
 
 impl Parsed {
-    /// What is said by a request that has no body.
+    /// Returns the value for a request without a body.
     pub(super) fn nothing() -> Self {
         Self { kind: Kind::Nothing, ..Self::default() }
     }
@@ -85,7 +85,7 @@ impl Parsed {
         Err(Box::new(response::error(status, id, error)))
     }
 
-    /// The era of a message, and what it is for in that.
+    /// Determines the era of a message, and its target.
     pub(super) fn work(
         &self,
         session: Option<SessionId>,
@@ -138,7 +138,7 @@ impl Parsed {
                     alloc::format!("Header mismatch: MCP-Protocol-Version is missing; this server speaks {spoken}");
                 self.fail(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::HEADER_MISMATCH, message))
             }
-            // A notification says its revision nowhere else.
+            // The header is the only place in which a notification declares its revision.
             HeaderClaims::Unknown(value) if self.kind == Kind::Notification => {
                 let requested = match value {
                     MirroredValue::Text(text) => text,

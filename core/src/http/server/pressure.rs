@@ -1,22 +1,22 @@
-//! What waits to be written in a session, and what becomes of clients that do not read.
+//! Backpressure of a session: output that waits to be written, and clients that do not read it.
 
 use http::StatusCode;
 
 use super::{ExchangeId, Session, exchange::Exchange, session::SessionKind};
 use crate::http::{Limits, response};
 
-/// Each exchange of a session with several counts with at most this part of [`Limits::queued_bytes`].
+/// In a session with several exchanges, each counts with at most one part in this many of [`Limits::queued_bytes`].
 const SHARE: usize = 4;
 
 impl Limits {
-    /// What an exchange with so many bytes counts.
+    /// Returns how many bytes an exchange counts on which this many bytes wait.
     fn counted(&self, bytes: usize) -> usize {
         bytes.min(self.queued_bytes / SHARE)
     }
 }
 
 impl Session {
-    /// What waits on an exchange has changed from so many bytes to so many.
+    /// Records that the bytes waiting on an exchange have changed from `before` to `after`.
     pub(super) fn weigh(&mut self, before: usize, after: usize) {
         let limits = &self.options.limits;
         self.queued = self.queued + after - before;
@@ -30,7 +30,7 @@ impl Session {
         match self.held {
             Some(_) if !full => {
                 self.held = None;
-                // There may be something that waited for the room.
+                // Messages may have waited for this room.
                 self.touched = true;
             }
             None if full => self.watch_readers(),
@@ -38,14 +38,14 @@ impl Session {
         }
     }
 
-    /// From now on, and for so long, clients have to read something.
+    /// Starts the period in which every client has to read something.
     fn watch_readers(&mut self) {
         self.watch = self.watch.wrapping_add(1);
         self.held = Some(self.clock + self.options.limits.stalled);
     }
 
-    /// Ends the exchanges of clients that have read nothing since messages are refused. A stream can be taken up where it
-    /// was lost, if its client knows an id of it; any other answer is lost, and the client sees that.
+    /// Ends the exchanges of clients that have read nothing since messages were refused. A client can resume a stream
+    /// if it knows an event id of it. Any other response is lost, and the client sees that it breaks off.
     pub(super) fn give_up_readers(&mut self) {
         let stalls = |it: &Exchange| it.waiting() > 0 && it.read_in != self.watch;
         let stalled: alloc::vec::Vec<_> =
@@ -56,7 +56,8 @@ impl Session {
         }
     }
 
-    /// Ends an exchange with what waits there: the answer breaks off, or becomes 503 if its head has not left.
+    /// Ends an exchange and drops its waiting output: the response breaks off, or becomes 503 if its head was not
+    /// polled.
     pub(super) fn give_up_reader(&mut self, id: ExchangeId) {
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         let before = exchange.waiting();
@@ -66,7 +67,8 @@ impl Session {
         self.leave(id);
     }
 
-    /// Ends an exchange whose client does not read it. What waits there is dropped, and its stream goes on without it.
+    /// Ends an exchange whose client does not read it, and drops its waiting output. Its stream continues without an
+    /// exchange.
     pub(super) fn cut(&mut self, id: ExchangeId) {
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         let before = exchange.waiting();
@@ -75,7 +77,7 @@ impl Session {
         self.leave(id);
     }
 
-    /// The stream of an exchange that has ended goes on without it.
+    /// Detaches an exchange from its stream, and ends it.
     fn leave(&mut self, id: ExchangeId) {
         self.remote_streams.forget(id);
         self.end(id);

@@ -1,4 +1,4 @@
-//! What a request to a session does.
+//! Handling of requests to a session.
 
 use alloc::{string::ToString, sync::Arc};
 
@@ -41,7 +41,7 @@ impl Session {
         }
     }
 
-    /// Brings a message to the connection.
+    /// Passes a message to the connection.
     fn message<'a>(
         &mut self,
         id: ExchangeId,
@@ -69,7 +69,7 @@ impl Session {
         if let (SessionKind::Modern { refused, .. }, Some(Violation::BadMeta)) = (&mut self.kind, violation) {
             *refused = Some(StatusCode::BAD_REQUEST);
         }
-        // Progress of something that has ended elsewhere meanwhile means nothing, and does no harm.
+        // Progress of a request that has ended already is harmless.
         let refused = violation.filter(|violation| !matches!(violation, Violation::UnknownProgress));
         let refusal = refused.map(|violation| refusal(StatusCode::BAD_REQUEST, violation.to_string()));
         let asks = matches!(event, Some(Event::Request { .. }));
@@ -84,18 +84,18 @@ impl Session {
         self.taking = Some(id);
         self.pump();
         self.taking = None;
-        // Over the old transport, answers travel elsewhere.
+        // Over the old transport, responses are sent on the stream of the session.
         if !asks || stream.is_none() {
             self.accept(id, stream, request.kind, refusal);
         }
         event
     }
 
-    /// Answers a message that the application is not to answer, if the connection has not done so.
+    /// Completes the exchange of a message that gets no response, unless the connection has answered it.
     fn accept(&mut self, id: ExchangeId, stream: Option<u64>, kind: Kind, refusal: Option<HttpResponse>) {
         let is_open = self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_open());
-        // A request is owed an answer, also where the connection has given it itself. That none will come is said by the
-        // connection.
+        // A request gets a response, perhaps from the connection itself. If none follows, the connection reports that
+        // (`Route::Unanswered`).
         let waits = matches!(kind, Kind::Request | Kind::Batch) && stream.is_some();
         if !is_open || waits {
             return;
@@ -107,7 +107,7 @@ impl Session {
         }
     }
 
-    /// Begins a session of the old transport: its stream says where to send messages.
+    /// Opens the stream of a session of the old transport. Its first event is the URI for messages.
     fn open_old_stream(&mut self, id: ExchangeId) {
         let (SessionKind::Old { id: session, stream }, Some(old)) = (&mut self.kind, self.options.paths.old()) else {
             return self.answer(id, response::no_session());

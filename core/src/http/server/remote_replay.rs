@@ -78,7 +78,7 @@ impl Session {
 
     /// Resumes a stream of another process.
     pub(super) fn follow(&mut self, id: ExchangeId, at: EventId) {
-        // A client that comes back twice for a stream has lost it twice.
+        // A client that resumes a stream again has lost the exchange that carried it.
         let before = self.remote_streams.0.iter().find(|(_, it)| it.at.stream == at.stream).map(|(before, _)| *before);
         before.into_iter().for_each(|before| self.cut(before));
         if at.listens && self.has_all_streams() {

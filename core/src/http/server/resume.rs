@@ -1,4 +1,4 @@
-//! Streams that clients open, and take up again behind the last event that they have received.
+//! Streams that clients open, or resume after the last event that they have received.
 
 use http::StatusCode;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Session {
-    /// Opens a stream that belongs to no request, or takes one up again.
+    /// Opens a stream that belongs to no request, or resumes a stream.
     pub(super) fn listen(&mut self, id: ExchangeId, last: Option<&str>) {
         let SessionKind::Streams { streams, .. } = &mut self.kind else {
             return self.answer(id, response::no_session());
@@ -39,7 +39,8 @@ impl Session {
         }
     }
 
-    /// Whether as many streams are open as may be that belong to no request, those included that are looked for elsewhere.
+    /// Returns whether the session has reached its limit of streams that belong to no request. Streams that are
+    /// replayed from other processes count.
     pub(super) fn has_all_streams(&self) -> bool {
         let SessionKind::Streams { streams, .. } = &self.kind else { return false };
         streams.listening() + self.remote_streams.listening() >= self.options.limits.streams
@@ -53,7 +54,7 @@ impl Session {
         self.answer(id, refusal(StatusCode::BAD_REQUEST, "Last-Event-ID: there is nothing to come back to"));
     }
 
-    /// Takes up a stream behind an event that was received.
+    /// Resumes a stream after an event that the client has received.
     fn resume(&mut self, id: ExchangeId, from: EventId) {
         let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
         streams.replay.received(from.stream, from.seq);
@@ -61,17 +62,18 @@ impl Session {
             return;
         };
         if done && streams.missing(from).is_some_and(|missing| missing.rest) {
-            // The answer is not kept.
+            // The response is not kept any more.
             return self.nothing_to_resume(id);
         }
-        // One that is open takes no more than it has.
+        // A stream that is still open is counted already.
         let opens = listens && streams.all.get(from.stream).is_some_and(|known| known.exchange.is_none());
         if opens && self.has_all_streams() {
             return self.refuse_stream(id);
         }
         let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
         if let Some(before) = streams.carry(from.stream, id) {
-            // Its client has lost it before that was noticed here, and what waits there is in the replay.
+            // The client has lost this exchange before the server noticed. Its waiting messages are in the replay
+            // buffer.
             self.cut(before);
         }
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
@@ -86,7 +88,7 @@ impl Session {
         }
     }
 
-    /// Writes the next messages of a stream that is taken up, as far as there is room on the exchange.
+    /// Writes the next messages of a resumed stream, as far as there is room on the exchange.
     pub(super) fn feed(&mut self, id: ExchangeId) {
         let (SessionKind::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(id.0))
         else {

@@ -47,57 +47,57 @@ pub struct Session {
     /// The latest time that was passed in.
     pub(super) clock: Timestamp,
     pub(super) events: VecDeque<Event<'static>>,
-    /// By their [ids](ExchangeId).
+    /// The exchanges, by their [ids](ExchangeId).
     pub(super) exchanges: SeqMap<Box<Exchange>>,
     next_exchange: u64,
     ready: VecDeque<ExchangeId>,
     /// Bytes that wait to be written, on all exchanges.
     pub(super) queued: usize,
-    /// What they count, where there are several.
+    /// The bytes that count towards the limit, in a session with several exchanges.
     pub(super) counted: usize,
-    /// When clients that do not read are given up, while new messages are refused.
+    /// The time at which clients that do not read are given up, while new messages are refused.
     pub(super) held: Option<Timestamp>,
-    /// Which time of refusing this is.
+    /// The number of the current watch on clients that do not read.
     pub(super) watch: u32,
-    /// When one of the exchanges may have something to do, at the earliest.
+    /// The earliest deadline of an exchange.
     pub(super) next: Option<Deadline>,
     /// Requests for which there is no room yet.
     pub(super) queue: LazyBox<Queue>,
-    /// They are being brought to the connection.
+    /// Whether waiting requests are being passed to the connection.
     pub(super) admitting: bool,
     pub(super) load: Load,
-    /// The exchange whose message is being brought to the connection.
+    /// The exchange whose message is being passed to the connection.
     pub(super) taking: Option<ExchangeId>,
-    /// Since when nothing is going on.
+    /// The time since which the session is idle.
     idle: Option<Timestamp>,
-    /// It has tables and buffers that are kept for what is asked next.
+    /// Whether empty tables and buffers are kept for the next request.
     pub(super) warm: bool,
-    /// The client was heard of again after it had opened the session.
+    /// Whether the client has sent another request after the one that opened the session.
     came_back: bool,
-    /// What its endpoint sees of that. A request that stands alone has none.
+    /// The activity that the endpoint sees. `None` for a request of the modern era.
     activity: Option<Arc<Activity>>,
     frame: Vec<u8>,
-    /// Something was done to the connection, and what it has to say was not brought to where it belongs.
+    /// Whether the connection may have events and messages that were not routed yet.
     pub(super) touched: bool,
-    /// An exchange that is being answered with a challenge, whatever else the answer says.
+    /// The exchange whose response carries a challenge, while it is being answered.
     pub(super) challenge: Option<Box<(ExchangeId, Challenge)>>,
-    /// Streams that were sent elsewhere.
+    /// Streams that other processes have sent.
     pub(super) remote_streams: RemoteStreams,
 }
 
-/// How the messages of a session travel.
+/// The transport of the messages of a session.
 #[derive(Debug)]
 pub(super) enum SessionKind {
-    /// There is one request, and all that there is to say belongs to it. And the status of a refusal, once that is
-    /// known.
+    /// One request of the modern era, to which all messages belong. `refused` is the status of its refusal, once that
+    /// is known.
     Modern {
         refused: Option<StatusCode>,
-        /// Counted by its endpoint for as long as it is there.
+        /// Counted by the endpoint until it is dropped.
         _place: Arc<()>,
     },
-    /// On a stream for each request, and others.
+    /// A stream for each request, and streams that belong to no request.
     Streams { id: SessionId, streams: Streams },
-    /// On one stream, which is also the life of the session (2024-11-05).
+    /// One stream, whose end ends the session (2024-11-05).
     Old { id: SessionId, stream: Option<ExchangeId> },
 }
 
@@ -214,14 +214,14 @@ impl Session {
         }
     }
 
-    // ---- what has happened ----
+    // ---- input ----
 
     /// Applies changes of the session's state that the client made through another process.
     pub fn apply_snapshot(&mut self, now: Timestamp, snapshot: &SessionSnapshot) {
         self.clock = self.clock.max(now);
         self.conn.apply_snapshot(snapshot);
         self.came_back = true;
-        // A request for it comes in, and what is idle might end before it has.
+        // A request for the session is arriving. An idle session must not expire before that.
         self.idle = self.idle.map(|_| self.clock);
         self.pump();
     }
@@ -246,7 +246,7 @@ impl Session {
         self.load.belongs_to(&request.client);
         self.came_back |= !matches!(request.work, Target::Initialize | Target::OldStream);
         if self.conn.phase() == Phase::Closed {
-            // One that is shared goes on elsewhere.
+            // A shared session continues in another process.
             let is_shared = matches!(&self.kind, SessionKind::Streams { streams, .. } if streams.shared);
             return Err(Box::new(if is_shared {
                 response::busy("The session has ended here")
@@ -283,7 +283,7 @@ impl Session {
             // The client has not received the id of the session.
             SessionKind::Streams { .. } if exchange.opens => self.conn.finish(CloseReason::ConnectionLost),
             SessionKind::Streams { streams, .. } => {
-                // There is nothing that a client could come back with.
+                // The client has no event id to resume the stream with.
                 if let Some(stream) = exchange.stream.filter(|_| exchange.is_open()) {
                     streams.all.remove(stream);
                 }
@@ -325,7 +325,7 @@ impl Session {
         self.pump();
     }
 
-    // ---- what you want ----
+    // ---- actions of the application ----
 
     /// Returns the connection for use at the time `now`. Poll the session afterwards.
     pub fn connection(&mut self, now: Timestamp) -> &mut Connection<ServerRole> {
@@ -408,7 +408,7 @@ impl Session {
         }
     }
 
-    // ---- what it wants ----
+    // ---- output ----
 
     /// Returns the next event for the application. Call it until it returns `None`.
     #[must_use = "an event that is dropped may be a request, which is owed an answer"]
@@ -481,9 +481,9 @@ impl Session {
         all.into_iter().flatten().min_by_key(|deadline| deadline.at)
     }
 
-    // ---- inside ----
+    // ---- internals ----
 
-    /// [`pump`](Self::pump), if there may be something.
+    /// Calls [`pump`](Self::pump) if the connection may have something to route.
     fn pump_if_touched(&mut self) {
         if self.touched {
             self.pump();
@@ -497,7 +497,7 @@ impl Session {
             while let Some(event) = self.conn.poll_event() {
                 self.events.push_back(event);
             }
-            // Where there is one exchange, what it has no room for waits in the connection.
+            // If there is only one exchange, messages that it has no room for wait in the connection.
             if !matches!(self.kind, SessionKind::Streams { .. }) && self.queued >= self.options.limits.queued_bytes {
                 return self.settle();
             }

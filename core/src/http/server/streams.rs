@@ -1,4 +1,4 @@
-//! The streams of a session: which message goes where, and what is kept of it.
+//! The streams of a session, with the messages that are kept for replay and those that wait for a stream.
 
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 
@@ -13,72 +13,72 @@ use crate::{
     rpc::{CallId, Timestamp},
 };
 
-/// A stream of a session. It lives as long as its client can resume it, on whichever exchange.
+/// A stream of a session. It is kept as long as its client can resume it, and can move to another exchange.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// The exchange that carries it now.
+    /// The exchange that carries the stream now.
     pub(super) exchange: Option<ExchangeId>,
-    /// The exchange that carried it last, which may not have been read to its end.
+    /// The previous exchange, whose output may not have been polled to its end.
     unread: Option<ExchangeId>,
-    /// It was opened with GET and belongs to no request.
+    /// Whether the stream was opened with GET and belongs to no request.
     pub(super) listens: bool,
-    /// The number of its latest message.
+    /// The number of the latest message.
     seq: u64,
-    /// The answer was sent on it, and nothing follows.
+    /// Whether the stream is complete: no message follows.
     pub(super) done: bool,
-    /// Requests of ours that were sent on it, with their numbers there.
+    /// Requests of the server that were sent on the stream, with their message numbers.
     calls: Vec<(u64, CallId)>,
 }
 
-/// What is missing of a stream behind a message.
+/// Messages after some message of a stream that are not kept any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Missing {
-    /// How many messages are not kept.
+    /// The number of messages that are not kept.
     pub(super) messages: u64,
-    /// None of what follows is kept either.
+    /// Whether no later message is kept either.
     pub(super) rest: bool,
 }
 
 /// A message that waits for a stream.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// The request of ours that it is.
+    /// The id of the call, if the message is a request of the server.
     pub(super) call: Option<CallId>,
     message: Vec<u8>,
 }
 
-/// Why a stream cannot be taken up again.
+/// The reason why a stream cannot be resumed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
-    /// There never was such a message.
+    /// The message never existed.
     Never,
-    /// It is not known any more.
+    /// The stream is not known any more.
     Gone,
-    /// It is not known any more, and belonged to no request: any other stream will do.
+    /// The stream is not known any more, and belonged to no request: a new stream takes its place.
     Listener,
-    /// It was sent elsewhere.
+    /// Another process has sent the stream.
     Elsewhere(EventId),
 }
 
-/// Every stream of a session that is known.
+/// The known streams of a session.
 #[derive(Debug)]
 pub(super) struct Streams {
     pub(super) all: SeqMap<Stream>,
-    /// Those that belong to no request and are carried. There are few.
+    /// The streams that belong to no request and have an exchange. There are few.
     listeners: Vec<u64>,
     next: u64,
-    /// Which part of a shared session this is: the upper half of the numbers of its streams.
+    /// The number of this process in a shared session: the upper half of the numbers of its streams.
     part: u32,
-    /// There may be other parts of it elsewhere.
+    /// Whether other processes may take part in the session.
     pub(super) shared: bool,
     waiting: LazyBox<VecDeque<Waiting>>,
     waiting_bytes: usize,
     pub(super) replay: Box<dyn ReplayBuffer>,
-    /// How many streams there may be before it is worth looking for those that are over.
+    /// The number of streams above which those that are over are searched for.
     tidy_at: usize,
 }
 
-/// Fewer streams than this are not worth a look.
+/// With fewer streams, or fewer calls of a stream, than this, a cleanup is not worth its cost.
 const FEW: usize = 64;
 
 impl Streams {
@@ -96,16 +96,16 @@ impl Streams {
         }
     }
 
-    /// What the numbers of a part of a session are larger than. They stay small enough for those who read numbers of
-    /// JSON as floating point, up to two million parts.
+    /// Returns the number that precedes the numbers of streams and calls of a part. With up to two million parts, all
+    /// numbers are exact in JSON readers that use floating point.
     pub(super) const fn first(part: u32) -> u64 {
         (part as u64) << 32
     }
 
-    /// A new stream, carried by this exchange.
+    /// Creates a stream on this exchange, and returns its number.
     pub(super) fn begin(&mut self, exchange: ExchangeId, listens: bool) -> u64 {
         if listens {
-            // One that a client has lost, and on which nothing was sent, is seen nowhere else.
+            // Without this, lost streams on which nothing was sent would pile up.
             self.tidy_sometimes();
         }
         let stream = self.next;
@@ -118,7 +118,7 @@ impl Streams {
         stream
     }
 
-    /// Has an exchange carry a stream from now on. Returns the one that did before, which may have ended.
+    /// Moves a stream to an exchange. Returns the exchange that carried it before, which may have ended.
     pub(super) fn carry(&mut self, stream: u64, exchange: ExchangeId) -> Option<ExchangeId> {
         let known = self.all.get_mut(stream)?;
         let before = known.exchange.replace(exchange);
@@ -128,18 +128,18 @@ impl Streams {
         before.or(known.unread)
     }
 
-    /// How many streams are open that belong to no request.
+    /// Returns the number of open streams that belong to no request.
     pub(super) const fn listening(&self) -> usize {
         self.listeners.len()
     }
 
-    /// Streams that are open and belong to no request.
+    /// Returns the open streams that belong to no request.
     pub(super) fn listeners(&self) -> &[u64] {
         &self.listeners
     }
 
-    /// The stream for messages that belong to no request: the one that was opened last, which is the one that is most
-    /// likely alive.
+    /// Returns the stream for messages that belong to no request: the one that was opened last, since it is most likely
+    /// to be alive.
     pub(super) fn listener(&self) -> Option<u64> {
         self.listeners.iter().copied().max()
     }
@@ -149,13 +149,14 @@ impl Streams {
         EventId { listens, stream, seq }
     }
 
-    /// The first event of a stream: an id to come back with.
+    /// Writes the first event of a stream, whose id lets the client resume it. Returns the number of bytes.
     pub(super) fn prime(&self, stream: u64, exchange: &mut Exchange) -> usize {
         let id = self.id(stream, 0).text();
         exchange.event(&SseText { id: Some(&id), data: Some(b""), ..SseText::default() })
     }
 
-    /// The id of the next message on a stream, which is kept under it. `call` is the request of ours that it is.
+    /// Keeps the next message of a stream for replay, and returns its event id. `call` is set if the message is a
+    /// request of the server.
     pub(super) fn keep(&mut self, now: Timestamp, stream: u64, call: Option<CallId>, message: &[u8]) -> EventId {
         let (listens, seq) = self.all.get_mut(stream).map_or((false, 0), |stream| {
             stream.seq += 1;
@@ -166,7 +167,8 @@ impl Streams {
         EventId { listens, stream, seq }
     }
 
-    /// Forgets the requests of ours on a stream that are not in flight, when there are many.
+    /// Removes calls of a stream that are not in flight any more, when there are many. `asks` returns whether a call is
+    /// in flight.
     pub(super) fn tidy_calls(&mut self, stream: u64, asks: impl Fn(CallId) -> bool) {
         if let Some(known) = self.all.get_mut(stream)
             && known.calls.len() >= FEW
@@ -176,7 +178,7 @@ impl Streams {
         }
     }
 
-    /// Takes the requests of ours that were sent on a stream between two messages.
+    /// Removes and returns the calls that were sent on a stream between two messages.
     pub(super) fn lost_calls(&mut self, stream: u64, (after, before): (u64, u64)) -> Vec<CallId> {
         let Some(known) = self.all.get_mut(stream) else { return Vec::new() };
         let is_lost = |seq: u64| seq > after && seq < before;
@@ -185,12 +187,12 @@ impl Streams {
         lost
     }
 
-    /// The number of the latest message of a stream.
+    /// Returns the number of the latest message of a stream.
     pub(super) fn latest(&self, stream: u64) -> u64 {
         self.all.get(stream).map_or(0, |stream| stream.seq)
     }
 
-    /// What is not kept of a stream behind a message.
+    /// Returns the messages directly after this one that are not kept, if any.
     pub(super) fn missing(&self, EventId { stream, seq, .. }: EventId) -> Option<Missing> {
         let latest = self.latest(stream);
         let mut first = None;
@@ -200,7 +202,7 @@ impl Streams {
         (messages > 0).then_some(Missing { messages, rest: first.is_none() })
     }
 
-    /// Nothing follows on a stream.
+    /// Marks a stream as complete.
     pub(super) fn done(&mut self, stream: u64) {
         if let Some(known) = self.all.get_mut(stream).filter(|known| !known.done) {
             known.done = true;
@@ -208,7 +210,7 @@ impl Streams {
         }
     }
 
-    /// The place in a stream that a client says it has read up to.
+    /// Returns the event that a client names in `Last-Event-ID`.
     pub(super) fn find(&self, last: &str) -> Result<EventId, Lost> {
         let id = EventId::parse(last).ok_or(Lost::Never)?;
         match self.all.get(id.stream) {
@@ -220,8 +222,8 @@ impl Streams {
         }
     }
 
-    /// Writes what is kept of a stream behind a message, until so many bytes wait on the exchange: how many bytes that
-    /// are, and the number of the last message that was written.
+    /// Writes the kept messages after an event, until `most` bytes wait on the exchange. Returns the number of bytes,
+    /// and the number of the last message that was written.
     pub(super) fn repeat(&self, from: EventId, exchange: &mut Exchange, most: usize) -> (usize, u64) {
         let (mut bytes, mut at) = (0, from.seq);
         self.replay.after(from.stream, from.seq, &mut |seq, message| {
@@ -234,7 +236,8 @@ impl Streams {
         (bytes, at)
     }
 
-    /// A message has to wait for a stream. Returns what is given up for it.
+    /// Queues a message until there is a stream for it. Returns the messages that are dropped to stay within the
+    /// limits.
     pub(super) fn wait(&mut self, limits: &Limits, call: Option<CallId>, message: &[u8]) -> Vec<Waiting> {
         self.waiting_bytes += message.len();
         self.waiting.push_back(Waiting { call, message: message.to_vec() });
@@ -247,14 +250,14 @@ impl Streams {
         given_up
     }
 
-    /// The message that has waited longest.
+    /// Removes and returns the message that has waited longest.
     pub(super) fn next_waiting(&mut self) -> Option<(Option<CallId>, Vec<u8>)> {
         let Waiting { call, message } = self.waiting.made()?.pop_front()?;
         self.waiting_bytes -= message.len();
         Some((call, message))
     }
 
-    /// An exchange does not carry a stream any more.
+    /// Detaches a stream from an exchange.
     pub(super) fn leave(&mut self, stream: u64, exchange: ExchangeId) {
         if let Some(known) = self.all.get_mut(stream).filter(|known| known.exchange == Some(exchange)) {
             known.unread = known.exchange.take();
@@ -262,7 +265,7 @@ impl Streams {
         }
     }
 
-    /// Forgets a stream on which nothing follows, unless a client can come back for something of it.
+    /// Removes a stream that is complete, unless an exchange carries it or its client can resume it.
     pub(super) fn forget_if_over(&mut self, stream: u64) {
         let over = self.all.get(stream).is_some_and(|known| known.done && known.exchange.is_none());
         if over && !self.replay.has(stream) {
@@ -270,7 +273,7 @@ impl Streams {
         }
     }
 
-    /// As [`tidy`](Self::tidy), often enough.
+    /// Calls [`tidy`](Self::tidy) if the number of streams has doubled since the last cleanup.
     pub(super) fn tidy_sometimes(&mut self) {
         if self.all.len() > self.tidy_at {
             self.tidy();
@@ -278,7 +281,8 @@ impl Streams {
         }
     }
 
-    /// Forgets streams that cannot be resumed: no exchange carries them, and none of their messages are kept.
+    /// Removes streams that cannot be resumed: no exchange carries them, and none of their messages are kept. Streams
+    /// of requests that are not complete stay.
     pub(super) fn tidy(&mut self) {
         let replay = &mut self.replay;
         self.all.retain(|id, stream| {
@@ -290,7 +294,7 @@ impl Streams {
         });
     }
 
-    /// Gives back the room of an empty table.
+    /// Frees the memory of empty tables.
     pub(super) fn shrink(&mut self) {
         if self.all.is_empty() {
             self.all = SeqMap::new();
@@ -300,12 +304,12 @@ impl Streams {
         }
     }
 
-    /// Bytes of messages that wait for a stream.
+    /// Returns the number of bytes of the messages that wait for a stream.
     pub(super) const fn waiting_bytes(&self) -> usize {
         self.waiting_bytes
     }
 
-    /// Messages that wait for a stream.
+    /// Returns the number of messages that wait for a stream.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }

@@ -1,19 +1,19 @@
-//! What a request is for.
+//! The target of a request.
 
 use alloc::{string::String, sync::Arc};
 
 use crate::{http::SessionId, protocol::MirroredHeaders};
 
-/// What a request is for.
+/// The target of a request: the message, stream or session that it is for.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
-    /// A message of the modern era, which stands alone.
+    /// A message of the modern era, which belongs to no session.
     Modern(Arc<MirroredHeaders>),
     /// The first message of a session.
     Initialize,
     /// A message of a session.
     Message(SessionId),
-    /// A stream of a session, anew or from where it was lost.
+    /// A stream of a session: a new one, or one that is resumed after an event.
     Listen(SessionId, Option<String>),
     /// The end of a session.
     End(SessionId),
@@ -24,7 +24,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// The session that it is for, if there is one already.
+    /// Returns the session that the request is for, if there is one already.
     pub(super) const fn session(&self) -> Option<&SessionId> {
         match self {
             Self::Modern(_) | Self::Initialize | Self::OldStream => None,
@@ -33,10 +33,10 @@ impl Target {
     }
 }
 
-/// What kind of message a body is.
+/// The kind of message in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// There is none.
+    /// No message.
     Nothing,
     Request,
     Notification,
@@ -44,7 +44,7 @@ pub(super) enum Kind {
     Batch,
 }
 
-/// Which of the places that an endpoint has.
+/// The part of an endpoint that a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TransportKind {
     Mcp,

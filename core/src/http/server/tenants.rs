@@ -1,4 +1,4 @@
-//! Which sessions give way to new ones when an endpoint, or a client, has as many as it may have.
+//! Selection of the sessions that give way to new ones, when an endpoint or a client has reached its limit.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -13,13 +13,15 @@ use crate::{
     rpc::Timestamp,
 };
 
-/// How many sessions are found at once that may give way. Looking for one costs a look at each session.
+/// How many candidates one search returns. A search visits every session, so its candidates are kept for later calls.
 const FOUND: usize = 64;
 
-/// At the limit of sessions, those of the client with most give way first if it has more than one part of so many.
+/// At the limit of sessions, those of the largest client give way first, if it has more than one part in this many of
+/// the limit.
 const LARGE: usize = 8;
 
-/// Since when a session is not used, as its endpoint sees it. The session writes it, under a lock of its own.
+/// The time since which a session is idle, as its endpoint sees it. The session stores it under its own lock, and the
+/// endpoint reads it without that lock.
 #[derive(Debug)]
 pub(super) struct Activity(AtomicUsize);
 
@@ -31,9 +33,10 @@ impl Activity {
         Arc::new(Self(AtomicUsize::new(BUSY)))
     }
 
-    /// Takes note of since when a session is idle, and whether its client was heard of again after it had opened it.
+    /// Stores since when the session is idle, if it is, and whether its client has sent another request after the one
+    /// that opened it.
     pub(super) fn set(&self, idle: Option<Timestamp>, came_back: bool) {
-        // Whole seconds: half the range of numbers of 32 bits is 34 years.
+        // Whole seconds: even a `usize` of 32 bits has room for 34 years.
         let state = idle.map_or(BUSY, |since| {
             let seconds = usize::try_from(since.as_nanos() / 1_000_000_000).unwrap_or(usize::MAX).min(usize::MAX / 4);
             2 * seconds + 2 + usize::from(came_back)
@@ -41,40 +44,40 @@ impl Activity {
         self.0.store(state, Ordering::Relaxed);
     }
 
-    /// The order in which sessions give way: those whose clients have not come back first, of these the one that is idle
-    /// longest. `None` while the session is in use.
+    /// Returns the order in which sessions give way: first those whose clients have not come back, and of these the one
+    /// that has been idle longest. `None` while the session is in use.
     fn rank(&self) -> Option<(bool, usize)> {
         let state = self.0.load(Ordering::Relaxed);
         (state != BUSY).then_some((state % 2 == 1, state / 2))
     }
 }
 
-/// Which client has how many sessions, and which of them can give way.
+/// The sessions of each client, and the candidates for giving way.
 #[derive(Debug, Default)]
 pub(super) struct Tenants {
     each: BTreeMap<Holder, Tenant>,
-    /// The same clients, the one with most sessions last.
+    /// The same clients, ordered by the number of their sessions.
     by_size: BTreeSet<(usize, Holder)>,
-    /// Sessions of all clients.
+    /// Candidates among the sessions of all clients.
     all: Line,
 }
 
-/// Whether there is room for another session.
+/// The result of a check whether there is room for another session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Free,
-    /// Only in place of a session of this client.
+    /// Only if a session of this client gives way.
     Of(Holder),
-    /// Only in place of another session: of this client, if it has an idle one, or of any.
+    /// Only if another session gives way: one of this client, if it has an idle one, or any.
     Full(Option<Holder>),
 }
 
-/// Among which sessions one is looked for.
+/// The sessions that are searched for a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Among {
-    /// Idle ones whose clients have not come back since they were begun.
+    /// Idle sessions whose clients have not come back since they opened them.
     Fresh,
-    /// All idle ones, those first.
+    /// All idle sessions, those first.
     All,
 }
 
@@ -84,14 +87,14 @@ struct Tenant {
     line: Line,
 }
 
-/// Sessions that can give way.
+/// Candidates for giving way.
 #[derive(Debug, Default)]
 struct Line {
-    /// Those whose clients may not have come back, the oldest first.
+    /// Sessions whose clients may not have come back yet, the oldest first.
     fresh: VecDeque<SessionId>,
-    /// How many of them there were when the others were last taken out.
+    /// The number of these sessions after the last cleanup.
     kept: usize,
-    /// Some others that are idle longest, the next one last.
+    /// Some other sessions that have been idle longest, the next candidate last.
     found: Vec<Found>,
 }
 
@@ -102,7 +105,7 @@ struct Found {
 }
 
 impl Line {
-    /// A session has begun. Those that are over, or whose clients have come back, are not kept here for long.
+    /// Adds a new session. When there are many, removes sessions that are over or whose clients have come back.
     fn enter(&mut self, id: &SessionId, is_fresh: impl Fn(&SessionId) -> bool) {
         if self.fresh.len() >= 2 * self.kept + FOUND {
             self.fresh.retain(is_fresh);
@@ -120,8 +123,8 @@ impl Line {
     where
         S: Iterator<Item = (&'b SessionId, &'a Arc<Activity>)>,
     {
-        // One that is in use is not kept in the line, so that it is not looked at again and again. If it is idle later it is
-        // found among the others, before those whose clients have come back.
+        // A session in use is dropped from the queue, so that it is not checked again and again. If it is idle later,
+        // the search below finds it, before sessions whose clients have come back.
         while let Some(id) = self.fresh.pop_front() {
             if let Some(Some((false, _))) = known(&id).map(|activity| activity.rank()) {
                 return Some(id);
@@ -130,7 +133,7 @@ impl Line {
         if among == Among::Fresh {
             return None;
         }
-        // Those that were used since they were found are not the ones.
+        // Skip sessions that were used since they were found.
         let pop = |found: &mut Vec<Found>| {
             while let Some(Found { id, rank }) = found.pop() {
                 if known(&id).and_then(|activity| activity.rank()) == Some(rank) {
@@ -155,7 +158,7 @@ impl Line {
 }
 
 impl Tenants {
-    /// A client has one more session. `known` says the activity of those that are there.
+    /// Adds a session of a client. `known` returns the activity of sessions that exist.
     pub(super) fn enter<'a>(
         &mut self,
         holder: Option<&Holder>,
@@ -168,7 +171,7 @@ impl Tenants {
         }
     }
 
-    /// A session that has entered turns out to be of this client.
+    /// Assigns an added session to a client.
     pub(super) fn assign<'a>(
         &mut self,
         holder: &Holder,
@@ -182,7 +185,7 @@ impl Tenants {
         self.resize(holder, size);
     }
 
-    /// A client has one session less.
+    /// Removes a session of a client.
     pub(super) fn leave(&mut self, holder: Option<&Holder>, id: &SessionId) {
         let Some(holder) = holder else { return };
         let Some(tenant) = self.each.get_mut(holder) else { return };
@@ -191,7 +194,7 @@ impl Tenants {
         self.resize(holder, size);
     }
 
-    /// Takes note of how many sessions a client has, where it had this many.
+    /// Updates the order of clients after the number of sessions of one has changed from `before`.
     fn resize(&mut self, holder: &Holder, before: usize) {
         let size = self.size(Some(holder));
         self.by_size.remove(&(before, holder.clone()));
@@ -206,8 +209,8 @@ impl Tenants {
         holder.and_then(|holder| self.each.get(holder)).map_or(0, |tenant| tenant.sessions.len())
     }
 
-    /// Whether there is room for another session of this client, where there are `all` sessions. A principal has at most
-    /// `sessions_each`, and no client more than seven times of what is free.
+    /// Returns whether there is room for another session of this client, where the endpoint has `all` sessions. A
+    /// principal may have at most `sessions_each`, and no client more than seven times of what is free.
     pub(super) fn room(&self, holder: Option<&Holder>, all: usize, limits: &Limits) -> Room {
         let (own, free) = (self.size(holder), limits.sessions.saturating_sub(all));
         let most = match holder {
@@ -226,8 +229,8 @@ impl Tenants {
         Room::Full(large.map(|(_, holder)| holder.clone()))
     }
 
-    /// The session that gives way to a new one: of this client, or one of all the `sessions`. Those of a client are looked
-    /// for among its own.
+    /// Returns the session that gives way to a new one: one of this client, or one of all `sessions`. For a client,
+    /// only its own sessions are searched.
     pub(super) fn next<'a, S>(
         &mut self,
         of: Option<&Holder>,
@@ -248,7 +251,8 @@ impl Tenants {
     }
 }
 
-/// Whether a client may not have come back to a session. One in use may be idle again before it has.
+/// Returns whether the client of a session may not have come back yet. A session in use counts, since it may be idle
+/// again before its client comes back.
 fn is_fresh(activity: Option<&Arc<Activity>>) -> bool {
     activity.is_some_and(|it| it.rank().is_none_or(|(came_back, _)| !came_back))
 }
@@ -269,7 +273,7 @@ mod tests {
         Holder::Principal(name.into())
     }
 
-    /// As many sessions as there may be, all of them in use: of one principal, and of others.
+    /// Adds sessions of one principal and of others, all of them in use.
     fn busy(own: u32, others: u32) -> (Tenants, BTreeMap<SessionId, Arc<Activity>>, Holder) {
         let (mut tenants, mut sessions) = (Tenants::default(), BTreeMap::new());
         let eve = principal("eve");
@@ -282,7 +286,7 @@ mod tests {
         (tenants, sessions, eve)
     }
 
-    /// The session that gives way, and at how many was looked to find it.
+    /// Returns the session that gives way, and how many sessions were visited to find it.
     fn next(
         tenants: &mut Tenants,
         sessions: &BTreeMap<SessionId, Arc<Activity>>,
@@ -304,7 +308,7 @@ mod tests {
         let (found, _) = next(&mut tenants, &sessions, None);
         assert_eq!(found, None);
         for number in 10_000..10_100 {
-            // A new one is idle, and is the one that gives way to the next.
+            // The new session is idle, and gives way to the next one.
             let activity = Activity::new();
             activity.set(Some(Timestamp::ZERO), false);
             tenants.enter(None, &id(number), |id| sessions.get(id));
@@ -313,7 +317,7 @@ mod tests {
             assert!(found == Some(id(number)) && looks < 10, "{looks} looks");
             sessions.remove(&id(number));
         }
-        // Those of a principal are looked for among its own.
+        // Sessions of a principal are searched among its own.
         let (found, _) = next(&mut tenants, &sessions, Some(&eve));
         assert_eq!(found, None);
         for number in 0..10 {

@@ -1,4 +1,4 @@
-//! When a session is idle, when that ends it, and what it gives back then.
+//! Idle sessions: when they expire, and the memory that they free.
 
 use alloc::{collections::VecDeque, vec::Vec};
 use core::time::Duration;
@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::{Session, SessionKind};
 use crate::{collections::SeqMap, protocol::Phase, rpc::Timestamp};
 
-/// For how long a session that was asked something keeps its tables and buffers: who asks once asks again.
+/// For how long a session keeps empty tables and buffers after a request, since another is likely to follow.
 const WARM: Duration = Duration::from_secs(1);
 
 impl Session {
@@ -21,13 +21,13 @@ impl Session {
         }
     }
 
-    /// When nothing was going on for so long that its tables and buffers are not worth their room.
+    /// Returns when the session has been idle for so long that it frees its tables and buffers.
     pub(super) fn cools(&self) -> Option<Timestamp> {
         self.idle.filter(|_| self.warm).map(|since| since + WARM)
     }
 
-    /// Looks whether anything is going on. Of what is over, soon not even the room is kept that it took in tables and
-    /// buffers: most sessions are idle most of the time.
+    /// Updates whether the session is idle, and the bytes of its requests. A session that is not warm frees its empty
+    /// tables and buffers, since most sessions are idle most of the time.
     pub(super) fn settle(&mut self) {
         if !self.warm {
             self.cool();
@@ -44,7 +44,7 @@ impl Session {
         }
     }
 
-    /// Gives back the room of empty tables and buffers.
+    /// Frees the memory of empty tables and buffers.
     fn cool(&mut self) {
         if self.exchanges.is_empty() {
             self.exchanges = SeqMap::new();
