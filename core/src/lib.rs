@@ -148,6 +148,7 @@
 //! # Features
 //!
 //! - `std` (default): lets the dependencies use the standard library. The crate itself is `no_std` with `alloc`.
+//! - `auth`: authorization of clients with OAuth 2.1, in `auth`.
 //! - `simd`: large messages are read a vector at a time.
 //! - `arbitrary`: random values of every schema type, for tests and fuzzers.
 #![no_std]
@@ -157,6 +158,8 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+#[cfg(feature = "auth")]
+pub mod auth;
 pub mod cache;
 pub mod codec;
 mod collections;
