@@ -1,7 +1,6 @@
 //! `WWW-Authenticate` (RFC 9110, section 11.6.1).
 
 use alloc::{
-    borrow::ToOwned,
     string::{String, ToString},
     vec::Vec,
 };

@@ -3,6 +3,7 @@
 use alloc::{string::String, vec::Vec};
 
 use super::{
+    client_identity::AuthMethod,
     document::{Document, DocumentError},
     pkce::CodeVerifier,
     scope::Scopes,
@@ -135,6 +136,12 @@ impl AuthorizationServer {
     #[must_use]
     pub fn has_s256(&self) -> bool {
         self.code_challenge_methods.iter().flatten().any(|method| method == CodeVerifier::METHOD)
+    }
+
+    /// Returns whether clients may authenticate in this way at the token endpoint.
+    #[must_use]
+    pub fn has_auth_method(&self, method: AuthMethod) -> bool {
+        self.token_endpoint_auth_methods.iter().any(|name| name == method.as_str())
     }
 
     /// Returns every URL that the document names, with the name of its member, for the [policy](super::UrlPolicy).

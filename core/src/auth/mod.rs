@@ -2,8 +2,8 @@
 //!
 //! A server over HTTP that wants a token answers with 401 and one or more [`Challenge`]s. The client finds the metadata of
 //! the server and of its authorization server at the candidates of [`discovery`], reads them as [`metadata`], has a client
-//! identity , sends the user to an authorization URL and reads the redirect that comes back
-//! , and exchanges the code for a token . Each of these is a pure function or a value: the
+//! identity ([`ClientOptions`]), sends the user to an authorization URL and reads the redirect that comes back
+//! ([`Authorization`]), and exchanges the code for a token ([`TokenRequest`], [`TokenReply`]). Each of these is a pure function or a value: the
 //! application performs the HTTP requests, opens the browser, draws the random bytes and keeps the tokens.
 //!
 //! Everything that arrives is untrusted. Documents have [limits](document), URLs in them pass a [`UrlPolicy`], and secrets
@@ -11,19 +11,31 @@
 //!
 //! See the specification, basic/authorization; RFC 6750, 7591, 7636, 8414, 8707, 9110, 9207, 9728.
 
+mod authorization;
 mod challenge;
+mod client_identity;
 pub mod discovery;
 pub mod document;
 pub mod metadata;
+mod oauth_error;
 mod pkce;
 mod policy;
 mod scope;
 mod secret;
+mod token;
 mod url;
 
+pub use authorization::{
+    Authorization, AuthorizationCode, AuthorizationRequest, AuthorizationSeed, NotAuthorizable, RedirectError,
+};
 pub use challenge::Challenge;
+pub use client_identity::{
+    AuthMethod, ClientIdentity, ClientOptions, IdentityChoice, NoIdentity, Registration, RegistrationError,
+};
+pub use oauth_error::OAuthError;
 pub use pkce::CodeVerifier;
 pub use policy::{Network, UrlPolicy, UrlRefused};
 pub use scope::Scopes;
 pub use secret::Secret;
+pub use token::{Grant, NotRequestable, TokenReply, TokenRequest, TokenType, Tokens};
 pub use url::{Url, UrlError, canonical, covers};

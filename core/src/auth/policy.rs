@@ -83,6 +83,11 @@ impl Network {
     }
 }
 
+/// Returns whether the host is on the same machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    Network::of_url(url) == Network::Loopback
+}
+
 fn is_number(label: &str) -> bool {
     let hex = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
     hex.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -162,7 +167,11 @@ impl UrlPolicy {
     /// # Errors
     /// Returns why it is not connected to.
     pub fn check_address(&self, url: &Url, address: IpAddr) -> Result<(), UrlRefused> {
-        self.check_network(url, Network::of(address))
+        let network = Network::of(address);
+        if !url.is_https() && network != Network::Loopback {
+            return Err(UrlRefused::NotEncrypted);
+        }
+        self.check_network(url, network)
     }
 
     fn check_network(&self, url: &Url, network: Network) -> Result<(), UrlRefused> {

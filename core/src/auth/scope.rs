@@ -100,7 +100,7 @@ impl fmt::Display for Scopes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::{format, string::ToString, vec};
+    use alloc::{format, string::ToString};
 
     fn scopes(text: &str) -> Scopes {
         Scopes::parse(text).expect(text)
@@ -115,7 +115,7 @@ mod tests {
         }
         assert_eq!(Scopes::of(["a b"]), None);
         assert_eq!(Scopes::of([""]), None);
-        let many = |count: usize| (0..count).map(|index| format!("s{index}")).collect::<vec::Vec<_>>().join(" ");
+        let many = |count: usize| (0..count).map(|index| format!("s{index}")).collect::<Vec<_>>().join(" ");
         assert!(Scopes::parse(&many(Scopes::MAX)).is_some());
         assert_eq!(Scopes::parse(&many(Scopes::MAX + 1)), None);
         assert!(Scopes::parse(&"x".repeat(Scopes::MAX_LEN)).is_some());
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(union.to_string(), "a b c");
         assert!(union.has_all(&scopes("c a")) && !scopes("a").has_all(&union));
         let half = |mark: &str| {
-            let names: vec::Vec<_> = (0..=Scopes::MAX / 2).map(|index| format!("{mark}{index}")).collect();
+            let names: Vec<_> = (0..=Scopes::MAX / 2).map(|index| format!("{mark}{index}")).collect();
             scopes(&names.join(" "))
         };
         assert_eq!(half("a").union(&half("b")), None);
