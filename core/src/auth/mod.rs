@@ -13,6 +13,7 @@
 
 mod authorization;
 mod challenge;
+pub mod client;
 mod client_identity;
 pub mod discovery;
 pub mod document;
@@ -29,6 +30,7 @@ pub use authorization::{
     Authorization, AuthorizationCode, AuthorizationRequest, AuthorizationSeed, NotAuthorizable, RedirectError,
 };
 pub use challenge::Challenge;
+pub use client::AuthClient;
 pub use client_identity::{
     AuthMethod, ClientIdentity, ClientOptions, IdentityChoice, NoIdentity, Registration, RegistrationError,
 };
