@@ -209,7 +209,7 @@ impl<'a> Reader<'a> {
         loop {
             value.extend_from_slice(self.take(|byte| byte != b'"' && byte != b'\\'));
             if self.eat(b'"') {
-                return Ok(String::from_utf8(value).map_err(|_| Malformed)?);
+                return String::from_utf8(value).map_err(|_| Malformed);
             }
             // A backslash and what it stands before, or the end.
             let [_, escaped, rest @ ..] = self.rest else { return Err(Malformed) };

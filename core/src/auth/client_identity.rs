@@ -9,6 +9,7 @@ use core::fmt;
 use serde_json::{Map, Value};
 
 use super::{
+    auth_method::AuthMethod,
     document::{Document, DocumentError},
     metadata::AuthorizationServer,
     oauth_error::OAuthError,
@@ -18,51 +19,16 @@ use super::{
     url::Url,
 };
 
-/// How a client authenticates at the token endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum AuthMethod {
-    /// The client only names itself: a public client.
-    None,
-    /// The secret is in the `Authorization` header (RFC 6749, section 2.3.1).
-    ClientSecretBasic,
-    /// The secret is in the body.
-    ClientSecretPost,
-    /// A signed assertion is in the body (RFC 7523, section 2.2).
-    PrivateKeyJwt,
+/// Returns the method with which a client registers: the first that the server has of none, post and basic.
+fn to_register(server: &AuthorizationServer) -> Option<AuthMethod> {
+    let is_offered = |method: &AuthMethod| server.has_auth_method(*method);
+    [AuthMethod::None, AuthMethod::ClientSecretPost, AuthMethod::ClientSecretBasic].into_iter().find(is_offered)
 }
 
-impl AuthMethod {
-    /// Returns the registered name.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::ClientSecretBasic => "client_secret_basic",
-            Self::ClientSecretPost => "client_secret_post",
-            Self::PrivateKeyJwt => "private_key_jwt",
-        }
-    }
-
-    /// Returns the method with this name; `None` if it is not known here.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        [Self::None, Self::ClientSecretBasic, Self::ClientSecretPost, Self::PrivateKeyJwt]
-            .into_iter()
-            .find(|method| method.as_str() == name)
-    }
-
-    /// Returns the method with which a client registers: the first that the server has of none, post and basic.
-    fn to_register(server: &AuthorizationServer) -> Option<Self> {
-        let is_offered = |method: &Self| server.has_auth_method(*method);
-        [Self::None, Self::ClientSecretPost, Self::ClientSecretBasic].into_iter().find(is_offered)
-    }
-
-    /// Returns the method for a client with a secret.
-    fn with_secret(server: &AuthorizationServer) -> Option<Self> {
-        let is_offered = |method: &Self| server.has_auth_method(*method);
-        [Self::ClientSecretBasic, Self::ClientSecretPost].into_iter().find(is_offered)
-    }
+/// Returns the method for a client with a secret.
+fn with_secret(server: &AuthorizationServer) -> Option<AuthMethod> {
+    let is_offered = |method: &AuthMethod| server.has_auth_method(*method);
+    [AuthMethod::ClientSecretBasic, AuthMethod::ClientSecretPost].into_iter().find(is_offered)
 }
 
 /// The identity of a client at one authorization server.
@@ -94,7 +60,7 @@ impl ClientIdentity {
         match (self.auth_method, &self.secret) {
             (Some(method), _) => Ok(method),
             (None, None) => Ok(AuthMethod::None),
-            (None, Some(_)) => AuthMethod::with_secret(server).ok_or(NoIdentity::AuthMethod),
+            (None, Some(_)) => with_secret(server).ok_or(NoIdentity::AuthMethod),
         }
     }
 }
@@ -235,7 +201,7 @@ impl Registration {
         put("grant_types", texts(&mut self.grant_types.iter().map(|grant| &**grant)));
         put("response_types", texts(&mut ["code"].into_iter()));
         put("application_type", if is_native { "native" } else { "web" }.into());
-        put("token_endpoint_auth_method", AuthMethod::to_register(server).unwrap_or(AuthMethod::None).as_str().into());
+        put("token_endpoint_auth_method", to_register(server).unwrap_or(AuthMethod::None).as_str().into());
         if let Some(uri) = &self.client_uri {
             put("client_uri", uri.as_str().into());
         }

@@ -3,7 +3,7 @@
 use alloc::{string::String, vec::Vec};
 
 use super::{
-    client_identity::AuthMethod,
+    auth_method::AuthMethod,
     document::{Document, DocumentError},
     pkce::CodeVerifier,
     scope::Scopes,

@@ -11,6 +11,7 @@
 //!
 //! See the specification, basic/authorization; RFC 6750, 7591, 7636, 8414, 8707, 9110, 9207, 9728.
 
+mod auth_method;
 mod authorization;
 mod challenge;
 pub mod client;
@@ -26,14 +27,13 @@ mod secret;
 mod token;
 mod url;
 
+pub use auth_method::AuthMethod;
 pub use authorization::{
     Authorization, AuthorizationCode, AuthorizationRequest, AuthorizationSeed, NotAuthorizable, RedirectError,
 };
 pub use challenge::Challenge;
 pub use client::AuthClient;
-pub use client_identity::{
-    AuthMethod, ClientIdentity, ClientOptions, IdentityChoice, NoIdentity, Registration, RegistrationError,
-};
+pub use client_identity::{ClientIdentity, ClientOptions, IdentityChoice, NoIdentity, Registration, RegistrationError};
 pub use oauth_error::OAuthError;
 pub use pkce::CodeVerifier;
 pub use policy::{Network, UrlPolicy, UrlRefused};

@@ -7,8 +7,9 @@ use base64ct::{Base64, Encoding as _};
 use form_urlencoded::{Serializer, byte_serialize, parse};
 
 use super::{
+    auth_method::AuthMethod,
     authorization::AuthorizationCode,
-    client_identity::{AuthMethod, ClientIdentity},
+    client_identity::ClientIdentity,
     document::{self, Document, DocumentError},
     metadata::AuthorizationServer,
     oauth_error::OAuthError,

@@ -1,6 +1,6 @@
 //! What is stored for a server.
 
-use alloc::string::String;
+use alloc::{boxed::Box, string::String};
 
 use crate::auth::{client_identity::ClientIdentity, scope::Scopes, secret::Secret, token::TokenType};
 
@@ -41,7 +41,7 @@ pub enum StoreReply {
     /// It is stored, and has this generation.
     Stored(Generation),
     /// It is not stored, because something else is there by now.
-    Conflict(Option<(Generation, Credentials)>),
+    Conflict(Option<Box<(Generation, Credentials)>>),
     /// The store has failed.
     Failed,
 }

@@ -15,8 +15,9 @@ use super::{
     search::{Next, Search},
 };
 use crate::auth::{
+    auth_method::AuthMethod,
     authorization::{Authorization, AuthorizationCode, AuthorizationRequest, RedirectError},
-    client_identity::{AuthMethod, ClientIdentity, IdentityChoice},
+    client_identity::{ClientIdentity, IdentityChoice},
     discovery::{self, NotFound},
     metadata::{AuthorizationServer, ProtectedResource},
     pkce::CodeVerifier,
@@ -482,22 +483,23 @@ impl AuthClient {
                     StoreReply::Stored(generation) => {
                         self.stored = self.stored.take().map(|(_, credentials)| (generation, credentials));
                     }
-                    StoreReply::Conflict(Some((generation, found))) if found.tokens.is_some() => {
-                        // Another process has refreshed the token: its tokens are good.
-                        self.stored = Some((generation, found));
-                        return;
+                    StoreReply::Conflict(found) => {
+                        self.stored = found.map(|found| *found);
+                        if self.token().is_some() {
+                            // Another process has refreshed the token.
+                            return;
+                        }
                     }
-                    StoreReply::Conflict(found) => self.stored = found,
                     StoreReply::Failed => self.has_failed_to_store = true,
                 }
                 self.goal = Goal::Authorize(None);
                 self.proceed();
             }
             Step::Removing => {
-                if let StoreReply::Conflict(Some((generation, _))) = reply {
+                if let StoreReply::Conflict(Some(found)) = reply {
                     self.stored = None;
                     let key = self.key();
-                    self.actions.push_back(Action::Store { key, expected: Some(generation), credentials: None });
+                    self.actions.push_back(Action::Store { key, expected: Some(found.0), credentials: None });
                     self.step = Step::Removing;
                 }
             }
@@ -512,9 +514,8 @@ impl AuthClient {
                 self.stored = Some((generation, credentials));
             }
             StoreReply::Conflict(found) => {
-                let is_refreshed = found.as_ref().is_some_and(|(_, found)| found.tokens.is_some());
-                self.stored = found;
-                if self.goal != Goal::Refresh || !is_refreshed {
+                self.stored = found.map(|found| *found);
+                if self.goal != Goal::Refresh || self.token().is_none() {
                     // These tokens are newer: the user has just consented to them.
                     self.put(credentials);
                 }

@@ -10,8 +10,9 @@ use serde_json::json;
 
 use super::*;
 use crate::auth::{
+    auth_method::AuthMethod,
     authorization::RedirectError,
-    client_identity::{AuthMethod, ClientIdentity, Registration},
+    client_identity::{ClientIdentity, Registration},
     discovery::NotFound,
     document::DocumentError,
     oauth_error::OAuthError,
@@ -44,7 +45,7 @@ impl Store {
         }
         let found = self.entries.get(key).cloned();
         if found.as_ref().map(|(generation, _)| *generation) != expected {
-            return StoreReply::Conflict(found);
+            return StoreReply::Conflict(found.map(Box::new));
         }
         self.last += 1;
         let generation = Generation(self.last);
