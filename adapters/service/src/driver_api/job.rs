@@ -47,7 +47,7 @@ pub struct JobFuture(FutureState);
 enum FutureState {
     /// Taken when it begins.
     NotStarted(Option<Box<dyn Start>>),
-    ResultOrTask(Deferred<()>),
+    Started(Deferred<()>),
 }
 
 /// The start of a job. A type that is not a closure can take its memory from a pool.
@@ -77,9 +77,9 @@ impl Future for JobFuture {
             match &mut self.0 {
                 FutureState::NotStarted(start) => {
                     let started = start.take().map_or_else(|| Deferred::ready(()), Start::start);
-                    self.0 = FutureState::ResultOrTask(started);
+                    self.0 = FutureState::Started(started);
                 }
-                FutureState::ResultOrTask(rest) => return Pin::new(rest).poll(cx),
+                FutureState::Started(rest) => return Pin::new(rest).poll(cx),
             }
         }
     }
@@ -106,7 +106,7 @@ impl Job {
 
     /// Creates a job that runs a future. The future should neither block nor panic.
     pub fn future(schedule: Schedule, future: impl Future<Output = ()> + Send + 'static) -> Self {
-        let kind = JobKind::Async(JobFuture(FutureState::ResultOrTask(Deferred::new(future))));
+        let kind = JobKind::Async(JobFuture(FutureState::Started(Deferred::new(future))));
         Self { schedule, outlives: false, kind }
     }
 
