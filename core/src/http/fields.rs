@@ -1,14 +1,14 @@
-//! The headers of a request that decide what becomes of it, found in one pass over all of them.
+//! The headers of a request that the binding reads, found in one pass over all headers.
 
 use http::{HeaderMap, HeaderValue};
 
 use super::names::Repeated;
 use crate::protocol::{HeaderParam, MirroredValue};
 
-/// The headers of a request that decide what becomes of it.
+/// The headers of a request that the binding reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fields<'a> {
-    /// What all headers take, in bytes.
+    /// The size of all headers in bytes.
     pub(super) weight: usize,
     pub(super) host: Field<'a>,
     pub(super) origin: Field<'a>,
@@ -26,7 +26,7 @@ pub(super) struct Fields<'a> {
     pub(super) has_params: bool,
 }
 
-/// How often a header is there.
+/// The occurrence of a header.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Field<'a> {
     #[default]
@@ -71,7 +71,7 @@ impl<'a> Field<'a> {
         !matches!(self, Self::Absent)
     }
 
-    /// The value, of a header that may be there once.
+    /// Returns the value of a header that must not be repeated.
     pub(super) const fn single(self) -> Result<Option<&'a HeaderValue>, Repeated> {
         match self {
             Self::Absent => Ok(None),
@@ -80,7 +80,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// What it says, of a header that repeats something of the body.
+    /// Returns the value of a header that repeats a part of the body.
     pub(super) fn mirrored(self) -> MirroredValue {
         match self {
             Self::Absent => MirroredValue::Absent,
@@ -90,7 +90,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// What stands behind the prefix in the name of a header that repeats an argument.
+/// Returns the part after the prefix in the name of a header that repeats an argument.
 pub(super) fn param(name: &str) -> Option<&str> {
     let (prefix, name) = name.split_at_checked(HeaderParam::PREFIX.len())?;
     prefix.eq_ignore_ascii_case(HeaderParam::PREFIX).then_some(name)

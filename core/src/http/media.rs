@@ -7,17 +7,17 @@ use memchr::{memchr, memchr2};
 
 use super::names::single;
 
-/// Whether the body that these headers belong to is of this type, whatever parameters it has.
+/// Returns whether the body of a message with these headers has this type, with any parameters.
 pub(super) fn is(headers: &HeaderMap, media_type: &str) -> bool {
     single(headers, &header::CONTENT_TYPE).ok().flatten().is_some_and(|value| names(value, media_type))
 }
 
-/// Whether a `Content-Type` is this type, whatever parameters it has.
+/// Returns whether a `Content-Type` is this type, with any parameters.
 pub(super) fn names(value: &HeaderValue, media_type: &str) -> bool {
     value == media_type || value.to_str().is_ok_and(|value| parts(value).0.eq_ignore_ascii_case(media_type))
 }
 
-/// The type and subtype, and the parameters behind them.
+/// Splits a value into the type with subtype, and the parameters after them.
 fn parts(value: &str) -> (&str, &str) {
     let end = memchr(b';', value.as_bytes()).unwrap_or(value.len());
     let (essence, parameters) = value.split_at(end);
@@ -44,7 +44,7 @@ pub(super) fn accepts<const N: usize>(headers: &HeaderMap, media_types: [&str; N
     best.iter().all(|(_, accepted)| *accepted)
 }
 
-/// How closely a range describes a type: 0 if it does not.
+/// Returns how closely a range describes a type: 0 if it does not.
 fn specificity(range: &str, media_type: &str) -> u8 {
     if range.eq_ignore_ascii_case(media_type) {
         return 3;
@@ -60,7 +60,7 @@ fn specificity(range: &str, media_type: &str) -> u8 {
     }
 }
 
-/// Whether the weight among these parameters is 0.
+/// Returns whether the weight in these parameters is 0.
 fn is_zero(parameters: &str) -> bool {
     let weight = parameters.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
@@ -69,7 +69,7 @@ fn is_zero(parameters: &str) -> bool {
     weight.is_some_and(|weight| weight.starts_with('0') && weight.bytes().all(|byte| matches!(byte, b'0' | b'.')))
 }
 
-/// The elements of a list, commas in quotes left alone.
+/// Splits a list into its elements. Commas in quotes do not split.
 fn elements(list: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(list);
     iter::from_fn(move || {
@@ -80,7 +80,7 @@ fn elements(list: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the comma behind the first element is.
+/// Returns the position of the comma after the first element.
 fn end_of_element(list: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {

@@ -1,4 +1,4 @@
-//! The headers that MCP gives a meaning to, and how they are read.
+//! The names of the headers that MCP uses, and reading of headers that must not be repeated.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -12,11 +12,11 @@ pub(super) const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENTS: &str = "text/event-stream";
 
-/// A header that may be there once is there more often.
+/// The error of a repeated header that must not be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Repeated;
 
-/// The value of a header that may be there once.
+/// Returns the value of a header that must not be repeated.
 pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a HeaderValue>, Repeated> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {

@@ -38,7 +38,7 @@ impl SessionId {
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let is_ours = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let bytes: [u8; Self::LEN] = bytes.try_into().ok()?;
-        // None is looked at by itself: without a way out, they are looked at side by side.
+        // No byte ends the check early: without a branch, the compiler can vectorize it.
         bytes.iter().fold(true, |all, byte| all & is_ours(*byte)).then_some(Self(bytes))
     }
 
@@ -86,13 +86,13 @@ impl EventId {
     }
 }
 
-/// A number in the only spelling that it has.
+/// Parses a number in its canonical form: digits without leading zeros.
 fn number(text: &str) -> Option<u64> {
     let canonical = text == "0" || !text.starts_with('0');
     (canonical && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-/// The value of a parameter in the query of a target. Ids need no decoding.
+/// Returns the value of a parameter in the query of a target, if it occurs once. Ids need no decoding.
 pub(super) fn parameter<'a>(query: Option<&'a str>, name: &str) -> Option<&'a str> {
     let mut found: Vec<&str> =
         query?.split('&').filter_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')).collect();
@@ -100,7 +100,7 @@ pub(super) fn parameter<'a>(query: Option<&'a str>, name: &str) -> Option<&'a st
     if found.is_empty() { value } else { None }
 }
 
-/// Where clients of the old transport send what they say.
+/// Returns the URI to which clients of the old transport send messages.
 pub(super) fn message_uri(path: &str, id: &SessionId) -> String {
     [path, "?", PARAMETER, "=", id.as_str()].concat()
 }

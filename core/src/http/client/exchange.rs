@@ -193,7 +193,8 @@ impl ExchangeState {
 }
 
 impl Exchange {
-    /// Returns whether the result of the exchange is still unknown.
+    /// Returns whether the exchange requests a stream for messages on the server's own initiative, and the outcome is
+    /// open.
     pub(super) const fn is_to_be_heard_of(&self) -> bool {
         matches!((&self.purpose, &self.stage), (Purpose::Listen(_), ExchangeState::Sent | ExchangeState::Proving(_)))
     }

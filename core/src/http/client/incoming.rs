@@ -1,4 +1,4 @@
-//! Responses: what each of them means for what it was asked for.
+//! Handling of responses, according to the purpose of their exchange.
 
 use alloc::{
     string::{String, ToString},
@@ -72,7 +72,7 @@ impl Client {
         }
     }
 
-    /// Reads a stream of events, from where it was read to before.
+    /// Begins to read a stream of events, with the last event id of the stream that it resumes.
     fn read_events(&mut self, id: ExchangeId) {
         let limit = self.conn.settings().limits.frame_bytes;
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
@@ -99,7 +99,7 @@ impl Client {
                 let room = shown.saturating_sub(refused.body.len());
                 refused.body.extend_from_slice(&chunk[..chunk.len().min(room)]);
                 if chunk.len() > room && matches!(exchange.stage, ExchangeState::Refused(_)) {
-                    // The beginning is enough.
+                    // The beginning of the body is enough for the error.
                     if let Some(Exchange { purpose, stage: ExchangeState::Refused(refused), .. }) = self.abort(id) {
                         self.refused(purpose, refused);
                     }
@@ -115,8 +115,8 @@ impl Client {
         }
     }
 
-    /// Whether so many bytes more may be kept of an answer, beside all others and the refusals that are kept. A stream
-    /// that answers nothing is one of two at most, and has its own limit.
+    /// Returns whether `more` bytes of a response may be kept, besides all other responses and the refusals that are
+    /// kept. Responses that belong to no call are not counted: there are at most two, and each has its own limit.
     fn has_room_for(&self, id: ExchangeId, more: usize) -> bool {
         let (most, largest) = (self.options.limits.body_bytes, self.conn.settings().limits.frame_bytes);
         let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.purpose.asked().is_some()) else {
@@ -124,7 +124,7 @@ impl Client {
         };
         let others = self.exchanges.len().saturating_sub(1).saturating_mul(largest);
         let refusals = self.refreshes.bytes();
-        // While even the largest answers would fit, the sum need not be known.
+        // If even the largest responses would fit, the exact sum is not needed.
         exchange.stage.bytes().saturating_add(more).saturating_add(others).saturating_add(refusals) <= most
             || self.usage().bytes.saturating_add(more) <= most
     }
@@ -168,15 +168,15 @@ impl Client {
             "endpoint" if matches!(self.exchanges.get(&id), Some(Exchange { purpose: Purpose::Old(_), .. })) => {
                 self.endpoint(id, data);
             }
-            // The first event has to say where messages go.
+            // The first event of the old transport must be `endpoint`.
             _ if trial => self.no_http_sse(id),
             "message" if !data.is_empty() => self.deliver(id, data),
-            // Signs of life.
+            // Other events carry no message.
             _ => {}
         }
     }
 
-    /// A message has come.
+    /// Passes a received message to the connection.
     fn deliver(&mut self, id: ExchangeId, data: &[u8]) {
         let Some(exchange) = self.exchanges.get(&id) else { return };
         let asked = exchange.purpose.asked().cloned();
@@ -186,7 +186,7 @@ impl Client {
         let mut named = Vec::new();
         let mut text = data;
         if let (Some(asked), Some((code, has_id))) = (&asked, Message::error_code(data)) {
-            // If it names no request, there is only one that it can mean.
+            // An error without an id can only belong to the request of this exchange.
             if !has_id && let Some(error) = error_of(data, self.conn.settings().limits.json_depth) {
                 encode::error(&mut named, Ok(&RequestId::from(asked.id)), &error);
                 text = &named;
@@ -218,8 +218,8 @@ impl Client {
         }
     }
 
-    /// Learns from a list of tools which arguments belong into headers, and leaves out the tools that cannot be
-    /// offered.
+    /// Learns from a page of the list of tools which arguments are repeated in headers. Reports the tools that cannot
+    /// be used, and returns the message without them, if there are any.
     fn learn(&mut self, data: &[u8]) -> Option<String> {
         let depth = self.conn.settings().limits.json_depth;
         let page = self.tools.learn(core::str::from_utf8(data).ok()?, depth, &self.options.limits);
@@ -239,14 +239,14 @@ impl Client {
         }
     }
 
-    /// A response is complete, or what carried it has broken.
+    /// Handles the end of a response: it is complete, or it broke off for the reason `broken`.
     pub(super) fn body_ended(&mut self, id: ExchangeId, broken: Option<String>) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         match core::mem::replace(&mut exchange.stage, ExchangeState::Sent) {
             ExchangeState::Over { .. } => {
                 self.exchanges.remove(&id);
             }
-            // The application decides, once it has answered the challenge.
+            // The application has not answered the challenge yet, and decides.
             proving @ ExchangeState::Proving(_) => exchange.stage = proving,
             ExchangeState::Whole(body) if broken.is_none() => {
                 self.deliver(id, &body);
@@ -266,7 +266,7 @@ impl Client {
         }
     }
 
-    /// There is no answer to what a job asked for.
+    /// Fails the call of an exchange that gets no answer.
     pub(super) fn unanswered(&mut self, purpose: &Purpose, failure: Failure) {
         if let Some(asked) = purpose.asked()
             && self.conn.awaits(asked.id)
@@ -282,7 +282,7 @@ impl Client {
     }
 }
 
-/// The session that a response names, if that is a name.
+/// Returns the session id of a response, if it is a valid one.
 fn session(headers: &HeaderMap) -> Option<HeaderValue> {
     let value = single(headers, &SESSION_ID).ok()??;
     let is_visible = !value.is_empty() && value.as_bytes().iter().all(|byte| matches!(byte, 0x21..=0x7e));

@@ -61,7 +61,7 @@ pub struct Client {
     frame: Vec<u8>,
 }
 
-/// Without what goes over it, and who may ask for it.
+/// Shows the options and sizes, but neither messages nor the id of the session.
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("options", &self.options).field("usage", &self.usage()).finish_non_exhaustive()
@@ -157,7 +157,7 @@ impl Client {
         }
     }
 
-    // ---- what has happened ----
+    // ---- input ----
 
     /// Handles the head of a response.
     pub fn handle_head(&mut self, now: Timestamp, exchange: ExchangeId, head: &Parts) {
@@ -209,8 +209,8 @@ impl Client {
         for id in late {
             self.abort(id);
             if self.gate == SendGate::Initialized(id) {
-                // As after a failure: whether the server has heard of it is not known, and what waits for it is not to
-                // wait on.
+                // As after a failure: it is not known whether the server has received the message, and held messages
+                // must not wait any longer.
                 self.open_gate();
             }
         }
@@ -218,7 +218,7 @@ impl Client {
         self.pump();
     }
 
-    // ---- what you want ----
+    // ---- actions of the application ----
 
     /// Returns the connection for use at the time `now`. Poll the client afterwards.
     pub fn connection(&mut self, now: Timestamp) -> &mut Connection<ClientRole> {
@@ -261,7 +261,7 @@ impl Client {
         self.pump();
     }
 
-    // ---- what it wants ----
+    // ---- output ----
 
     /// Returns the next event for the application. Call it until it returns `None`.
     #[must_use = "an event that is dropped may be a request, which is owed an answer"]
@@ -305,7 +305,7 @@ impl Client {
         exchanges.chain(pauses).chain(connection).chain(gate).min_by_key(|deadline| deadline.at)
     }
 
-    // ---- how it is ----
+    // ---- state ----
 
     /// Returns whether the driver is done: the connection has ended, every event and action was polled, and no exchange
     /// is left. It is the only condition to leave the driver's loop.
@@ -359,7 +359,7 @@ impl Client {
         }
     }
 
-    // ---- inside ----
+    // ---- internals ----
 
     /// Takes the events and messages of the connection, and sends the messages that may be sent.
     pub(super) fn pump(&mut self) {
@@ -400,7 +400,7 @@ impl Client {
     /// Returns whether another exchange may begin, after it has dropped the exchanges of calls that have ended.
     fn makes_room(&mut self) -> bool {
         if !self.has_room() && self.conn.has_control() {
-            // The cancellation that would end one of them may be what waits for room.
+            // The message that waits for room may be a cancellation that ends one of the exchanges.
             self.sweep();
         }
         self.has_room()
@@ -437,7 +437,7 @@ impl Client {
         }
     }
 
-    /// Makes a request.
+    /// Begins an exchange with a request. Messages that are not requests get a deadline.
     pub(super) fn start(&mut self, purpose: Purpose, uri: Uri, redirects: u32) -> ExchangeId {
         let id = ExchangeId(self.next);
         self.next += 1;
@@ -452,7 +452,7 @@ impl Client {
         id
     }
 
-    /// Makes a request in place of one that has failed, with its deadline.
+    /// Begins an exchange in place of one that has failed, with its deadline.
     pub(super) fn start_again(
         &mut self,
         old: ExchangeId,
@@ -534,7 +534,7 @@ impl Client {
             Some(retry) => retry.min(limits.longest_pause),
             None => {
                 let pause = self.options.backoff.delay(flow.attempts).min(limits.longest_pause);
-                // Up to a quarter less, so that not everybody comes back at once.
+                // The delay is reduced by up to a quarter at random, so that clients do not reconnect all at once.
                 self.random ^= self.random << 13;
                 self.random ^= self.random >> 7;
                 self.random ^= self.random << 17;

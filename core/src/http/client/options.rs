@@ -115,12 +115,12 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// Returns the same for a text that is not an address.
+/// Returns a text that is not an address without its possibly secret parts.
 fn shown(url: &str) -> String {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let end = (0..=path.len().min(200)).rev().find(|at| path.is_char_boundary(*at)).unwrap_or(0);
     match (path.split_once("://"), path.rfind('@')) {
-        // A part of it would still be one.
+        // A part of a name or password is secret, too.
         (_, Some(_)) if end < path.len() => "…".to_string(),
         (Some((scheme, _)), Some(at)) if scheme.len() < at => format!("{scheme}://…{}", &path[at..]),
         (_, Some(at)) => format!("…{}", &path[at..]),

@@ -1,4 +1,4 @@
-//! Messages on their way to the server: what each of them is, and what its request says beside it.
+//! Outgoing messages, and the HTTP requests that carry them.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 
@@ -18,7 +18,7 @@ use crate::{
     wire::{Message, RawJson, RequestId},
 };
 
-/// What a client accepts in answer to a message.
+/// The `Accept` header of requests with a message.
 const BOTH: &str = "application/json, text/event-stream";
 
 impl Client {
@@ -45,7 +45,7 @@ impl Client {
                 let modern = self.conn.version().filter(|version| version.era() == Era::Modern);
                 if known == Some(Method::Cancelled) {
                     let id = params.and_then(|params| params.member("requestId")?.decode::<u64>().ok());
-                    // In the modern era, hanging up is all there is to say.
+                    // In the modern era, a client cancels a request by closing its exchange, and sends no notification.
                     if self.hang_up(id) || modern.is_some() {
                         return;
                     }
@@ -54,7 +54,7 @@ impl Client {
                 let mirrored = modern.and_then(|version| self.mirror(version.as_str(), &method, None).ok());
                 (kind, None, mirrored)
             }
-            // This error would be about a response, and a response is never answered.
+            // An error without an id would refer to a response, and a response is never answered.
             Message::Error { id: None, .. } => return,
             Message::Response { .. } | Message::Error { .. } => (Kind::Response, None, None),
         };
@@ -82,7 +82,8 @@ impl Client {
         }
     }
 
-    /// Closes what belongs to a request that is not wanted any more. Whether the server has never heard of it.
+    /// Closes the exchange of a cancelled request, and removes its retries and held messages. Returns whether the
+    /// request was never sent to the server.
     fn hang_up(&mut self, id: Option<u64>) -> bool {
         let is_it = |asked: Option<&Asked>| asked.is_some_and(|asked| Some(asked.id) == id);
         self.pauses.retain(|pause| !is_it(pause.purpose.asked()));
@@ -99,7 +100,7 @@ impl Client {
         unheard
     }
 
-    /// What the headers of a request of the modern era say.
+    /// Returns the headers that repeat parts of a message of the modern era.
     fn mirror(
         &self,
         version: &str,
@@ -128,7 +129,7 @@ impl Client {
         Ok(headers)
     }
 
-    /// The request for a job.
+    /// Creates the HTTP request of an exchange.
     pub(super) fn request(&self, purpose: &Purpose, uri: &Uri) -> Request<Arc<[u8]>> {
         let mut request = Request::new(Arc::from(&[][..]));
         *request.uri_mut() = uri.clone();
@@ -156,7 +157,7 @@ impl Client {
                     headers.append(name, value.clone());
                 }
             }
-            // They come before, or beside, anything that a session could be named for.
+            // These requests do not belong to a session.
             Purpose::Post(PostRequest { kind: Kind::Initialize, .. }) | Purpose::Old(_) | Purpose::Done => {}
             Purpose::Post(_) | Purpose::Resume(_) | Purpose::Listen(_) | Purpose::DeleteSession(_) => {
                 let session =

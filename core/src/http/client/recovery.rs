@@ -1,4 +1,4 @@
-//! Sessions and streams: how they begin, and what becomes of them when they are lost.
+//! Recovery of lost streams and sessions, and the messages that wait for a session.
 
 use alloc::{boxed::Box, string::String, vec::Vec};
 
@@ -16,7 +16,8 @@ impl Client {
         let Some(Exchange { purpose, uri, redirects, .. }) = self.exchanges.remove(&id) else { return };
         match purpose {
             Purpose::Listen(_) | Purpose::Resume(_) => self.come_back(purpose),
-            // It may have been asked on what the refusal came on, and that may have been closed behind it.
+            // The request may have been sent on the connection of the refusal, which the server may have closed after
+            // it.
             Purpose::Old(Some(why)) if !why.again => {
                 self.start(Purpose::Old(Some(Box::new(ResumeInfo { again: true, ..*why }))), uri, redirects);
             }
@@ -37,13 +38,13 @@ impl Client {
             }
             Purpose::Post(_) => self.unanswered(&purpose, Failure::StreamLost),
             Purpose::Old(Some(why)) => self.refused(Purpose::Post(why.post), why.refused),
-            // The session was that stream.
+            // The session ends with its stream.
             Purpose::Old(None) => self.end(CloseReason::Eof),
             Purpose::DeleteSession(_) | Purpose::Done => {}
         }
     }
 
-    /// Takes up a stream that was lost, later.
+    /// Schedules a lost stream to be resumed, unless its call has ended. Fails the call if no attempt is left.
     pub(super) fn come_back(&mut self, purpose: Purpose) {
         if purpose.asked().is_some_and(|asked| !self.conn.awaits(asked.id)) {
             return;
@@ -54,12 +55,12 @@ impl Client {
         }
     }
 
-    /// The server does not open a stream, or take one up again.
+    /// Handles the refusal of the server to open or resume a stream.
     pub(super) fn not_resumed(&mut self, id: ExchangeId, head: &Parts) {
         let Some(purpose) = self.relieve(id) else { return };
         match purpose {
             purpose if Failure::status_may_pass(head.status.as_u16()) => self.come_back(purpose),
-            // What it was read up to means nothing to the server. Perhaps a new one does.
+            // The server does not know the last event id. It may open a new stream.
             Purpose::Listen(flow) if head.status == StatusCode::BAD_REQUEST && !flow.last_id.is_empty() => {
                 self.come_back(Purpose::Listen(BodyState { last_id: String::new(), ..flow }));
             }
@@ -68,7 +69,7 @@ impl Client {
         }
     }
 
-    /// A message without an answer of its own was accepted.
+    /// Handles the acceptance of a message that is not answered on its exchange.
     pub(super) fn accepted(&mut self, id: ExchangeId) {
         self.dismiss(id);
         if self.gate == SendGate::Initialized(id) {
@@ -76,7 +77,8 @@ impl Client {
         }
     }
 
-    /// There is a session: the server is listened to, and what was held back goes as soon as it can be heard.
+    /// Opens a stream for messages on the server's own initiative after the handshake. Held messages wait for its
+    /// response; they are sent at once if no stream is opened.
     pub(super) fn open_gate(&mut self) {
         match self.listen() {
             Some(stream) => {
@@ -87,7 +89,7 @@ impl Client {
         }
     }
 
-    /// What was held back goes.
+    /// Sends the messages that were held back.
     pub(super) fn release_stream(&mut self) {
         self.gate = SendGate::Open;
         for post in core::mem::take(&mut self.held) {
@@ -95,7 +97,7 @@ impl Client {
         }
     }
 
-    /// The handshake is over.
+    /// Stores the session id after the handshake. `notifications/initialized` must be sent next.
     pub(super) fn opened(&mut self, id: ExchangeId) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             self.session = exchange.session.take();
@@ -104,19 +106,20 @@ impl Client {
         self.deaf = false;
     }
 
-    /// The server does not know the session any more.
+    /// Handles a 404 to a request of a session: the session is lost, and a new one begins. A message that the server
+    /// refused with it is sent again once; calls that were in progress fail.
     pub(super) fn session_lost(&mut self, id: ExchangeId) {
         let sent_in = self.exchanges.get_mut(&id).and_then(|exchange| exchange.sent_in.take());
         let Some(purpose) = self.relieve(id) else { return };
         let is_news = self.session.is_some() && self.session == sent_in;
         match purpose {
-            // It belongs to what is lost.
+            // The message belongs to the lost session.
             Purpose::Post(PostRequest { asked: None, .. }) => {}
             Purpose::Post(post) if post.again => {
                 let refused = Rejection { status: 404, ..Rejection::default() };
                 return self.refused(Purpose::Post(post), refused);
             }
-            // It was never accepted, so it can be sent in the next one.
+            // The server has not accepted the message, so it can be sent in the next session.
             Purpose::Post(post) if is_news || self.gate != SendGate::Open => {
                 self.held.push_back(PostRequest { again: true, ..post });
             }

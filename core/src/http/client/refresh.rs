@@ -1,5 +1,5 @@
-//! A call of a tool whose headers the server did not like (2026-07-28): the list of tools is looked at again, and the
-//! call goes once more.
+//! Repetition of a tool call whose headers the server has refused (2026-07-28), after its tool was looked up in a new
+//! list of tools.
 
 use alloc::{
     collections::BTreeSet,
@@ -17,17 +17,17 @@ use crate::{
     wire::{ArrayIter, ErrorCode, Message, RawJson},
 };
 
-/// Pages of the list that are looked at for one tool.
+/// The maximum number of pages of the list that are requested for one tool.
 const PAGES: u32 = 16;
 
-/// How long a page may take.
+/// The timeout of the request for a page.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Calls that wait for the list of tools, and those that have been sent again.
+/// Calls that wait for the list of tools, and calls that were sent again.
 #[derive(Debug, Default)]
 pub(super) struct Refreshes {
     waiting: Vec<Refresh>,
-    /// Bytes of the answers of these.
+    /// The bytes of the answers of the waiting calls.
     bytes: usize,
     done: BTreeSet<CallId>,
 }
@@ -36,20 +36,20 @@ pub(super) struct Refreshes {
 struct Refresh {
     call: CallId,
     tool: String,
-    /// What the call was answered with, in case that stands.
+    /// The answer to the call, which is used if the call is not sent again.
     answer: Vec<u8>,
-    /// The request for the page that is under way.
+    /// The id of the request for the current page.
     asked: u64,
     pages: u32,
 }
 
 impl Refreshes {
-    /// Whether a call was sent again for this reason.
+    /// Returns whether a call was sent again for this reason.
     pub(super) fn has(&self, call: CallId) -> bool {
         self.done.contains(&call)
     }
 
-    /// Bytes of the answers that are kept.
+    /// Returns the bytes of the answers that are kept.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -61,12 +61,13 @@ impl Refreshes {
 }
 
 impl Client {
-    /// Whether an answer is a reason to look at the list of tools again, which has been begun then.
+    /// Requests the list of tools if an answer is a header mismatch of a tool call. Returns whether it did: the answer
+    /// is kept then, and the call may be sent again.
     pub(super) fn refresh(&mut self, post: &PostRequest, answer: &[u8]) -> bool {
         let call = post.asked.as_ref().filter(|asked| asked.method == Some(Method::CallTool)).map(|asked| asked.call);
         let is_mismatch = matches!(Message::error_code(answer), Some((ErrorCode::HEADER_MISMATCH, _)));
         let (Some(call), true, false) = (call, is_mismatch, post.again) else { return false };
-        // What is kept is bounded in bytes. Without room the answer stands.
+        // The bytes of kept answers are limited. Without room, the answer is final.
         if self.usage().bytes.saturating_add(answer.len()) > self.options.limits.body_bytes {
             return false;
         }
@@ -76,7 +77,8 @@ impl Client {
         true
     }
 
-    /// A request is answered: it may have been for a page of the list of tools.
+    /// Handles the answer to a request, if it was a request for a page of the list of tools. Requests the next page, or
+    /// sends the call again.
     pub(super) fn refreshed(&mut self, asked: u64, answer: &[u8]) {
         let Some(index) = self.refreshes.waiting.iter().position(|it| it.asked == asked) else { return };
         let mut refresh = self.refreshes.waiting.swap_remove(index);
@@ -100,13 +102,13 @@ impl Client {
         }
     }
 
-    /// What the call was answered with is its end.
+    /// Completes a call with the answer that was kept.
     fn stands(&mut self, refresh: &Refresh) {
         let event = self.conn.handle_frame(self.clock, Frame::new(&refresh.answer)).map(Event::into_owned);
         self.events.extend(event);
     }
 
-    /// Sees to calls whose list of tools does not come, and forgets those that are over.
+    /// Completes calls whose request for the list of tools has failed, and removes calls that have ended.
     pub(super) fn sweep_refreshes(&mut self) {
         let conn = &self.conn;
         let all = core::mem::take(&mut self.refreshes.waiting);
@@ -120,7 +122,7 @@ impl Client {
     }
 }
 
-/// The tool that a request calls.
+/// Returns the tool that a request calls.
 fn tool(body: &[u8], depth: u32) -> Option<String> {
     match Message::parse(core::str::from_utf8(body).ok()?, depth) {
         Ok(Message::Request { params: Some(params), .. }) => params.member("name")?.decode().ok(),
@@ -128,7 +130,7 @@ fn tool(body: &[u8], depth: u32) -> Option<String> {
     }
 }
 
-/// Whether a page of the list names this tool.
+/// Returns whether a page of the list contains this tool.
 fn names(page: &RawJson<'_>, depth: u32, tool: &str) -> bool {
     let Some(tools) = page.member("tools") else { return false };
     ArrayIter::new(tools.get(), depth).any(|text| {

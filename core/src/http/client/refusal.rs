@@ -1,4 +1,4 @@
-//! Responses that are no answers: redirects, refusals, and the older transport that is tried after some of them.
+//! Responses that are not answers: redirects, refusals, and the fallback to the old transport after some of them.
 
 use alloc::{boxed::Box, string::String, vec::Vec};
 
@@ -44,7 +44,7 @@ impl Client {
         }
     }
 
-    /// A response is no answer to a message.
+    /// Handles a response that is not an answer to its message: tries the old transport, or fails the message.
     pub(super) fn refused(&mut self, purpose: Purpose, refused: Rejection) {
         let Purpose::Post(post) = purpose else {
             if let Purpose::Old(Some(why)) = purpose {
@@ -103,13 +103,13 @@ impl Client {
 
     // ---- the transport of 2024-11-05 ----
 
-    /// The stream says where messages go.
+    /// Handles the first event of the old transport: the address for messages.
     pub(super) fn endpoint(&mut self, id: ExchangeId, data: &[u8]) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         let reference = String::from_utf8_lossy(data);
         let target = resolve(&exchange.uri, &reference).filter(|target| same_origin(target, &self.options.url));
         let Some(target) = target else {
-            // What is sent there could be read by anybody.
+            // Messages would be sent to another origin.
             let failure = Failure::Redirected(shown(&reference));
             return self.end(CloseReason::Failed(failure));
         };
@@ -122,7 +122,7 @@ impl Client {
         }
     }
 
-    /// The stream is none of the old transport: what was refused stays refused.
+    /// Gives up the old transport, since the stream does not belong to it. The earlier refusal stands.
     pub(super) fn no_http_sse(&mut self, id: ExchangeId) {
         if let Some(Exchange { purpose: Purpose::Old(Some(why)), .. }) = self.abort(id) {
             self.refused(Purpose::Post(why.post), why.refused);
@@ -130,12 +130,12 @@ impl Client {
     }
 }
 
-/// A reference, as much of it as is handed on: it may be as long as a message.
+/// Returns the beginning of a reference: the whole may be as long as a message.
 fn shown(reference: &str) -> String {
     reference.chars().take(MOST_SHOWN).collect()
 }
 
-/// Characters of a reference that lead nowhere. Addresses of use are shorter.
+/// The maximum number of characters of a refused reference in an error. Usable addresses are shorter.
 const MOST_SHOWN: usize = 8192;
 
 pub(super) fn refused(head: &Parts) -> Rejection {
@@ -144,8 +144,8 @@ pub(super) fn refused(head: &Parts) -> Rejection {
     Rejection { status: head.status.as_u16(), challenges, retry_after: retry_after(head), body: Vec::new() }
 }
 
-/// How long the server wants to be left alone (RFC 9110, section 10.2.3), if it says so in seconds. A date means something only
-/// to those who have a calendar.
+/// Returns the delay in seconds that the server asks for (RFC 9110, section 10.2.3). A date is ignored, since the core
+/// has no calendar.
 fn retry_after(head: &Parts) -> Option<Duration> {
     let value = single(&head.headers, &header::RETRY_AFTER).ok()??;
     let digits = value.to_str().ok()?.trim_matches([' ', '\t']);
@@ -153,7 +153,7 @@ fn retry_after(head: &Parts) -> Option<Duration> {
     is_number.then(|| Duration::from_secs(digits.parse().unwrap_or(u64::MAX)))
 }
 
-/// The JSON-RPC error that a body is.
+/// Returns the JSON-RPC error in a body.
 pub(super) fn error_of(body: &[u8], depth: u32) -> Option<ErrorObject> {
     match Message::parse(core::str::from_utf8(body).ok()?, depth) {
         Ok(Message::Error { error, .. }) => Some(error),

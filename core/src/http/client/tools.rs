@@ -1,4 +1,4 @@
-//! Which arguments of which tools belong into headers (2026-07-28): learned from the lists that pass by.
+//! The tool arguments that are repeated in headers (2026-07-28), learned from responses to `tools/list`.
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
@@ -8,31 +8,31 @@ use crate::{
     wire::{ArrayIter, Message, RawJson},
 };
 
-/// What is known of tools.
+/// The known header arguments of tools.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     known: BTreeMap<String, Vec<HeaderParam>>,
-    /// What that takes.
+    /// The counted bytes of the known arguments.
     bytes: usize,
 }
 
-/// What is counted for each text that is kept, beside its bytes.
+/// The bytes counted for each stored text, in addition to its length.
 const PLACE: usize = 64;
 
-/// What is counted for a tool.
+/// Returns the bytes counted for a tool.
 fn weight(name: &str, params: &[HeaderParam]) -> usize {
     let texts = params.iter().flat_map(|param| param.path.iter().chain([&param.name]));
     texts.fold(PLACE + name.len(), |sum, text| sum + PLACE + text.len())
 }
 
-/// What a page of the list of tools says.
+/// The result of reading a page of the list of tools.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     /// The message without the tools that cannot be offered, if there are any.
     pub(super) rest: Option<String>,
-    /// Those, and why.
+    /// The tools that cannot be offered, with the reasons.
     pub(super) invalid: Vec<(String, InvalidHeaderParam)>,
-    /// Where the next page begins.
+    /// The cursor of the next page.
     pub(super) next: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Page {
 const REPORTED: usize = 64;
 
 impl Tools {
-    /// The arguments of a tool that belong into headers, as far as is known.
+    /// Returns the known arguments of a tool that are repeated in headers.
     pub(super) fn params(&self, tool: &str) -> &[HeaderParam] {
         self.known.get(tool).map_or(&[], Vec::as_slice)
     }
@@ -75,7 +75,7 @@ impl Tools {
         }
         if left_out {
             let list = ["[", &kept.join(","), "]"].concat();
-            // The list is a piece of the text, so it has a place in it.
+            // `tools` borrows from `text`, so its address gives the offset.
             let at = (tools.get().as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
             if let (Some(before), Some(behind)) = (text.get(..at), text.get(at + tools.get().len()..)) {
                 page.rest = Some([before, &list, behind].concat());
@@ -135,7 +135,7 @@ mod tests {
         );
         assert_eq!(page.rest, Some(expected));
         assert_eq!(page.invalid[0], ("bad".into(), InvalidHeaderParam::Name("\"a b\"".into())));
-        // What was learned last counts.
+        // The latest list replaces what was learned before.
         tools.learn(&list(&[tool("good", "")]), 128, &Limits::default());
         assert_eq!(tools.params("good").len(), 0);
         let page = tools.learn(&list(&[tool("only", r#","x-mcp-header":"""#)]), 128, &Limits::default());
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(tools.known.len(), 10);
     }
 
-    /// The number of tools says nothing of what they take.
+    /// A limit on the number of tools does not bound their size.
     #[test]
     fn what_is_known_is_bounded_in_bytes() {
         let limits = Limits { tool_bytes: 5000, ..Limits::default() };
@@ -171,7 +171,7 @@ mod tests {
             assert!(tools.bytes <= 5000);
         }
         assert_eq!(tools.known.len(), 4);
-        // A tool that is told of again takes no more, and one that mirrors nothing any more makes room.
+        // A tool that is listed again takes no more bytes, and a tool without header arguments frees its bytes.
         for annotation in [r#","x-mcp-header":"A""#, "", r#","x-mcp-header":"a b""#] {
             tools.learn(&list(&[tool(&long(0), annotation)]), 128, &limits);
         }

@@ -1,13 +1,14 @@
-//! Where a reference leads from where one is (RFC 3986, section 5), and whether that is the same place as before.
+//! Resolution of URI references (RFC 3986, section 5), and comparison of origins.
 
 use alloc::{format, string::String, vec::Vec};
 
 use http::{Uri, uri::Scheme};
 
-/// Where `reference` leads from `base`, fragment left out; `None` if it is no reference, or does not lead to HTTP.
+/// Resolves `reference` against `base`, without the fragment. Returns `None` if the result is not a URI of HTTP, or
+/// contains a name or password.
 pub(super) fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
     let reference = reference.split('#').next().unwrap_or_default();
-    // An address of HTTP is no longer than this, and what follows takes a multiple of the reference.
+    // The `http` crate accepts no longer URI, and the work below takes a multiple of the reference.
     if reference.len() > usize::from(u16::MAX) {
         return None;
     }
@@ -34,13 +35,13 @@ pub(super) fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
     (is_http(&uri) && !uri.authority()?.as_str().contains('@')).then_some(uri)
 }
 
-/// Whether this is the address of something that speaks HTTP.
+/// Returns whether this is an `http` or `https` URI with a host.
 pub(super) fn is_http(uri: &Uri) -> bool {
     let scheme = uri.scheme();
     (scheme == Some(&Scheme::HTTP) || scheme == Some(&Scheme::HTTPS)) && uri.host().is_some_and(|host| !host.is_empty())
 }
 
-/// Whether two addresses have the same scheme, host and port.
+/// Returns whether two URIs have the same scheme, host and port.
 pub(super) fn same_origin(a: &Uri, b: &Uri) -> bool {
     let port = |uri: &Uri| uri.port_u16().or(if uri.scheme() == Some(&Scheme::HTTPS) { Some(443) } else { Some(80) });
     let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
@@ -53,7 +54,7 @@ fn has_scheme(reference: &str) -> bool {
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
 }
 
-/// The path with the segments `.` and `..` carried out.
+/// Returns the path without the segments `.` and `..`.
 fn without_dots(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     let mut rest = path.split('/').skip(1).peekable();
@@ -133,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Each part by itself makes another origin, whatever the others are, and however the port is said.
+    /// An origin differs if any of its parts differs, regardless of how the port is written.
     #[test]
     fn an_origin_is_scheme_host_and_port() {
         const PARTS: [(&str, &str, u16); 8] = [
