@@ -32,7 +32,8 @@ pub(crate) enum CallTag {
     Probe { version: ProtocolVersion, again: bool },
     /// A ping of [`KeepaliveState`].
     Keepalive,
-    /// `tasks/cancel`, sent by the engine for a task whose result is not needed any more.
+    /// A request whose response the application does not get: `tasks/cancel` of the engine, or `tools/list` of a
+    /// binding.
     CancelTask,
     /// A request of the application.
     User {

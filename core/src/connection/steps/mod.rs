@@ -1,4 +1,4 @@
-//! What the engine does, one file for each topic. Each adds methods to [`Engine`](super::engine::Engine).
+//! The steps of the engine, one file per topic. Each adds methods to [`Engine`](super::engine::Engine).
 
 pub(crate) mod client;
 pub(crate) mod core;

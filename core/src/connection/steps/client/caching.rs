@@ -1,5 +1,5 @@
-//! The client's cache at work (2026-07-28): a request that has been answered is not sent again as long as its answer is
-//! good. For the application it is a call like any other.
+//! The use of the client's cache (2026-07-28): a request with a fresh cached result is not sent. The application gets
+//! the result as an ordinary response.
 
 use alloc::string::String;
 
@@ -16,18 +16,18 @@ use crate::{
 };
 
 impl Engine {
-    /// The results that are kept.
+    /// Returns the cache, and creates it if necessary.
     pub(crate) fn cache(&mut self) -> &mut Cache {
         let Limits { cache_entries, cache_bytes, .. } = self.role_state.settings().limits;
         self.cache.or_make(|| Cache::new(cache_entries, cache_bytes))
     }
 
-    /// Whether results of this method may be used again.
+    /// Returns the method if its results may be cached on this connection.
     pub(crate) fn remembers(&self, method: Option<Method>) -> Option<Method> {
         method.filter(|method| method.is_cacheable() && self.is_modern_client() && self.limits().cache_entries > 0)
     }
 
-    /// Makes a request whose result may be used again, unless there is one that still can be.
+    /// Answers a cacheable request from the cache, or sends it with `ask` and retains its cache key.
     pub(crate) fn ask_or_remember(
         &mut self,
         now: Timestamp,
@@ -57,7 +57,7 @@ impl Engine {
         CacheKey::new(method, self.version?, params.as_ref(), self.role_state.principal())
     }
 
-    /// Ends a call before it has begun, if there is an answer to it that is still good.
+    /// Returns a call that is answered from the cache, if the cache has a fresh result.
     fn remember(&mut self, now: Timestamp, key: &CacheKey) -> Option<CallId> {
         let now = self.clock.max(now);
         let result = self.cache.made()?.get(now, key)?;
@@ -68,7 +68,7 @@ impl Engine {
         Some(call)
     }
 
-    /// The server has said what it is before anybody has asked for it.
+    /// Caches the result of the probe, so that a later `server/discover` of the application is answered from the cache.
     pub(crate) fn note_discovery(&mut self, version: ProtocolVersion, result: &RawJson<'_>) {
         if self.start_state().is_some_and(|start_state| start_state.principal_changed) {
             return;
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// A final result has come in.
+    /// Caches a final result if its request was cacheable.
     pub(crate) fn keep_result(&mut self, call: CallId, result: &RawJson<'_>) {
         // The result of several input rounds is valid for this call only.
         let retries = self.retries.made();
@@ -92,7 +92,8 @@ impl Engine {
         }
     }
 
-    /// A request was refused. If that is because of its cursor, the list is another one than its pages were of.
+    /// Drops the cached pages of a list if the server refused a cursor: the list has changed since those pages were
+    /// fetched.
     pub(crate) fn note_refusal(&mut self, call: CallId, error: &ErrorObject) {
         let cacheable = self.retries.get(call).and_then(|kept| kept.cacheable.as_ref());
         if let Some((_, key)) = cacheable.filter(|(_, key)| error.code == ErrorCode::INVALID_PARAMS && key.has_cursor())
@@ -102,7 +103,7 @@ impl Engine {
         }
     }
 
-    /// The server has told of a change.
+    /// Invalidates the cached results that a change notification of the server makes stale.
     pub(crate) fn hear_of_change(&mut self, change: Method, params: Option<&RawJson<'_>>) {
         if self.is_modern_client() && !change.makes_stale().is_empty() {
             let uri: Option<String> = params.and_then(|params| params.member("uri")?.decode().ok());
@@ -110,7 +111,7 @@ impl Engine {
         }
     }
 
-    /// Changes of these kinds may have been missed.
+    /// Invalidates all results that changes within this filter make stale, because such a change may have been missed.
     pub(crate) fn may_have_missed(&mut self, filter: &SubscriptionFilter) {
         for change in Method::SUBSCRIBED {
             if filter.wants(change, None) {

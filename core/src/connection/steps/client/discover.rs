@@ -1,4 +1,4 @@
-//! How a client finds out which era a server is of: it asks `server/discover`, and what comes back decides.
+//! Detection of the server's era: the client sends `server/discover` as a probe, and the response decides.
 
 use alloc::{
     boxed::Box,
@@ -51,12 +51,12 @@ impl Engine {
         }
     }
 
-    /// Whether a server of the legacy era will do.
+    /// Returns whether this client also speaks revisions of the legacy era.
     fn may_fall_back(&self) -> bool {
         !self.settings().versions.intersection(VersionSet::LEGACY).is_empty()
     }
 
-    /// The server has answered the probe.
+    /// Handles the result of the probe.
     pub(crate) fn probe_answered(&mut self, now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>> {
         self.heard_of_probe();
         if result.weight() > self.limits().described_bytes() {
@@ -65,7 +65,7 @@ impl Engine {
         }
         let discovered: DiscoverResult = match result.decode() {
             Ok(discovered) => discovered,
-            // Some servers answer anything with something.
+            // Some legacy servers respond to unknown methods with some result.
             Err(error) => {
                 self.fall_back(now, &error.to_string());
                 return None;
@@ -91,7 +91,7 @@ impl Engine {
         Some(Event::Ready)
     }
 
-    /// The server has refused the probe.
+    /// Handles an error response to the probe.
     pub(crate) fn probe_refused(&mut self, now: Timestamp, again: bool, error: ErrorObject) {
         self.heard_of_probe();
         match error.code {
@@ -103,16 +103,16 @@ impl Engine {
                     None => self.shake_hands_or_leave(now, &supported),
                 }
             }
-            // Only a server of the modern era knows these.
+            // Only servers of the modern era send these codes.
             ErrorCode::HEADER_MISMATCH | ErrorCode::MISSING_CLIENT_CAPABILITY => {
                 self.end(CloseReason::Refused(error.shortened()));
             }
-            // No single code says that a server is old, and no other one says that it is not.
+            // Legacy servers answer an unknown method with various codes, so any other code means the legacy era.
             _ => self.fall_back(now, &error.to_string()),
         }
     }
 
-    /// The probe was answered with what is no answer to anything.
+    /// Handles a response to the probe that is not an object.
     pub(crate) fn probe_answered_badly(&mut self, now: Timestamp) {
         self.heard_of_probe();
         self.fall_back(now, "its answer to server/discover is not an object");
@@ -124,10 +124,11 @@ impl Engine {
         }
     }
 
-    /// Takes the server for one of the legacy era, or leaves if that will not do. `why` says what it did.
+    /// Starts the legacy handshake, or closes the connection if this client does not speak the legacy era or has
+    /// already been refused there. `why` describes the server's response.
     pub(crate) fn fall_back(&mut self, now: Timestamp, why: &str) {
         if let Some(refused) = self.start_state().and_then(|start_state| start_state.refused.clone()) {
-            // It has refused the handshake before it was asked.
+            // The server has already refused `initialize`, which led to the probe.
             self.end(CloseReason::Refused(refused));
         } else if self.may_fall_back() {
             self.shake_hands(now, None);
@@ -136,7 +137,8 @@ impl Engine {
         }
     }
 
-    /// The server has named what it speaks, and nothing of the modern era is common.
+    /// Starts the legacy handshake in the newest common revision, or closes the connection if there is none. Called
+    /// when no modern revision is common.
     fn shake_hands_or_leave(&mut self, now: Timestamp, supported: &[String]) {
         match self.common(supported, VersionSet::LEGACY) {
             Some(version) => self.shake_hands(now, Some(version)),
@@ -144,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// The probe was not answered in time.
+    /// Handles a timeout of the probe.
     pub(crate) fn probe_unanswered(&mut self, now: Timestamp) {
         let Some(start_state) = self.start_state() else { return };
         start_state.probe = Probe::Silent;
@@ -155,10 +157,10 @@ impl Engine {
         }
     }
 
-    /// The server has refused the handshake. It may be of the modern era all the same.
+    /// Handles an error response to `initialize`. If the server may still be of the modern era, it is probed.
     pub(crate) fn handshake_refused(&mut self, now: Timestamp, error: ErrorObject) {
         if self.phase == Phase::Ready {
-            // It was to take the place of a session that is lost.
+            // This handshake was to replace a lost session.
             return self.end(CloseReason::Refused(error.shortened()));
         }
         let newest = self.newest_modern();
@@ -171,13 +173,13 @@ impl Engine {
         }
     }
 
-    /// The newest revision of a set that both ends speak.
+    /// Returns the newest revision in `among` that both sides support.
     pub(crate) fn common(&self, supported: &[String], among: VersionSet) -> Option<ProtocolVersion> {
         let theirs: VersionSet = supported.iter().filter_map(|text| ProtocolVersion::parse(text)).collect();
         theirs.intersection(self.settings().versions).intersection(among).newest()
     }
 
-    /// The revision to put into the `_meta` of a request, if it is one of the modern era.
+    /// Returns the revision to put into the `_meta` of a request, if the request is of the modern era.
     pub(crate) fn modern_version(&self, tag: CallTag) -> Option<ProtocolVersion> {
         match tag {
             CallTag::Probe { version, .. } => Some(version),
@@ -188,15 +190,15 @@ impl Engine {
         }
     }
 
-    /// Whether this is a client whose server gets no answers: one of the modern era, which asks nothing, or one that
-    /// has not said yet what it is.
+    /// Returns whether this client sends no responses: its server is of the modern era, which sends no requests, or has
+    /// not answered the probe yet.
     pub(crate) fn answers_nothing(&self) -> bool {
         let asks =
             matches!(&self.role_state, RoleState::Client { start_state, .. } if start_state.probe == Probe::Asked);
         self.is_modern_client() || asks
     }
 
-    /// Whether this is a client of a server of the modern era.
+    /// Returns whether this is a client of a server of the modern era.
     pub(crate) fn is_modern_client(&self) -> bool {
         matches!(self.role_state, RoleState::Client { .. })
             && self.version.is_some_and(|version| version.era() == Era::Modern)

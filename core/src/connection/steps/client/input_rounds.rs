@@ -1,5 +1,5 @@
-//! Results that are questions (2026-07-28), as a client sees them: the questions go to the application, and the
-//! request is sent again with the answers. For the application it stays one call.
+//! `input_required` results (2026-07-28) on the client's side: the input requests go to the application, and the
+//! request is sent again with the answers. For the application it remains one call.
 
 use alloc::{
     format,
@@ -22,21 +22,21 @@ use crate::{
 };
 
 impl Engine {
-    /// A result of the modern era: the final one, questions, or nothing that is known.
+    /// Handles a result of the modern era by its `resultType`.
     pub(crate) fn receive_modern_result<'a>(
         &mut self,
         call: CallId,
         method: Option<Method>,
         result: RawJson<'a>,
     ) -> Option<Event<'a>> {
-        // Anything but a string is an unknown kind.
+        // A `resultType` that is not a string is treated as an unknown type.
         let kind = result.member("resultType").map(|kind| kind.decode::<String>().unwrap_or_default());
         let has_poller = self.has_poller(call);
         let may_become_task = !has_poller
             && method.is_some_and(Method::may_become_task)
             && self.local.contains(Capability::TasksExtension);
         match kind.as_deref() {
-            // Some servers call a task by the wrong name when they are asked for it.
+            // Some servers answer `tasks/get` with `resultType` `task` instead of `complete`.
             None | Some("complete" | "task") if has_poller => self.task_answered(call, result),
             Some("task") if method == Some(Method::ExtGetTask) => self.finish_call(call, Outcome::Result(result)),
             None | Some("complete") if self.listens(call) => self.subscription_ended(call, Outcome::Result(result)),
@@ -58,12 +58,12 @@ impl Engine {
         }
     }
 
-    /// Whether a request may be answered with questions.
+    /// Returns whether the result of a request may be `input_required`.
     fn may_ask(&self, call: CallId) -> bool {
         self.retries.get(call).is_some_and(|kept| kept.method.known().is_some_and(Method::may_ask))
     }
 
-    /// Hands the questions of a result to the application.
+    /// Hands the input requests of a result to the application.
     fn ask(&mut self, call: CallId, result: &RawJson<'_>) -> Result<(), ()> {
         let state = result.member("requestState");
         let limits = self.limits();
@@ -75,7 +75,7 @@ impl Engine {
         if state.as_ref().map_or(questions.is_empty(), |state| !state.get().starts_with('"')) {
             return Err(());
         }
-        // All are looked at before the first is asked.
+        // All are checked before the first is handed to the application.
         if !questions.iter().all(|question| self.may_be_asked(question)) {
             return Err(());
         }
@@ -92,7 +92,7 @@ impl Engine {
             return Err(());
         }
         if questions.is_empty() {
-            // The first time may be a matter of where the server keeps things.
+            // The first retry has no delay: a server may answer this way only to move its state to the client.
             self.send_later(call, put_off - 1);
             return Ok(());
         }
@@ -122,14 +122,14 @@ impl Engine {
         if all { Ok(()) } else { Err(()) }
     }
 
-    /// Whether this client has declared that it can be asked this.
+    /// Returns whether this client has declared the capability for an input request.
     pub(crate) fn may_be_asked(&self, question: &InputRequest) -> bool {
         let needed = question.method.needs(ProtocolVersion::LATEST_LEGACY);
         needed.is_some_and(|needed| self.local.contains(needed))
             && self.undeclared_form(question.method, question.params.as_ref()).is_none()
     }
 
-    /// The application has answered a question.
+    /// Takes the application's answer to an input request, and sends the call again when all answers are there.
     pub(crate) fn answer_question(
         &mut self,
         key: ReplyKey,
@@ -157,7 +157,7 @@ impl Engine {
                     None => return,
                 }
             }
-            // There is no way to tell the server that a question was refused, so the call ends here.
+            // The protocol has no way to refuse an input request, so the call ends here.
             Err(error) => Outcome::Error(error.clone()),
         };
         self.drop_questions(question.call);
@@ -173,7 +173,7 @@ impl Engine {
         }
     }
 
-    /// Takes a question back from the application.
+    /// Withdraws an input request from the application.
     pub(crate) fn withdraw(&mut self, key: ReplyKey) {
         if matches!(self.requests.get(key), Some((_, State::Open))) {
             self.cancel_request(key);

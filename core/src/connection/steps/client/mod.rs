@@ -1,4 +1,5 @@
-//! What only a client does: find out the era of its server, and send again, poll and subscribe in the modern era (2026-07-28).
+//! The steps of a client: era detection, and the retries, task polling, subscriptions and caching of the modern era
+//! (2026-07-28).
 
 mod caching;
 mod discover;

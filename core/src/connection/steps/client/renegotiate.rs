@@ -1,5 +1,5 @@
-//! A server that does not speak the revision of a request, although it said before that it does (2026-07-28): the
-//! request goes again, once, in a revision that both ends speak.
+//! Renegotiation (2026-07-28): if a server refuses the revision of a request although it announced it before, the
+//! client sends the request once more in another common revision.
 
 use crate::{
     connection::{
@@ -13,23 +13,23 @@ use crate::{
     wire::{ErrorCode, ErrorObject},
 };
 
-/// The longest list of revisions that is looked at.
+/// The longest list of revisions that is decoded, in bytes.
 const NAMED_BYTES: usize = 16 << 10;
 
-/// What the server speaks, if it has refused a request because of its revision.
+/// Returns the revisions that the server supports, if the error refuses a request because of its revision.
 pub(crate) fn supported(error: &ErrorObject) -> Option<alloc::vec::Vec<alloc::string::String>> {
     if error.code != ErrorCode::UNSUPPORTED_PROTOCOL_VERSION {
         return None;
     }
-    // The revisions that a server supports fit into this.
+    // A real list of revisions is shorter. A longer one is ignored.
     let data = error.data.as_ref().filter(|data| data.get().len() <= NAMED_BYTES);
     let data = data.and_then(|data| data.decode::<UnsupportedProtocolVersion>().ok());
     Some(data.map(|data| data.supported).unwrap_or_default())
 }
 
 impl Engine {
-    /// Whether a request that was refused is sent again. It is not if that has happened before, or if there is no
-    /// revision that it could be sent in: then the error is its end.
+    /// Sends a refused request again and returns `true`. Returns `false` if it was renegotiated before or if there is
+    /// no common revision; the error then ends the call.
     pub(crate) fn renegotiate(&mut self, now: Timestamp, call: CallId, error: &ErrorObject) -> bool {
         let Some(supported) = supported(error).filter(|_| self.is_modern_client()) else { return false };
         let again = self.retries.change(call, |kept| core::mem::replace(&mut kept.renegotiated, true));
@@ -50,12 +50,12 @@ impl Engine {
         }
     }
 
-    /// Whether the connection can become a session: nothing else may be under way, since it would be answered under
-    /// other rules than it was asked.
+    /// Returns whether the connection can become a session. No other call may be in flight, because its response would
+    /// follow the rules of the other era.
     fn may_start_session(&self, call: CallId, version: ProtocolVersion) -> bool {
         let Some(kept) = self.retries.get(call) else { return false };
         let exists = kept.method.known().is_none_or(|method| method.versions().contains(version));
-        // Neither answers nor tasks of this era mean anything there.
+        // Answers and tasks of the modern era have no meaning in a session.
         let has_begun = kept.round.has_begun() || kept.poller.is_some();
         exists && self.calls.len() == 1 && !has_begun
     }
@@ -69,7 +69,8 @@ impl Engine {
         self.shake_hands(now, Some(version));
     }
 
-    /// The session has begun: the request that it was begun for is sent, if the server has what it asks for.
+    /// Sends the deferred request in the new session, if the server has the capabilities that it needs. Else the
+    /// request ends with its error.
     pub(crate) fn session_started(&mut self) -> Option<Event<'static>> {
         let Some((call, error)) = self.retries.made().and_then(|retries| retries.take_deferred()) else {
             return Some(Event::Ready);

@@ -1,5 +1,5 @@
-//! Requests of ours that may have to be sent again (2026-07-28): with answers, in another revision, or after a while. For
-//! the application each of them stays one call.
+//! Requests that the client may have to send again (2026-07-28): with answers, in another revision, or after a delay.
+//! For the application each of them remains one call.
 
 use crate::{
     connection::{
@@ -12,14 +12,14 @@ use crate::{
 };
 
 impl Engine {
-    /// A call has ended, and is not sent again.
+    /// Drops the retained request of a call that has ended.
     pub(crate) fn keep_no_more(&mut self, call: CallId) {
         if let Some(retries) = self.retries.made() {
             retries.end(call);
         }
     }
 
-    /// The peer has put a call off: it is sent again after the `n`th pause.
+    /// Schedules a call to be sent again after the `n`th backoff delay.
     pub(crate) fn send_later(&mut self, call: CallId, n: u32) {
         self.calls.suspend(call);
         match self.settings().backoff.delay(n) {
@@ -28,14 +28,15 @@ impl Engine {
         }
     }
 
-    /// Sends again what is due.
+    /// Sends the calls that are due again.
     pub(crate) fn send_due(&mut self, now: Timestamp) {
         while let Some(call) = self.retries.made().and_then(|retries| retries.take_due(now)) {
             self.send_again(call);
         }
     }
 
-    /// Sends a request again under a new id, with whatever has come to it meanwhile.
+    /// Sends a request again under a new id, with the answers and the state of its latest result. A call that has
+    /// become a task sends its next request about the task.
     pub(crate) fn send_again(&mut self, call: CallId) {
         let modern = self
             .modern_version(CallTag::User { method: None, task: false, stream: None })

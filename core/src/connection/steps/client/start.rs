@@ -1,4 +1,4 @@
-//! How a client starts over with a server that left instead of answering.
+//! The start of a client, and the decision whether to start again after a server that exited during the opening.
 
 use crate::{
     connection::{
@@ -10,12 +10,12 @@ use crate::{
 };
 
 impl Engine {
-    /// The revision in which to ask which era the server is of.
+    /// Returns the revision of the probe: the newest of the modern era that this client supports.
     pub(crate) fn newest_modern(&self) -> Option<ProtocolVersion> {
         self.settings().versions.iter().rev().find(|version| version.era() == Era::Modern)
     }
 
-    /// How this client has begun.
+    /// Returns the state of a client's start, or `None` for a server.
     pub(crate) const fn start_state(&mut self) -> Option<&mut StartState> {
         match &mut self.role_state {
             RoleState::Client { start_state, .. } => Some(start_state),
@@ -23,7 +23,7 @@ impl Engine {
         }
     }
 
-    /// The connection ends: whether it is worth to start the server once more.
+    /// Decides, when the connection closes during the opening, whether and how to start the server again.
     pub(crate) fn note_exit(&mut self, reason: &CloseReason) {
         let left = matches!(reason, CloseReason::Eof | CloseReason::ConnectionLost | CloseReason::TransportError(_));
         if self.phase != Phase::Opening || !left {

@@ -1,5 +1,5 @@
-//! `subscriptions/listen` (2026-07-28), as a client sees it: what the server has agreed to tell, and what becomes of a
-//! subscription that the server ends. How a server sees it is in `subscriptions.rs`.
+//! `subscriptions/listen` (2026-07-28) on the client's side: acknowledgement, notifications, and resubscription when
+//! the server ends a subscription. The server's side is in `steps/stateless/subscriptions.rs`.
 
 use crate::{
     connection::{
@@ -14,7 +14,8 @@ use crate::{
 };
 
 impl Engine {
-    /// Looks at what belongs to a subscription of ours. What is left of it if it is not for the application.
+    /// Checks a notification that carries a subscription id. Returns `None` if it goes to the application, else the
+    /// event that takes its place, if any.
     pub(crate) fn subscription_says(&mut self, method: Method, params: &RawJson<'_>) -> Option<Option<Event<'static>>> {
         if !self.is_modern_client() {
             return None;
@@ -37,14 +38,15 @@ impl Engine {
         }
     }
 
-    /// The server says what it will tell. From now on the request is answered only when it ends.
+    /// Stores the filter that the server acknowledges, and removes the timeouts of the call, whose response comes only
+    /// when the subscription ends.
     fn agreed(&mut self, call: CallId, params: &RawJson<'_>) {
         if self.retries.get(call).is_some_and(|kept| kept.listening.as_ref().is_some_and(|it| it.agreed.is_some())) {
-            // The first one counts. A server may repeat it as often as it likes.
+            // Only the first acknowledgement counts.
             return;
         }
         let asked = self.retries.get(call).map(|kept| wanted(&kept.params)).unwrap_or_default();
-        // What is too long to be looked at may promise anything.
+        // An acknowledgement that is too long to decode may cover the whole filter.
         let filter = match params.weight() <= self.limits().described_bytes() {
             true => params.decode().map(|params: SubscriptionsAcknowledgedParams| params.notifications.within(asked)),
             false => Ok(asked),
@@ -66,13 +68,14 @@ impl Engine {
         matches!(tag, Some(CallTag::User { method: Some(Method::Listen), .. }))
     }
 
-    /// The server has ended a subscription: in good order, or by taking the request back.
+    /// Handles the end of a subscription by the server, with a result or a cancellation. Subscribes again if the
+    /// application asked for that and the limit is not reached.
     pub(crate) fn subscription_ended<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         let (clock, longest, most) = (self.clock, self.settings().backoff.max, self.limits().resubscriptions);
         self.stop_listening(call);
         let count = self.retries.change(call, |kept| {
             let listening = kept.listening.as_mut().filter(|listening| listening.again)?;
-            // What has lasted was no mistake.
+            // A subscription that lasted was accepted by the server, so the count starts again.
             let lasted = listening.since.take().is_some_and(|since| clock.saturating_since(since) >= longest);
             listening.count = if lasted { 1 } else { listening.count + 1 };
             Some(listening.count).filter(|count| *count <= most)
@@ -86,7 +89,8 @@ impl Engine {
         }
     }
 
-    /// Nothing is heard on a subscription any more, if it is one: what it would have told of may change unnoticed.
+    /// Ends a subscription, if the call is one, and invalidates the cached results that it covered, because changes go
+    /// unnoticed now.
     pub(crate) fn stop_listening(&mut self, call: CallId) {
         let agreed =
             self.retries.change(call, |kept| kept.listening.as_mut().and_then(|listening| listening.agreed.take()));
@@ -97,7 +101,7 @@ impl Engine {
     }
 }
 
-/// What a subscription of ours asks for.
+/// Returns the filter that a subscription asks for.
 fn wanted(params: &[u8]) -> SubscriptionFilter {
     let params = core::str::from_utf8(params).ok().map(RawJson::trusted);
     let params = decode_params::<SubscriptionsListenParams>(params.as_ref());

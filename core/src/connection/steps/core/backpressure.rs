@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Remembers a refusal for [`poll_room`](Connection::poll_room).
+    /// Records a refused send for [`poll_room`](Connection::poll_room).
     pub(crate) fn noted<T>(&mut self, kind: Room, result: Result<T, SendError>) -> Result<T, SendError> {
         if matches!(result, Err(SendError::Busy)) {
             self.refused.0 |= RefusedSends::bit(kind);
@@ -33,31 +33,31 @@ impl Engine {
         let is_over = pause.until.is_none();
         if self.has_cleared() {
             self.pause = None;
-            // What the peer has said meanwhile was not read.
+            // The peer may have sent messages during the pause, so it does not count as silent.
             self.heard(now);
             return true;
         }
         is_over
     }
 
-    /// Whether reading is paused now.
+    /// Returns whether reading is paused now.
     pub(crate) fn is_paused(&self) -> bool {
         self.pause_ends().is_some()
     }
 
-    /// When a pause ends, although there is no room.
+    /// Returns the deadline of the pause, after which reading resumes even without room.
     pub(crate) fn pause_ends(&self) -> Option<Timestamp> {
         self.pause.as_ref()?.until
     }
 
-    /// Output has left, or a request was answered.
+    /// Records progress: output has left, or a request was answered.
     pub(crate) fn progressed(&mut self) {
         if let Some(pause) = &mut self.pause {
             pause.moved = true;
         }
     }
 
-    /// Ends a pause in which nothing has moved for too long.
+    /// Handles the deadline of a pause: extends the pause if there was progress, else lets reading resume.
     pub(crate) fn end_pause(&mut self, now: Timestamp) {
         let again = now + self.limits().input_pause;
         if let Some(pause) = self.pause.as_mut().filter(|pause| pause.until.is_some_and(|until| until <= now)) {
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Whether so much is held that more input could only be refused.
+    /// Returns whether the connection holds so much that it would have to refuse further input.
     fn is_congested(&self) -> bool {
         let limits = self.limits();
         if self.phase >= Phase::Draining || limits.input_pause.is_zero() {
@@ -76,7 +76,7 @@ impl Engine {
         self.has_much_to_write(limits.outbox_bytes / 2) || full && self.requests.len() > 0 && !self.waits_for_answers()
     }
 
-    /// Whether there is enough room to read again.
+    /// Returns whether there is enough room to end a pause.
     fn has_cleared(&self) -> bool {
         let limits = self.limits();
         if self.phase >= Phase::Draining {
@@ -89,13 +89,14 @@ impl Engine {
         !self.has_much_to_write(limits.outbox_bytes / 4) && (room || self.waits_for_answers())
     }
 
-    /// Whether more than so many bytes wait to be written and can be.
+    /// Returns whether more than `bytes` bytes can be written now.
     fn has_much_to_write(&self, bytes: usize) -> bool {
-        // What is held for the rest of a batch leaves when that is complete, which may take more input.
+        // Responses of incomplete batches do not count: completing a batch may need more input.
         self.leaving_bytes() > bytes
     }
 
-    /// Whether a request of the application waits for the peer. A handler that answers requests may wait for it.
+    /// Returns whether a request of this side, other than a keepalive ping, is in flight. Its response must be read,
+    /// because a handler of the application may be waiting for it.
     fn waits_for_answers(&self) -> bool {
         let has_ping = self.keepalive.as_ref().is_some_and(|keepalive| keepalive.is_in_flight());
         self.calls.len() > usize::from(has_ping)

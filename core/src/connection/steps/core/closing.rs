@@ -1,4 +1,4 @@
-//! How a connection ends.
+//! The closing of a connection.
 
 use alloc::{boxed::Box, string::String};
 
@@ -14,21 +14,21 @@ use crate::{
 };
 
 impl Engine {
-    /// The peer's input has ended. What a server works on may still be answered for a while.
+    /// Handles the end of the peer's input. A server may still answer open requests for a while.
     pub(crate) fn handle_eof(&mut self, now: Timestamp) {
         match self.role() {
             Role::Server => self.start_draining(now, CloseReason::Eof),
-            // A server that closes its output while requests to it are open has disconnected.
+            // A server that closes its output cannot respond any more.
             Role::Client => self.end(CloseReason::Eof),
         }
     }
 
-    /// Nothing can be written any more.
+    /// Handles a failure of the transport.
     pub(crate) fn handle_disconnect(&mut self, why: Option<String>) {
         self.break_off(why.map_or(CloseReason::ConnectionLost, CloseReason::TransportError));
     }
 
-    /// Everything ends at once, and nothing is written any more.
+    /// Closes the connection at once and drops all output.
     pub(crate) fn break_off(&mut self, reason: CloseReason) {
         self.end(reason);
         self.outbox.clear();
@@ -55,7 +55,7 @@ impl Engine {
         self.check_drained();
     }
 
-    /// Ends a connection that drains as soon as nothing is owed any more.
+    /// Closes a draining connection if no request is open any more.
     pub(crate) fn check_drained(&mut self) {
         if self.phase == Phase::Draining && self.requests.open() == 0 {
             self.finish_draining();
@@ -68,7 +68,7 @@ impl Engine {
         }
     }
 
-    /// Everything ends: the calls, what the peer asked for, and at last the connection.
+    /// Closes the connection: ends all calls, subscriptions and requests of the peer.
     pub(crate) fn end(&mut self, reason: CloseReason) {
         if self.phase == Phase::Closed {
             return;

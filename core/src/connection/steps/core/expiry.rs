@@ -26,7 +26,7 @@ impl Engine {
         if let Some(question) = question {
             self.as_client().answer_question(key, question, Err(&error));
         } else if self.put_answer(key, Err(&error)).is_err() {
-            // The limit for messages leaves no room for an answer.
+            // The error response is larger than the frame limit.
             self.cancel_request(key);
             self.release(key);
             self.check_drained();

@@ -1,4 +1,4 @@
-//! What both roles do in both eras: receive, send, match responses, close.
+//! The steps of both roles in both eras: receiving, sending, matching responses, closing.
 
 mod backpressure;
 mod closing;

@@ -1,4 +1,4 @@
-//! What a response of the peer does: it ends a call, or comes too late.
+//! Matching of responses to calls, including late responses.
 
 use crate::{
     connection::{
@@ -11,19 +11,19 @@ use crate::{
 };
 
 impl Engine {
-    /// The call that a response with this id answers.
+    /// Returns the call that a response with this id answers.
     pub(crate) fn find_call(&mut self, id: &RequestId) -> Option<CallId> {
         let (wire, lenient) = call_of(id)?;
-        // What has not been sent cannot be answered.
+        // A request that has not been sent cannot have a response.
         let (call, _) = self.calls.find(wire.as_u64()).filter(|(_, entry)| entry.sent)?;
         self.stats.coerced_ids += u64::from(lenient);
         Some(call)
     }
 
-    /// Whether a request of ours had this id and was answered, or is over in another way.
+    /// Returns whether this side sent a request with this id that has ended.
     pub(crate) fn has_ended(&self, id: &RequestId) -> bool {
         call_of(id).is_some_and(|(call, _)| {
-            // Its call may go on under another id.
+            // The call of the request may continue under another id.
             let current = self.calls.by_wire(call.as_u64()).and_then(|call| self.calls.get(call));
             self.calls.was_issued(call.as_u64(), FIRST_ID) && current.is_none_or(|entry| entry.waits)
         })
@@ -36,16 +36,16 @@ impl Engine {
         match self.calls.by_wire(call.as_u64()).or(self.calls.get(call).map(|_| call)) {
             None => {
                 self.stats.late_responses += 1;
-                // Pings, and requests that were sent again under another id, are not the application's.
+                // The application does not know keepalive pings and the ids of requests that were sent again.
                 self.calls.is_of_the_application(call).then_some(Event::Late(call))
             }
-            // A server may end a subscription by a result and by taking the request back; and what it says of a task
-            // may come after the call is over.
+            // A server may end a subscription with both a result and a cancellation, and the response to a poll of a
+            // task may be late.
             Some(goes_on) if self.listens(goes_on) || self.has_poller(goes_on) => {
                 self.stats.late_responses += 1;
                 None
             }
-            // It was answered twice.
+            // This is a second response to the request.
             Some(_) => self.violation(Violation::UnknownResponse(id)),
         }
     }
@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// The end of a call that was answered with what is no answer.
+    /// Ends a call that was answered with an invalid response.
     pub(crate) fn answered_badly(&mut self, call: CallId) -> Option<Event<'static>> {
         self.stats.violations += 1;
         if self.has_poller(call) {
@@ -88,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// The end of a call that was answered.
+    /// Ends a call, and returns the event for it if the application made the call.
     pub(crate) fn finish_call<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         let entry = self.calls.retire(call)?;
         if let Outcome::Error(error) = &outcome {
@@ -124,7 +124,7 @@ impl Engine {
     }
 }
 
-/// The call that an id names, and whether it does so as a string, which some gateways make of a number.
+/// Returns the call with this id, and whether the id is a string. Some gateways turn numeric ids into strings.
 pub(crate) fn call_of(id: &RequestId) -> Option<(CallId, bool)> {
     let exact = id.as_u64();
     let number = exact.or_else(|| id.retyped()?.as_u64())?;

@@ -1,4 +1,4 @@
-//! What the application asks for. Everything is checked before anything changes.
+//! Sending: requests, notifications and responses of the application. All checks come before any change of state.
 
 use alloc::{boxed::Box, vec::Vec};
 
@@ -22,14 +22,15 @@ use crate::{
     },
 };
 
-/// An answer that is no longer than this beside its id has room in its batch, so that there is one for every request.
+/// The bytes, beside its id, that a response in a batch may always have. Room for them is reserved, so that every
+/// request of the batch can be answered.
 const SMALL: usize = 512;
 
-/// An answer: what appends the text of a result, or an error.
+/// A response: a function that appends the encoded result, or an error.
 pub(crate) type Answer<'a> = Result<&'a dyn Fn(&mut Vec<u8>) -> Encoded, &'a ErrorObject>;
 
 impl Engine {
-    /// Whether this side may send `method` now.
+    /// Checks whether this side may send `method` now.
     pub(crate) fn may_send(
         &self,
         method: &MethodName<'_>,
@@ -38,9 +39,9 @@ impl Engine {
     ) -> Result<(), SendError> {
         let known = method.known();
         let open = match kind {
-            // As long as the era is open, not even pings: the modern one has none.
+            // Until the era is known, not even pings may be sent: the modern era has none.
             MethodKind::Request => (self.version.is_some() || !self.serves_modern()) && self.phase.sends_request(known),
-            // Those of requests and subscriptions aside, they are for a session.
+            // Notifications need a session, except those that belong to requests or subscriptions.
             MethodKind::Notification => self.has_session() && self.phase.sends_notification(known),
         };
         if !open {
@@ -50,7 +51,7 @@ impl Engine {
         if method.kind() != kind || matches!(method, Method::Initialize | Method::Initialized) {
             return Err(SendError::WrongKind(method));
         }
-        // Before a revision is agreed on, all there is to send is a ping, which each of them has.
+        // Before a revision is negotiated, only pings may be sent, which every legacy revision has.
         let version = self.version.unwrap_or(ProtocolVersion::LATEST_LEGACY);
         check(method, version, self.role(), self.declared()).map_err(|refusal| match refusal {
             Refusal::WrongDirection => SendError::WrongDirection(method),
@@ -63,10 +64,10 @@ impl Engine {
         }
     }
 
-    /// Whether there is room for another message of the application.
+    /// Checks whether there is room for another message of the application.
     pub(crate) fn has_room(&self) -> Result<(), SendError> {
-        // What is held for the rest of a batch does not count: it leaves when answers come, which this must not hold
-        // up.
+        // Responses of incomplete batches do not count: they wait for further responses, which must not be refused
+        // because of them.
         let waiting = self.leaving_bytes().saturating_add(self.streams.downstream.bytes);
         if self.streams.downstream.full || waiting >= self.limits().outbox_bytes {
             Err(SendError::Busy)
@@ -75,7 +76,7 @@ impl Engine {
         }
     }
 
-    /// Whether there is room for another request of the application.
+    /// Checks whether there is room for another request of the application.
     pub(crate) fn has_room_for_request(&self) -> Result<(), SendError> {
         let limits = self.limits();
         let full = self.calls.len() >= limits.calls || self.retries.bytes() >= limits.call_bytes;
@@ -120,7 +121,7 @@ impl Engine {
         let stream = options.related_request.and_then(|key| self.requests.get(key)?.0.tag.stream());
         let tag = CallTag::User { method: method.known(), task, stream };
         let mut options = options;
-        // A ping carries nothing but itself, and a subscription makes no progress.
+        // A ping has no params, and a subscription makes no progress.
         options.progress &= !matches!(method.known(), Some(Method::Ping | Method::Listen));
         let listening = method.known().filter(|method| *method == Method::Listen).map(|_| options.resubscribe);
         let call = self.start(now, Priority::Request, method.as_str(), tag, options, params)?;
@@ -130,7 +131,7 @@ impl Engine {
         Ok(call)
     }
 
-    /// Queues a request and enters it into the table.
+    /// Queues a request and adds it to the table.
     pub(crate) fn start(
         &mut self,
         now: Timestamp,
@@ -198,10 +199,10 @@ impl Engine {
             self.may_send(method, MethodKind::Notification, CapabilitySet::EMPTY)?;
         }
         if let Some(known @ (Method::Cancelled | Method::Progress)) = known {
-            // They belong to a request: see `cancel` and `progress`.
+            // These belong to a request. They are sent with `cancel` and `progress`.
             return Err(SendError::WrongKind(known));
         }
-        // Lists wait until output is polled, so that many changes are one.
+        // Changes of lists wait until the driver polls for output, so that many changes become one notification.
         let is_heard = for_session || self.subscriptions.len() > 0;
         if known.is_some_and(|known| self.note_change(known, is_heard)) {
             return Ok(());
@@ -222,7 +223,7 @@ impl Engine {
         }
     }
 
-    /// Queues a notification, whatever the state.
+    /// Queues a notification without checking the phase or the room.
     pub(crate) fn push_notification(
         &mut self,
         owner: FrameOwner,
@@ -257,7 +258,7 @@ impl Engine {
         }
     }
 
-    /// Ends a call that was cancelled or has timed out. The peer is notified if it has got the request.
+    /// Ends a call that was cancelled or has timed out. Sends a cancellation if the request has left the outbox.
     pub(crate) fn abandon(&mut self, id: CallId, reason: Option<&str>) {
         let taken_back = self.take_back(id);
         let wire = self.calls.wire(id);
@@ -277,7 +278,7 @@ impl Engine {
         self.push_cancelled(wire, reason);
     }
 
-    /// Tells the peer that a request of ours needs no answer.
+    /// Sends `notifications/cancelled` for a request of this side.
     pub(crate) fn push_cancelled(&mut self, wire: CallId, reason: Option<&str>) {
         let _ = self.push_notification(FrameOwner::None, Method::Cancelled.as_str(), |out| {
             out.extend_from_slice(b"{\"requestId\":");
@@ -291,7 +292,7 @@ impl Engine {
         });
     }
 
-    /// Takes the frame of a call back if it has not left.
+    /// Removes the frame of a call from the outbox. Returns `false` if it has already left.
     pub(crate) fn take_back(&mut self, id: CallId) -> bool {
         let Some(call) = self.calls.get(id) else { return false };
         if call.sent {
@@ -299,7 +300,8 @@ impl Engine {
         }
         match call.tag {
             CallTag::Keepalive => self.outbox.take_back(Priority::Control, |owner| owner == FrameOwner::Call(id)) > 0,
-            // What a binding asks goes before other requests.
+            // The engine sends `tasks/cancel` with request priority, a binding sends `tools/list` with control
+            // priority.
             CallTag::CancelTask => {
                 self.outbox.take_back_call(id)
                     || self.outbox.take_back(Priority::Control, |owner| owner == FrameOwner::Call(id)) > 0
@@ -335,7 +337,7 @@ impl Engine {
         self.put_answer(key, answer)
     }
 
-    /// Answers a request with a result, or with an error if that cannot be sent: then it says why.
+    /// Answers a request with a result. If the result cannot be sent, answers with an error and returns the reason.
     pub(crate) fn respond_or_error(
         &mut self,
         key: ReplyKey,
@@ -355,7 +357,7 @@ impl Engine {
         Ok(Some(why))
     }
 
-    /// Queues the answer of an open request, whether there is room or not.
+    /// Queues the response to an open request without checking for room in the outbox.
     pub(crate) fn put_answer(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
         let (max_len, outbox_bytes) = (self.limits().frame_bytes, self.limits().outbox_bytes);
         let Self { requests, outbox, role_state, .. } = self;
@@ -385,7 +387,7 @@ impl Engine {
             let mut text = Vec::new();
             encode(&mut text)?;
             let room_in_batches = outbox_bytes.saturating_sub(self.batches.held());
-            // All answers of a batch leave in one frame.
+            // All responses of a batch go into one frame.
             let fits = BatchEntry::weight_of(text.len()) <= room_in_batches
                 && self.batches.has_room_for(batch, text.len(), SMALL, max_len)
                 || text.len() <= entry.id.as_bytes().len() + SMALL;
@@ -462,7 +464,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Reports how far a task is (2025-11-25), on the stream of a request that waits for its result, if there is one.
+    /// Sends a progress notification for a task (2025-11-25), on the stream of a request that waits for its result, if
+    /// there is one.
     pub(crate) fn task_progress(
         &mut self,
         waiting: Option<ReplyKey>,
@@ -486,7 +489,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The frame that was queued last belongs to this request: it is taken back with it.
+    /// Counts the frame that was queued last as one of this request, with which it is removed.
     pub(crate) fn count_queued(&mut self, key: ReplyKey) {
         if let Some((Entry { tag, .. }, _)) = self.requests.get_mut(key) {
             tag.last_queued = self.outbox.join((tag.queued > 0).then_some(tag.last_queued));
@@ -533,15 +536,16 @@ impl Engine {
         })
     }
 
-    /// Whether so much waits to be written that not even the connection's own messages have room.
+    /// Returns whether the outbox has no room even for responses of the engine itself.
     pub(crate) fn is_full(&self) -> bool {
         let limits = self.limits();
         self.leaving_bytes() > limits.outbox_bytes.saturating_add(limits.control_bytes)
     }
 
-    /// Queues an answer of the core's own. A peer that has it pile up does not read, and is left.
+    /// Queues a response of the engine itself. If the outbox is full, the peer does not read, and the connection
+    /// closes.
     ///
-    /// What is owned by [`FrameOwner::Answered`] is taken back when the peer cancels the request after all.
+    /// A frame of [`FrameOwner::Answered`] is removed if the peer cancels the request later.
     pub(crate) fn answer(&mut self, batch: Option<u32>, owner: FrameOwner, encode: impl FnOnce(&mut Vec<u8>)) {
         if self.is_full() {
             return self.end(CloseReason::PeerNotReading);
@@ -557,7 +561,7 @@ impl Engine {
             };
             return self.batch_answer(batch, BatchEntry { of: of.unwrap_or(EntryOwner::Nothing), text });
         }
-        // Where there are streams, whatever answers a frame goes back on the one that it came on.
+        // With several streams, the response goes to the stream of the frame that it answers.
         let stream = self.arrival.as_ref().and_then(|arrival| arrival.stream);
         let owner = if stream.is_some() { FrameOwner::Answered(stream) } else { owner };
         let _: Result<_, ()> = self.outbox.push(Priority::Control, owner, usize::MAX, |out| {
@@ -567,7 +571,7 @@ impl Engine {
     }
 }
 
-/// Whole numbers are written without a fraction.
+/// Writes a number, without a fraction if it is whole.
 fn number(out: &mut Vec<u8>, number: f64) -> Encoded {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if number.abs() < EXACT && number % 1.0 == 0.0 {

@@ -1,4 +1,4 @@
-//! Batches (2025-03-26): several messages in one frame, and their answers in one frame.
+//! Batches (2025-03-26): several messages in one frame, answered in one frame.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Takes in the members one by one. What they say to the application comes through the queue of events.
+    /// Handles the members of a batch one by one. Their events go into the event queue.
     pub(crate) fn receive_batch(&mut self, now: Timestamp, text: &str) -> Option<Event<'static>> {
         let (depth, most) = (self.limits().json_depth, self.limits().batch_members);
         let count = ArrayIter::new(text, depth).take(most.saturating_add(1)).count();
@@ -45,13 +45,13 @@ impl Engine {
         None
     }
 
-    /// Whether a batch may have another request that waits for the application. Its answer may have to wait for those of the
-    /// others, so what is held like that is bounded.
+    /// Returns whether a batch may add another request for the application. Its response may have to wait for the other
+    /// responses of the batch, so the bytes held that way are bounded.
     pub(crate) fn has_room_in_batches(&self) -> bool {
         self.batches.held() < self.limits().outbox_bytes
     }
 
-    /// A request of the batch waits for the application.
+    /// Records that a request of the batch waits for the application.
     pub(crate) fn batch_request(&mut self, slot: u32) {
         self.batches.change(slot as usize, |batch| batch.open += 1);
     }
@@ -62,7 +62,7 @@ impl Engine {
         self.batches.add(slot as usize, entry);
     }
 
-    /// The answer of a request is not wanted any more, whether it is there already or not.
+    /// Removes a cancelled request from its batch, with its response if there already is one.
     pub(crate) fn batch_cancel(&mut self, slot: u32, key: ReplyKey) {
         let emptied = self.batches.change(slot as usize, |batch| {
             match batch.entries.iter().position(|entry| entry.of == EntryOwner::Request(key)) {
@@ -73,14 +73,14 @@ impl Engine {
         self.nothing_follows(emptied);
     }
 
-    /// What was asked on a stream, if it was one, is not answered any more.
+    /// Reports that no response follows on this stream, if there is one.
     pub(crate) fn nothing_follows(&mut self, stream: Option<u64>) {
         if let Some(stream) = stream {
             self.streams.unanswered.push_back(stream);
         }
     }
 
-    /// As [`batch_cancel`](Self::batch_cancel), for an answer of the connection's own; whether there was one.
+    /// Removes a response of the engine itself from its batch. Returns whether there was one.
     pub(crate) fn batch_take_back(&mut self, id: &RequestId) -> bool {
         let hash = self.requests.hash_of(id);
         let Some(emptied) = self.batches.made().and_then(|batches| batches.take_back(id, hash)) else { return false };
@@ -88,7 +88,7 @@ impl Engine {
         true
     }
 
-    /// Writes the answers of the first batch that has them all, and says to which stream they go.
+    /// Writes the responses of the first complete batch, and returns its stream.
     pub(crate) fn pop_batch(&mut self, out: &mut Vec<u8>) -> Option<Option<u64>> {
         let (entries, stream) = self.batches.made()?.pop()?;
         for (index, entry) in entries.into_iter().enumerate() {

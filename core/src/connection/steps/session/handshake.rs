@@ -1,4 +1,4 @@
-//! `initialize`, from both ends (specification, lifecycle).
+//! The legacy handshake (`initialize`) of both roles (specification, lifecycle).
 
 use alloc::{
     boxed::Box,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Opens a session: in the newest revision that there is, or in one that the server has named.
+    /// Sends `initialize` with the newest legacy revision, or with the one that the server has named.
     pub(crate) fn shake_hands(&mut self, now: Timestamp, named: Option<ProtocolVersion>) {
         let RoleState::Client { config, .. } = &self.role_state else { return };
         let config = config.clone();
@@ -39,7 +39,7 @@ impl Engine {
         }
     }
 
-    /// The server's answer.
+    /// Handles the result of `initialize` (clients).
     pub(crate) fn accept_server(&mut self, _now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>> {
         if result.weight() > self.limits().described_bytes() {
             self.end(CloseReason::BadHandshake("it is larger than the limit".to_string()));
@@ -68,12 +68,12 @@ impl Engine {
             *server = Some(Box::new(result));
         }
         self.phase = Phase::Ready;
-        // It has no params, and the outbox has room for it: nothing but pings has been sent.
+        // This cannot fail for lack of room: it has no params, and only pings were sent before.
         let _ = self.push_notification(FrameOwner::None, Method::Initialized.as_str(), |_| Ok(()));
         if renewed { Some(Event::Renewed) } else { self.session_started() }
     }
 
-    /// The client's first message, as the server sees it.
+    /// Handles `initialize` (servers).
     pub(crate) fn receive_initialize(
         &mut self,
         id: &RequestId,
@@ -124,10 +124,10 @@ impl Engine {
         self.described = u32::try_from(kept).unwrap_or(u32::MAX);
         self.version = Some(version);
         self.phase = if early { Phase::Ready } else { Phase::Initializing };
-        // The handshake is not cancelled.
+        // The owner is `None` because `initialize` must not be cancelled.
         self.answer(None, FrameOwner::None, |out| {
             encode::open_response(out, id);
-            // Everything in it came from typed values that this revision has.
+            // This cannot fail: all fields are typed values that this revision has.
             let _ = result.append_at(Some(version), &mut JsonLine::new(out));
             out.push(b'}');
         });

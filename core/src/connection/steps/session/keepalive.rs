@@ -1,4 +1,4 @@
-//! Pings for a peer that has been quiet.
+//! Keepalive pings for a silent peer.
 
 use crate::{
     connection::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Anything the peer says proves that it is there.
+    /// Records that the peer sent something, which restarts the keepalive interval.
     pub(crate) fn heard(&mut self, now: Timestamp) {
         if let Some(keepalive) = &mut self.keepalive {
             keepalive.heard = now;
@@ -27,14 +27,14 @@ impl Engine {
             return;
         }
         if self.phase != Phase::Ready || is_paused {
-            // The handshake has a deadline of its own, and a peer that is not read is not silent.
+            // The handshake has its own deadline, and during a pause of reading a peer cannot be judged silent.
             keepalive.heard = now;
             return;
         }
         let options = RequestOptions::within(keepalive.config.interval);
         keepalive.in_flight = true;
         if self.send_ping(now, Priority::Control, CallTag::Keepalive, options).is_err() {
-            // Frames are limited to less than a ping.
+            // The frame limit is smaller than a ping.
             self.keepalive = None;
         }
     }
@@ -58,7 +58,7 @@ impl Engine {
         }
     }
 
-    /// The answer to a ping of ours. A peer that does not know the method is alive all the same, and is spared more.
+    /// Handles the response to a keepalive ping. A peer that does not know the method gets no more pings.
     pub(crate) fn ping_answered(&mut self, error: Option<&ErrorObject>) {
         if error.is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND) {
             self.keepalive = None;

@@ -1,4 +1,5 @@
-//! Lists that changed: however often, one notification for each until it has left.
+//! `list_changed` notifications. Repeated changes of a list are merged into one notification until the next poll for
+//! output.
 
 use crate::{
     connection::{
@@ -11,7 +12,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Marks the list that `method` speaks of, if anybody is to hear of it; `false` if it speaks of none.
+    /// Marks the list of a `list_changed` method as changed if `is_heard`. Returns `false` for other methods.
     pub(crate) fn note_change(&mut self, method: Method, is_heard: bool) -> bool {
         let Some(bit) = ListChanges::bit(method) else { return false };
         if is_heard {
@@ -20,7 +21,7 @@ impl Engine {
         true
     }
 
-    /// Announces what has changed. What there is no room for stays to be announced.
+    /// Sends a notification for each changed list. A list stays marked while the outbox has no room.
     pub(crate) fn flush_changes(&mut self) {
         if self.changes.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! What belongs to a session of the legacy era (2024-11-05 to 2025-11-25).
+//! The steps of a session of the legacy era (2024-11-05 to 2025-11-25).
 
 mod batch;
 mod handshake;

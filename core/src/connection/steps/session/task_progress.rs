@@ -1,4 +1,4 @@
-//! Requests that became tasks (2025-11-25): their progress goes on after they were answered.
+//! Progress of requests that became tasks (2025-11-25), which goes on after the response.
 
 use alloc::string::String;
 use core::hash::BuildHasher;
@@ -12,7 +12,7 @@ fn text(json: Option<RawJson<'_>>) -> Option<String> {
 }
 
 impl Engine {
-    /// Looks at a result for what it says about tasks.
+    /// Updates the table of tasks from a result: adds a new task, or removes one that has ended.
     pub(crate) fn watch_result(&mut self, call: CallId, method: Option<Method>, task: bool, result: &RawJson<'_>) {
         if task
             && let Some(started) = result.member("task")
@@ -23,12 +23,12 @@ impl Engine {
                 self.followed.0.pop_front();
             }
             self.followed.0.push_back((call, number));
-            // It may be over already.
+            // The task may already have ended.
             self.watch_task(&started);
         }
         match method {
             Some(Method::GetTask | Method::CancelTask) => self.watch_task(result),
-            // Only a task that is over has a result.
+            // Only a task that has ended has a result.
             Some(Method::GetTaskResult) => {
                 let meta = result.member("_meta");
                 let related = meta.as_ref().and_then(|meta| meta.member("io.modelcontextprotocol/related-task"));
@@ -40,7 +40,7 @@ impl Engine {
         }
     }
 
-    /// Looks at the fields of a task: in the end it has no progress any more.
+    /// Removes a task whose status is terminal: it has no more progress.
     pub(crate) fn watch_task(&mut self, task: &RawJson<'_>) {
         let status = text(task.member("status"));
         if matches!(status.as_deref(), Some("completed" | "failed" | "cancelled"))
@@ -50,8 +50,8 @@ impl Engine {
         }
     }
 
-    /// A task is over. Where messages come in any order, more may be said of it all the same: it is forgotten then when there are
-    /// too many.
+    /// Removes a task that has ended. If messages can arrive in any order, its progress may still arrive, so the task
+    /// stays until the table is full.
     fn task_ended(&mut self, task: &str) {
         if !self.unordered {
             self.followed.end(self.number_of(task));

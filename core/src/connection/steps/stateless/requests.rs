@@ -1,4 +1,5 @@
-//! Requests of the modern era (2026-07-28), as a server sees them: each stands alone and says everything of itself.
+//! Requests of the modern era (2026-07-28) on the server's side. Each is independent and carries its context in
+//! `_meta`.
 
 use alloc::{
     boxed::Box,
@@ -27,7 +28,7 @@ use crate::{
     wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode, excerpt},
 };
 
-/// Why a request is not served.
+/// The error response to a rejected request, and the violation to report.
 struct Rejection {
     error: ErrorObject,
     violation: Violation<'static>,
@@ -39,24 +40,25 @@ impl From<HeaderMismatch> for Rejection {
     }
 }
 
-/// -32020.
+/// Returns the error -32020 for headers that contradict the body.
 pub(crate) fn header_mismatch(mismatch: &HeaderMismatch) -> ErrorObject {
     ErrorObject::new(ErrorCode::HEADER_MISMATCH, mismatch.to_string())
 }
 
 impl Engine {
-    /// Whether a request with this `_meta` claims to be of the modern era, and this server has it.
+    /// Returns whether this server speaks the modern era and the request is of it, by its `_meta` or by the headers of
+    /// its frame.
     pub(crate) fn is_modern(&self, meta: Option<&RawJson<'_>>) -> bool {
         let claims = || meta.is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
         self.is_modern_server() && (self.headers().is_some() || claims())
     }
 
-    /// What the headers of the frame say that is being taken in.
+    /// Returns the headers of the frame that is being received.
     fn headers(&self) -> Option<&MirroredHeaders> {
         self.arrival.as_ref()?.headers.as_deref()
     }
 
-    /// Whether this is a server that may be asked in the modern era.
+    /// Returns whether this is a server that speaks the modern era.
     pub(crate) fn is_modern_server(&self) -> bool {
         self.role() == Role::Server && self.serves_modern()
     }
@@ -65,23 +67,24 @@ impl Engine {
         !self.settings().versions.intersection(VersionSet::MODERN).is_empty()
     }
 
-    /// Whether there is, or can be, a session.
+    /// Returns whether there is a session or one can be opened.
     pub(crate) fn speaks_legacy(&self) -> bool {
         self.version.is_some() || !self.settings().versions.intersection(VersionSet::LEGACY).is_empty()
     }
 
-    /// The revisions that are spoken here, the newest first.
+    /// Returns the revisions that this side supports, newest first.
     pub(crate) fn spoken(&self) -> Vec<String> {
         self.settings().versions.iter().rev().map(|version| version.as_str().to_string()).collect()
     }
 
-    /// The answer to a request that belongs to no era, for people who wonder why: it names what is spoken here.
+    /// Returns the error for a request that fits neither era. Its message lists the supported revisions, to help
+    /// debugging.
     pub(crate) fn names_versions(&self) -> ErrorObject {
         let versions = self.spoken().join(", ");
         ErrorObject::invalid_params(alloc::format!("Unsupported protocol version: this server speaks {versions}"))
     }
 
-    /// The checks stand in the order that decides which error a request gets that fails several of them.
+    /// Handles a request of the modern era. If several checks fail, their order decides which error the client gets.
     pub(crate) fn receive_modern<'a>(
         &mut self,
         id: RequestId,
@@ -95,7 +98,7 @@ impl Engine {
             return None;
         }
         let method = method.in_era(Era::Modern);
-        // Much of it is kept as long as the request is.
+        // Large parts of `_meta` are retained while the request is in flight.
         if meta.is_some_and(|meta| meta.weight() > self.limits().described_bytes()) {
             return self.refuse_oversized(origin, &id);
         }
@@ -125,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// What `_meta` says, or why the request is refused.
+    /// Reads and checks `_meta` and the headers. Returns the rejection if a check fails.
     fn read_modern<'m, 'a>(
         &self,
         method: &MethodName<'_>,
@@ -199,7 +202,7 @@ impl Engine {
         Ok((StatelessRequest { version, capabilities, info, log_level, cacheable, may_ask, may_become_task }, meta))
     }
 
-    /// -32022, with the revisions that are served.
+    /// Returns the error -32022 with the supported revisions.
     fn unsupported_version(&self, requested: &str) -> ErrorObject {
         let error = ErrorObject::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version");
         match At(&UnsupportedProtocolVersion::new(self.spoken(), excerpt(requested).into_owned()), None).to_json() {
@@ -217,7 +220,7 @@ impl Engine {
         };
         self.answer(origin.batch, FrameOwner::Answered(None), |out| {
             encode::open_response(out, id);
-            // Everything in it came from typed values that this revision has.
+            // This cannot fail: all fields are typed values that this revision has.
             let _ = modern
                 .append(out, Some(&config.info), |out| result.append_at(Some(modern.version), &mut JsonLine::new(out)));
             out.push(b'}');

@@ -1,4 +1,4 @@
-//! `subscriptions/listen` (2026-07-28) on the server's side: changes are sent only to clients that have subscribed to
+//! `subscriptions/listen` (2026-07-28) on the server's side: changes are sent only on the subscriptions that ask for
 //! them.
 
 use alloc::vec::Vec;
@@ -25,22 +25,23 @@ use crate::{
     },
 };
 
-/// What it takes to keep a filter, in bytes.
+/// Returns an estimate of the memory that a filter takes, in bytes.
 fn filter_bytes(filter: &SubscriptionFilter) -> usize {
-    /// A name, its place in the list, and what the allocator takes for it.
+    /// The overhead of a name: its entry in the list, and that of the allocator.
     const NAME: usize = 64;
     let names = filter.resource_subscriptions.iter().chain(&filter.task_ids).flatten();
     names.map(|name| name.len() + NAME).sum()
 }
 
-/// A member of the wrong type was set aside when the filter was decoded, and would not be honoured.
+/// Returns whether all members of a filter have the right type. Decoding moves a member of the wrong type to `extra`,
+/// where the filter would ignore it.
 fn is_well_formed(filter: &SubscriptionFilter) -> bool {
     const MEMBERS: [&str; 5] =
         ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"];
     MEMBERS.iter().all(|member| filter.extra.get(member).is_none())
 }
 
-/// The params of the notification that a resource has changed.
+/// Returns the params of the notification that a resource has changed.
 fn resource_params(uri: &str) -> Vec<u8> {
     let mut params = b"{\"uri\":".to_vec();
     encode::text(&mut params, uri);
@@ -49,7 +50,7 @@ fn resource_params(uri: &str) -> Vec<u8> {
 }
 
 impl Engine {
-    /// Opens a subscription, or leaves it to the application if it names tasks.
+    /// Handles `subscriptions/listen`: opens the subscription, or hands it to the application if it names tasks.
     pub(crate) fn receive_listen<'a>(
         &mut self,
         id: RequestId,
@@ -80,7 +81,7 @@ impl Engine {
             return self.violation(Violation::TooManyRequests);
         }
         let names_tasks = wanted.task_ids.as_ref().is_some_and(|tasks| !tasks.is_empty());
-        // The message is kept for as long as the application has it, and else only what is left of it.
+        // If the application gets the request, its whole message counts, else only the retained parts.
         let message = if names_tasks { origin.bytes } else { described };
         let bytes = message.saturating_add(id.as_bytes().len()).saturating_add(filter_bytes(&wanted));
         let (origin, tag) = (Origin { bytes, ..origin }, RequestTag { bytes, ..tag });
@@ -101,7 +102,7 @@ impl Engine {
         None
     }
 
-    /// The application says which tasks a subscription will hear of.
+    /// Opens a pending subscription with the tasks for which `is_there` returns `true`.
     pub(crate) fn accept_subscription(
         &mut self,
         key: ReplyKey,
@@ -127,7 +128,7 @@ impl Engine {
         Ok(())
     }
 
-    /// From now on a request takes so many bytes, which is not more than before.
+    /// Sets the bytes that a request counts, which must not be more than before.
     fn counts(&mut self, key: ReplyKey, bytes: usize) {
         if let Some((entry, _)) = self.requests.get_mut(key) {
             let before = core::mem::replace(&mut entry.tag.bytes, bytes);
@@ -135,9 +136,9 @@ impl Engine {
         }
     }
 
-    /// A subscription is in force from the moment in which its acknowledgement is queued.
+    /// Queues the acknowledgement of a subscription and makes it active.
     fn open_subscription(&mut self, key: ReplyKey, id: RequestId, honoured: SubscriptionFilter) {
-        // It stays open until the client or the server ends it.
+        // The request stays open until the client or the server ends the subscription.
         self.requests.set_deadline(key, None);
         let version = self.version_of(key);
         self.push_tagged(key, &id, Method::SubscriptionsAcknowledged, |out| {
@@ -149,7 +150,7 @@ impl Engine {
         self.subscriptions.active.insert(key, (id, honoured));
     }
 
-    /// The part of a filter for which this server has declared that it tells.
+    /// Returns the part of a filter that is covered by the capabilities of this server.
     fn honoured(&self, wanted: SubscriptionFilter) -> SubscriptionFilter {
         let keep =
             |wanted: Option<bool>, capability| wanted.filter(|wanted| *wanted && self.local.contains(capability));
@@ -165,9 +166,10 @@ impl Engine {
         }
     }
 
-    /// Whether this is for those who listen, if there are any.
+    /// Returns whether this notification goes to subscriptions. Fails if this server has not declared the capability
+    /// for it.
     pub(crate) fn has_listeners(&self, method: Method) -> Result<bool, SendError> {
-        // While it closes, they have all ended. A session may still be told.
+        // While the connection closes, all subscriptions have ended, but the session can still be notified.
         if !self.is_modern_server() || !Method::SUBSCRIBED.contains(&method) || self.phase >= Phase::Draining {
             return Ok(false);
         }
@@ -177,7 +179,7 @@ impl Engine {
         }
     }
 
-    /// Tells those who listen that a resource has changed, as far as they may hear of it.
+    /// Notifies those subscriptions to a resource for which `may_hear` returns `true`.
     pub(crate) fn notify_subscribers(
         &mut self,
         uri: &str,
@@ -222,8 +224,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether there is room for a notification once for each of these: all but one of the copies have to be within the
-    /// limit, as if they were sent one by one.
+    /// Returns whether the outbox has room for one copy of a notification for each subscription. As when they are sent
+    /// one by one, the last copy may exceed the limit.
     fn has_room_for_all(
         &self,
         method: Method,
@@ -234,7 +236,7 @@ impl Engine {
         let Some((_, longest)) = listeners.iter().max_by_key(|listener| id_len(listener)) else { return Ok(()) };
         self.has_room()?;
         let limits = self.limits();
-        // What is already too large need not be copied to find out by how much.
+        // Avoids copying params that are too large anyway.
         if params.len() > limits.frame_bytes {
             return Err(SendError::TooLarge);
         }
@@ -252,7 +254,7 @@ impl Engine {
         let all = listeners.iter().fold(0usize, |sum, listener| sum.saturating_add(without_id + id_len(listener)));
         let all_but_one = all - (without_id + longest.as_bytes().len());
         if all_but_one >= limits.outbox_bytes {
-            // There is never room for them.
+            // Even an empty outbox has no room for all copies.
             return Err(SendError::TooLarge);
         }
         if self.leaving_bytes().saturating_add(self.streams.downstream.bytes).saturating_add(all_but_one)
@@ -281,7 +283,7 @@ impl Engine {
         self.tell(Method::ExtTaskChanged, listeners, &text, |_| Ok(()))
     }
 
-    /// The subscriptions that a change of this resource concerns.
+    /// Returns the subscriptions to this resource.
     pub(crate) fn listeners(&self, uri: &str) -> Vec<(ReplyKey, RequestId)> {
         self.subscriptions.listeners(Method::ResourceUpdated, Some(uri))
     }
@@ -296,12 +298,12 @@ impl Engine {
         }
     }
 
-    /// Forgets a subscription; whether it was in force.
+    /// Removes a subscription. Returns whether it was active.
     pub(crate) fn end_subscription(&mut self, key: ReplyKey) -> bool {
         self.subscriptions.made().is_some_and(|subscriptions| subscriptions.end(key))
     }
 
-    /// Ends every subscription: its result, and then the cancellation that some clients wait for.
+    /// Ends every active subscription with its result, followed by the cancellation that some clients wait for.
     pub(crate) fn end_subscriptions(&mut self) {
         let Some(subscriptions) = self.subscriptions.made() else { return };
         for (key, (id, _)) in core::mem::take(&mut subscriptions.active) {
@@ -309,7 +311,7 @@ impl Engine {
             let told = SubscriptionsListenResult::of(&id)
                 .map_err(SendError::from)
                 .and_then(|result| self.put_answer(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out)))));
-            // A client that does not read does not get the end, either.
+            // A client that does not read its input is not notified.
             if self.is_full() || told.is_err() {
                 self.cancel_request(key);
                 self.release(key);
@@ -332,7 +334,8 @@ impl Engine {
         method: Method,
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) {
-        // What the engine writes itself fits, and a peer that does not read is dealt with where it asks.
+        // The frame is expected to fit: `tell` checks the size, and the other notifications are small. The room in the
+        // outbox is not checked: a peer that does not read is disconnected when it sends its next request.
         let queued = self.push_notification(FrameOwner::Reply { key, last: false }, method.as_str(), |out| {
             let start = out.len();
             params(out)?;
