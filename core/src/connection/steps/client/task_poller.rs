@@ -61,7 +61,7 @@ impl Engine {
         self.has_room_for_request()?;
         let mut poller = TaskPoller { is_own: false, ..TaskPoller::new(task.to_string(), now) };
         let options = RequestOptions { progress: false, ..options };
-        // What comes of it is what the request would have come to that became the task.
+        // The call ends with the result of the request that became the task.
         let tag = CallTag::User { method: Some(Method::CallTool), task: false, stream: None };
         let call = self.start(now, Priority::Request, Method::ExtGetTask.as_str(), tag, options, |out| {
             poller.write(out);
@@ -71,21 +71,22 @@ impl Engine {
         Ok(call)
     }
 
-    /// A request was answered with a task. What that asks or has come to, this does not say yet.
+    /// Starts to poll the task that a request was answered with. This result carries neither input requests nor the
+    /// outcome.
     pub(crate) fn became_task<'a>(&mut self, call: CallId, result: RawJson<'a>) -> Option<Event<'a>> {
         let Some(TaskStatusUpdate { task: Some(id), status, ttl, interval }) = TaskStatusUpdate::read(&result) else {
             self.stats.violations += 1;
             return self.finish_call(call, Outcome::Malformed);
         };
-        // The id of a task is unique. What is told of one would else be handed out once for each call that has become
-        // it.
+        // Task ids are unique. Without this check, each state of the task would be reported once for each call with its
+        // id.
         if self.retries.calls_of_task(&id).into_iter().any(|other| self.own_task(other).is_some()) {
             self.stats.violations += 1;
             return self.finish_call(call, Outcome::Malformed);
         }
         self.calls.suspend(call);
         if let Some(call) = self.calls.get_mut(call) {
-            // Tasks have none.
+            // Tasks of the extension have no progress notifications.
             call.progress = false;
         }
         let poller = TaskPoller { ttl, interval, ..TaskPoller::new(id, self.clock) };
@@ -101,7 +102,7 @@ impl Engine {
     pub(crate) fn task_answered<'a>(&mut self, call: CallId, result: RawJson<'a>) -> Option<Event<'a>> {
         self.calls.suspend(call);
         if self.change_poller(call, |poller| poller.sent(true)) == Some(true) {
-            // That it has the answers does not mean that the status shows it yet.
+            // The acknowledgement does not carry the status, so the client polls again.
             self.change_poller(call, |poller| poller.failures = 0);
             self.look_later(call);
             return None;
@@ -111,7 +112,7 @@ impl Engine {
 
     /// Handles an error in response to a request about the task that a call has become. The task may go on.
     pub(crate) fn task_refused(&mut self, call: CallId, error: ErrorObject) -> Option<Event<'static>> {
-        // It does not exist, or not any more; or nothing that is asked about it will be answered.
+        // The task does not exist (any more), or the server will refuse every request about it.
         let is_final = matches!(
             error.code,
             ErrorCode::INVALID_PARAMS
@@ -162,7 +163,7 @@ impl Engine {
         }
     }
 
-    /// Takes in how a task stands.
+    /// Handles the state of a task, from a response or a notification.
     fn heard_of_task<'a>(&mut self, call: CallId, task: RawJson<'a>) -> Option<Event<'a>> {
         let heard = TaskStatusUpdate::read(&task).filter(|heard| {
             let id = heard.task.as_deref();
@@ -176,7 +177,7 @@ impl Engine {
             }
             TaskStatus::InputRequired => match task.member("inputRequests") {
                 Some(requests) => self.ask_for_task(call, &requests).map_err(|()| None),
-                // It should say what it asks. Perhaps it does the next time.
+                // The server should list its input requests. They may come with the next poll.
                 None => Ok(()),
             },
             TaskStatus::Completed => match task.member("result").filter(RawJson::is_object) {
@@ -193,7 +194,7 @@ impl Engine {
         match ended {
             Ok(()) => {}
             Err(Some(outcome)) => {
-                // It may have been told unasked, before the next look has left.
+                // The state may come in a notification while the next request waits in the outbox.
                 self.take_back(call);
                 self.drop_questions(call);
                 return self.finish_call(call, outcome);
@@ -209,12 +210,13 @@ impl Engine {
         self.tell_of_pursuit(call, task)
     }
 
-    /// What a task says goes to the application, unless what came of it has ended the call: nothing comes behind that.
+    /// Returns the event with the state of a task, unless the call has ended: its response is its last event.
     fn tell_of_pursuit<'a>(&self, call: CallId, task: RawJson<'a>) -> Option<Event<'a>> {
         self.has_poller(call).then_some(Event::Task { call, task })
     }
 
-    /// The next request about a task, after the pause that its server wants, and a longer one if nothing comes of it.
+    /// Schedules the next request about a task, after the poll interval or, after failures, the longer backoff delay.
+    /// Answers that are ready are sent at once if the last request did not fail.
     fn look_later(&mut self, call: CallId) {
         let settings = self.settings();
         let (polling, backoff) = (settings.polling, settings.backoff);
@@ -230,7 +232,7 @@ impl Engine {
         self.retries.wait(call, self.clock + pause);
     }
 
-    /// Hands what a task asks to the application, as far as it is new.
+    /// Hands the new input requests of a task to the application.
     fn ask_for_task(&mut self, call: CallId, requests: &RawJson<'_>) -> Result<(), ()> {
         let (most, most_ever) = (self.limits().questions, self.limits().task_questions);
         let questions = parse_input_requests(requests, most)?;
@@ -251,7 +253,7 @@ impl Engine {
             let origin = Origin { bytes, ..Origin::default() };
             let (method, asked_by) = (Some(question.method), Some(InputRequestRef { call, index }));
             let tag = RequestTag { question: asked_by, ..RequestTag::new(method, Token::None, origin) };
-            // If there is no room for it now, it is new again at the next look.
+            // Without room now, the input request is handed over after a later poll.
             let Ok(key) = self.admit(id, tag, origin) else { break };
             self.change_poller(call, |poller| poller.questions.ask(question.name, key));
             let method = MethodName::Known(question.method);
@@ -314,7 +316,7 @@ impl Engine {
         self.send_again(call);
     }
 
-    /// Ends a call before its task is over, and cancels the task if no other call can have its id.
+    /// Ends a call before its task has ended, and cancels the task if it was created for this call.
     pub(crate) fn give_up<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         self.take_back(call);
         self.drop_questions(call);
@@ -326,14 +328,14 @@ impl Engine {
         event
     }
 
-    /// Sends `tasks/cancel` for a task that is not needed any more. The response is ignored.
+    /// Sends `tasks/cancel` for a task whose result is not needed any more. The response is ignored.
     pub(crate) fn cancel_task(&mut self, task: &str) -> Option<CallId> {
         if self.phase != Phase::Ready || self.has_room_for_request().is_err() {
             return None;
         }
         let options = RequestOptions::within(CANCEL_TIMEOUT);
         let name = Method::ExtCancelTask.as_str();
-        // It is small, and there is room for it.
+        // The outbox has room, so this fails only if the task id makes the request larger than a frame may be.
         let call = self.start(self.clock, Priority::Request, name, CallTag::CancelTask, options, |out| {
             out.extend_from_slice(b"{\"taskId\":");
             encode::text(out, task);

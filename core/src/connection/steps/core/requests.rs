@@ -130,7 +130,7 @@ impl Engine {
         self.refuse(origin, Some(id), &ErrorObject::internal("The connection is closing"));
     }
 
-    /// Enters a request into the table, if there is room for it.
+    /// Adds a request to the table, or refuses it if a limit is reached.
     pub(crate) fn admit(
         &mut self,
         id: RequestId,
