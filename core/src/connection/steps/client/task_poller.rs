@@ -303,7 +303,7 @@ impl Engine {
         let Some(poller) = self.poller(call).filter(|poller| poller.has_answers()) else { return };
         let waits = self.calls.get(call).is_some_and(|call| call.waits);
         if waits && poller.failures > 0 {
-            // The server's interval has to be respected. The responses are sent with the next request.
+            // After a failure, the backoff delay holds. The answers are sent with the next request.
             return;
         }
         if poller.questions.is_sending() {
