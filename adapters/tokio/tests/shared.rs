@@ -192,17 +192,17 @@ fn two([one, other]: &Both) -> (Endpoint, Endpoint, Arc<Semaphore>) {
 }
 
 /// What one endpoint is asked.
-struct Caller<'a> {
+struct Site<'a> {
     endpoint: &'a Endpoint,
     session: Option<&'a str>,
     principal: Option<&'a str>,
 }
 
-fn at<'a>(endpoint: &'a Endpoint, session: &'a str) -> Caller<'a> {
-    Caller { endpoint, session: Some(session), principal: None }
+fn at<'a>(endpoint: &'a Endpoint, session: &'a str) -> Site<'a> {
+    Site { endpoint, session: Some(session), principal: None }
 }
 
-impl Caller<'_> {
+impl Site<'_> {
     async fn send(&self, method: &str, last: Option<&str>, message: Option<Value>) -> (Parts, Body) {
         let mut request = Request::builder()
             .method(method)
@@ -252,8 +252,8 @@ impl Caller<'_> {
     }
 }
 
-fn nowhere(endpoint: &Endpoint) -> Caller<'_> {
-    Caller { endpoint, session: None, principal: None }
+fn nowhere(endpoint: &Endpoint) -> Site<'_> {
+    Site { endpoint, session: None, principal: None }
 }
 
 /// The events of a stream as they come.
@@ -384,17 +384,17 @@ async fn a_session_ends_everywhere(shared: Both) {
 
 async fn a_session_is_nobody_elses(shared: Both) {
     let (a, b, _) = two(&shared);
-    let me = |endpoint| Caller { endpoint, session: None, principal: Some("me") };
+    let me = |endpoint| Site { endpoint, session: None, principal: Some("me") };
     let id = me(&a).initialize().await;
     let ping = || json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     for principal in [None, Some("you")] {
-        let you = Caller { endpoint: &b, session: Some(&id), principal };
+        let you = Site { endpoint: &b, session: Some(&id), principal };
         assert_eq!(you.post(ping()).await.0, 404);
         assert_eq!(you.send("GET", Some("1-0"), None).await.0.status, 404);
         assert_eq!(you.send("DELETE", None, None).await.0.status, 404);
     }
     assert_eq!(b.sessions(), 0, "nothing was begun for them");
-    let mine = Caller { session: Some(&id), ..me(&b) };
+    let mine = Site { session: Some(&id), ..me(&b) };
     assert_eq!(mine.post(ping()).await.0, 200);
 }
 
@@ -402,9 +402,9 @@ async fn tasks_of_a_principal(shared: Both) {
     let (a, _, _) = two(&shared);
     let mut sessions = Vec::new();
     for principal in ["ada", "bob"] {
-        let by = Caller { endpoint: &a, session: None, principal: Some(principal) };
+        let by = Site { endpoint: &a, session: None, principal: Some(principal) };
         let id = by.initialize().await;
-        let asked = Caller { session: Some(&id), ..by };
+        let asked = Site { session: Some(&id), ..by };
         asked.is_ready().await;
         let params = json!({"name": "client", "arguments": {}, "task": {}});
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
@@ -417,7 +417,7 @@ async fn tasks_of_a_principal(shared: Both) {
     let list = || json!({"jsonrpc": "2.0", "id": 2, "method": "tasks/list"});
     for (principal, id, task) in &sessions {
         for (other, ..) in &sessions {
-            let asked = Caller { endpoint: &a, session: Some(id), principal: Some(other) };
+            let asked = Site { endpoint: &a, session: Some(id), principal: Some(other) };
             let (status, listed) = asked.post(list()).await;
             if other != principal {
                 assert_eq!(status, 404, "{listed}");
@@ -550,23 +550,23 @@ async fn a_session_that_is_too_large(shared: Both) {
 /// Its client finds out at either process.
 async fn the_oldest_session_gives_way(shared: Both) {
     let (a, b, _) = two(&shared);
-    let by = |endpoint, principal| Caller { endpoint, session: None, principal: Some(principal) };
+    let by = |endpoint, principal| Site { endpoint, session: None, principal: Some(principal) };
     let ping = || json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let yours = by(&a, "you").initialize().await;
     let mut mine = Vec::new();
     for endpoint in [&a, &b, &a, &b, &a] {
         let id = by(endpoint, "me").initialize().await;
-        Caller { session: Some(&id), ..by(endpoint, "me") }.is_ready().await;
+        Site { session: Some(&id), ..by(endpoint, "me") }.is_ready().await;
         mine.push(id);
     }
     let mut statuses = Vec::new();
     for id in &mine {
-        let statuses_of = [&a, &b].map(|endpoint| Caller { session: Some(id), ..by(endpoint, "me") });
+        let statuses_of = [&a, &b].map(|endpoint| Site { session: Some(id), ..by(endpoint, "me") });
         let [first, second] = &statuses_of;
         statuses.push((first.post(ping()).await.0, second.post(ping()).await.0));
     }
     assert_eq!(statuses, [(404, 404), (404, 404), (200, 200), (200, 200), (200, 200)]);
-    assert_eq!(Caller { session: Some(&yours), ..by(&b, "you") }.post(ping()).await.0, 200);
+    assert_eq!(Site { session: Some(&yours), ..by(&b, "you") }.post(ping()).await.0, 200);
 }
 
 /// It is not taken for a session that is lost: then clients would begin new ones.
