@@ -17,7 +17,7 @@ pub struct Deadline {
 pub enum Wake {
     /// The connection has a timeout.
     Connection(connection::Wake),
-    /// An answer takes so long that the session opens a stream for it.
+    /// A response takes so long that the session opens a stream for it.
     Patience,
     /// A stream was quiet for so long that the session sends a comment.
     Quiet,

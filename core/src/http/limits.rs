@@ -45,13 +45,13 @@ pub struct Limits {
     /// One [`Caller`](super::server::Caller) may hold at most seven times of what is free, as with
     /// [`body_bytes`](Self::body_bytes), and a request counts for the caller that began its session. If callers cannot
     /// be distinguished, this holds for each session. One sixteenth is reserved for requests that take at most 64 KiB.
-    /// A request takes its length, 1 KiB for the tables that it is in, and, in 2026-07-28, the decoded parts that are
-    /// kept of its client's description; a subscription takes what is kept of it.
+    /// A request counts with its length and 1 KiB for table entries. In 2026-07-28, the decoded parts of its `_meta`
+    /// that are kept are added, and the filter of a subscription.
     pub request_bytes: usize,
     /// Exchanges of one session at once. Default 1,024. Beyond it, requests wait, and streams are refused with 503.
-    /// Responses and notifications never wait, as requests in flight may wait for them; twice as many exchanges are the
-    /// most. A batch (2025-03-26), which may have some of them, does not wait either: those of its requests for which
-    /// there is no room in the connection are refused one by one.
+    /// Responses and notifications never wait, since requests in flight may wait for them: they may take the session up
+    /// to twice this limit. A batch (2025-03-26), which may contain some of them, does not wait either: requests of it
+    /// for which the connection has no room are refused one by one.
     pub exchanges: usize,
     /// How long a request waits for room in its session: among [`exchanges`](Self::exchanges), and among the
     /// [`requests`](crate::connection::Limits::requests) and
@@ -90,7 +90,7 @@ pub struct Limits {
     /// How long a stream may be quiet before the session sends a comment to keep it alive. Default 15 seconds: some
     /// proxies close a stream after 30.
     pub keepalive: Duration,
-    /// How long an answer may take before a stream is opened for it, so that proxies see some bytes. Default 10
+    /// How long a response may take before a stream is opened for it, so that proxies see some bytes. Default 10
     /// seconds.
     pub patience: Duration,
     /// The reconnection delay for a stream that was closed early, if the application does not set one. Default 1

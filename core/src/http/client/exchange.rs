@@ -70,21 +70,21 @@ impl fmt::Debug for Action {
 /// The purpose of an exchange.
 #[derive(Clone, Debug)]
 pub(super) enum Purpose {
-    /// To send a message of this side.
+    /// Send a message of the client.
     Post(PostRequest),
-    /// To read the rest of the answer to a message of this side.
+    /// Resume the stream with the response to a message of the client.
     Resume(PostRequest),
-    /// To listen to messages that the server sends on its own initiative.
+    /// Receive messages that the server sends on its own initiative.
     Listen(BodyState),
     /// The stream of the transport of 2024-11-05; and, until it is known to exist, the message for which it is tried.
     Old(Option<Box<ResumeInfo>>),
-    /// To end the session with this id.
+    /// End the session with this id.
     DeleteSession(HeaderValue),
     /// None: the result is known, or another exchange has taken over the purpose.
     Done,
 }
 
-/// A message of this side that was, or will be, sent.
+/// A message of the client that was or will be sent.
 #[derive(Clone, Debug)]
 pub(super) struct PostRequest {
     pub(super) body: Arc<[u8]>,
@@ -92,7 +92,7 @@ pub(super) struct PostRequest {
     /// The headers that repeat parts of the message, in the modern era.
     pub(super) mirrored: Option<Vec<(HeaderName, HeaderValue)>>,
     pub(super) asked: Option<Asked>,
-    /// Whether the message was sent again after the reason of a refusal was removed. It is not sent a third time.
+    /// Whether the message was sent again after the cause of a refusal was removed. It is not sent a third time.
     pub(super) again: bool,
     pub(super) flow: BodyState,
 }
@@ -106,11 +106,11 @@ pub(super) enum Kind {
     Initialized,
     Request,
     Notification,
-    /// An answer to a request of the server.
+    /// A response to a request of the server.
     Response,
 }
 
-/// A request of this side.
+/// A request of the client.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) call: CallId,
@@ -139,7 +139,7 @@ pub(super) struct ResumeInfo {
     pub(super) again: bool,
 }
 
-/// A response that is not an answer.
+/// An HTTP response that carries no JSON-RPC response to the message.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rejection {
     pub(super) status: u16,
@@ -158,11 +158,11 @@ pub(super) enum ExchangeState {
     Whole(Vec<u8>),
     /// The body is a stream of events.
     Events(SseDecoder),
-    /// The response is not an answer.
+    /// The server has refused the request.
     Refused(Rejection),
     /// The client waits until the application has answered the challenge.
     Proving(Rejection),
-    /// The answer has arrived. Until this time, at most `left` further bytes are read.
+    /// The result is known. Until this time, at most `left` further bytes are read.
     Over { until: Timestamp, left: usize },
 }
 
@@ -209,7 +209,7 @@ impl Purpose {
         }
     }
 
-    /// Returns the request of this side that belongs to the exchange.
+    /// Returns the request of the client that belongs to the exchange.
     pub(super) fn asked(&self) -> Option<&Asked> {
         self.post()?.asked.as_ref()
     }

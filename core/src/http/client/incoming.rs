@@ -266,7 +266,7 @@ impl Client {
         }
     }
 
-    /// Fails the call of an exchange that gets no answer.
+    /// Fails the call of an exchange that gets no response, if the call is still in flight.
     pub(super) fn unanswered(&mut self, purpose: &Purpose, failure: Failure) {
         if let Some(asked) = purpose.asked()
             && self.conn.awaits(asked.id)

@@ -86,9 +86,9 @@ pub(super) enum SendGate {
     Handshake,
     /// `notifications/initialized` is in flight: some servers serve nothing before they have received it.
     Initialized(ExchangeId),
-    /// The stream for messages on the server's initiative was requested. Requests that the server makes for the first
-    /// request may come there, and be lost if there is no such stream yet. But not every server answers before it has
-    /// something to send.
+    /// The stream for messages on the server's initiative was requested. Requests that the server makes while it
+    /// handles the first request may be sent there, and are lost if the stream is not open yet. The wait is limited,
+    /// since some servers respond only when they have something to send.
     Listening {
         stream: ExchangeId,
         until: Timestamp,
@@ -134,7 +134,7 @@ impl Client {
         opening: Opening,
         now: Timestamp,
     ) -> Self {
-        // They are sent with each request, and may hold secrets that must not be printed with it.
+        // The headers are sent with each request, and may hold secrets that must not be printed with it.
         options.headers.values_mut().for_each(|value| value.set_sensitive(true));
         Self {
             conn: Connection::over_http(config.into(), opening, now),
@@ -325,9 +325,9 @@ impl Client {
         self.exchanges.values().any(listens)
     }
 
-    /// Returns the call whose request or answer an exchange carries, for drivers that add data to the requests of one
+    /// Returns the call whose request or response an exchange carries, for drivers that add data to the requests of one
     /// call, such as credentials or a trace. `None` for streams that belong to no call, for notifications and
-    /// responses, and once the answer has arrived.
+    /// responses, and once the response to the call has arrived.
     ///
     /// Several exchanges may carry one call, one after the other: after a redirect, a refusal or the loss of a stream,
     /// the next one has another id.
@@ -337,8 +337,7 @@ impl Client {
     }
 
     /// Returns the exchange that carries a call now, as the inverse of [`call_on`](Self::call_on). `None` while the
-    /// request waits to be sent, between two exchanges, and for calls that have ended. In the worst case it looks at
-    /// each exchange.
+    /// request waits to be sent, between two exchanges, and for calls that have ended. It searches all exchanges.
     #[must_use]
     pub fn exchange_of(&self, call: CallId) -> Option<ExchangeId> {
         let carries = |exchange: &Exchange| exchange.purpose.asked().is_some_and(|asked| asked.call == call);
@@ -498,8 +497,8 @@ impl Client {
         self.actions.push_back(action);
     }
 
-    /// Marks an exchange as answered. The rest of its body is read if it is short, so that the network connection can
-    /// be reused.
+    /// Marks the result of an exchange as known. The rest of its body is read if it is short, so that the network
+    /// connection can be reused.
     pub(super) fn dismiss(&mut self, id: ExchangeId) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             let until = self.clock + self.options.limits.linger;
@@ -566,5 +565,5 @@ impl Client {
 /// Exchanges beyond the limit that are reserved for messages other than new requests.
 const RESERVED: usize = 16;
 
-/// How many bytes of the frame buffer are kept.
+/// The maximum capacity of the frame buffer that is kept.
 const SPARE: usize = 4096;

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! A [`Client`] makes all decisions except for the transfer of bytes: the headers of requests, the meaning of a status,
-//! whether a body is an answer or a stream of events, when and from where a lost stream is resumed, how a lost session
-//! is replaced, which redirects are followed, and which transports the server supports. It begins with the newest
-//! transport: a probe of 2026-07-28, then a session, then the transport of 2024-11-05. An attempt that the server did
-//! not understand leaves no state behind.
+//! whether a body is a single response or a stream of events, when and from where a lost stream is resumed, how a lost
+//! session is replaced, which redirects are followed, and which transports the server supports. It begins with the
+//! newest transport: a probe of 2026-07-28, then a session, then the transport of 2024-11-05. An attempt that the
+//! server did not understand leaves no state behind.
 //!
 //! # The contract of a driver
 //!

@@ -43,13 +43,13 @@ pub struct ClientOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Exchanges at once. Default 256. Beyond it, no new request is sent until one is over. Answers, notifications and
-    /// cancellations have 16 more for themselves.
+    /// Exchanges at once. Default 256. Beyond it, no new request is sent until one is over. 16 more are reserved for
+    /// responses, notifications and cancellations.
     pub exchanges: usize,
-    /// Bytes of a body that is not an answer; its beginning is part of the error. Default 64 KiB.
+    /// Bytes of a body that is not a JSON-RPC response; its beginning is part of the error. Default 64 KiB.
     pub error_bytes: usize,
-    /// Bytes of incomplete answers, of all exchanges together, and of the refusals of calls that wait for a new list of
-    /// tools (2026-07-28). Default 256 MiB. Beyond it, the call whose answer needs more fails with
+    /// Bytes of incomplete responses, of all exchanges together, and of the refusals of calls that wait for a new list
+    /// of tools (2026-07-28). Default 256 MiB. Beyond it, the call whose response needs more fails with
     /// [`TooLarge`](crate::connection::Failure::TooLarge), and a refused call is not sent again.
     pub body_bytes: usize,
     /// Redirects that are followed in a row. Default 5.
@@ -61,12 +61,12 @@ pub struct Limits {
     /// How long the first requests in a session wait for the response to the request that [listens](ClientOptions::listen).
     /// Default 500 milliseconds: some servers do not respond before they have something to send.
     pub silence: Duration,
-    /// How long the rest of a body is read after the answer, so that the network connection can be reused. Default 1
-    /// second.
+    /// How long the rest of a body is read after the response is known, so that the network connection can be reused.
+    /// Default 1 second.
     pub linger: Duration,
-    /// How long the server may take to accept a message that is not a request: a notification, or the answer to a
-    /// request of its own. Default 60 seconds, as the idle timeout of a request. After that the exchange is aborted to
-    /// make room for others.
+    /// How long the server may take to accept a message that is not a request: a notification, or the response to a
+    /// request of the server. Default 60 seconds, as the idle timeout of a request. After that the exchange is aborted
+    /// to make room for others.
     pub accept: Duration,
     /// How long the server may take to confirm that a session is over. Default 3 seconds.
     pub delete_timeout: Duration,

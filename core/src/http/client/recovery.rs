@@ -69,7 +69,7 @@ impl Client {
         }
     }
 
-    /// Handles the acceptance of a message that is not answered on its exchange.
+    /// Handles the acceptance of a message that gets no response on its exchange.
     pub(super) fn accepted(&mut self, id: ExchangeId) {
         self.dismiss(id);
         if self.gate == SendGate::Initialized(id) {

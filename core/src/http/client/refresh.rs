@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct Refreshes {
     waiting: Vec<Refresh>,
-    /// The bytes of the answers of the waiting calls.
+    /// The bytes of the refusals of the waiting calls.
     bytes: usize,
     done: BTreeSet<CallId>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Refreshes {
 struct Refresh {
     call: CallId,
     tool: String,
-    /// The answer to the call, which is used if the call is not sent again.
+    /// The refusal of the call, which becomes its response if the call is not sent again.
     answer: Vec<u8>,
     /// The id of the request for the current page.
     asked: u64,
@@ -49,7 +49,7 @@ impl Refreshes {
         self.done.contains(&call)
     }
 
-    /// Returns the bytes of the answers that are kept.
+    /// Returns the bytes of the refusals that are kept.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -61,13 +61,13 @@ impl Refreshes {
 }
 
 impl Client {
-    /// Requests the list of tools if an answer is a header mismatch of a tool call. Returns whether it did: the answer
-    /// is kept then, and the call may be sent again.
+    /// Requests the list of tools if a response refuses a tool call for a header mismatch. Returns whether it did: the
+    /// response is kept then, and the call may be sent again.
     pub(super) fn refresh(&mut self, post: &PostRequest, answer: &[u8]) -> bool {
         let call = post.asked.as_ref().filter(|asked| asked.method == Some(Method::CallTool)).map(|asked| asked.call);
         let is_mismatch = matches!(Message::error_code(answer), Some((ErrorCode::HEADER_MISMATCH, _)));
         let (Some(call), true, false) = (call, is_mismatch, post.again) else { return false };
-        // The bytes of kept answers are limited. Without room, the answer is final.
+        // The bytes of kept responses are limited. Without room, the refusal is final.
         if self.usage().bytes.saturating_add(answer.len()) > self.options.limits.body_bytes {
             return false;
         }
@@ -77,8 +77,8 @@ impl Client {
         true
     }
 
-    /// Handles the answer to a request, if it was a request for a page of the list of tools. Requests the next page, or
-    /// sends the call again.
+    /// Handles the response to a request, if it was a request for a page of the list of tools. Requests the next page,
+    /// or sends the call again.
     pub(super) fn refreshed(&mut self, asked: u64, answer: &[u8]) {
         let Some(index) = self.refreshes.waiting.iter().position(|it| it.asked == asked) else { return };
         let mut refresh = self.refreshes.waiting.swap_remove(index);
@@ -102,7 +102,7 @@ impl Client {
         }
     }
 
-    /// Completes a call with the answer that was kept.
+    /// Completes a call with the refusal that was kept.
     fn stands(&mut self, refresh: &Refresh) {
         let event = self.conn.handle_frame(self.clock, Frame::new(&refresh.answer)).map(Event::into_owned);
         self.events.extend(event);

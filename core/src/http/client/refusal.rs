@@ -1,4 +1,5 @@
-//! Responses that are not answers: redirects, refusals, and the fallback to the old transport after some of them.
+//! Handling of HTTP responses that carry no JSON-RPC response: redirects, refusals, and the fallback to the old
+//! transport after some of them.
 
 use alloc::{boxed::Box, string::String, vec::Vec};
 
@@ -44,7 +45,7 @@ impl Client {
         }
     }
 
-    /// Handles a response that is not an answer to its message: tries the old transport, or fails the message.
+    /// Handles the refusal of a request: tries the old transport, or reports the failure of the message.
     pub(super) fn refused(&mut self, purpose: Purpose, refused: Rejection) {
         let Purpose::Post(post) = purpose else {
             if let Purpose::Old(Some(why)) = purpose {

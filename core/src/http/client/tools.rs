@@ -36,7 +36,7 @@ pub(super) struct Page {
     pub(super) next: Option<String>,
 }
 
-/// How many tools of one list are reported as unusable. All of them are left out.
+/// The maximum number of unusable tools of one page that are reported. All unusable tools are left out.
 const REPORTED: usize = 64;
 
 impl Tools {

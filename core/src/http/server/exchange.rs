@@ -42,9 +42,9 @@ pub enum Output {
     Data(usize),
     /// The body is complete. Comes last.
     End,
-    /// The body breaks off, since its client has not read it for too long. Comes last, behind the head. A driver closes
+    /// The body breaks off because the client has not read it for too long. Comes last, after the head. A driver closes
     /// the connection (HTTP/1.1) or resets the stream (HTTP/2) and does not end the body, so that the client does not
-    /// mistake its beginning for an answer.
+    /// mistake its beginning for a complete response.
     Abort,
 }
 

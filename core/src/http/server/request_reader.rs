@@ -113,7 +113,7 @@ impl RequestReader {
             self.body = Vec::new();
             return too_large();
         }
-        // A body where none belongs is not looked at.
+        // The body of a request that should have none is ignored.
         if !matches!(self.purpose, RequestKind::Bare(_)) {
             if !self.share.take(chunk.len()) {
                 self.body = Vec::new();

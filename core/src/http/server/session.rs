@@ -25,7 +25,7 @@ use crate::{
     rpc::{ReplyKey, Timestamp},
 };
 
-/// How many bytes of the frame buffer are kept.
+/// The maximum capacity of the frame buffer that is kept.
 pub(super) const SPARE: usize = 4096;
 
 /// A [`Connection`] over HTTP, with the exchanges that carry its messages: a session of the legacy era, or one request
@@ -235,7 +235,7 @@ impl Session {
     /// it is answered with 503.
     ///
     /// # Errors
-    /// Returns the response if the session is over or holds too much already. Nothing is kept of the request then.
+    /// Returns the response if the session is over or holds too much already. The session keeps nothing of the request then.
     pub fn open<'a>(
         &mut self,
         now: Timestamp,
@@ -383,7 +383,7 @@ impl Session {
     }
 
     /// Ends the session at once because it holds too much. It drops the bytes that wait to be written and the messages
-    /// that are kept for replay: answers break off.
+    /// that are kept for replay: responses break off.
     pub fn abort(&mut self, now: Timestamp, reason: &str) {
         self.clock = self.clock.max(now);
         self.conn.handle_transport_error(reason);
@@ -400,7 +400,7 @@ impl Session {
     }
 
     /// Drops the messages that are kept for replay. A client that resumes a stream gets a comment with the number of
-    /// missing messages, or 400 if the answer is missing.
+    /// missing messages, or 400 if the response is missing.
     pub fn forget_replay(&mut self) {
         if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.replay.expire(Timestamp::from_nanos(u64::MAX));

@@ -40,7 +40,8 @@ impl Session {
             SessionKind::Streams { streams, .. } => streams.waiting_bytes(),
             SessionKind::Modern { .. } | SessionKind::Old { .. } => 0,
         };
-        // Messages that no exchange has room for, and answers that wait for the rest of their batch, are in the connection.
+        // Messages that no exchange has room for, and responses that wait for the rest of their batch, are in the
+        // connection.
         self.queued + self.conn.pending_bytes() + waiting
     }
 
