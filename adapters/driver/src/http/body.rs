@@ -15,7 +15,7 @@ use http_body::{Frame, SizeHint};
 use crate::http::response_body::ResponseStream;
 use crate::limits::quota::Permit;
 
-/// The body of a request or a response: one text, or a stream that can last for days.
+/// The body of a request or a response: whole bytes, or a stream that can last for days.
 ///
 /// Dropping it before its end means that the client has disconnected.
 pub struct Body(Content);
@@ -41,7 +41,7 @@ impl Body {
     }
 }
 
-/// Bytes that are on their way to a client, and count as long as they are held.
+/// Bytes that are being written to a client. They count for its quota until they are dropped.
 struct Counted {
     data: Vec<u8>,
     _permit: Permit,
@@ -55,7 +55,7 @@ impl AsRef<[u8]> for Counted {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    /// The client reads nothing, and has too much waiting for it.
+    /// The response was aborted because the client does not read, or has too much unread output.
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {

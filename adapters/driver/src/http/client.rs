@@ -18,31 +18,31 @@ use crate::{
     runtime::Runtime,
 };
 
-/// A future that borrows.
+/// A boxed future that may borrow.
 type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Makes requests.
+/// An HTTP client library.
 pub trait HttpClient: Send + Sync + 'static {
-    /// Makes one request, as it is, and passes its response to `response` as it arrives. It does not follow redirects,
-    /// and does not retry. When the future is dropped, the connection of the request is closed.
+    /// Sends one request unchanged, and passes its response to `response` as it arrives. It follows no redirects and
+    /// does not retry. Dropping the future closes the connection of the request.
     fn make(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> Soon<'static, ()>;
 }
 
 /// Provides the credentials of a client.
 pub trait AuthProvider: Send + Sync + 'static {
-    /// Adds credentials to the headers of a request, before it is made. The request goes to the origin that the client
-    /// was given, or nowhere.
+    /// Adds credentials to the headers of a request before it is sent. Requests are only sent to the origin of the
+    /// client's address.
     ///
     /// # Errors
-    /// If there is nothing to prove it with: the request fails.
+    /// If no credentials are available: the request fails.
     fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> Soon<'a, io::Result<()>>;
 
-    /// Handles a refusal of the server: 401, or 403 if it requires more. `challenges` are the values of
-    /// `WWW-Authenticate`. Returns whether to make the request again with better credentials.
+    /// Handles a refusal of the server: 401, or 403 if it requires more permissions. `challenges` are the values of
+    /// `WWW-Authenticate`. Returns whether to send the request again with better credentials.
     fn challenged<'a>(&'a self, status: u16, challenges: &'a [String]) -> Soon<'a, bool>;
 }
 
-/// Receives the response to one request. Dropping it before the end means that the request was given up.
+/// Receives the response to one request. Dropping it before the end reports that the request was given up.
 pub struct ResponseHandler {
     shared: Arc<SharedConnection<ClientRole, HttpClientBinding>>,
     exchange: ExchangeId,
@@ -92,7 +92,7 @@ impl fmt::Debug for ResponseHandler {
     }
 }
 
-/// A client, and the requests of it that are over.
+/// A client, and its exchanges that have ended.
 pub(crate) struct HttpClientBinding {
     pub(crate) client: Client,
     over: Vec<ExchangeId>,
@@ -130,14 +130,14 @@ impl Binding<ClientRole> for HttpClientBinding {
     }
 }
 
-/// Has requests made.
+/// Sends the requests of a client, each in a task.
 pub(crate) struct RequestRunner<R: Runtime> {
     runtime: R,
     requests: Arc<dyn HttpClient>,
     credentials: Option<Arc<dyn AuthProvider>>,
-    /// Each ends when it is dropped.
+    /// The tasks of requests. Dropping one cancels its request.
     tasks: BTreeMap<ExchangeId, R::Task>,
-    /// The tasks that get new credentials. They are separate, because a refused request may still be running.
+    /// The tasks that get new credentials. They are separate, since the task of a refused request may still be running.
     proofs: BTreeMap<ExchangeId, R::Task>,
 }
 
@@ -171,7 +171,7 @@ impl<R: Runtime> RequestRunner<R> {
     }
 }
 
-/// Says when it is dropped whether something was proved.
+/// Reports, when it is dropped, whether there are new credentials: the request is then retried, or given up.
 struct AuthState {
     shared: Arc<SharedConnection<ClientRole, HttpClientBinding>>,
     exchange: ExchangeId,
@@ -218,7 +218,7 @@ impl<R: Runtime> TransportIo<ClientRole, HttpClientBinding> for RequestRunner<R>
     }
 }
 
-/// Returns random bits, for what should differ between clients and need not be a secret.
+/// Returns random bits that differ between clients and are not secret.
 #[must_use]
 pub fn seed() -> u64 {
     mcp_service::driver_api::Random::default().seed()

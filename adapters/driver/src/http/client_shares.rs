@@ -1,4 +1,4 @@
-//! Quotas that the clients of an endpoint share, and the part of each session.
+//! The quotas that the clients of an endpoint share, and the part of each session.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::{
 };
 use mcp_service::driver_api::Holder;
 
-/// Less than this is not counted one by one: most sessions hold nothing most of the time.
+/// The granularity of counting, in bytes. Most sessions hold less most of the time, and then change no quota.
 const COUNTED: usize = 4 << 10;
 
-/// The part of [`DriverOptions::unwritten`] that there is on top for messages that are kept to be sent again.
+/// The additional quota for messages that are kept for replay is [`DriverOptions::unwritten`] divided by this.
 pub(super) const REPLAY_PART: usize = 4;
 
-/// The part of [`DriverOptions::unwritten`] that there is on top for the params of `initialize`.
+/// The additional quota for the params of `initialize` is [`DriverOptions::unwritten`] divided by this.
 pub(super) const DESCRIBED_PART: usize = 4;
 
-/// Capacities of an endpoint, of each of which a client gets a share.
+/// The quotas of an endpoint, of each of which a client gets a share.
 pub(super) struct Shares {
     pub(super) functions: Arc<Functions>,
-    /// Bytes that wait to be written or for a stream.
+    /// Bytes that wait to be written, or wait for a stream.
     pub(super) unread: Arc<Quota>,
-    /// Bytes of the params of `initialize`. A session for which there is no room ends.
+    /// Bytes of the params of `initialize`. A session that exceeds the quota is ended.
     described: Arc<Quota>,
-    /// Bytes that are kept to be sent again. What there is no room for is not kept.
+    /// Bytes that are kept for replay. A session that exceeds the quota drops them.
     replay: Arc<Quota>,
 }
 
@@ -41,8 +41,7 @@ impl Shares {
         })
     }
 
-    /// Counts the description of a client in a session, in place of what was counted before. Returns whether there is
-    /// room.
+    /// Changes the counted bytes of a client's description in a session, and returns whether there is room for them.
     fn describe(&self, holder: &Holder, counted: &mut u32, bytes: usize) -> bool {
         let mut taken = *counted as usize * COUNTED;
         let has_room = self.described.change(holder, &mut taken, bytes / COUNTED * COUNTED);
@@ -51,7 +50,7 @@ impl Shares {
     }
 }
 
-/// Returns the client of a request: its principal, or else its address.
+/// Returns the client that a request counts for: its principal, or else its address.
 pub(super) fn holder(principal: Option<&Arc<Principal>>, peer: Option<PeerAddr>) -> Holder {
     match (principal, peer) {
         (Some(principal), _) => Holder::Principal(principal.id.as_str().into()),
@@ -60,24 +59,24 @@ pub(super) fn holder(principal: Option<&Arc<Principal>>, peer: Option<PeerAddr>)
     }
 }
 
-/// The part of the quotas that a session holds for its client. Dropping it gives all of it back.
+/// The part of the quotas that a session holds for its client. Dropping it returns the part.
 pub(super) struct Held {
     shares: Arc<Shares>,
     holder: Holder,
     unread: usize,
     replay: usize,
-    /// Counted in steps, so that the field is small.
+    /// Counted in units of `COUNTED`, so that the field is small.
     described: u32,
     excess: Excess,
 }
 
-/// Whether a session holds more than its client may hold.
+/// The state of a session that may hold more than its client may hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Excess {
     No,
-    /// The session was ended, and its event loop does not know yet.
+    /// The session was ended, and its event loop has not been notified yet.
     Yes,
-    /// The session was ended, and its event loop knows.
+    /// The session was ended, and its event loop was notified.
     Told,
 }
 
@@ -86,19 +85,19 @@ impl Held {
         Self { shares, holder, unread: 0, replay: 0, described: 0, excess: Excess::No }
     }
 
-    /// Returns the functions of all sessions, and whose those of this session are.
+    /// Returns the limit of blocking functions, and the client that those of this session count for.
     pub(super) fn functions(&self) -> (&Arc<Functions>, &Holder) {
         (&self.shares.functions, &self.holder)
     }
 
-    /// Counts what the session holds. Ends the session if that is more than its client may hold, and drops messages that are kept
-    /// to be sent again if there is no room for them.
+    /// Counts the bytes that the session holds. Ends the session if they are more than its client may hold, and drops
+    /// messages that are kept for replay if there is no room for them.
     pub(super) fn recount(&mut self, session: &mut Session) {
         let Self { shares, holder, unread, replay, described, excess } = self;
         let steps = |bytes: usize| bytes / COUNTED * COUNTED;
         let has_room = shares.describe(holder, described, session.described_bytes());
         if !shares.unread.change(holder, unread, steps(session.held_bytes())) || !has_room {
-            // At once: until its driver has its turn, a handler could add as much as the connection takes.
+            // The session is aborted here and not in its event loop: before that runs, a handler could add more output.
             session.abort(Timestamp::ZERO, "it holds more than its client may hold");
             shares.unread.change(holder, unread, steps(session.held_bytes()));
             *excess = if *excess == Excess::No { Excess::Yes } else { *excess };
@@ -109,12 +108,12 @@ impl Held {
         }
     }
 
-    /// Returns whether the session was ended and its event loop does not know yet.
+    /// Returns whether the session was ended and its event loop has not been notified yet.
     pub(super) fn is_too_much(&self) -> bool {
         self.excess == Excess::Yes
     }
 
-    /// Notes that the event loop knows.
+    /// Records that the event loop was notified.
     pub(super) fn told(&mut self) {
         if self.is_too_much() {
             self.excess = Excess::Told;

@@ -52,7 +52,7 @@ impl Client {
     /// Connects over HTTP.
     ///
     /// # Errors
-    /// If there is no server that the host can talk to.
+    /// If no server answers that the host can talk to.
     pub async fn over_http<R: Runtime>(
         address: ClientOptions,
         requests: Arc<dyn HttpClient>,

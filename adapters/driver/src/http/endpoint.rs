@@ -1,4 +1,4 @@
-//! A service for libraries that hand in requests and take answers: hyper, and what stands on it.
+//! A service for HTTP servers with requests and responses of `http`: hyper, and libraries that use it.
 
 #[cfg(feature = "tower")]
 use std::{
@@ -28,8 +28,8 @@ use crate::{
 };
 use mcp_service::{Deferred, Service};
 
-/// A [`Service`] at an endpoint of HTTP: a request in, an answer out, with bodies as hyper knows them. With the feature
-/// `tower` it is a service of tower as well, for axum and whatever else routes requests.
+/// A [`Service`] at an HTTP endpoint, which turns requests into responses, with the bodies of hyper. With the feature
+/// `tower` it is also a service of tower, for axum and other routers.
 ///
 /// It is cheap to clone, and all clones are one endpoint. When the last one is dropped, it begins to [close](Self::close).
 pub struct Endpoint<R: Runtime> {
@@ -39,7 +39,7 @@ pub struct Endpoint<R: Runtime> {
 }
 
 impl<R: Runtime> Endpoint<R> {
-    /// Puts a service behind an endpoint: under which names and paths it is reached, and how much it may hold.
+    /// Creates an endpoint of a service. `endpoint` sets the names and paths under which it is reached, and its limits.
     ///
     /// # Errors
     /// If there is no runtime.
@@ -86,7 +86,7 @@ impl<R: Runtime> Endpoint<R> {
         Self { server, runtime, read_timeout: Duration::from_secs(30) }
     }
 
-    /// Sets how long the body of a request may take to come in, and before that its head where it is
+    /// Sets how long reading the body of a request may take, and before that reading its head if the connection is
     /// [served](super::serve) here. Default 30 seconds.
     #[must_use]
     pub fn read_timeout(mut self, read_timeout: Duration) -> Self {
@@ -106,7 +106,7 @@ impl<R: Runtime> Endpoint<R> {
         self.handle_unless(sleep(&self.runtime, self.read_timeout), request).await
     }
 
-    /// Does what [`handle`](Self::handle) does, unless `late` is ready before the body has come in.
+    /// Does what [`handle`](Self::handle) does, but responds with 408 if `late` is ready before the body is read.
     pub(super) async fn handle_unless<B>(&self, late: impl Future<Output = ()>, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body,
@@ -164,8 +164,8 @@ impl<R: Runtime> Endpoint<R> {
         self.server.handle(taken?.end()?, peer).await
     }
 
-    /// Ends every session, refuses what comes in, and waits until all that belongs to it is gone, which takes a bounded time
-    /// however clients behave. What was asked before is answered, if that does not take too long.
+    /// Ends all sessions, refuses further requests, and waits until all tasks of the sessions have ended. That takes a
+    /// bounded time however clients behave. Requests in flight get a response if their handlers finish in that time.
     pub fn close(&self) -> Deferred<()> {
         self.server.begin_close();
         self.server.wait()
@@ -183,7 +183,7 @@ impl<R: Runtime> Endpoint<R> {
     }
 }
 
-/// Creates a refusal that concerns how a request was sent, not its content.
+/// Creates a refusal that concerns the transfer of a request, not its content.
 fn refusal(status: StatusCode) -> Box<HttpResponse> {
     let mut answer = HttpResponse::new(Vec::new());
     *answer.status_mut() = status;

@@ -1,4 +1,4 @@
-//! Closes connections so that their clients can read the last response.
+//! Closing connections so that their clients can read the last response.
 
 use std::{
     io,
@@ -12,16 +12,17 @@ use hyper::rt::{Read, ReadBuf, ReadBufCursor, Sleep, Timer, Write};
 
 use crate::watched::Watched;
 
-/// How long what a client still sends is read and thrown away.
+/// How long remaining input is read and discarded.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many bytes are discarded: what a client may still send when a head was refused, or when it disconnects.
+/// How many bytes are discarded after a head was refused, or when a client disconnects.
 const MOST: usize = 256 << 10;
 
-/// How many bytes are discarded of a body that was refused before it was read: clients send it all before they read.
+/// How many bytes are discarded of a body that was refused before it was read. Many clients send the whole body before
+/// they read.
 const MOST_BODY: usize = 16 << 20;
 
-/// How many bytes are gathered before they are written.
+/// The largest output that is copied into one buffer before it is written.
 const SMALL: usize = 2 << 10;
 
 /// Wraps a stream so that it is not closed while its client is still sending.
@@ -63,7 +64,7 @@ impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for LingeringClose<'_, T, 
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let stream = Pin::new(&mut self.stream);
-        // A small answer is put behind its head here, which takes less than having the system gather them.
+        // A small response is copied behind its head, which costs less than a vectored write.
         let (mut whole, mut len) = ([0; SMALL], 0);
         for buf in bufs {
             let Some(place) = whole.get_mut(len..len + buf.len()) else { return stream.poll_write_vectored(cx, bufs) };

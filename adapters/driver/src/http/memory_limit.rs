@@ -1,4 +1,4 @@
-//! The most bytes that an endpoint holds for its peers.
+//! The upper bound of the memory that an endpoint holds for its peers.
 
 use mcp_proto::http::Limits;
 
@@ -6,21 +6,24 @@ use crate::http::client_shares::{DESCRIBED_PART, REPLAY_PART};
 use crate::options::DriverOptions;
 use mcp_service::Service;
 
-/// An idle session has 4 KiB. The rest is buffers and tables that it keeps for a second after a request, and bytes that are too
-/// few to be counted in [`DriverOptions::unwritten`].
+/// Bytes of a session: 4 KiB while it is idle, buffers and tables that it keeps for a second after a request, and bytes
+/// that are too few to be counted in [`DriverOptions::unwritten`].
 const SESSION: usize = 16 << 10;
 
-/// A request of 2026-07-28, which is a connection of its own, beside what [`Limits::request_bytes`] counts.
+/// Bytes of a request of 2026-07-28, which is a connection of its own, in addition to those that
+/// [`Limits::request_bytes`] counts.
 const REQUEST: usize = 8 << 10;
 
-/// A task beside what it weighs.
+/// Bytes of a task, in addition to its counted size.
 const TASK: usize = 4 << 10;
 
-/// A connection: hyper reads at most 128 KiB ahead and keeps at most 128 KiB to write. The rest is its task and one exchange.
+/// Bytes of a connection: hyper reads at most 128 KiB ahead and buffers at most 128 KiB of output. The rest is its task
+/// and one exchange.
 const CONNECTION: usize = (256 << 10) + (48 << 10);
 
 /// Returns the most bytes that an endpoint with these limits holds for all of its peers together, in requests from the
-/// allocator. With the defaults that is about 3.9 GiB with 2,048 connections; a server that has less lowers the limits below.
+/// allocator. With the defaults that is about 3.9 GiB with 2,048 connections. To use less memory, lower the limits
+/// below.
 ///
 /// It adds up
 /// - [`unwritten`](DriverOptions::unwritten), and a quarter on top, four times: buffers grow by doubling, and hold bytes that were read
@@ -34,20 +37,20 @@ const CONNECTION: usize = (256 << 10) + (48 << 10);
 /// - [`max_shared_bytes`](mcp_service::TaskPolicy::max_shared_bytes) twice, and 4 KiB for each of
 ///   [`max_shared_tasks`](mcp_service::TaskPolicy::max_shared_tasks);
 /// - 304 KiB for each of these `connections`. Connections that are encrypted take some 64 KiB more each;
-/// - and ten messages of the [largest size](mcp_proto::connection::Limits::frame_bytes), which are on the way from one of these to
-///   another: one for each thread that moves messages.
+/// - and ten messages of the [largest size](mcp_proto::connection::Limits::frame_bytes), which are being moved from one
+///   of these to another: one for each thread that moves messages.
 ///
 /// It does not count
-/// - memory of handlers: their futures, what they allocate, decoded arguments beyond the length of their text, and results that
-///   they have not handed over;
+/// - memory of handlers: their futures, their allocations, decoded arguments beyond the length of their text, and
+///   results that they have not returned yet;
 /// - tasks within a session of 2025-11-25, which are bounded for each session ([`max_bytes`](mcp_service::TaskPolicy::max_bytes)), URIs
 ///   that a session has subscribed to ([`max_subscription_bytes`](mcp_service::ServiceBuilder::max_subscription_bytes)), and requests
 ///   that handlers send to clients;
 /// - a [shared store](super::Store), and messages that wait to be written there;
 /// - stacks of threads, and the buffers that the system has for sockets.
 ///
-/// It assumes one request at a time on each connection, as with HTTP/1.1. Where a server of yours has HTTP/2 in front of an
-/// `Endpoint`, `connections` is the number of streams.
+/// It assumes one request at a time on each connection, as with HTTP/1.1. If another server passes requests over HTTP/2
+/// to an `Endpoint`, `connections` is the number of streams.
 #[must_use]
 pub fn memory_limit(service: &Service, limits: &Limits, options: &DriverOptions, connections: usize) -> usize {
     let (tasks, messages) = (service.task_policy(), service.config().settings.limits.frame_bytes);

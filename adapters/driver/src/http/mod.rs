@@ -1,4 +1,4 @@
-//! HTTP on a runtime: connects the binding of the core, which decides, to a library that moves the bytes.
+//! HTTP on a runtime: connects the HTTP binding of the core, which makes all decisions, to a library that does the I/O.
 //!
 //! - [`HttpServer`] is a service behind an endpoint. An adapter passes it the heads and bodies of requests, and writes
 //!   the responses: a [`ResponseStream`], or a refusal. For hyper there is an `Endpoint`, and a function that serves a
@@ -32,14 +32,14 @@
 //!
 //! All clients share a [`Quota`](crate::Quota). A client gets a part as long as it has less than seven times of what is
 //! left. So a single client gets at most seven eighths, and a second one at most seven eighths of the rest. That is no
-//! protection against many clients: a few of them together take all but little.
+//! protection against many clients: a few of them together can take almost all of it.
 //!
 //! `Listener::memory_limit` returns the most bytes that all of these limits add up to, and [`memory_limit`] does so for
 //! an `Endpoint`.
 //!
-//! An `Endpoint` in another server gets its requests from that. How long heads may take to come in, how many
-//! connections there are, and how long a client may read nothing is up to that server. `axum::serve` limits none of
-//! these; `adapters/tokio/examples/axum-tokio.rs` contains a server of hyper that does.
+//! An `Endpoint` in another server gets its requests from that server, which has to limit the time of reading heads,
+//! the number of connections, and the time in which a client reads nothing. `axum::serve` limits none of these;
+//! `adapters/tokio/examples/axum-tokio.rs` contains a server of hyper that does.
 //!
 //! # Several processes
 //!

@@ -1,5 +1,5 @@
-//! Shares sessions between processes: messages that were sent are kept in a store, and a request of a session of
-//! another process finds it there.
+//! Shares sessions between processes: sessions and sent messages are written to a store, from which other processes
+//! resume them.
 
 use std::{
     collections::{BTreeMap, VecDeque, btree_map::Entry},
@@ -32,30 +32,30 @@ use crate::{
 use mcp_service::driver_api::Holder;
 use mcp_service::{ConnectionHandle, Deferred, driver_api::WaitQueue};
 
-/// Bytes that wait to be written down, of which one client has at most seven eighths. Messages beyond that are not written
-/// down: a client that comes back for them to another process finds that they are missing.
+/// The quota of bytes that wait to be written to the event store, of which one client has at most seven eighths.
+/// Messages beyond it are not written: a client that resumes the stream in another process gets a gap.
 const UNWRITTEN: usize = 16 << 20;
 
-/// How many times a session that is in use is asked for while it would live without that.
+/// How many times a session in use is renewed within its lifetime in the store.
 const TOUCHES: u32 = 3;
 
 /// The longest interval of these renewals.
 const TOUCH: Duration = Duration::from_secs(60);
 
-/// Sessions that are shared.
+/// Replicates the sessions of an endpoint to a store.
 pub(super) struct SessionReplication {
     pub(super) store: Store,
-    /// How long idle sessions live, and how long those whose clients have not come back.
+    /// The lifetime of idle sessions. `abandoned` is that of sessions whose clients have not come back.
     pub(super) life: Duration,
     abandoned: Duration,
     limits: Limits,
     writer: Arc<EventWriter>,
-    /// The sessions of which something is being written down.
+    /// The write locks of sessions whose records are being written.
     noting: Mutex<BTreeMap<SessionId, Noted>>,
 }
 
 impl SessionReplication {
-    /// Creates the replication, and the future that writes for it.
+    /// Creates the replication, and the future that writes messages to the event store.
     pub(super) fn new(store: Store, limits: &Limits) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let writer = Arc::new(EventWriter { queue: Watched::default(), quota: Quota::new(UNWRITTEN) });
         let bounds = Retention { most: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
@@ -64,7 +64,7 @@ impl SessionReplication {
         (Self { store, life, abandoned, limits: limits.clone(), writer, noting: Mutex::default() }, writing)
     }
 
-    /// Has a session keep its messages in the store as well.
+    /// Makes a session write its messages to the event store as well.
     pub(super) fn watch(&self, session: &mut Session, holder: &Holder) {
         let Some(id) = session.id() else { return };
         let Limits { replay, replay_bytes, replay_time, .. } = self.limits;
@@ -80,10 +80,10 @@ impl SessionReplication {
         (self.life / TOUCHES).min(TOUCH)
     }
 
-    /// Writes down what has changed of a session, before the answer leaves that has changed it.
+    /// Writes the changes of a session to the store. The response to the request that caused them is held until then.
     pub(super) async fn note(&self, session: &SharedSession, principal: Option<&Principal>) -> io::Result<()> {
         let Some(id) = lock(&session.state).binding.session.id().cloned() else { return Ok(()) };
-        // One after the other: what is written last holds.
+        // Writes are serialized, since the last one wins.
         let _guard = self.lock_writes(&id).await;
         let Some((settled, change)) = lock(&session.state).binding.change(principal) else { return Ok(()) };
         match change {
@@ -97,7 +97,7 @@ impl SessionReplication {
         Ok(())
     }
 
-    /// Waits until nothing else of this session is being written down.
+    /// Waits for the write lock of a session.
     async fn lock_writes<'a>(&'a self, id: &'a SessionId) -> WriteGuard<'a> {
         let queue = {
             let mut noting = lock(&self.noting);
@@ -113,16 +113,16 @@ impl SessionReplication {
     }
 }
 
-/// A session of which something is being written down.
+/// The write lock of a session.
 #[derive(Default)]
 struct Noted {
-    /// How many write down something, or wait until they may.
+    /// The number of tasks that hold the lock or wait for it.
     users: usize,
     is_taken: bool,
     queue: Arc<WaitQueue>,
 }
 
-/// A place among those that write down something of a session. Once it is taken, nothing else of it is written down.
+/// A task that waits for the write lock of a session or, with `is_taken`, holds it.
 struct WriteGuard<'a> {
     noting: &'a Mutex<BTreeMap<SessionId, Noted>>,
     id: &'a SessionId,
@@ -169,7 +169,7 @@ impl HttpSession {
         Some((settled, change))
     }
 
-    /// Goes on as it stands elsewhere; unless something has changed here that is not written down yet.
+    /// Applies the state that another process has written, unless this process has changes that are not written yet.
     pub(super) fn apply_snapshot(&mut self, now: Timestamp, snapshot: &SessionSnapshot) {
         if self.settled == self.session.mutable_state() {
             self.session.apply_snapshot(now, snapshot);
@@ -196,7 +196,7 @@ struct QueuedEvent {
     id: Arc<str>,
     stream: u64,
     seq: u64,
-    /// `None`: nothing follows on the message with this number.
+    /// `None` for the end of the stream after the message `seq`.
     message: Option<Vec<u8>>,
     /// Its part of the quota of queued bytes.
     permit: Permit,
@@ -223,7 +223,7 @@ async fn write(writer: Arc<EventWriter>, store: Store, bounds: Retention) {
         }
         for event in waiting {
             let QueuedEvent { id, stream, seq, message, permit } = event;
-            // A client that comes back for a message which could not be written down finds that it is missing.
+            // An error leaves a gap for a client that resumes the stream in another process.
             let _ = match message {
                 Some(message) => store.events.keep(&id, stream, seq, message, bounds).await,
                 None => store.events.done(&id, stream, seq, bounds).await,
@@ -240,7 +240,7 @@ struct ReplayRecord {
     here: MemoryReplayBuffer,
     writer: Arc<EventWriter>,
     holder: Holder,
-    /// The last message of each stream that is neither done nor forgotten.
+    /// The sequence number of the last message of each stream that is neither done nor forgotten.
     latest: BTreeMap<u64, u64>,
 }
 
@@ -285,7 +285,8 @@ impl ReplayBuffer for ReplayRecord {
     }
 }
 
-/// Others move the messages. Of a session that is shared, what it wants of those who share it is brought here.
+/// The transport I/O of a session in its event loop. The tasks of its requests move the messages. For a shared session,
+/// this fetches messages from the event store and renews the session.
 #[derive(Default)]
 pub(super) struct ReplicationIo {
     shared: Option<Box<SessionReplicator>>,
@@ -295,7 +296,7 @@ struct SessionReplicator {
     replication: Arc<SessionReplication>,
     id: SessionId,
     following: Vec<(ExchangeId, Deferred<io::Result<ReplayChunk>>)>,
-    /// Says that the session is in use, at times.
+    /// The pending renewal of the session in the store.
     touching: Option<Deferred<io::Result<Option<SessionRecord>>>>,
     touch_at: Timestamp,
 }
@@ -325,7 +326,7 @@ impl TransportIo<ServerRole, HttpSession> for ReplicationIo {
 }
 
 impl SessionReplicator {
-    /// Looks for what was sent elsewhere.
+    /// Fetches messages that a resumed stream needs from the event store. Returns whether it made progress.
     fn fetch(&mut self, dispatcher: &Dispatcher<ServerRole, HttpSession>, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
         let mut moved = false;
@@ -347,7 +348,8 @@ impl SessionReplicator {
         moved
     }
 
-    /// Renews a session with open streams in the store: it is in use even without requests.
+    /// Renews a session with open streams in the store, since it is in use even without requests. Returns whether a
+    /// renewal has ended.
     fn touch(&mut self, dispatcher: &Dispatcher<ServerRole, HttpSession>, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
         let now = shared.now();
@@ -361,7 +363,7 @@ impl SessionReplicator {
         };
         self.touching = None;
         if matches!(found, Ok(None)) {
-            // It was ended elsewhere.
+            // Another process has ended the session.
             shared.update(|binding, now| binding.session.close(now));
         }
         true

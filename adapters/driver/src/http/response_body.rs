@@ -1,4 +1,4 @@
-//! The response to a request, as it is written.
+//! The response to a request.
 
 use std::{
     fmt,
@@ -17,26 +17,27 @@ use crate::limits::quota::Permit;
 use crate::limits::quota::Quota;
 use mcp_service::driver_api::Holder;
 
-/// Fewer bytes are not counted: what a connection holds of those is bounded.
+/// Smaller chunks are not counted, since a connection holds a bounded number of them.
 #[cfg(feature = "hyper")]
 const COUNTED: usize = 4 << 10;
 
-/// The response to a request: a head, pieces of a body, and an end. Pieces are written as they arrive and are not
-/// collected: a stream can last for days.
+/// The response to a request: a head, chunks of a body, and an end. Chunks are returned as they become available and
+/// are not collected: a stream can last for days.
 ///
 /// Dropping it before its end means that the client has disconnected.
 #[must_use = "a client waits for it"]
 pub struct ResponseStream {
     pub(super) session: Arc<SharedSession>,
     exchange: ExchangeId,
-    /// The task that polls it has dispatched the request, and is still counted in `State::inline_dispatchers`.
+    /// The task that polls the response dispatched the request inline and is still counted in
+    /// `State::inline_dispatchers`.
     is_inline: bool,
     ended: bool,
-    /// The body breaks off.
+    /// The body was aborted.
     aborted: bool,
-    /// The beginning of the body is taken together with the head.
+    /// Whether the beginning of the body is taken together with the head.
     at_once: bool,
-    /// The beginning of the body, if it was.
+    /// The beginning of the body, if it was taken with the head.
     data: Vec<u8>,
     /// The quota of unwritten bytes, and the client that it counts for.
     counted: Option<(Arc<Quota>, Holder)>,
@@ -57,16 +58,16 @@ impl ResponseStream {
         }
     }
 
-    /// Counts it as part of what a client may hold.
+    /// Counts unwritten bytes of the body for a client.
     pub(super) fn counted(mut self, quota: Arc<Quota>, holder: Holder) -> Self {
         self.counted = Some((quota, holder));
         self
     }
 
-    /// Counts so many bytes that are on their way to the client, until the permit is dropped.
+    /// Counts bytes that are being written to the client, until the permit is dropped.
     ///
     /// # Errors
-    /// If they are more than this client may hold.
+    /// If the client may not hold so many.
     #[cfg(feature = "hyper")]
     pub(super) fn permit(&self, bytes: usize) -> io::Result<Option<Permit>> {
         let Some((quota, holder)) = self.counted.as_ref().filter(|_| bytes >= COUNTED) else { return Ok(None) };
@@ -74,7 +75,7 @@ impl ResponseStream {
         permit.map(Some).ok_or_else(|| io::Error::other("this client has too much that it does not read"))
     }
 
-    /// Marks it as counted in `State::inline_dispatchers`, until it is polled.
+    /// Marks the caller as counted in `State::inline_dispatchers`, until the response is polled.
     pub(super) const fn dispatched_inline(mut self) -> Self {
         self.is_inline = true;
         self
@@ -104,10 +105,10 @@ impl ResponseStream {
         }
     }
 
-    /// Returns the next piece of the body, or `None` at its end.
+    /// Returns the next chunk of the body, or `None` at its end.
     ///
     /// # Errors
-    /// If the body breaks off: the connection is to be closed without an end of the body.
+    /// If the body was aborted: the connection has to be closed without an end of the body.
     pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Vec<u8>>>> {
         if !self.data.is_empty() {
             return Poll::Ready(Some(Ok(mem::take(&mut self.data))));
@@ -126,13 +127,13 @@ impl ResponseStream {
         }
     }
 
-    /// Returns whether nothing follows.
+    /// Returns whether the body has ended.
     #[must_use]
     pub const fn is_ended(&self) -> bool {
         self.ended && self.data.is_empty()
     }
 
-    /// Returns how many bytes follow, if that is known.
+    /// Returns the number of remaining bytes, if it is known.
     #[must_use]
     pub fn rest(&self) -> Option<usize> {
         self.ended.then_some(self.data.len())
@@ -165,7 +166,7 @@ impl ResponseStream {
     }
 }
 
-/// Returns whether an output is the end of the body, and whether it breaks the body off.
+/// Returns whether an output is the end of the body, and whether it aborts the body.
 const fn last(output: Option<&Output>) -> (bool, bool) {
     (matches!(output, Some(Output::End)), matches!(output, Some(Output::Abort)))
 }

@@ -1,4 +1,4 @@
-//! Connections that speak HTTP/1.1, on hyper.
+//! Serving HTTP/1.1 connections with hyper.
 
 use std::{
     convert::Infallible,
@@ -28,13 +28,13 @@ use crate::{
     watched::Watched,
 };
 
-/// How much is read ahead of one connection, or written behind it: the largest head, and room for what comes with it. Heads
-/// that are larger than an endpoint takes are refused there.
+/// The maximum size of the read buffer and of the write buffer of a connection. It fits every head that an endpoint
+/// accepts, and data that arrives with it; the endpoint refuses larger heads.
 const BUFFER: usize = 128 << 10;
 
 /// Serves one connection until it ends. After `stopped` is set, it ends when the requests on it have been answered.
 ///
-/// The error of a failed connection is dropped: the requests on it are cancelled. A stream should have a
+/// The error of a failed connection is discarded, and its requests are cancelled. A stream should have a
 /// [`WriteTimeout`](super::WriteTimeout) around its socket. The address of the peer, if it has one, is put into the
 /// extensions of its requests.
 pub async fn serve<R: Runtime>(
@@ -51,7 +51,7 @@ pub async fn serve<R: Runtime>(
         }
         let late = async { clock.pause(Instant::now() + endpoint.read_timeout).await };
         let response = endpoint.handle_unless(late, request).await;
-        // So it is when its body was not read.
+        // The endpoint sets this header if it has not read the body.
         unread.store(response.headers().contains_key(header::CONNECTION), Ordering::Relaxed);
         Ok::<_, Infallible>(response)
     });
@@ -74,8 +74,8 @@ pub async fn serve<R: Runtime>(
     .await;
 }
 
-/// The time on one connection. It waits for one thing at a time, and all of that with one timer of the runtime: what it waits
-/// for is over long before it is late, mostly, and a timer that goes on running for the next one costs nothing.
+/// The timer of one connection. A connection waits for one deadline at a time, so one timer of the runtime serves all
+/// of them. Few deadlines expire, and reusing a running timer for the next one costs nothing.
 struct Clock<T>(Arc<Mutex<T>>);
 
 impl<T: Timer> Clock<T> {
@@ -105,7 +105,7 @@ impl<T: Timer> HyperTimer for Clock<T> {
 }
 
 struct Pause<T> {
-    /// The task of the connection alone is under the lock; it is there because hyper wants to share this.
+    /// Only the task of the connection takes the lock. It exists because hyper requires that timers can be shared.
     timer: Arc<Mutex<T>>,
     until: Instant,
 }

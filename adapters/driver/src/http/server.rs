@@ -1,4 +1,4 @@
-//! A service behind an endpoint.
+//! A service behind an HTTP endpoint.
 
 use std::{
     collections::BTreeMap,
@@ -42,15 +42,15 @@ use crate::{
 use mcp_service::driver_api::Holder;
 use mcp_service::{Application, Deferred, Service, driver_api::Random};
 
-/// A service behind an endpoint of HTTP, and the sessions that it has there. It is cheap to clone; when the last clone is
-/// dropped, it begins to [close](Self::begin_close).
+/// A service behind an HTTP endpoint, and its sessions. It is cheap to clone. When the last clone is dropped, it begins
+/// to [close](Self::begin_close).
 ///
-/// For each request, an adapter calls [`begin`](Self::begin) with its head, [`feed`](RequestReader::feed) with its body,
-/// [`end`](RequestReader::end), and [`open`](Self::open). Each of these may refuse it with a response; the rest of the request
-/// need not be read then.
+/// For each request, an adapter calls [`begin`](Self::begin) with its head, [`feed`](RequestReader::feed) with its
+/// body, [`end`](RequestReader::end), and [`open`](Self::open). Each of these may refuse the request with a response.
+/// The rest of the request need not be read then.
 pub struct HttpServer<R: Runtime>(Arc<Inner<R>>);
 
-/// Closes when it is dropped.
+/// The shared state of the clones. Dropping it closes all sessions.
 struct Inner<R: Runtime> {
     sessions: Arc<Sessions>,
     service: Service,
@@ -62,14 +62,14 @@ struct Inner<R: Runtime> {
     shares: Arc<Shares>,
 }
 
-/// The endpoint and the sessions that run.
+/// The endpoint and the running sessions.
 struct Sessions {
     endpoint: Mutex<Endpoint<Arc<SharedSession>>>,
     table: Watched<SessionTable>,
     epoch: Instant,
 }
 
-/// The sessions that are not over, and the requests that stand alone and were not done at once.
+/// The running sessions, and the pending requests without a session.
 #[derive(Default)]
 struct SessionTable {
     closing: bool,
@@ -78,8 +78,8 @@ struct SessionTable {
 }
 
 impl<R: Runtime> HttpServer<R> {
-    /// Puts a service behind an endpoint. `options` apply to each of its sessions. With `shared`, its sessions are
-    /// shared with other processes.
+    /// Creates the server of a service. `options` apply to each session. With `shared`, the sessions are shared with
+    /// other processes.
     #[must_use]
     pub fn new(
         service: &Service,
@@ -90,7 +90,7 @@ impl<R: Runtime> HttpServer<R> {
     ) -> Self {
         let replication = shared.map(|shared| {
             let (replication, writing) = SessionReplication::new(shared, &endpoint.limits);
-            // The task ends when `SessionReplication` is dropped and all queued messages are written.
+            // The task ends after `SessionReplication` was dropped and all queued messages were written.
             R::detach(runtime.spawn(writing));
             Arc::new(replication)
         });
@@ -123,11 +123,11 @@ impl<R: Runtime> HttpServer<R> {
         lock(&sessions.endpoint).begin(head, caller)
     }
 
-    /// Resumes the session of a request from the store, if it is not in this process. To be called before the body is
+    /// Resumes the session of a request from the store, if it is not in this process. It is called before the body is
     /// read. A client without a principal is identified by its address, as in [`handle`](Self::handle).
     ///
     /// # Errors
-    /// The answer, if there is no such session, or it cannot be found out.
+    /// The response, if there is no such session or the store fails.
     pub async fn admit(&self, reader: &RequestReader, peer: Option<PeerAddr>) -> Result<(), Box<HttpResponse>> {
         let (Some(replication), Some(id)) = (&self.0.replication, reader.session()) else { return Ok(()) };
         self.0.admit(replication, id, (reader, peer)).await
@@ -144,7 +144,7 @@ impl<R: Runtime> HttpServer<R> {
         peer: Option<PeerAddr>,
     ) -> Result<(http::response::Parts, ResponseStream), Box<HttpResponse>> {
         let mut reply = self.route(&mut request, peer, self.0.replication.is_none())?;
-        // The session has taken the message in it.
+        // The session has taken the message from the body.
         request.drop_body();
         let head = reply.head().await;
         if let Some(replication) = &self.0.replication {
@@ -180,7 +180,7 @@ impl<R: Runtime> HttpServer<R> {
     ) -> Result<ResponseStream, Box<HttpResponse>> {
         let inner = &*self.0;
         let holder = holder(request.principal(), peer);
-        // Answers, cancellations and the like come in whatever their client holds.
+        // Responses and notifications, such as cancellations, are accepted in any case.
         if request.id().is_some() && !inner.shares.unread.has_room(&holder, 1) {
             return Err(busy());
         }
@@ -205,13 +205,14 @@ impl<R: Runtime> HttpServer<R> {
         Ok(reply?.counted(inner.shares.unread.clone(), holder))
     }
 
-    /// Begins to end every session, and does not wait: nothing new is begun, and what was promised may still be answered
-    /// for a while.
+    /// Begins to end all sessions, and does not wait. New requests are refused; requests in flight may still get
+    /// responses for a bounded time.
     pub fn begin_close(&self) {
         self.0.sessions.close();
     }
 
-    /// Waits until it has been closed and all that belongs to it is gone, which takes a bounded time however clients behave.
+    /// Waits until the server was closed and all sessions have ended. After the close, that takes a bounded time
+    /// however clients behave.
     pub fn wait(&self) -> Deferred<()> {
         let sessions = self.0.sessions.clone();
         Deferred::new(async move {
@@ -233,7 +234,7 @@ impl<R: Runtime> Inner<R> {
         SharedConnection::since(self.sessions.epoch, binding, &self.options)
     }
 
-    /// Ends a session that could not be written down when it was begun: its client gets no answer that names it.
+    /// Ends a new session that could not be written to the store. Its client gets no response that contains its id.
     fn discard_session(&self, session: &Arc<SharedSession>) {
         let state = lock(&session.state);
         let begun = state.binding.settled.is_none();
@@ -243,7 +244,7 @@ impl<R: Runtime> Inner<R> {
         forgotten.inspect(|session| session.update(|binding, now| binding.session.close(now)));
     }
 
-    /// Finds a session that may have been begun elsewhere.
+    /// Updates a session from the store, or resumes it here if it runs only in other processes.
     async fn admit(
         &self,
         replication: &SessionReplication,
@@ -253,7 +254,7 @@ impl<R: Runtime> Inner<R> {
         let (sessions, principal) = (&*self.sessions, reader.principal());
         let found = replication.store.sessions.find(id.as_str(), replication.life).await.map_err(|_| unavailable())?;
         let Some(fields) = found else {
-            // If it was here, it was ended elsewhere.
+            // If the session is in this process, another process has ended it.
             let ended = lock(&sessions.endpoint).forget(id);
             ended.inspect(|session| session.update(|binding, now| binding.session.close(now)));
             return Err(reader.lost());
@@ -269,7 +270,8 @@ impl<R: Runtime> Inner<R> {
             if goes_on {
                 return Ok(());
             }
-            // It has ended here alone, for lack of use: it begins anew, as one that has come from elsewhere.
+            // It has ended only in this process, because it was idle here. It is resumed like a session of another
+            // process.
             lock(&sessions.endpoint).forget_if(id, |it| Arc::ptr_eq(it, &session));
         }
         let part = replication.store.sessions.enter(id.as_str()).await.map_err(|_| unavailable())?;
@@ -295,7 +297,7 @@ impl<R: Runtime> Inner<R> {
         EventLoop::new(session.clone(), application, self.runtime.clone())
     }
 
-    /// Begins a session with its first request.
+    /// Starts a session with its first request.
     fn begin(
         &self,
         session: Arc<SharedSession>,
@@ -315,8 +317,8 @@ impl<R: Runtime> Inner<R> {
         Ok(ResponseStream::new(session, opened?, at_once))
     }
 
-    /// Opens a request in a running session. If no other event waits to be dispatched, the calling task dispatches it
-    /// inline, without a change of tasks.
+    /// Opens a request in a running session. If no other event is queued or being dispatched, the calling task
+    /// dispatches it inline, without switching to the event loop.
     fn open_request(
         &self,
         session: Arc<SharedSession>,
@@ -351,7 +353,8 @@ impl<R: Runtime> Inner<R> {
         }
     }
 
-    /// Runs a session. Most requests that stand alone are done at once, and take no task.
+    /// Runs a session. It gets a task only if it is pending after its first poll: most requests without a session are
+    /// not.
     fn run(&self, event_loop: EventLoop<ServerRole, HttpSession, R>, session: &Arc<SharedSession>) {
         let id = lock(&session.state).binding.session.id().cloned();
         let replication_io = ReplicationIo::new(self.replication.as_ref(), id.as_ref(), session.now());
@@ -369,7 +372,7 @@ impl<R: Runtime> Inner<R> {
     }
 }
 
-/// Takes the sessions that have given way to new ones. They are ended outside of the lock.
+/// Takes the sessions that were evicted in favour of new ones. The caller ends them outside of the lock.
 fn given_up(endpoint: &mut Endpoint<Arc<SharedSession>>) -> Vec<Arc<SharedSession>> {
     std::iter::from_fn(|| endpoint.poll_given_up()).collect()
 }
@@ -382,7 +385,7 @@ fn give_up(sessions: Vec<Arc<SharedSession>>) {
 
 /// Runs a session to its end.
 ///
-/// There is one for each session. It captures what it is handed, since an `async fn` would keep its parameters twice.
+/// The future exists once per session. It is an `async` block, since an `async fn` would store its parameters twice.
 #[expect(clippy::manual_async_fn, reason = "its parameters would be kept twice")]
 fn run_session<R: Runtime>(
     mut event_loop: EventLoop<ServerRole, HttpSession, R>,
@@ -390,7 +393,7 @@ fn run_session<R: Runtime>(
 ) -> impl Future<Output = ()> + Send + 'static {
     async move {
         event_loop.run_until_closed(&mut replication_io).await;
-        // The core ends this within its limit. The connection that writes the response takes the rest from there.
+        // The limits of the core bound this wait. The tasks of the connections write the remaining output.
         event_loop
             .run_until(&mut replication_io, None, |event_loop, _, _| {
                 let now = event_loop.dispatcher.shared.now();
@@ -417,10 +420,11 @@ impl Sessions {
     }
 }
 
-/// The place of a session in its house, which it gives up when it is over.
+/// The registration of a session. Dropping it removes the session from the endpoint and from the table of running
+/// sessions.
 struct SessionGuard {
     sessions: Arc<Sessions>,
-    /// Its id in the endpoint, and the session.
+    /// The id of the session in the endpoint, and the session.
     known: Option<(SessionId, Weak<SharedSession>)>,
     number: Option<u64>,
 }
@@ -434,7 +438,7 @@ impl SessionGuard {
             table.closing
         });
         if closing {
-            // It has come in while all others were closed.
+            // The server was closed in the meantime, so this session is closed like the others.
             session.update(|binding, now| binding.session.close(now));
         }
         self
@@ -453,7 +457,7 @@ impl Drop for SessionGuard {
     }
 }
 
-/// Creates a 503 response: the server is closing, or has no randomness for ids.
+/// Creates a 503 response, for a server that is closing or a store or random source that fails.
 fn unavailable() -> Box<HttpResponse> {
     let mut answer = HttpResponse::new(Vec::new());
     *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -461,7 +465,7 @@ fn unavailable() -> Box<HttpResponse> {
     Box::new(answer)
 }
 
-/// Creates a 503 response: the client has too much unread output, and may try again later.
+/// Creates a 503 response for a client that has too much unread output and may retry later.
 fn busy() -> Box<HttpResponse> {
     again_later("This client has too much unread")
 }

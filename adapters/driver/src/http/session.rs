@@ -1,4 +1,4 @@
-//! One session of a server, or one request that stands alone.
+//! A session of a server, or a single request without a session.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +33,7 @@ pub(super) type Settled = (bool, Option<LoggingLevel>);
 pub(super) struct HttpSession {
     pub(super) session: Session,
     readers: BTreeMap<ExchangeId, Waker>,
-    /// The application that runs on it, while it runs.
+    /// The application of the session, while its event loop runs.
     pub(super) application: Option<Weak<dyn Application<ServerRole>>>,
     /// The state that was last written to the store, if there is one.
     pub(super) settled: Option<Settled>,
@@ -41,7 +41,7 @@ pub(super) struct HttpSession {
     held: Held,
 }
 
-/// A session and its lock.
+/// A session that its event loop and the tasks of its requests share.
 pub(super) type SharedSession = SharedConnection<ServerRole, HttpSession>;
 
 impl HttpSession {
@@ -55,7 +55,7 @@ impl HttpSession {
         self.readers.insert(exchange, waker.clone())
     }
 
-    /// Removes the waker of an exchange that is not written any more.
+    /// Removes the waker of an exchange whose response is no longer written.
     #[must_use = "it may hold the last of a task"]
     pub(super) fn leave(&mut self, exchange: ExchangeId) -> Option<Waker> {
         let before = self.readers.remove(&exchange);
@@ -63,7 +63,7 @@ impl HttpSession {
         before
     }
 
-    /// Gives back the room of an empty table.
+    /// Frees the memory of the map if it is empty.
     fn shrink(&mut self) {
         if self.readers.is_empty() {
             self.readers = BTreeMap::new();
@@ -72,7 +72,7 @@ impl HttpSession {
 }
 
 impl SharedSession {
-    /// Locks the state, and stops counting a caller that dispatched inline. The guard is to be passed to
+    /// Locks the state, and stops counting a caller that dispatched inline. The caller passes the guard to
     /// [`wake_interested`](Self::wake_interested).
     pub(super) fn enter(&self, is_inline: &mut bool) -> MutexGuard<'_, State<HttpSession>> {
         let mut state = lock(&self.state);

@@ -1,4 +1,4 @@
-//! A stream that ends when its peer does not read.
+//! A stream whose writes time out.
 
 use std::{
     io,
@@ -11,11 +11,11 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 
 use crate::runtime::{Runtime, Timer};
 
-/// A stream whose writes fail when none of them makes progress for some time.
+/// A stream whose writes fail if none of them makes progress within a timeout.
 ///
-/// A peer whose window stays closed is alive as far as TCP knows, and would hold its connection, and all that waits to be
-/// written to it, without end. It goes around a socket itself, below encryption: so bytes count as progress when the system
-/// has taken them, also those that end the encryption.
+/// Without it, a peer that is alive but keeps its TCP window closed would hold its connection, and the output that
+/// waits for it, for ever. It wraps the socket itself, below TLS: bytes count as progress when the system has accepted
+/// them, including those that close the TLS session.
 #[derive(Debug)]
 pub struct WriteTimeout<T, M> {
     stream: T,
@@ -26,7 +26,7 @@ pub struct WriteTimeout<T, M> {
 }
 
 impl<T, M: Timer> WriteTimeout<T, M> {
-    /// Bounds how long a write may make no progress on this stream.
+    /// Wraps a stream whose writes fail after `timeout` without progress.
     pub fn new(stream: T, runtime: &impl Runtime<Timer = M>, timeout: Duration) -> Self {
         Self { stream, timer: runtime.timer(), timeout, until: None }
     }

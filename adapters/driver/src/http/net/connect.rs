@@ -1,4 +1,4 @@
-//! How connections to a server come about.
+//! Opening connections to a server, directly or through a proxy, with or without TLS.
 
 #[cfg(feature = "tls")]
 use std::sync::{Arc, OnceLock};
@@ -22,10 +22,10 @@ use crate::runtime::timeout;
 #[cfg(feature = "tls")]
 use crate::runtime::unblock;
 
-/// How long a connection may take to come about.
+/// The timeout of opening a connection, including those of the proxy and TLS.
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// How connections to a server come about.
+/// The configuration of connections to a server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConnectPath {
     pub(super) proxy: Option<Proxy>,
@@ -35,7 +35,7 @@ pub(super) struct ConnectPath {
 }
 
 impl ConnectPath {
-    /// Returns the proxy that forwards requests to this server, if one does.
+    /// Returns the proxy that forwards requests to this server. Requests over TLS are tunnelled and not forwarded.
     pub(super) fn forward_proxy(&self, origin: &Origin) -> Option<&Proxy> {
         self.proxy.as_ref().filter(|_| !origin.is_secure)
     }
@@ -87,7 +87,7 @@ impl ConnectPath {
     }
 }
 
-/// Speaks HTTP/1.1 over a connection.
+/// Starts HTTP/1.1 on a stream.
 async fn line<N: NetRuntime>(
     runtime: &N,
     origin: &Origin,

@@ -1,4 +1,4 @@
-//! The way to a server over HTTP.
+//! Connecting to a server over HTTP.
 
 use std::{fmt, io, marker::PhantomData, sync::Arc};
 
@@ -13,7 +13,8 @@ use crate::{
 };
 use mcp_service::Host;
 
-/// The way to a server over HTTP: where it is, what proves who asks, and who makes the requests.
+/// The configuration of a connection to a server over HTTP: its address, its credentials, and the HTTP client that
+/// sends the requests.
 pub struct Connector<N> {
     address: ClientOptions,
     options: DriverOptions,
@@ -27,7 +28,7 @@ impl<N: NetRuntime> Connector<N> {
     /// Creates a connector to a server at an address such as `http://localhost:8000/mcp`.
     ///
     /// # Errors
-    /// If it is no address of HTTP.
+    /// If it is not an HTTP address.
     pub fn new(url: &str) -> Result<Self, Error> {
         let invalid = |error| Error::Io(io::Error::new(io::ErrorKind::InvalidInput, error));
         Ok(Self::to(ClientOptions::new(url, seed()).map_err(invalid)?))
@@ -71,8 +72,8 @@ impl<N: NetRuntime> Connector<N> {
         self
     }
 
-    /// Sets the HTTP client that makes the requests, instead of hyper: another library, or one in memory. Proxies and
-    /// certificates are then up to that.
+    /// Sets the HTTP client that sends the requests, instead of hyper: another library, or one in memory. That client
+    /// is then responsible for proxies and certificates.
     #[must_use]
     pub fn requests(mut self, requests: impl HttpClient) -> Self {
         self.requests = Some(Arc::new(requests));
@@ -82,7 +83,7 @@ impl<N: NetRuntime> Connector<N> {
     /// Connects, in the newest revision that the server supports.
     ///
     /// # Errors
-    /// If there is no runtime, no server listens there, or it is not one that the host can talk to.
+    /// If there is no runtime, no server listens at the address, or the host cannot talk to it.
     pub async fn connect(self, host: &Host) -> Result<N::Client, Error> {
         let Self { mut address, options, requests, credentials, route, .. } = self;
         address.proves = credentials.is_some();

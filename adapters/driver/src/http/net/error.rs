@@ -1,8 +1,8 @@
-//! Errors of hyper as text.
+//! Error messages of hyper.
 
 use std::error::Error;
 
-/// Returns the text of an error and of its causes.
+/// Returns the message of an error, followed by those of its causes.
 pub(super) fn error_chain(error: &dyn Error) -> String {
     let mut story = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! A connection to a name.
+//! Connecting to a host name (Happy Eyeballs, RFC 8305).
 
 use std::{
     collections::VecDeque,
@@ -13,10 +13,10 @@ use std::{
 use crate::http::net::net_runtime::NetRuntime;
 use crate::runtime::{Timer, unblock};
 
-/// How long a connection may take before the next address is tried beside it (RFC 8305, section 5).
+/// How long an attempt may take before the next address is tried in parallel (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Connects to whichever address of a host answers first.
+/// Connects to the address of a host that answers first.
 pub(super) async fn happy_eyeballs<N: NetRuntime>(runtime: &N, host: &str, port: u16) -> io::Result<N::Stream> {
     race(runtime, addresses(runtime, host, port).await?).await
 }
@@ -28,7 +28,7 @@ async fn addresses<N: NetRuntime>(runtime: &N, host: &str, port: u16) -> io::Res
         return Ok([SocketAddr::new(address, port)].into());
     }
     let name = (bare.to_owned(), port);
-    // That can take its time.
+    // Name resolution blocks.
     let found: Vec<_> = unblock(runtime, move || name.to_socket_addrs().map(Iterator::collect)).await?;
     Ok(interleave(&found))
 }
@@ -40,7 +40,7 @@ fn interleave(found: &[SocketAddr]) -> VecDeque<SocketAddr> {
     (0..len).flat_map(|index| [one.get(index).copied(), other.get(index).copied()]).flatten().collect()
 }
 
-/// Tries one address after the other, each with a head start before the next. Returns the first connection, or the last
+/// Tries the addresses in order, each with a head start before the next one. Returns the first connection, or the last
 /// error.
 async fn race<N: NetRuntime>(runtime: &N, mut addresses: VecDeque<SocketAddr>) -> io::Result<N::Stream> {
     type Attempt<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;

@@ -1,4 +1,4 @@
-//! Requests over HTTP/1.1.
+//! An HTTP/1.1 client.
 
 use std::{
     future::{Future, poll_fn},
@@ -22,7 +22,7 @@ use crate::http::{
     client::{HttpClient, ResponseHandler},
 };
 
-/// hyper: each request on a connection that was used before, or on a new one.
+/// An HTTP client on hyper. Each request uses an idle connection of the pool, or a new one.
 pub(super) struct Http1<N> {
     route: Arc<ConnectPath>,
     pool: Arc<Pool>,
@@ -51,7 +51,7 @@ impl<N: NetRuntime> HttpClient for Http1<N> {
     }
 }
 
-/// Makes a request, and passes on its response except for the end.
+/// Sends a request, and passes on the response except for its end.
 async fn exchange<N: NetRuntime>(
     route: &ConnectPath,
     pool: &Arc<Pool>,
@@ -71,7 +71,7 @@ async fn exchange<N: NetRuntime>(
         match line.sender.try_send_request(request).await {
             Ok(answer) => break (line, answer),
             Err(mut error) => match error.take_message() {
-                // It was closed before the request was written.
+                // The server closed the idle connection before the request was written, so it is sent on another one.
                 Some(unsent) if is_used => request = unsent,
                 _ => return Err(error_chain(&error.into_error())),
             },
@@ -89,12 +89,13 @@ async fn exchange<N: NetRuntime>(
     Ok(())
 }
 
-/// Keeps a connection for the next request, which the end of this one may cause.
+/// Returns a connection to the pool. The caller has not reported the end of the response yet, so a request that this
+/// end causes can use the connection.
 fn keep<N: NetRuntime>(runtime: &N, pool: &Arc<Pool>, mut line: PooledConnection) {
     if line.sender.is_ready() {
         return pool.keep(line);
     }
-    // It is about to be.
+    // The connection becomes ready shortly, or closes.
     let pool = Arc::downgrade(pool);
     N::detach(runtime.spawn(async move {
         if line.sender.ready().await.is_ok()
@@ -105,8 +106,8 @@ fn keep<N: NetRuntime>(runtime: &N, pool: &Arc<Pool>, mut line: PooledConnection
     }));
 }
 
-/// Prepares a request for HTTP/1.1: sets `Host`, and reduces the URI to its path. For a proxy that forwards it, the URI
-/// stays whole, and the credentials of the proxy are added.
+/// Prepares a request for HTTP/1.1: sets `Host`, and reduces the URI to its path. For a proxy that forwards the
+/// request, keeps the whole URI and adds the credentials of the proxy.
 fn prepare(request: &mut Request<Body>, origin: &Origin, forward_proxy: Option<&Proxy>) -> Result<(), String> {
     if !request.headers().contains_key(header::HOST) {
         let host = HeaderValue::try_from(origin.name()).map_err(|error| error.to_string())?;
@@ -130,7 +131,7 @@ impl Origin {
         Self { is_secure, host, port: uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }) }
     }
 
-    /// Returns its name for `Host`.
+    /// Returns the value of `Host`.
     fn name(&self) -> String {
         if self.port == if self.is_secure { 443 } else { 80 } {
             self.host.clone()

@@ -1,4 +1,4 @@
-//! A server with a listener of its own.
+//! A listener that serves HTTP.
 
 use std::{
     fmt,
@@ -32,10 +32,10 @@ use crate::{
 use mcp_service::Service;
 use mcp_service::driver_api::Holder;
 
-/// How long clients may take to read what was written before the end.
+/// How long clients may take to read their last responses after a stop.
 const STDERR_GRACE: Duration = Duration::from_secs(1);
 
-/// Listens on a TCP address and serves HTTP/1.1. A proxy in front usually does the encryption.
+/// Listens on a TCP address and serves HTTP/1.1. TLS is usually up to a proxy in front.
 pub struct Listener<N: NetRuntime> {
     socket: N::Socket,
     address: SocketAddr,
@@ -55,10 +55,10 @@ impl<N: NetRuntime> Listener<N> {
     /// interface only.
     ///
     /// # Errors
-    /// If the address cannot be had, or there is no runtime.
+    /// If the address is not available, or there is no runtime.
     pub async fn bind(address: impl ToSocketAddrs + Send + 'static) -> io::Result<Self> {
         let runtime = N::current()?;
-        // Finding a name's addresses can take its time.
+        // Name resolution blocks.
         let socket = unblock(&runtime, move || fd::listen(address)).await?;
         let mut endpoint = EndpointOptions::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");
@@ -91,9 +91,9 @@ impl<N: NetRuntime> Listener<N> {
         self
     }
 
-    /// Sets how many connections there may be at once; further ones wait. Default 2,048, and never more than three
-    /// quarters of the descriptors of this process are enough for. A client has several: one for each stream, and one
-    /// for its other requests.
+    /// Sets how many connections there may be at once; further ones wait to be accepted. Default 2,048. In any case
+    /// they take no more than three quarters of the descriptor limit of this process. A client has several: one for
+    /// each stream, and one for its other requests.
     ///
     /// A peer address gets connections as long as it has fewer than seven times as many as are left; further ones are
     /// closed. So one address gets at most seven eighths, and a second one at most seven eighths of the rest. Of fewer
@@ -104,7 +104,7 @@ impl<N: NetRuntime> Listener<N> {
         self
     }
 
-    /// Sets how long the head of a request may take to come in, and then its body. Default 30 seconds.
+    /// Sets how long reading the head of a request may take, and then reading its body. Default 30 seconds.
     #[must_use]
     pub fn read_timeout(mut self, read_timeout: Duration) -> Self {
         self.read_timeout = read_timeout;
@@ -125,7 +125,7 @@ impl<N: NetRuntime> Listener<N> {
         self
     }
 
-    /// Has connections encrypted, with these certificates.
+    /// Serves TLS with this configuration.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, config: Arc<rustls::ServerConfig>) -> Self {
@@ -181,14 +181,14 @@ impl<N: NetRuntime> Listener<N> {
         let mut stopped = pin!(self.stopped.wait_for(|stopped| stopped.then_some(())));
         loop {
             let accept = async {
-                // One that ends makes room for another one.
+                // A connection that ends makes room for another one.
                 quota.until_free().await;
                 poll_fn(|cx| N::poll_accept(&self.socket, cx)).await
             };
             match select_biased(stopped.as_mut(), accept).await {
                 Ok(()) => break,
                 Err(Ok((stream, address))) => {
-                    // A connection beyond the part of its address is closed.
+                    // A connection beyond the share of its address is closed.
                     if let Some(permit) = quota.take(&Holder::at(address.ip()), 1) {
                         let served = (endpoint.clone(), permit, disconnect_guard.0.clone());
                         N::detach(self.dispatch_inline(&runtime, (stream, address.ip()), served));
@@ -201,13 +201,13 @@ impl<N: NetRuntime> Listener<N> {
         }
         drop(self.socket);
         endpoint.close().await;
-        // A client that does not read its responses is waited for only this long.
+        // Connections of clients that do not read their responses are closed after this time.
         timeout(&runtime, STDERR_GRACE, quota.until_unused()).await;
         drop(disconnect_guard);
         Ok(())
     }
 
-    /// Has one connection served.
+    /// Spawns the task that serves a connection.
     fn dispatch_inline(
         &self,
         runtime: &N,
@@ -227,8 +227,8 @@ impl<N: NetRuntime> Listener<N> {
                 drop(permit);
             });
         }
-        // There is a task for each connection: what is pinned here, and what is not moved out of what it captures, is in it
-        // once.
+        // This future exists once per connection. Pinning in place and not moving captured values keep it small: each
+        // value is stored once.
         runtime.spawn(async move {
             let disconnected = pin!(disconnected.wait_for(|disconnected| disconnected.then_some(())));
             let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
@@ -257,7 +257,7 @@ impl Drop for DisconnectGuard {
 /// options.
 ///
 /// # Errors
-/// If the address cannot be had or the socket fails.
+/// If the address is not available or the socket fails.
 pub async fn serve_http<N: NetRuntime>(
     service: &Service,
     address: impl ToSocketAddrs + Send + 'static,

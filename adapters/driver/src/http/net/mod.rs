@@ -1,4 +1,4 @@
-//! HTTP over the sockets of a runtime: a listener for services, and the way to a server for hosts. HTTP/1.1 itself is hyper's.
+//! HTTP/1.1 over the sockets of a runtime, on hyper: a listener for services, and a connector for hosts.
 
 mod connect;
 mod connector;

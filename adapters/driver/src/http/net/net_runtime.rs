@@ -1,4 +1,4 @@
-//! The interface of HTTP to a runtime.
+//! The interface between HTTP and a runtime.
 
 use std::{
     fmt, io,
@@ -10,26 +10,26 @@ use hyper::rt::{Read, Write};
 
 use crate::{client::Client, runtime::Runtime};
 
-/// A runtime with sockets of TCP.
+/// A runtime with TCP sockets.
 pub trait NetRuntime: Runtime {
-    /// A connection, as hyper reads and writes it. What is written leaves at once: streams are made of small pieces,
-    /// and a client waits for each of them.
+    /// A connection, with the I/O traits of hyper. It has `TCP_NODELAY`, since clients wait for each of the small
+    /// chunks of a stream.
     type Stream: Read + Write + Send + Unpin + 'static;
     /// A listening socket.
     type Socket: fmt::Debug + Send + Sync + 'static;
-    /// A client, as the adapter calls it.
+    /// The client type of the adapter.
     type Client: From<Client>;
 
     /// Connects to an address.
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static;
 
-    /// Takes over a socket that listens and does not block.
+    /// Registers a listening, non-blocking socket with the runtime.
     ///
     /// # Errors
     /// The error of the system.
     fn listen(&self, socket: TcpListener) -> io::Result<Self::Socket>;
 
-    /// Accepts a connection. Returns the address of its peer as well.
+    /// Accepts a connection, and returns it with the address of its peer.
     ///
     /// # Errors
     /// The error of the system. One that is not [fatal](crate::unix::fd::is_fatal) does not end the listener.

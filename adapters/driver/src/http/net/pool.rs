@@ -1,4 +1,4 @@
-//! Connections that wait to be used again.
+//! A connection pool.
 
 use std::{
     future::{Future, poll_fn},
@@ -16,10 +16,10 @@ use crate::{http::body::Body, runtime::Timer, sync::lock};
 /// How long an idle connection is kept.
 const KEPT: Duration = Duration::from_secs(90);
 
-/// How many of them are kept.
+/// How many idle connections are kept.
 const MAX_IDLE: usize = 32;
 
-/// The scheme, host and port to which a connection leads.
+/// The scheme, host and port of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) is_secure: bool,
@@ -27,7 +27,7 @@ pub(super) struct Origin {
     pub(super) port: u16,
 }
 
-/// A connection that one request at a time is sent on. Dropping it closes it.
+/// A connection that carries one request at a time. Dropping it closes the connection.
 pub(super) struct PooledConnection {
     pub(super) origin: Origin,
     pub(super) sender: SendRequest<Body>,
@@ -37,7 +37,7 @@ pub(super) struct PooledConnection {
 /// The time since which a connection is idle.
 type Idle = Mutex<Option<Instant>>;
 
-/// Connections that wait to be used again, the last used last. Dropping it closes them.
+/// Idle connections, the most recently used last. Dropping the pool closes them.
 #[derive(Default)]
 pub(super) struct Pool(Mutex<Vec<PooledConnection>>);
 
@@ -53,7 +53,7 @@ impl Pool {
         Some(connection)
     }
 
-    /// Keeps a connection.
+    /// Adds an idle connection, and closes the least recently used one if there are too many.
     pub(super) fn keep(&self, connection: PooledConnection) {
         *lock(&connection.idle) = Some(Instant::now());
         let mut connections = lock(&self.0);
@@ -65,7 +65,7 @@ impl Pool {
 }
 
 impl PooledConnection {
-    /// Creates a connection. A task of its own runs it until it ends, or was idle for too long.
+    /// Creates a connection. A task of its own drives it until it has ended or was idle for too long.
     pub(super) fn new<N: NetRuntime>(
         runtime: &N,
         origin: Origin,

@@ -1,4 +1,4 @@
-//! Proxies of HTTP.
+//! HTTP proxies.
 
 use std::{fmt, io};
 
@@ -13,8 +13,8 @@ use mcp_proto::codec::encode_base64;
 use crate::http::net::{error::error_chain, net_runtime::NetRuntime, pool::Origin};
 use crate::{error::Error, http::body::Body};
 
-/// A proxy of HTTP: it passes on what is asked of servers without encryption, and connects to those with it (`CONNECT`), where
-/// it sees nothing but their names.
+/// An HTTP proxy. It forwards requests to servers without TLS, and tunnels connections to servers with TLS (`CONNECT`),
+/// of which it only sees the host and port.
 #[derive(Clone)]
 pub struct Proxy {
     pub(super) host: String,
@@ -26,7 +26,7 @@ impl Proxy {
     /// Creates a proxy with an address such as `http://proxy.example:3128`. Connections to it are not encrypted.
     ///
     /// # Errors
-    /// If it is no such address. The error does not repeat it: there may be a password in it.
+    /// If it is not such an address. The error does not contain the address, which may hold a password.
     pub fn new(url: &str) -> Result<Self, Error> {
         let invalid = || {
             Error::Io(io::Error::new(
@@ -41,7 +41,8 @@ impl Proxy {
         Ok(Self { host: authority.host().to_owned(), port, authorization: None })
     }
 
-    /// Sets credentials of the scheme `Basic`, which are readable on the way to the proxy. A name contains no colon.
+    /// Sets credentials of the scheme `Basic`, which are sent to the proxy unencrypted. The name must not contain a
+    /// colon.
     #[must_use]
     pub fn basic(mut self, name: &str, password: &str) -> Self {
         let value = format!("Basic {}", encode_base64(format!("{name}:{password}").as_bytes()));
@@ -52,7 +53,7 @@ impl Proxy {
         self
     }
 
-    /// Has the proxy connect to a server.
+    /// Opens a tunnel to a server through the proxy.
     pub(super) async fn tunnel<N: NetRuntime>(
         &self,
         runtime: &N,
@@ -70,7 +71,7 @@ impl Proxy {
         }
         let story = |error: hyper::Error| format!("the proxy: {}", error_chain(&error));
         let (mut sender, connection) = http1::handshake(stream).await.map_err(story)?;
-        // It ends with the exchange, and its stream becomes the tunnel.
+        // The connection to the proxy ends with this exchange, and its stream becomes the tunnel.
         let exchange = runtime.spawn(async move { _ = connection.with_upgrades().await });
         let answer = sender.send_request(request).await.map_err(story)?;
         if !answer.status().is_success() {

@@ -1,4 +1,4 @@
-//! Encrypted connections, on rustls.
+//! TLS connections, on rustls.
 
 use std::{
     future::poll_fn,
@@ -15,7 +15,8 @@ use rustls::{
 };
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-/// Creates the default configuration, which trusts the certificates that this system trusts. It reads files.
+/// Creates the default configuration, which trusts the certificates that this system trusts. It blocks, since it reads
+/// files.
 pub(super) fn default_config() -> io::Result<Arc<ClientConfig>> {
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(io::Error::other)?;
@@ -24,7 +25,7 @@ pub(super) fn default_config() -> io::Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// An encrypted connection over another one.
+/// A TLS connection over a stream.
 pub(super) struct Tls<S> {
     io: S,
     session: Connection,
@@ -33,7 +34,7 @@ pub(super) struct Tls<S> {
 }
 
 impl<S: Read + Write + Unpin> Tls<S> {
-    /// Wraps the client's end of a connection, after the handshake.
+    /// Performs the handshake as a client and returns the connection.
     ///
     /// # Errors
     /// If the certificate of the server is not trusted, there is no common version of TLS, or the server closes the
@@ -47,10 +48,10 @@ impl<S: Read + Write + Unpin> Tls<S> {
         Ok(tls)
     }
 
-    /// Wraps the server's end of a connection. The handshake begins with the first read.
+    /// Creates the server's end of a connection. Reads and writes perform the handshake.
     ///
     /// # Errors
-    /// If that cannot be with this configuration.
+    /// If rustls rejects the configuration.
     pub(super) fn server(config: Arc<ServerConfig>, io: S) -> io::Result<Self> {
         let session = ServerConnection::new(config).map_err(io::Error::other)?;
         Ok(Self { io, session: session.into(), is_shut: false })
@@ -68,21 +69,22 @@ impl<S: Read + Write + Unpin> Tls<S> {
         }
     }
 
-    /// Takes in some of what has come; 0 is its end.
+    /// Reads TLS records from the stream and processes them. Returns the number of bytes read; 0 is the end of the
+    /// stream.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let read = match self.session.read_tls(&mut SyncIo { io: &mut self.io, cx }) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
             read => read?,
         };
         if let Err(error) = self.session.process_new_packets() {
-            // The alert is sent as far as that is possible without waiting.
+            // The alert is sent only as far as that is possible without waiting.
             let _ = self.poll_drain(cx);
             return Poll::Ready(Err(io::Error::new(ErrorKind::InvalidData, error)));
         }
         Poll::Ready(Ok(read))
     }
 
-    /// Writes what there is to write.
+    /// Writes pending TLS records to the stream.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut SyncIo { io: &mut self.io, cx }) {
@@ -94,7 +96,7 @@ impl<S: Read + Write + Unpin> Tls<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes what is to be written, as far as there is room for it.
+    /// Passes plaintext to rustls with `take` and writes the resulting records. Waits while rustls has no room.
     fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
@@ -107,7 +109,7 @@ impl<S: Read + Write + Unpin> Tls<S> {
                 return Poll::Ready(Ok(taken));
             }
             ready!(drained);
-            // What has no room before both sides know each other waits for that.
+            // Plaintext for which there is no room before the end of the handshake waits for the handshake.
             if self.session.is_handshaking() {
                 ready!(self.poll_handshake(cx))?;
             }
@@ -122,7 +124,7 @@ impl<S: Read + Write + Unpin> Read for Tls<S> {
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            // Reading can produce output that the other side waits for.
+            // Reading can produce output that the peer waits for.
             let _ = self.poll_drain(cx);
             let mut reader = self.session.reader();
             match reader.fill_buf() {
@@ -179,7 +181,7 @@ impl<S: Read + Write + Unpin> Write for Tls<S> {
     }
 }
 
-/// The connection below, as rustls reads and writes it: whatever would have to wait would block.
+/// Adapts the stream to the synchronous I/O of rustls: pending operations return `WouldBlock`.
 struct SyncIo<'a, 'b, S> {
     io: &'a mut S,
     cx: &'a mut Context<'b>,

@@ -1,4 +1,4 @@
-//! Sessions that several processes share.
+//! Stores for sessions that several processes share.
 
 pub(crate) mod memory;
 
@@ -15,82 +15,82 @@ use mcp_proto::{
 use mcp_service::Deferred;
 use mcp_service::driver_api::Holder;
 
-/// The record of a session: names and values, both of them text.
+/// The record of a session: fields with names and values.
 pub type SessionRecord = BTreeMap<String, String>;
 
-/// Keeps the records of sessions that processes share.
+/// A store for the records of sessions that processes share.
 ///
-/// Who knows the id of a session can use it, so it is a secret here as elsewhere.
+/// The id of a session is a secret: it is all that is needed to use the session.
 pub trait SessionStore: Send + Sync + 'static {
-    /// Keeps a session that has begun, for this client. The store forgets it after this time without a [look-up](Self::find).
+    /// Stores a new session of a client. The store removes it after `life` without a [look-up](Self::find).
     ///
-    /// Fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if a session may not have such fields, which is answered with
-    /// 413, and with [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there is no room for it now, which is answered with
-    /// 503 as other errors are.
+    /// Fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if the fields are too large, which leads to a 413
+    /// response, and with [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there is no room now, which leads to a 503
+    /// response, as other errors do.
     fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Deferred<io::Result<()>>;
 
-    /// Returns the record of a session, if there is one. The session now lives for this long.
+    /// Returns the record of a session, if it exists, and extends its lifetime to `life` from now.
     fn find(&self, id: &str, life: Duration) -> Deferred<io::Result<Option<SessionRecord>>>;
 
-    /// Changes these fields of a session; others stay. A session that does not exist is not created.
+    /// Sets these fields of a session and keeps the others. A session that does not exist is not created.
     fn change(&self, id: &str, fields: SessionRecord) -> Deferred<io::Result<()>>;
 
-    /// Registers another process that uses a session. Returns a number that no process has had in this session before,
-    /// from 1.
+    /// Registers another process that uses a session. Returns the number of the process in this session, counting from
+    /// 1; no number is used twice.
     fn enter(&self, id: &str) -> Deferred<io::Result<u32>>;
 
     /// Ends a session for all processes, with all of its messages.
     fn end(&self, id: &str) -> Deferred<io::Result<()>>;
 }
 
-/// Keeps the messages that were sent on the streams of sessions, for clients that come back to another process.
+/// A store for the messages that were sent on the streams of sessions, for clients that resume a stream in another
+/// process.
 pub trait EventStore: Send + Sync + 'static {
-    /// Keeps a message that was sent on a stream: its number there, which grows by one, and its text. It is kept
-    /// `within` bounds, for which the oldest messages of the session are dropped.
+    /// Stores a message that was sent on a stream. `seq` is its number in the stream, which grows by one. If the
+    /// session exceeds the bounds `within`, its oldest messages are dropped.
     fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Retention) -> Deferred<io::Result<()>>;
 
-    /// Notes that nothing follows on a stream after the message with this number, which is zero if nothing was sent on
-    /// it.
+    /// Records that a stream has ended after the message `last`, which is zero if no message was sent on it.
     fn done(&self, id: &str, stream: u64, last: u64, within: Retention) -> Deferred<io::Result<()>>;
 
-    /// Returns the messages that were sent on a stream after a message. If there are none, the stream is not done, and
-    /// `wait` is set, it waits for a message for a while.
+    /// Returns the messages that were sent on a stream after a message. If there are none, the stream has not ended,
+    /// and `wait` is set, it waits for a message, and may return without one after a while.
     ///
-    /// Fails with [`NotFound`](io::ErrorKind::NotFound) if there is no such session, or if the stream is done and what was sent
-    /// behind that message is not kept: that is not waited for.
-    /// Where the first of the messages that are handed out does not follow on `after`, others were not kept.
+    /// Fails with [`NotFound`](io::ErrorKind::NotFound), without waiting, if there is no such session, or if the stream
+    /// has ended and the messages after that one are not stored. If the number of the first returned message is not
+    /// `after` plus one, the messages in between were not stored.
     fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Deferred<io::Result<ReplayChunk>>;
 }
 
-/// How much is kept of what a session has sent on all of its streams.
+/// The limits of the messages that are stored of a session, over all of its streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Messages. The end of a stream counts as one.
+    /// The number of messages. The end of a stream counts as one.
     pub most: usize,
-    /// Bytes of messages. The latest message is kept however large it is, if the store has room for it.
+    /// The bytes of messages. The latest message is kept however large it is, if the store has room for it.
     pub bytes: usize,
-    /// For how long each of them is kept.
+    /// How long each message is kept.
     pub time: Duration,
 }
 
-/// How many bytes a store holds.
+/// The limits of the bytes that a store holds.
 ///
-/// A session counts with its fields, with the messages that are kept of it, and with what it takes to keep them. At a bound
-/// the oldest give way: first messages that are kept, those of the session that has sent the last one longest ago, and only
-/// for a new session whole sessions, those whose clients have not come back first, then the one that is not used for longest.
-/// A client whose session has given way finds out by a 404, and begins a new one.
+/// A session counts with its fields, its stored messages, and a fixed overhead. At a limit, the oldest data is evicted:
+/// first stored messages, beginning with those of the session whose last message is the oldest. Only for a new session,
+/// whole sessions are evicted: first those whose clients have not come back, then the least recently used. The client
+/// of an evicted session gets a 404 and begins a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreLimits {
     /// Bytes of the fields of one session, most of which describe its client. Default 256 KiB. A session with more is
     /// refused with 413.
     pub field_bytes: usize,
-    /// Bytes of all sessions of one client: of a principal, or of an address if the client is none. Default 64 MiB.
-    /// Beyond it, messages and sessions of this client give way. Clients that cannot be told apart have no limit of
-    /// their own.
+    /// Bytes of all sessions of one client: of a principal, or of an address if the client has no principal. Default 64
+    /// MiB. Beyond it, messages and sessions of this client are evicted. Clients with neither have no limit of their
+    /// own.
     pub bytes_each: usize,
-    /// Bytes of all sessions. Default 1 GiB. Beyond it, what belongs to the client with most of them gives way. If that is not
-    /// enough for a new session, the session is refused with 503.
+    /// Bytes of all sessions. Default 1 GiB. Beyond it, messages and sessions of the client with the most bytes are
+    /// evicted. If that is not enough for a new session, the session is refused with 503.
     pub bytes: usize,
 }
 
@@ -101,16 +101,17 @@ impl Default for StoreLimits {
 }
 
 impl StoreLimits {
-    /// Bytes that a session counts with, beside its fields and messages: its entries, and which of its last streams are over.
+    /// The overhead of a session in bytes, in addition to its fields and messages: its entries, and the ids of its last
+    /// ended streams.
     pub const SESSION: usize = 1024;
 
-    /// Bytes that a message, or the end of a stream, counts with, beside its text.
+    /// The overhead of a message, or of the end of a stream, in bytes, in addition to its text.
     pub const MESSAGE: usize = 128;
 
-    /// Returns the bytes that a new session with these fields counts with.
+    /// Returns the size of a new session with these fields.
     ///
     /// # Errors
-    /// [`FileTooLarge`](io::ErrorKind::FileTooLarge) if a session may not have such fields.
+    /// [`FileTooLarge`](io::ErrorKind::FileTooLarge) if the fields are too large.
     pub fn weigh(&self, fields: &SessionRecord) -> io::Result<usize> {
         let bytes: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
         let fits = bytes <= self.field_bytes;
@@ -118,12 +119,12 @@ impl StoreLimits {
     }
 }
 
-/// How much a store holds.
+/// The usage of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreUsage {
-    /// Sessions. Some of them may be past their time.
+    /// The number of sessions. Some of them may have expired.
     pub sessions: usize,
-    /// Bytes, as [`StoreLimits`] count them.
+    /// The bytes, as [`StoreLimits`] counts them.
     pub bytes: usize,
 }
 
@@ -135,7 +136,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates a store from one type that keeps sessions and streams.
+    /// Creates a store from one type for both sessions and streams.
     #[must_use]
     pub fn new<T: SessionStore + EventStore>(store: T) -> Self {
         let store = Arc::new(store);

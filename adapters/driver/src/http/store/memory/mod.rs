@@ -1,4 +1,4 @@
-//! Sessions that several endpoints of one process share.
+//! A store for endpoints of one process.
 
 mod table;
 
@@ -16,19 +16,19 @@ use crate::sync::lock;
 use mcp_service::driver_api::Holder;
 use mcp_service::{Deferred, driver_api::WaitQueue};
 
-/// Sessions in the memory of this process: for endpoints that share them within it, and for tests of what is shared. It is
-/// cheap to clone, and all clones are one.
+/// A store in the memory of this process: for endpoints that share sessions within it, and for tests. It is cheap to
+/// clone, and all clones share one state.
 #[derive(Clone, Default)]
 pub struct MemoryStore(Arc<Mutex<Table>>);
 
 impl MemoryStore {
-    /// Creates a store that holds at most so much.
+    /// Creates a store with these limits.
     #[must_use]
     pub fn new(limits: StoreLimits) -> Self {
         Self(Arc::new(Mutex::new(Table::new(limits))))
     }
 
-    /// Returns how much it holds.
+    /// Returns the usage of the store.
     #[must_use]
     pub fn usage(&self) -> StoreUsage {
         lock(&self.0).usage()
@@ -57,7 +57,7 @@ impl MemoryStore {
     }
 }
 
-/// Follows a stream, until this is dropped.
+/// The registration of a follower of a stream. Dropping it removes the follower.
 struct Follower {
     store: MemoryStore,
     id: String,

@@ -1,4 +1,4 @@
-//! The sessions of a store in memory, and which of them give way.
+//! The sessions of a memory store, and their eviction.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -13,31 +13,31 @@ use crate::http::store::{Retention, SessionRecord, StoreLimits, StoreUsage};
 use mcp_service::driver_api::Holder;
 use mcp_service::driver_api::WaitQueue;
 
-/// Steps that are taken at most to make room for one session or one message.
+/// The maximum number of evictions for one session or one message.
 const STEPS: usize = 512;
 
-/// The number that the end of a stream has in the log of its session.
+/// The sequence number that marks the end of a stream in the log of its session.
 const END: u64 = u64::MAX;
 
-/// How many ends of streams a session remembers of which nothing is kept any more.
+/// How many ended streams without stored messages a session remembers.
 const ENDED: usize = 64;
 
-/// Sessions, and what is needed to bound them.
+/// Sessions, and the indexes by which they expire and are evicted.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     limits: StoreLimits,
     sessions: BTreeMap<Arc<str>, Entry>,
-    /// The sessions by the time at which they end.
+    /// The sessions by their expiry.
     ends: BTreeSet<(Instant, Arc<str>)>,
     holders: BTreeMap<Holder, Held>,
     /// The holders by their bytes.
     heaviest: BTreeSet<(usize, Holder)>,
     bytes: usize,
-    /// Counts uses and messages, which puts them in an order.
+    /// A sequence number that orders uses and messages.
     sequence: u64,
-    /// The streams that are followed, of each session.
+    /// The followed streams of each session.
     followed: BTreeMap<Arc<str>, BTreeMap<u64, Followed>>,
-    /// The followers to be woken, outside of the lock.
+    /// The queues of followers that are woken after the lock is released.
     woken: Vec<Arc<WaitQueue>>,
 }
 
@@ -51,9 +51,9 @@ struct Followed {
 #[derive(Debug, Default)]
 struct Held {
     bytes: usize,
-    /// Sessions in the order in which they give way: those whose clients have not come back, then those used longest ago.
+    /// Sessions in the order of eviction: those whose clients have not come back, then the least recently used.
     used: BTreeSet<(bool, u64, Arc<str>)>,
-    /// Sessions of which messages are kept, by the sequence number of the last message.
+    /// Sessions with stored messages, by the sequence number of the last message.
     kept: BTreeSet<(u64, Arc<str>)>,
 }
 
@@ -68,11 +68,11 @@ struct Entry {
     /// The sequence number of the last message.
     kept: u64,
     streams: BTreeMap<u64, Stream>,
-    /// The messages and ends of all streams, the oldest first, and until when each is kept.
+    /// The stream, sequence number and expiry of all messages and ends of streams, oldest first.
     log: VecDeque<(u64, u64, Instant)>,
-    /// The last streams that are over and of which nothing is kept any more.
+    /// The last ended streams without stored messages.
     ended: VecDeque<u64>,
-    /// Bytes of the fields, and of the messages.
+    /// The bytes of the fields. `message_bytes` are those of the messages.
     field_bytes: usize,
     message_bytes: usize,
 }
@@ -80,7 +80,7 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Stream {
     messages: VecDeque<(u64, Vec<u8>)>,
-    /// The number of the last message, if nothing follows on it.
+    /// The number of the last message, if the stream has ended.
     done: Option<u64>,
 }
 
@@ -93,14 +93,14 @@ impl Entry {
         self.message_bytes + self.log.len() * StoreLimits::MESSAGE
     }
 
-    /// Forgets the messages that were kept for their time.
+    /// Removes expired messages.
     fn forget_old(&mut self, now: Instant) {
         while self.log.front().is_some_and(|(_, _, until)| *until <= now) {
             self.forget_first();
         }
     }
 
-    /// Forgets the oldest message.
+    /// Removes the oldest message, or the oldest end of a stream.
     fn forget_first(&mut self) {
         let Some((id, seq, _)) = self.log.pop_front() else { return };
         let Some(stream) = self.streams.get_mut(&id) else { return };
@@ -151,7 +151,7 @@ impl Table {
         mem::take(&mut self.woken)
     }
 
-    /// Ends sessions that were not used for their time to live.
+    /// Ends expired sessions.
     fn sweep(&mut self, now: Instant) {
         while let Some((until, id)) = self.ends.first().cloned()
             && until <= now
@@ -196,7 +196,7 @@ impl Table {
         Ok(())
     }
 
-    /// Finds a session that is used.
+    /// Returns the record of a session and records its use.
     pub(super) fn find(&mut self, now: Instant, id: &str, life: Duration) -> Option<SessionRecord> {
         self.sweep(now);
         let (id, entry) = self.sessions.get_key_value(id).map(|(id, _)| id.clone()).zip(self.sessions.get_mut(id))?;
@@ -245,7 +245,7 @@ impl Table {
         self.recount(&entry.holder, entry.weight(), 0);
     }
 
-    /// Keeps a message of a session, or the end of a stream (`None`) behind the message with this number.
+    /// Stores a message of a session, or the end of a stream (`None`) after the message `seq`.
     pub(super) fn keep(
         &mut self,
         now: Instant,
@@ -258,7 +258,7 @@ impl Table {
         let Some(entry) = self.sessions.get_mut(id) else { return Ok(()) };
         let more = message.as_ref().map_or(0, Vec::len);
         let (before, holder) = (entry.weight(), entry.holder.clone());
-        // The oldest of this session go first.
+        // The bounds of the session are applied first: its oldest messages are removed.
         entry.forget_old(now);
         while entry.log.len() >= within.most.max(1)
             || !entry.log.is_empty() && entry.message_bytes.saturating_add(more) > within.bytes
@@ -300,7 +300,7 @@ impl Table {
         Ok(())
     }
 
-    /// Returns the messages of a stream that are kept after a message.
+    /// Returns the stored messages of a stream after a message.
     pub(super) fn passage(&mut self, now: Instant, id: &str, stream: u64, after: u64) -> io::Result<ReplayChunk> {
         let Some(entry) = self.sessions.get_mut(id) else { return Err(io::ErrorKind::NotFound.into()) };
         let (holder, before) = (entry.holder.clone(), entry.weight());
@@ -309,7 +309,7 @@ impl Table {
         self.recount(&holder, before, weight);
         let Some(entry) = self.sessions.get(id) else { return Ok(ReplayChunk::default()) };
         let Some(kept) = entry.streams.get(&stream) else {
-            // Nothing follows on a stream that is over.
+            // No message follows on a stream that has ended.
             let is_over = entry.ended.contains(&stream);
             return if is_over { Err(io::ErrorKind::NotFound.into()) } else { Ok(ReplayChunk::default()) };
         };
@@ -320,8 +320,8 @@ impl Table {
         Ok(ReplayChunk { messages, done: kept.done.is_some() })
     }
 
-    /// Has what is oldest give way until there is room for so many bytes more of a client. Whole sessions of it do so only if
-    /// they `may_end`. Nothing gives way for what is larger than a bound.
+    /// Evicts the oldest data until there is room for `more` bytes of a client. Whole sessions are evicted only if
+    /// `may_end`. Nothing is evicted for data that is larger than a limit. Returns whether there is room.
     fn make_room(&mut self, holder: &Holder, more: usize, may_end: bool) -> bool {
         let StoreLimits { bytes, bytes_each, .. } = self.limits;
         let is_known = *holder != Holder::Unknown;
@@ -339,7 +339,7 @@ impl Table {
             } else {
                 return true;
             };
-            // If those with most have no messages, there are those of this client.
+            // If nothing of the client with the most bytes can be evicted, messages of this client are.
             if !self.give_way(&of, may_end) && (of == *holder || !self.give_way(holder, false)) {
                 return false;
             }
@@ -347,7 +347,8 @@ impl Table {
         false
     }
 
-    /// Has the messages of one session of a client give way, or else, if it `may_end`, a session.
+    /// Evicts the messages of one session of a client or, if there are none and `may_end` is set, a session. Returns
+    /// whether it evicted anything.
     fn give_way(&mut self, of: &Holder, may_end: bool) -> bool {
         let Some(held) = self.holders.get_mut(of) else { return false };
         if let Some((_, id)) = held.kept.pop_first() {
