@@ -12,7 +12,7 @@ pub(super) const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENTS: &str = "text/event-stream";
 
-/// The error of a repeated header that must not be repeated.
+/// The error of a header that occurs more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Repeated;
 

@@ -70,15 +70,15 @@ impl fmt::Debug for Action {
 /// The purpose of an exchange.
 #[derive(Clone, Debug)]
 pub(super) enum Purpose {
-    /// Send a message of the client.
+    /// A message of the client to send.
     Post(PostRequest),
-    /// Resume the stream with the response to a message of the client.
+    /// A stream to resume, with the response to a message of the client.
     Resume(PostRequest),
-    /// Receive messages that the server sends on its own initiative.
+    /// A stream for messages that the server sends on its own initiative.
     Listen(BodyState),
     /// The stream of the transport of 2024-11-05; and, until it is known to exist, the message for which it is tried.
     Old(Option<Box<ResumeInfo>>),
-    /// End the session with this id.
+    /// The end of the session with this id.
     DeleteSession(HeaderValue),
     /// None: the result is known, or another exchange has taken over the purpose.
     Done,

@@ -116,7 +116,7 @@ impl Client {
     }
 
     /// Returns whether `more` bytes of a response may be kept, besides all other responses and the refusals that are
-    /// kept. Responses that belong to no call are not counted: there are at most two, and each has its own limit.
+    /// kept. Streams that belong to no call always have room: there are at most two, and each has its own limit.
     fn has_room_for(&self, id: ExchangeId, more: usize) -> bool {
         let (most, largest) = (self.options.limits.body_bytes, self.conn.settings().limits.frame_bytes);
         let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.purpose.asked().is_some()) else {
@@ -246,7 +246,7 @@ impl Client {
             ExchangeState::Over { .. } => {
                 self.exchanges.remove(&id);
             }
-            // The application has not answered the challenge yet, and decides.
+            // The exchange waits for the application, which has not answered the challenge yet.
             proving @ ExchangeState::Proving(_) => exchange.stage = proving,
             ExchangeState::Whole(body) if broken.is_none() => {
                 self.deliver(id, &body);

@@ -58,8 +58,9 @@ pub struct Limits {
     pub attempts: u32,
     /// The longest pause before a stream is resumed, whatever the server asks for. Default 5 minutes.
     pub longest_pause: Duration,
-    /// How long the first requests in a session wait for the response to the request that [listens](ClientOptions::listen).
-    /// Default 500 milliseconds: some servers do not respond before they have something to send.
+    /// How long the first requests in a session wait for the response to the request that
+    /// [listens](ClientOptions::listen). Default 500 milliseconds: some servers do not respond before they have
+    /// something to send.
     pub silence: Duration,
     /// How long the rest of a body is read after the response is known, so that the network connection can be reused.
     /// Default 1 second.

@@ -9,8 +9,8 @@
 //!
 //! - An [`Endpoint`] keeps the table of sessions. Its methods return at once, so a lock around it is held only briefly.
 //!   Sessions are independent of each other.
-//! - An [`RequestReader`] is one request while it is received. It belongs to the task that reads the body. It is refused at
-//!   the first error, before other parts of the server see it. It ends as a [`Request`].
+//! - A [`RequestReader`] is one request while it is received. It belongs to the task that reads the body. It is refused
+//!   at the first error, before other parts of the server see it. It ends as a [`Request`].
 //! - A [`Session`] is a [`Connection`](crate::connection::Connection) and the exchanges that carry its messages: that
 //!   of a legacy session, or of one request of 2026-07-28. It routes every message of its connection to exactly one
 //!   exchange.
@@ -117,12 +117,13 @@
 //!
 //! - An [`HttpResponse`](super::HttpResponse) is written as it is. The rest of the body need not be read.
 //! - The output is not buffered: each [`Output::Data`] is sent at once. A stream can last for days.
-//! - [`handle_disconnect`](Session::handle_disconnect) is called as soon as the driver detects that the client has disconnected. In
-//!   2026-07-28 that is how requests are cancelled.
+//! - [`handle_disconnect`](Session::handle_disconnect) is called as soon as the driver detects that the client has
+//!   disconnected. In 2026-07-28 that is how requests are cancelled.
 //! - The driver authenticates the sender of a request before [`begin`](Endpoint::begin), and passes it as a [`Caller`].
 //!   Without authentication, this is the sender's address: the share of one caller is limited, so that there is room
-//!   for others. A check that needs the method belongs between [`end`](RequestReader::end) and [`route`](Endpoint::route): see
-//!   [`Request::method`], and refuse with [`Challenge::response`](super::Challenge::response).
+//!   for others. A check that needs the method belongs between [`end`](RequestReader::end) and
+//!   [`route`](Endpoint::route): see [`Request::method`], and refuse with
+//!   [`Challenge::response`](super::Challenge::response).
 //! - If several processes share sessions, the driver looks up an unknown session between [`begin`](Endpoint::begin) and
 //!   the body ([`RequestReader::session`]), and resumes it here if it is found ([`Endpoint::adopt`]);
 //!   [`poll_replay_request`](Session::poll_replay_request) requests messages that other processes have sent.

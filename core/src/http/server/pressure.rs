@@ -45,7 +45,7 @@ impl Session {
     }
 
     /// Ends the exchanges of clients that have read nothing since messages were refused. A client can resume a stream
-    /// if it knows an event id of it. Any other response is lost, and the client sees that it breaks off.
+    /// if it knows an event id of it. Any other response is lost, which the client sees: it breaks off, or becomes 503.
     pub(super) fn give_up_readers(&mut self) {
         let stalls = |it: &Exchange| it.waiting() > 0 && it.read_in != self.watch;
         let stalled: alloc::vec::Vec<_> =

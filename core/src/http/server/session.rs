@@ -33,7 +33,8 @@ pub(super) const SPARE: usize = 4096;
 ///
 /// There are four groups of methods, as on a [`Connection`]:
 ///
-/// - **input**: [`open`](Self::open), [`handle_disconnect`](Self::handle_disconnect), [`handle_timeout`](Self::handle_timeout);
+/// - **input**: [`open`](Self::open), [`handle_disconnect`](Self::handle_disconnect),
+///   [`handle_timeout`](Self::handle_timeout);
 /// - **actions of the application**: all methods of the [`connection`](Self::connection);
 ///   [`challenge`](Self::challenge), [`close`](Self::close);
 /// - **output**: [`poll_event`](Self::poll_event), [`poll_ready`](Self::poll_ready),
@@ -59,7 +60,7 @@ pub struct Session {
     pub(super) held: Option<Timestamp>,
     /// The number of the current watch on clients that do not read.
     pub(super) watch: u32,
-    /// The earliest deadline of an exchange.
+    /// The earliest time at which an exchange may need attention, with the reason.
     pub(super) next: Option<Deadline>,
     /// Requests for which there is no room yet.
     pub(super) queue: LazyBox<Queue>,
@@ -235,7 +236,8 @@ impl Session {
     /// it is answered with 503.
     ///
     /// # Errors
-    /// Returns the response if the session is over or holds too much already. The session keeps nothing of the request then.
+    /// Returns the response if the session is over or holds too much already. The session keeps nothing of the request
+    /// then.
     pub fn open<'a>(
         &mut self,
         now: Timestamp,
