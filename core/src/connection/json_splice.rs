@@ -1,13 +1,14 @@
-//! Adds members to objects that are already text: what the engine itself has to say in params and results.
+//! Adds members to JSON objects that are already encoded, for the members that the engine itself adds to params and
+//! results.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::wire::scan::{MAX_DEPTH, Scanner, may_have};
 
-/// Makes `value` the member `name` in `_meta` of the object that begins at `start` and ends with `out`.
+/// Sets the member `name` in `_meta` of the object that begins at `start` and ends with `out`.
 ///
-/// One that is there already is replaced.
+/// An existing member is replaced, and so is a `_meta` that is not an object.
 pub(crate) fn set_meta(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
     let Some(meta) = find(out, start, "_meta") else {
         return insert(out, start, ["\"_meta\":{", "}"], name, value);
@@ -21,7 +22,7 @@ pub(crate) fn set_meta(out: &mut Vec<u8>, start: usize, name: &str, value: &str)
     }
 }
 
-/// Makes `value` the member `name` of the object that begins at `start` and ends with `out`.
+/// Sets the member `name` of the object that begins at `start` and ends with `out`. An existing member is replaced.
 pub(crate) fn set(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
     match find(out, start, name) {
         None => insert(out, start, ["", ""], name, value),
@@ -29,21 +30,21 @@ pub(crate) fn set(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
     }
 }
 
-/// Gives the object that begins at `start` and ends with `out` a member, unless it has one of this name.
+/// Adds a member to the object that begins at `start` and ends with `out`, unless it has one of this name.
 pub(crate) fn default(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
     if find(out, start, name).is_none() {
         insert(out, start, ["", ""], name, value);
     }
 }
 
-/// Inserts a member, with something around it, as the first one of the object that begins at `at`.
+/// Inserts a member, between the texts `before` and `behind`, as the first one of the object that begins at `at`.
 fn insert(out: &mut Vec<u8>, at: usize, [before, behind]: [&str; 2], name: &str, value: &str) {
     let inside = at + 1;
     let comma = if out[inside..].trim_ascii_start().first() == Some(&b'}') { "" } else { "," };
     replace(out, inside..inside, &[before, "\"", name, "\":", value, behind, comma]);
 }
 
-/// Puts the parts in the place of a range.
+/// Replaces a range with the parts.
 fn replace(out: &mut Vec<u8>, range: Range<usize>, parts: &[&str]) {
     let added: usize = parts.iter().map(|part| part.len()).sum();
     let rest = range.end..out.len();
@@ -58,10 +59,10 @@ fn replace(out: &mut Vec<u8>, range: Range<usize>, parts: &[&str]) {
     }
 }
 
-/// Where the value of a member is in the text of the object that begins at `start` and ends with `out`.
+/// Returns the range of a member's value in the object that begins at `start` and ends with `out`.
 fn find(out: &[u8], start: usize, name: &str) -> Option<Range<usize>> {
     let object = &out[start..];
-    // Mostly it is not there, which need not be found out member by member.
+    // Usually the member is absent, which this cheaper test shows without a scan of all members.
     if !may_have(object, name) {
         return None;
     }

@@ -10,16 +10,16 @@ use super::Timestamp;
 
 /// Deadlines by key, the earliest first.
 ///
-/// Entries are not removed when a request ends or its deadline moves. The owner knows the current deadlines, and is
-/// asked when an entry reaches the top. Most deadlines are set in rising order: these are kept in a queue with constant
-/// cost, and the others in a heap. Both are rebuilt when most of their entries are stale, so their size stays
-/// proportional to the number of requests in flight.
+/// Entries are not removed when a request ends or its deadline moves. When an entry reaches the top, it is compared
+/// with the current deadline, which the owner stores. Most deadlines are set in rising order: these are stored in a
+/// queue with constant cost, and the others in a heap. Both are rebuilt when most of their entries are stale, so their
+/// size stays proportional to the number of requests in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadlines<K> {
     row: VecDeque<(Timestamp, K)>,
     heap: BinaryHeap<Reverse<(Timestamp, K)>>,
-    /// An upper bound of the number of stale entries. While it is 0, requests have ended in the order of their
-    /// deadlines, and the next one need not be fetched from memory.
+    /// An upper bound of the number of stale entries. While it is 0, all entries are current, so the request of the top
+    /// entry need not be looked up.
     stale: usize,
 }
 
@@ -85,7 +85,8 @@ impl<K: Copy + Ord> Deadlines<K> {
                         self.heap.pop();
                     }
                     match moved {
-                        // There may be another entry of the same key: as many as before do not tell the truth.
+                        // The entry is reinserted with the current deadline. The count stays, since the key may have
+                        // another stale entry.
                         Some(moved) => self.set(moved, key),
                         None => self.stale = self.stale.saturating_sub(1),
                     }
@@ -124,13 +125,13 @@ mod tests {
                     model.insert(step, at);
                     deadlines.set(at, step);
                 }
-                // A deadline that moves is only ever moved back, which needs no word to the heap.
+                // A deadline that moves back needs no new entry.
                 (6..8, Some(key)) => {
                     let later = model[&key].max(at);
                     model.insert(key, later);
                     deadlines.moved();
                 }
-                // One that is set anew may be nearer, or farther away.
+                // A deadline that is set anew may be earlier or later.
                 (8..10, Some(key)) => {
                     model.insert(key, at);
                     deadlines.moved();

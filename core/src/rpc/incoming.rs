@@ -22,8 +22,8 @@ pub struct ReplyKey {
 }
 
 impl ReplyKey {
-    /// Returns the index of the request among those that have not ended: a small number that is reused after the
-    /// request has ended. Use it for tables of your own beside the connection's.
+    /// Returns the index of the request in the table of requests in flight: a small number that is reused after the
+    /// request has ended. Use it as an index into tables of your own.
     #[must_use]
     pub const fn slot(self) -> usize {
         self.slot as usize
@@ -69,7 +69,7 @@ pub(crate) enum Inserted {
 
 /// The table of the peer's requests.
 ///
-/// Ids are the peer's choice, so they are hashed with a seed that the peer does not know.
+/// The peer chooses the ids, so they are hashed with a seed that the peer does not know.
 #[derive(Clone, Debug)]
 pub(crate) struct Incoming<T: 'static> {
     tables: LazyBox<Tables<T>>,
@@ -177,11 +177,11 @@ impl<T: 'static> Incoming<T> {
         *next_serial += 1;
         *open += 1;
         if slots.len() == slots.capacity() {
-            // Entries are large: doubling the room for them would leave much of it empty.
+            // Entries are large, so doubling the capacity would waste much memory.
             let more = (slots.len() / 4).max(4);
             slots.reserve_exact(more);
         }
-        // A table is bounded far below this by the limits of its owner.
+        // The owner's limits bound the table far below `u32::MAX`.
         let (state, since) = (State::Open, Since(now));
         let entry = Entry { id, tag, serial, hash, state, since };
         let slot = u32::try_from(slots.insert(entry)).unwrap_or(u32::MAX);

@@ -9,10 +9,11 @@ use crate::{
     wire::{Message, RequestId, encode::line_break},
 };
 
-/// The size from which on the only frame in a queue is moved out together with its buffer instead of being copied.
+/// The minimum size of a frame that is moved out together with its buffer instead of being copied, if it is alone in
+/// its queue.
 const LARGE: usize = 8 * 1024;
 
-/// How many bytes of its buffer an empty queue keeps in any case.
+/// The capacity in bytes that an empty queue always keeps.
 const SPARE: usize = 64 * 1024;
 
 /// The queue of a frame.
@@ -32,7 +33,7 @@ pub(crate) enum FrameOwner {
     /// The frame is the connection's own answer to a request of the peer that is in no table. The field is the stream
     /// of the answer, for transports with several.
     Answered(Option<u64>),
-    /// The frame belongs to a request of the peer. `last` is set if it is the answer.
+    /// The frame belongs to a request of the peer. `last` is `true` if it is the response.
     Reply { key: ReplyKey, last: bool },
     /// The frame follows the answer to this request of the peer. It is dropped with the answer.
     Behind(ReplyKey),
@@ -40,17 +41,17 @@ pub(crate) enum FrameOwner {
     Call(CallId),
 }
 
-/// The number of a frame in its queue. Numbers grow from frame to frame, and begin anew when there are no more.
+/// The number of a frame in its queue. Numbers grow from frame to frame and wrap around.
 pub(crate) type Number = u32;
 
 #[derive(Clone, Debug)]
 struct Queued {
-    /// Where the frame ends among the bytes.
+    /// The end of the frame in the queue's bytes.
     end: usize,
     owner: FrameOwner,
     number: Number,
-    /// The frame before this one that belongs to the same request: itself if there is none, [`DEAD`] if this one was
-    /// taken back and is to be skipped.
+    /// The number of the previous frame of the same request, or of this frame if there is none. [`DEAD`] if this frame
+    /// was taken back and must be skipped.
     previous: Number,
 }
 
@@ -65,11 +66,11 @@ impl Queued {
 
 #[derive(Clone, Default)]
 pub(super) struct Queue {
-    /// The frames one behind the other. Reused: it is emptied, not dropped.
+    /// The bytes of all frames. The buffer is reused.
     bytes: Vec<u8>,
     head: usize,
     frames: VecDeque<Queued>,
-    /// How many of them are not dead.
+    /// The number of frames that are not dead.
     live: u32,
     next_number: Number,
     dead_bytes: usize,
@@ -81,13 +82,12 @@ impl StaticDefault for Queue {
 }
 
 impl Queue {
-    /// Where the first frame is that has this number or a later one. Frames are found by their numbers in a number of
-    /// steps that grows with the logarithm of how many there are.
+    /// Returns the position of the first frame with this number or a later one, by binary search.
     fn position(&self, number: Number) -> usize {
         let Some(first) = self.frames.front().map(|frame| frame.number) else { return 0 };
         let distance = |number: Number| number.wrapping_sub(first);
         if distance(number) > Number::MAX / 2 {
-            // It has left.
+            // The frame has left the queue.
             return 0;
         }
         self.frames.partition_point(|frame| {
@@ -147,7 +147,7 @@ impl Queue {
             } else {
                 self.live -= 1;
                 if range.len() >= LARGE && out.is_empty() && range == (0..self.bytes.len()) {
-                    // What comes back has space for the next one.
+                    // The buffer of the caller is reused for the next frames.
                     mem::swap(out, &mut self.bytes);
                     self.head = 0;
                     return Some(frame.owner);
@@ -177,13 +177,13 @@ impl Queue {
             self.bytes.drain(..self.head);
             self.frames.iter_mut().for_each(|frame| frame.end -= self.head);
             self.head = 0;
-            // A peer that reads all but the last message must not keep the space of those before: the space is at most
-            // four times what is left. What is left halves from one time to the next, so each byte is copied once by
-            // this on average.
+            // A peer that leaves the last message unread must not hold the memory of the messages before it, so the
+            // capacity is at most four times the remaining bytes. The remaining bytes halve from one compaction to the
+            // next, so on average each byte is copied once.
             let left = self.bytes.len();
             if self.bytes.capacity() > SPARE.max(2 * left) {
                 self.bytes.shrink_to(SPARE.max(left));
-                // Half as often: an entry is small beside its frame.
+                // The list of frames shrinks half as often, since its entries are small compared with the frames.
                 if self.frames.capacity() > 4 * self.frames.len() {
                     self.frames.shrink_to(self.frames.len());
                 }
@@ -258,15 +258,15 @@ impl Queue {
     }
 }
 
-/// The frames that wait to be written.
+/// The queue of frames that wait to be written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outbox {
     control: Queue,
-    /// Most servers never ask anything.
+    /// Allocated on first use, since most servers send no requests.
     requests: LazyBox<Queue>,
-    /// How many frames are [`FrameOwner::Answered`].
+    /// The number of frames of [`FrameOwner::Answered`].
     answered: usize,
-    /// Which of them answers what, as far as that was asked.
+    /// The index of those frames by the request that they answer, built on lookups.
     own_answers: LazyBox<OwnAnswers>,
 }
 
@@ -291,7 +291,7 @@ impl Outbox {
     /// Frees the space of empty queues.
     pub(crate) fn shrink(&mut self) {
         if self.control.frames.is_empty() {
-            // Frames are numbered from the beginning again.
+            // The numbers of frames start again, so the index is dropped too.
             self.control = Queue::default();
             self.own_answers = LazyBox::default();
         }
@@ -351,12 +351,14 @@ impl Outbox {
         last.number
     }
 
-    /// Takes back the last `count` frames of one request. The others are found from the number of the `last` one.
+    /// Takes back the last `count` frames of one request. `last` is the number of the last one, from which the others
+    /// are linked.
     pub(crate) fn take_back_joined(&mut self, last: Number, count: u32) {
         self.control.take_back_chain(last, count);
     }
 
-    /// Takes back the frames whose owner `matches`, and returns their number. It looks at each frame of the queue.
+    /// Takes back the frames whose owner `matches`, and returns their number. The cost is linear in the length of the
+    /// queue.
     pub(crate) fn take_back(&mut self, priority: Priority, matches: impl Fn(FrameOwner) -> bool) -> usize {
         match priority {
             Priority::Control => self.control.take_back(matches),
@@ -387,12 +389,12 @@ impl Outbox {
         Some(stream)
     }
 
-    /// Returns how many bytes a message of this length takes while it waits.
+    /// Returns the bytes that a message of this length takes in the queue.
     pub(crate) const fn weight_of(message: usize) -> usize {
         message + 1 + size_of::<Queued>()
     }
 
-    /// Returns how many bytes the waiting frames take, including the bookkeeping.
+    /// Returns the bytes of all waiting frames, including the bookkeeping.
     pub(crate) fn weight(&self) -> usize {
         self.control.weight() + self.requests.weight()
     }
@@ -414,7 +416,7 @@ impl Outbox {
     }
 }
 
-/// Frames that were looked at, on this thread.
+/// Counts the frames that this thread has inspected.
 #[cfg(test)]
 pub(super) mod steps {
     use core::cell::Cell;

@@ -28,7 +28,7 @@ impl CallId {
         self.0
     }
 
-    /// Returns whether the request was answered from the client's cache (2026-07-28). Nothing of it was sent. Its
+    /// Returns whether the request was answered from the client's cache (2026-07-28). Such a request is not sent. Its
     /// [`Event::Response`](crate::connection::Event::Response) can be polled at once, and it cannot be cancelled.
     #[must_use]
     pub const fn is_cached(self) -> bool {
@@ -36,7 +36,7 @@ impl CallId {
     }
 }
 
-/// Set in the number of a call that was answered from the cache.
+/// The bit that marks the number of a call that was answered from the cache.
 const CACHED: u64 = 1 << 63;
 
 /// One request of this side in flight. `T` is data of the owner.
@@ -81,24 +81,24 @@ pub(crate) struct Outgoing<T> {
     deadlines: Deadlines<u64>,
     with_deadline: usize,
     next_id: u64,
-    /// How many calls were answered from the cache.
+    /// The number of calls that were answered from the cache.
     cached: u64,
     own: OwnIds,
 }
 
-/// The ids that were not given to the application, as far as they are remembered.
+/// The recent ids that were not given to the application.
 #[derive(Clone, Debug)]
 struct OwnIds {
-    /// All ids before this one.
+    /// The end of the first range: all ids before this one.
     before: u64,
-    /// Further ranges of ids, from the first to the last.
+    /// Further inclusive ranges of ids.
     ranges: VecDeque<(u64, u64)>,
-    /// The first id about which something is known.
+    /// The first id that is not too old to be known.
     known_from: u64,
 }
 
 impl OwnIds {
-    /// How many ranges are remembered. Ids before them are too old to matter for messages that cross each other.
+    /// The most ranges that are stored. Older ids are irrelevant, since no message about them can still be on its way.
     const MOST: usize = 64;
 
     fn note(&mut self, id: u64) {
@@ -136,12 +136,12 @@ impl<T> Outgoing<T> {
         }
     }
 
-    /// Records that the application does not know this call.
+    /// Records that this call was not made by the application.
     pub(crate) fn note_own(&mut self, id: CallId) {
         self.own.note(id.0);
     }
 
-    /// Returns whether a call was made by the application. It returns `false` for ids that are no longer remembered.
+    /// Returns whether a call was made by the application. Returns `false` for ids that are too old.
     pub(crate) fn is_of_the_application(&self, id: CallId) -> bool {
         id.0 < self.next_id && self.own.is_foreign(id.0)
     }
@@ -268,7 +268,7 @@ impl<T> Outgoing<T> {
         self.calls.get_mut(&id.0)
     }
 
-    /// Restarts the idle deadline after a sign of life of the peer.
+    /// Restarts the idle deadline of a call.
     pub(crate) fn touch(&mut self, now: Timestamp, id: CallId) {
         if let Some(call) = self.calls.get_mut(&id.0) {
             call.idle_at = call.idle.map(|idle| now + idle).max(call.idle_at);

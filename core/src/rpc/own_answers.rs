@@ -1,16 +1,16 @@
-//! An index of the connection's own answers in the outbox, by the requests that they answer.
+//! An index of the engine's own responses in the outbox, by the requests that they answer.
 
 use alloc::collections::BTreeSet;
 
 use super::outbox::{Number, Queue};
 use crate::{collections::StaticDefault, wire::RequestId};
 
-/// An index of the answers that wait, by the hashes of the ids that they answer. Each answer is entered once, at the
-/// first lookup after it was queued: most peers never cancel a request that was answered at once.
+/// An index of the waiting responses, by the hash of the id that they answer. Each response is added once, at the first
+/// lookup after it was queued, because most peers never cancel a request that was answered at once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnAnswers {
     by_id: BTreeSet<(u64, Number)>,
-    /// The last frame that was looked at.
+    /// The number of the last frame that was inspected.
     known: Option<Number>,
 }
 
@@ -19,11 +19,11 @@ impl StaticDefault for OwnAnswers {
 }
 
 impl OwnAnswers {
-    /// Entries of answers that have left are dropped when there are more of them than this, and than of those that
-    /// wait.
+    /// The number of entries, beyond two for each waiting response, above which stale entries are dropped.
     const SLACK: usize = 64;
 
-    /// Finds the first answer to the request with this id, of `waiting` in the queue, and forgets it.
+    /// Returns the position of the first response to the request with this id, and removes its entry. `waiting` is the
+    /// number of such responses in the queue.
     pub(super) fn take(
         &mut self,
         queue: &Queue,
@@ -54,7 +54,7 @@ impl OwnAnswers {
                     self.by_id.remove(&entry);
                     return Some(at);
                 }
-                // The id of another one has the same hash.
+                // Another id has the same hash.
                 Some(_) => from = number.checked_add(1)?,
             }
         }

@@ -1,4 +1,4 @@
-//! Points in time, which callers pass in.
+//! Points in time, which drivers pass in.
 
 use core::{fmt, ops, time::Duration};
 
@@ -47,7 +47,7 @@ impl ops::Add<Duration> for Timestamp {
     }
 }
 
-/// When something began. It has no effect, so `Debug` does not print it.
+/// The start time of a request. It does not affect behaviour, so `Debug` does not print it.
 #[derive(Clone, Copy)]
 pub(crate) struct Since(pub(crate) Timestamp);
 

@@ -89,8 +89,8 @@ impl Connection<ServerRole> {
 }
 
 impl Connection<ClientRole> {
-    /// Creates a client as [`knowing`](Self::knowing) does, over HTTP: there a server answers every request, so a
-    /// missing answer does not tell its era.
+    /// Creates a client as [`knowing`](Self::knowing) does, for HTTP. There a server answers every request, so a
+    /// missing response does not show the era of the server.
     pub(crate) fn over_http(config: Arc<ClientConfig>, opening: Opening, now: Timestamp) -> Self {
         let mut engine = Engine::new(RoleState::client(config, opening), now);
         if let Some(start_state) = engine.start_state() {
@@ -126,7 +126,7 @@ impl Connection<ClientRole> {
         }
     }
 
-    /// Sends a request again under a new id, whatever it was answered with; returns whether that is possible.
+    /// Sends a request again under a new id, regardless of its response. Returns whether that is possible.
     pub(crate) fn resend(&mut self, call: CallId) -> bool {
         if !self.engine.retries.has(call) || self.engine.has_poller(call) {
             return false;
@@ -174,7 +174,7 @@ impl Engine {
     fn fail(&mut self, call: CallId, failure: Failure) {
         let now = self.clock;
         if self.calls.get(call).is_some() && self.has_poller(call) {
-            // That it could not be asked how a task stands is not the end of the task.
+            // A failed poll does not end the task.
             self.take_back(call);
             let event = self.look_failed(call, false, Outcome::Failed(failure));
             self.events.extend(event);

@@ -72,7 +72,7 @@ impl<E> Connection<E> {
         self.engine.requests.get(key).map(|(entry, _)| &entry.id)
     }
 
-    // ---- what has happened ----
+    // ---- input ----
 
     /// Handles a frame from the peer: a line of a [`LineDecoder`](crate::codec::LineDecoder), or a whole message from
     /// elsewhere.
@@ -84,7 +84,8 @@ impl<E> Connection<E> {
         self.engine.handle_frame(now, frame)
     }
 
-    /// Handles a frame as [`handle_frame`](Self::handle_frame) does, with what a binding knows about its arrival.
+    /// Handles a frame as [`handle_frame`](Self::handle_frame) does, with the stream, principal and headers of its
+    /// arrival.
     #[must_use = "an event that is dropped may be a request, which is owed an answer"]
     pub fn handle_frame_from<'a>(&mut self, now: Timestamp, frame: Frame<'a>, arrival: Arrival) -> Option<Event<'a>> {
         self.engine.arrival = Some(Arc::new(arrival));
@@ -132,7 +133,7 @@ impl<E> Connection<E> {
         self.engine.handle_disconnect(Some(why.into()));
     }
 
-    // ---- what it wants ----
+    // ---- output ----
 
     /// Returns the next event for the application. Call it until it returns `None`.
     #[must_use = "an event that is dropped may be a request, which is owed an answer"]
@@ -161,7 +162,7 @@ impl<E> Connection<E> {
         self.engine.poll_timeout()
     }
 
-    // ---- how it is ----
+    // ---- state ----
 
     /// Returns whether the handshake is over and the connection is open.
     #[must_use]
@@ -234,7 +235,7 @@ impl<E> Connection<E> {
         self.engine.stats
     }
 
-    /// Returns what the connection holds now. When it is idle, everything in it is zero.
+    /// Returns the current sizes of the tables and buffers. All are zero when the connection is idle.
     #[must_use]
     pub fn usage(&self) -> ResourceUsage {
         self.engine.usage()

@@ -33,6 +33,7 @@ use crate::{
     schema::LoggingLevel,
 };
 
+/// The state of a connection in either role.
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
     pub(crate) role_state: RoleState,

@@ -1,4 +1,4 @@
-//! What a binding knows of a frame besides its bytes: stream, principal, headers.
+//! The data of a frame besides its bytes, for bindings that have it: stream, principal, headers.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 
@@ -7,13 +7,13 @@ use crate::{protocol::MirroredHeaders, wire::Json};
 /// The circumstances of a frame's arrival, for transports that know more than a pipe.
 #[derive(Clone, Debug, Default)]
 pub struct Arrival {
-    /// The stream on which answers to the frame are expected. It comes back as
+    /// The stream for responses to the frame. It comes back as
     /// [`Transmit::stream`](crate::connection::Transmit::stream) with every message that belongs to the frame.
     pub stream: Option<u64>,
     /// The authenticated sender, if there is one.
     pub principal: Option<Arc<Principal>>,
-    /// The headers that repeat parts of the body. The frame is one of 2026-07-28 then, and a request must agree with
-    /// them.
+    /// The headers that repeat parts of the body. If they are set, the frame is of 2026-07-28, and a request must agree
+    /// with them.
     pub headers: Option<Arc<MirroredHeaders>>,
 }
 

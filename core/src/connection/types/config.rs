@@ -9,7 +9,7 @@ use crate::{
     schema::{ClientCapabilities, Implementation, ServerCapabilities},
 };
 
-/// Settings of both ends. Any number of connections can share one value.
+/// The settings of both roles. Any number of connections can share one value.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The revisions to speak. A client offers the newest one. Default: all with a handshake.
@@ -18,11 +18,11 @@ pub struct Settings {
     pub limits: Limits,
     /// The options of requests whose options are not given.
     pub request: RequestOptions,
-    /// The pauses before a request is sent again that the peer has deferred (2026-07-28).
+    /// The delays before a request that the peer has deferred is sent again (2026-07-28).
     pub backoff: Backoff,
     /// The polling interval of requests that have become tasks (2026-07-28).
     pub polling: Polling,
-    /// Pings for a quiet peer.
+    /// Pings for a silent peer.
     ///
     /// Default: none, since not every peer answers them, and 2026-07-28 has none. Without them, a peer that has
     /// disappeared is noticed when a request of this side times out, or when the transport reports it. A server that
@@ -31,9 +31,9 @@ pub struct Settings {
     pub keepalive: Option<Keepalive>,
     /// How long the handshake may take (clients). Default 30 seconds: servers are often started by it.
     pub handshake_timeout: Duration,
-    /// How long a server may take to show that it is of the modern era, before a client that speaks both eras takes it
-    /// for a legacy server that ignores unknown requests. It is at most the time for the handshake, which begins after
-    /// that. Default 5 seconds.
+    /// How long a server may take to answer the probe for the modern era. After that, a client that speaks both eras
+    /// treats it as a legacy server that ignores unknown requests. At most the handshake timeout, which starts after
+    /// the probe. Default 5 seconds.
     pub probe_timeout: Duration,
     /// How long the application may take to answer a request of the peer, from its arrival. After that the peer gets an
     /// error, and the slot of the request is free. See

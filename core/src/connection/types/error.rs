@@ -43,7 +43,8 @@ pub enum SendError {
     TooLarge,
     /// The value cannot be expressed in the negotiated revision, or not in JSON at all.
     Encode(String),
-    /// The request cannot have a result of this kind: questions or a task for a method that allows none (2026-07-28).
+    /// The request cannot have a result of this type: input requests or a task for a method that allows none
+    /// (2026-07-28).
     WrongResult,
     /// The request was answered before.
     Answered,
@@ -218,7 +219,7 @@ pub enum CloseReason {
     ConnectionLost,
     /// The transport failed, with a description: an error of the system, or the exit status of a process.
     TransportError(String),
-    /// The server refused the handshake. Of a long message only the beginning is kept, and no data above 4 KiB.
+    /// The server refused the handshake. A long message is cut, and data above 4 KiB is dropped.
     Refused(ErrorObject),
     /// The answer to `initialize` is malformed.
     BadHandshake(String),

@@ -13,11 +13,11 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The handshake is over. The event comes again if a server of 2026-07-28 turns out to serve only sessions and a
-    /// session was begun: the revision is a different one from then on.
+    /// The handshake is complete. The event comes again if a server of 2026-07-28 then refuses that revision and the
+    /// client has opened a session instead, in another revision.
     Ready,
-    /// The server had lost the session, and the client has begun another one (clients, over HTTP). The server's state
-    /// of the old one is gone: subscriptions to resources, the level of log messages, tasks.
+    /// The server had lost the session, and the client has opened a new one (clients, over HTTP). The state of the old
+    /// session on the server is lost: subscriptions to resources, the log level, tasks.
     Renewed,
     /// A request of the peer. It needs exactly one answer: `respond` or `respond_error`.
     Request {
@@ -35,7 +35,7 @@ pub enum Event<'a> {
         /// The params: a JSON object, or absent.
         params: Option<RawJson<'a>>,
     },
-    /// The end of a request of this side. It comes exactly once for each.
+    /// The end of a request of this side. It comes exactly once for each request.
     Response {
         /// The request.
         call: CallId,
@@ -49,8 +49,8 @@ pub enum Event<'a> {
         /// The progress.
         progress: Progress<'a>,
     },
-    /// A request of this side has become a task of the extension (2026-07-28), or the state of that task was received
-    /// and the task is not over. The request goes on. The application need not do anything.
+    /// A request of this side has become a task of the extension (2026-07-28), or a new state of that task was received
+    /// and the task has not ended. The request continues, and the application need not do anything.
     Task {
         /// The request.
         call: CallId,
@@ -90,7 +90,7 @@ pub enum Outcome<'a> {
     Malformed,
     /// The answer did not arrive in time.
     TimedOut {
-        /// Whether the total time was up; otherwise the peer was silent for too long.
+        /// Whether the total timeout has passed, rather than the idle timeout.
         total: bool,
     },
     /// `cancel` was called, or the peer has ended the task that the request had become.
@@ -109,7 +109,7 @@ pub struct Progress<'a> {
     pub progress: f64,
     /// The final value of `progress`, if it is known.
     pub total: Option<f64>,
-    /// A message for people (2025-03-26).
+    /// A human-readable message (2025-03-26).
     pub message: Option<Cow<'a, str>>,
 }
 

@@ -7,13 +7,13 @@ use core::{fmt, time::Duration};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// No stream to the peer is open, and too much waits for one.
+    /// No stream to the peer is open, and too many messages wait for one.
     NoStream,
     /// The stream of the answer has ended and cannot be resumed.
     StreamLost,
     /// The session of the request has ended.
     SessionLost,
-    /// An HTTP response that is not an answer.
+    /// An HTTP response with an unsuccessful status.
     Status {
         /// The status.
         status: u16,
@@ -53,8 +53,8 @@ impl Failure {
         matches!(status, 408 | 425 | 429 | 500 | 502..=504)
     }
 
-    /// Returns whether a server that answers the probe for its era like this is taken for one of the legacy era: it has
-    /// not understood the probe, and not for a reason that is independent of the probe.
+    /// Returns whether this failure of the probe shows a legacy server. It does if the server did not understand the
+    /// probe, and does not if the failure has a reason that is independent of the probe.
     pub(crate) const fn means_legacy(&self) -> bool {
         match self {
             Self::Status { status, .. } => {

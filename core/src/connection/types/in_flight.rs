@@ -48,7 +48,7 @@ pub struct OutboundRequest {
     pub since: Timestamp,
     /// When the request times out: the earlier of its idle and its total deadline.
     pub deadline: Option<Timestamp>,
-    /// Whether the request was polled and its answer is outstanding. `false` while it waits to be written, for answers
-    /// of this side (2026-07-28), or for a pause to end.
+    /// Whether the request was polled and its response is outstanding. `false` while it waits to be written, for
+    /// answers to its input requests (2026-07-28), or for a delay to end.
     pub sent: bool,
 }

@@ -19,20 +19,20 @@ pub struct Limits {
     pub json_depth: u32,
     /// Requests of this side in flight. Default 16,384.
     pub calls: usize,
-    /// Bytes of this side's requests in flight that are kept because they may have to be sent again, and of answers
-    /// collected for them (2026-07-28). Beyond it new requests are refused. Default 64 MiB, as for requests of the
+    /// Bytes of this side's requests in flight that are retained because they may have to be sent again, and of answers
+    /// to their input requests (2026-07-28). Beyond it new requests are refused. Default 64 MiB, as for requests of the
     /// peer.
     pub call_bytes: usize,
-    /// Requests of the peer in flight, those included that it cancelled and that are still worked on.
-    /// Default 16,384: enough for a client that fires all it has, small against the memory of its params.
+    /// Requests of the peer in flight, including cancelled requests that the application has not answered. Default
+    /// 16,384: enough for a client that sends all its requests at once, small against the memory of their params.
     pub requests: usize,
     /// Bytes of the peer's requests in flight: as they arrived, and the decoded parts that are kept (2026-07-28: client
     /// information, capabilities, subscriptions). Default 64 MiB: four of the largest messages.
     pub request_bytes: usize,
     /// Bytes that wait to be written, beyond which new messages of this side are refused. The entry of a message in the
-    /// queue counts, too, so that many small ones take no more room than a few large ones. A message that is written
-    /// once for each subscription counts that often. The answers of batches (2025-03-26) that wait for the rest of
-    /// their batch are bounded by as much again. Default 64 MiB.
+    /// queue counts too, so that many small messages take no more memory than a few large ones. A message that is
+    /// written once for each subscription counts that often. Responses of incomplete batches (2025-03-26) have a limit
+    /// of their own of the same size. Default 64 MiB.
     pub outbox_bytes: usize,
     /// Bytes that the core's own answers (to pings, to bad requests) may add to [`outbox_bytes`](Self::outbox_bytes). A
     /// peer that exceeds it and does not read is disconnected. Default 1 MiB.
@@ -42,25 +42,25 @@ pub struct Limits {
     /// Answers to lines that are not JSON, for the life of the connection; further ones are only counted.
     /// Default 16: enough to debug with, too few to be used as an amplifier.
     pub parse_errors: u32,
-    /// Lines in a row that hold no message before a client closes the connection. Default 4,096.
+    /// Consecutive lines without a message before a client closes the connection. Default 4,096.
     pub noise_lines: u32,
-    /// Tasks of the peer whose progress is still followed after the request that started them was answered.
-    /// The oldest is forgotten first. Default 1,024.
+    /// Tasks of the peer whose progress is still reported after the request that started them was answered. Beyond it
+    /// the oldest is removed. Default 1,024.
     pub tasks: usize,
-    /// How often one call may be answered with questions (2026-07-28). Default 16.
+    /// `input_required` results of one call (2026-07-28). Default 16.
     pub rounds: u32,
-    /// Questions in one answer (2026-07-28). Default 64.
+    /// Input requests in one result (2026-07-28). Default 64.
     pub questions: usize,
-    /// Questions that one task may ask in all, for calls that have become tasks (2026-07-28). Default 1,024.
+    /// Input requests of one task in total, for calls that have become tasks (2026-07-28). Default 1,024.
     pub task_questions: usize,
     /// Subscriptions that a client may hold open (2026-07-28). Default 64.
     pub subscriptions: usize,
-    /// How often in a row a subscription that the server ends is opened again (2026-07-28, see
-    /// [`RequestOptions::resubscribe`]). Default 8: with the pauses between them, enough for a server that restarts within
-    /// half a minute.
+    /// Consecutive resubscriptions after the server ends a subscription (2026-07-28, see
+    /// [`RequestOptions::resubscribe`]). Default 8: with the delays between them, enough for a server that restarts
+    /// within half a minute.
     pub resubscriptions: u32,
-    /// Results that a client keeps in its cache (2026-07-28). 0 keeps none. Default 1,024: every page of the lists of a
-    /// few large servers.
+    /// Results that a client stores in its cache (2026-07-28). 0 disables the cache. Default 1,024: every page of the
+    /// lists of a few large servers.
     pub cache_entries: usize,
     /// Bytes of the results in the cache. Default 16 MiB: as much as the largest message.
     pub cache_bytes: usize,
@@ -162,10 +162,10 @@ impl Default for Limits {
 /// Both timeouts count from the call of `request`, so time in the outbox counts too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestOptions {
-    /// How long the peer may be silent about this request; progress restarts the time. `None` means forever. Default 60
-    /// seconds.
+    /// How long the request may take without a progress notification, which restarts the time. `None` means forever.
+    /// Default 60 seconds.
     pub idle_timeout: Option<Duration>,
-    /// How long the request may take in all, whatever progress it makes. `None` means forever. Default 30 minutes.
+    /// How long the request may take in total, regardless of progress. `None` means forever. Default 30 minutes.
     pub total_timeout: Option<Duration>,
     /// Whether to ask for progress. Without it nothing extends the idle deadline. Default true.
     pub progress: bool,
@@ -179,12 +179,12 @@ pub struct RequestOptions {
     /// Whether `subscriptions/listen` (2026-07-28) is sent again, after a pause, when the server ends the subscription.
     /// The server acknowledges it anew then. After [`Limits::resubscriptions`] in a row the call ends. Default false.
     pub resubscribe: bool,
-    /// The request of the peer on whose behalf this one is made: this one is sent on the stream of that one, over
-    /// bindings with several streams. Default: none.
+    /// The request of the peer on whose behalf this one is made. Over bindings with several streams, this request is
+    /// sent on the stream of that request. Default: none.
     pub related_request: Option<ReplyKey>,
-    /// Whether a task that the request becomes is followed until it is over (2026-07-28): the request ends with the
-    /// result of the task, its timeouts cover both together, and cancelling it cancels the task. Otherwise it ends with
-    /// the task itself, a [`CreateTaskResult`](crate::schema::tasks_extension::CreateTaskResult). Default true.
+    /// Whether a task that the request becomes is polled until it ends (2026-07-28): the request ends with the result
+    /// of the task, its timeouts cover both together, and cancelling it cancels the task. Otherwise it ends with the
+    /// task itself, a [`CreateTaskResult`](crate::schema::tasks_extension::CreateTaskResult). Default true.
     pub follow_task: bool,
 }
 
@@ -235,9 +235,9 @@ impl RequestOptions {
 /// Exponential backoff for requests that the peer has deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// The first pause. Each further one is twice as long. Default 250 milliseconds.
+    /// The first delay. Each further delay is twice as long. Default 250 milliseconds.
     pub initial: Duration,
-    /// The longest pause. Default 8 seconds.
+    /// The longest delay. Default 8 seconds.
     pub max: Duration,
 }
 
@@ -248,7 +248,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Returns the `n`th pause; zero for `n` = 0.
+    /// Returns the `n`th delay; zero for `n` = 0.
     #[must_use]
     pub fn delay(self, n: u32) -> Duration {
         let Some(doubled) = n.checked_sub(1) else { return Duration::ZERO };
@@ -281,10 +281,10 @@ impl Polling {
     }
 }
 
-/// Pings that check whether a quiet peer is still there (specification, utilities, ping).
+/// Pings that check whether a silent peer is still connected (specification, utilities, ping).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
-    /// How long the peer may be quiet before it is pinged, and how long it may then take to send anything.
+    /// How long the peer may be silent before it is pinged, and how long it may then take to send anything.
     pub interval: Duration,
     /// The number of unanswered pings in a row that ends the connection.
     pub max_missed: u32,

@@ -42,18 +42,18 @@ pub struct ResourceUsage {
     pub outbox_frames: usize,
     /// The bytes of waiting messages, including the bookkeeping.
     pub outbox_bytes: usize,
-    /// Batches whose answers are not complete.
+    /// Batches whose response has not been polled.
     pub batches: usize,
     /// Events that wait to be polled.
     pub events: usize,
-    /// Tasks whose progress is followed.
+    /// Tasks (2025-11-25) whose progress is still reported.
     pub tasks: usize,
-    /// Lists that have changed and are not announced yet.
+    /// Changed lists whose notification was not sent yet.
     pub changes: usize,
     /// Subscriptions that the peer has opened (2026-07-28).
     pub subscriptions: usize,
-    /// Requests of this side that are kept because they may have to be sent again (2026-07-28).
+    /// Requests of this side that are retained because they may have to be sent again (2026-07-28).
     pub kept: usize,
-    /// The bytes of [`kept`](Self::kept) requests.
+    /// The bytes of the retained requests ([`kept`](Self::kept)).
     pub call_bytes: usize,
 }

@@ -62,17 +62,17 @@ pub enum Wake {
     RequestTimeout,
     /// A request of the peer was not answered before its [deadline](crate::connection::Connection::set_deadline).
     ReplyTimeout,
-    /// A request is sent again: the peer has deferred it, or it has become a task that is polled.
+    /// A request that the peer has deferred is sent again, or a task is polled.
     Retry,
     /// A ping is due.
     Keepalive,
-    /// The time for last answers is over.
+    /// The time to answer open requests after the close has passed.
     Drain,
-    /// Reading has been [paused](crate::connection::Connection::wants_input) for as long as it may be.
+    /// The maximum duration of a [pause of reading](crate::connection::Connection::wants_input) has passed.
     InputPause,
 }
 
-/// The kind of message for which there is room after a [`SendError::Busy`](crate::connection::SendError::Busy).
+/// The kind of message that can be sent again after a [`SendError::Busy`](crate::connection::SendError::Busy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Room {
     /// An answer, a notification, progress or a log message.

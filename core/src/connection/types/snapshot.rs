@@ -5,8 +5,8 @@ use crate::{
     schema::{InitializeParams, LoggingLevel},
 };
 
-/// The state of a session of the legacy era: the result of its handshake, and what the client has set since. Another
-/// process can resume the session from it.
+/// The state of a session of the legacy era: the result of its handshake, and the settings that the client changed
+/// since. Another process can resume the session from it.
 ///
 /// It does not include requests in flight of either side, tasks, or subscriptions to resources.
 #[derive(Clone, Debug, PartialEq)]
