@@ -164,7 +164,7 @@ impl<E> Connection<E> {
 
     // ---- state ----
 
-    /// Returns whether the handshake is over and the connection is open.
+    /// Returns whether the handshake is complete and the connection is open.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.engine.phase == Phase::Ready

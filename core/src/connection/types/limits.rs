@@ -66,7 +66,7 @@ pub struct Limits {
     pub cache_bytes: usize,
     /// How long [reading may be paused](crate::connection::Connection::wants_input) without progress: no byte of output
     /// is polled or written, and no request is answered. After that reading resumes, and messages beyond these limits
-    /// are refused. Progress is checked when the time is over, so a pause lasts less than twice as long after the last
+    /// are refused. Progress is checked only at the deadline, so a pause ends at most twice this time after the last
     /// progress. Zero never pauses. Default 30 seconds: longer than a busy peer takes, shorter than the idle timeout of
     /// a request.
     pub input_pause: Duration,

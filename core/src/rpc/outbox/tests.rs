@@ -30,12 +30,12 @@ fn what_is_large_and_alone_is_not_copied() {
         out.as_ptr() == at
     };
     assert_eq!([pushed_at(&large, ""), pushed_at(&large, "x"), pushed_at(&small, "")], [true, false, false]);
-    // With others behind it, it is copied.
+    // With other frames behind it, the frame is copied.
     for text in [&large, &large] {
         push(&mut outbox, Priority::Control, FrameOwner::None, text);
     }
     assert_eq!(drain(&mut outbox), alloc::format!("{large}\n{large}\n"));
-    // The space that comes back is kept.
+    // The capacity of the buffer that comes back is kept.
     push(&mut outbox, Priority::Control, FrameOwner::None, &large);
     assert!(outbox.pop(Priority::Control, &mut Vec::with_capacity(8 * SPARE)).is_some());
     assert_eq!(outbox.control.bytes.capacity(), 8 * SPARE);
@@ -123,7 +123,7 @@ fn a_cancellation_reads_no_answer_twice_however_many_wait() {
     for waiting in [1_000, 16_000] {
         let mut outbox = Outbox::default();
         (0..waiting).for_each(|id| answer(&mut outbox, id));
-        // The first one has to read them all.
+        // The first lookup has to read all frames.
         assert_eq!(outbox.take_back_answer(&RequestId::from("nope"), hash), None);
         steps.push(steps::of(|| {
             for id in 0..100 {
@@ -183,11 +183,11 @@ fn the_frames_of_a_request_are_taken_back_without_a_look_at_others() {
     assert!(steps[1] < 2 * steps[0], "{steps:?}");
 }
 
-/// Whatever is taken back and however the bytes move, what leaves is what was not taken back, in order.
+/// Checks under random operations that exactly the frames that were not taken back leave, in order.
 #[test]
 fn it_agrees_with_a_plain_list() {
     let (mut outbox, mut model, mut state) = (Outbox::default(), Vec::<(u64, String)>::new(), 11);
-    // The numbers begin anew on the way.
+    // The numbers wrap around during the test.
     outbox.control.next_number = DEAD - 1_000;
     for step in 0..20_000_u64 {
         crate::test_rng::roll(&mut state);

@@ -68,7 +68,7 @@ impl Engine {
             *server = Some(Box::new(result));
         }
         self.phase = Phase::Ready;
-        // This cannot fail for lack of room: it has no params, and only pings were sent before.
+        // The outbox is not checked for room, so this fails only if the frame limit is smaller than this message.
         let _ = self.push_notification(FrameOwner::None, Method::Initialized.as_str(), |_| Ok(()));
         if renewed { Some(Event::Renewed) } else { self.session_started() }
     }
