@@ -1,4 +1,4 @@
-//! One connection, its lock, and what any thread does that touches it.
+//! The driver of a connection, which its threads share.
 
 use std::{
     io, mem,
@@ -23,22 +23,22 @@ use crate::{
 use mcp_driver::DriverOptions;
 use mcp_driver::unix::thread::{lock, wait};
 
-/// How much is held back at most, in bytes.
+/// How many bytes of output are held back at most, while [`State::held`] is set.
 const HELD: usize = 16 * 1024;
 
-/// One connection, shared by all of its threads.
+/// The driver of one connection, shared by all of its threads.
 ///
-/// The threads share [`State`] behind one lock, which no thread holds while it waits for anything else. The condition
-/// variables only say that the state is worth another look.
+/// The threads share [`State`] behind one lock, which no thread holds while it waits for anything else. A thread that
+/// is notified through a condition variable checks the state again.
 pub(crate) struct Driver<E> {
     pub(crate) workers: Arc<WorkerPool>,
     application: Arc<dyn Application<E>>,
-    /// Held while events are dispatched, so that they are dispatched in order and their jobs are queued in that order.
-    /// It is locked before the state.
+    /// Held while events are dispatched, so that events are dispatched and their jobs queued in order. It is locked
+    /// before the state.
     pub(crate) batch: Mutex<JobBatch>,
     /// Wakes the writer.
     pub(crate) output: Condvar,
-    /// Wakes the reader that waits for room.
+    /// Wakes the reader that is paused by backpressure.
     input: Condvar,
     /// Wakes the timer thread.
     pub(crate) clock: Condvar,
@@ -64,7 +64,8 @@ impl<E: 'static> Driver<E> {
         self.waiters.next_deadline().map_or(due, |deadline| deadline.min(due))
     }
 
-    /// Looks after what came of touching the connection: events, a nearer deadline, output, room.
+    /// Processes a change of the connection: collects events, wakes the timer thread, writes output, resumes a paused
+    /// reader, and notifies waiters.
     pub(crate) fn after_change<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
         state.collect();
         self.wake_timer_thread(&mut state);
@@ -78,7 +79,7 @@ impl<E: 'static> Driver<E> {
         self.waiters.notify(capacity);
     }
 
-    /// Wakes the timer thread if there is something for it to do earlier than it knows.
+    /// Wakes the timer thread if there are events or a deadline before the end of its sleep.
     fn wake_timer_thread(&self, state: &mut State<E>) {
         if state.sleeps_until.is_some_and(|until| !state.events.is_empty() || self.due(state) < until) {
             state.sleeps_until = None;
@@ -86,15 +87,15 @@ impl<E: 'static> Driver<E> {
         }
     }
 
-    /// Waits until the connection wants input: bytes that are not read make the peer wait with its writes.
+    /// Waits until the connection wants input. Bytes that are not read make the peer wait with its writes.
     ///
-    /// It ends in any case: a pause of the connection has a deadline, for which the timer thread looks, and a connection that
-    /// closes wants input.
+    /// The wait is bounded: a pause of the connection has a deadline, which the timer thread processes, and a
+    /// connection that closes wants input.
     pub(crate) fn wait_for_room(&self) {
         let mut state = self.lock();
         while !state.connection.wants_input(self.now()) {
             state.is_paused = true;
-            // It is not the peer that takes the time.
+            // This side causes the delay, so it does not count against the peer.
             state.message_until = None;
             self.wake_timer_thread(&mut state);
             state = wait(&self.input, state);
@@ -102,7 +103,7 @@ impl<E: 'static> Driver<E> {
         state.is_paused = false;
     }
 
-    /// Bounds the time until a message is complete that has begun.
+    /// Starts the deadline for the rest of a message that has begun.
     pub(crate) fn wait_for_rest(&self) {
         let mut state = self.lock();
         if let Some(timeout) = state.message_timeout {
@@ -111,7 +112,7 @@ impl<E: 'static> Driver<E> {
         }
     }
 
-    /// Writes what can be written without waiting. The rest is up to the writer, and so is closing.
+    /// Writes as much output as possible without waiting. The writer writes the rest and closes the sink.
     fn flush<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) -> MutexGuard<'a, State<E>> {
         // A thread that is already writing checks again before it stops.
         if state.blocked || state.sink.is_none() {
@@ -121,7 +122,7 @@ impl<E: 'static> Driver<E> {
         if leaves && let Some(mut sink) = state.sink.take() {
             let mut out = mem::take(&mut state.out);
             drop(state);
-            // An error is for the writer, who will run into it again.
+            // An error is ignored: the writer gets it as well, and reports it.
             let written = sink.try_write(out.pending()).unwrap_or(0);
             out.advance(written);
             state = self.lock();
@@ -134,13 +135,13 @@ impl<E: 'static> Driver<E> {
         }
         if (!state.out.is_empty() && !state.held) || state.connection.is_drained() {
             state.blocked = true;
-            // Most connections never have a writer. The timer thread calls one.
+            // Most connections never need a writer, so the timer thread starts it on demand.
             (if state.has_writer { &self.output } else { &self.clock }).notify_one();
         }
         state
     }
 
-    /// Dispatches the events that wait. The caller holds `batch`.
+    /// Dispatches the collected events. The caller holds `batch`.
     pub(crate) fn dispatch_waiting<'a>(
         &'a self,
         connection: &Arc<dyn ConnectionHandle<E>>,
@@ -167,12 +168,12 @@ impl<E: 'static> Driver<E> {
         if end.is_some() {
             self.lifecycle.update(|lifecycle| lifecycle.closed = end);
             self.after_change(self.lock());
-            // If the timer thread had looked before that, it sleeps by now.
+            // The timer thread may have checked `lifecycle` before this change, and be asleep.
             self.clock.notify_one();
         }
     }
 
-    /// Reports to the connection that nothing can be read or written any more.
+    /// Reports an I/O error to the connection, which ends it.
     pub(crate) fn fail(&self, error: &io::Error) {
         let mut state = self.lock();
         state.connection.handle_transport_error(error.to_string());
@@ -181,7 +182,8 @@ impl<E: 'static> Driver<E> {
 }
 
 impl<E: Send + 'static> Driver<E> {
-    /// Creates a connection over a transport, and the function with which a thread runs it to its end.
+    /// Creates the driver of a connection over a transport. Returns it with the function that runs the connection to
+    /// its end, on the thread that calls it.
     pub(crate) fn begin(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,

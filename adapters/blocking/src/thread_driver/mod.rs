@@ -1,7 +1,7 @@
 //! The driver of a connection on threads.
 //!
-//! It is a second driver beside the event loop of `mcp-driver`: blocking handlers and blocking readers take threads, not tasks. It
-//! shares with the other one the job queue, the line reader and the write buffer.
+//! In addition to the event loop of `mcp-driver`, this is a second driver, for blocking handlers and readers, which
+//! need threads instead of tasks. The two share the job queue, the line reader and the write buffer.
 //!
 //! # Threads
 //!
@@ -21,16 +21,16 @@
 //!                                                  timer thread
 //! ```
 //!
-//! - **Workers** (`mcp-worker`): at most one for each running function and one more. One of them reads. A worker that has read a
-//!   message runs its handler, and another worker takes over reading if the handler blocks or takes longer than a millisecond.
-//!   This is the leader/followers pattern: [`worker_pool`].
-//! - **Timer thread** (`mcp-timer thread`, or the thread that serves): waits for deadlines, dispatches the events that other threads
-//!   caused, starts the writer, and ends the connection: [`timer_thread`].
-//! - **Writer** (`mcp-writer`): is started when a write would block: [`writer`].
+//! - **Workers** (`mcp-worker`): at most one for each running function, and one more. One of them reads. A worker that
+//!   has read a message runs its handler. Another worker takes over reading if the handler blocks or takes longer than
+//!   a millisecond. This is the leader/followers pattern: [`worker_pool`].
+//! - **Timer thread** (`mcp-timer_thread`, or the thread that serves): waits for deadlines, dispatches events that
+//!   other threads caused, starts the writer, and ends the connection: [`timer_thread`].
+//! - **Writer** (`mcp-writer`): writes output that would block, and is started when it is first needed: [`writer`].
 //! - **Callers**: any thread of the application that makes a request. They write what can be written without waiting.
 //!
-//! All of them meet in [`driver::Driver`], whose [`state::State`] is under one lock. A thread that dispatches events holds the lock
-//! `batch`, and takes it before the state.
+//! All threads share the [`driver::Driver`], whose [`state::State`] is under one lock. A thread that dispatches events
+//! holds the lock `batch`, and takes it before that of the state.
 
 pub(crate) mod driver;
 pub(crate) mod reader;

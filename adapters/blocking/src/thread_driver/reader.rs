@@ -1,4 +1,4 @@
-//! Reading: bytes become lines, frames become events.
+//! Reading input, and dispatching the resulting events.
 
 use std::{io, mem, sync::Arc};
 
@@ -9,22 +9,22 @@ use mcp_service::ConnectionHandle;
 use crate::{thread_driver::driver::Driver, transport::Input};
 use mcp_driver::unix::thread::lock;
 
-/// Reads the input of a connection, and keeps what was not handled yet.
+/// The reader of a connection, and its input that was not handled yet.
 pub(crate) struct Reader<E: Send + 'static> {
     driver: Arc<Driver<E>>,
     connection: Arc<dyn ConnectionHandle<E>>,
     input: Input,
     line_reader: LineReader,
     sniffer: Sniffer,
-    /// The last message, where messages are whole.
+    /// The last message of a message transport.
     message: Vec<u8>,
-    /// That is not handed in yet.
+    /// Set while `message` is not handled yet.
     has_message: bool,
-    /// Whether the first message has come.
+    /// Whether the first message was received.
     has_heard: bool,
-    /// The answers to what was read are held back.
+    /// The responses to messages that were read together are held back until the next read.
     holds: bool,
-    /// Whether there is more to read than what was read last, until all frames of that are handed in.
+    /// The result of the last read (whether more input may follow), while some of its frames are not handled yet.
     filled: Option<bool>,
 }
 
@@ -46,7 +46,7 @@ impl<E: Send + 'static> Reader<E> {
         }
     }
 
-    /// Takes in something to read, which it waits for if it `may_wait`; whether there will be more.
+    /// Reads input, handles its frames, and returns whether more may follow. It waits for input only if `may_wait`.
     pub(crate) fn read_once(&mut self, may_wait: bool) -> bool {
         self.read(may_wait).unwrap_or_else(|error| {
             if error.kind() == io::ErrorKind::WouldBlock && !may_wait {
@@ -95,7 +95,8 @@ impl<E: Send + 'static> Reader<E> {
             let mut state = driver.lock();
             if !state.connection.wants_input(now) {
                 state.message_until = None;
-                // The rest is handed in when there is room. Jobs may have to run for that, on this thread.
+                // The other frames are handled when the connection wants input again. Jobs may have to run first, on
+                // this thread.
                 *filled = Some(more);
                 break;
             }
@@ -104,7 +105,7 @@ impl<E: Send + 'static> Reader<E> {
             frames += 1;
             state.message_until = None;
             match state.connection.handle_frame(now, frame) {
-                // What other threads caused comes first.
+                // Events that are already queued come first.
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
                 Some(event) => {
                     drop(state);
@@ -117,7 +118,7 @@ impl<E: Send + 'static> Reader<E> {
         }
         *has_heard |= frames > 0;
         if frames == 0 && *has_heard && !line_reader.has_begun() {
-            // The rest was a blank line, which is no message.
+            // The remaining input was a blank line, which is not a message.
             driver.lock().message_until = None;
         }
         if !more && filled.is_none() {

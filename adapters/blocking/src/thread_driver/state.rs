@@ -10,27 +10,27 @@ use mcp_proto::{
 
 use crate::transport::ByteWriter;
 
-/// Everything that is under the lock of a [`Driver`](super::driver::Driver).
+/// The state under the lock of a [`Driver`](super::driver::Driver).
 pub(crate) struct State<E> {
     pub(crate) connection: Connection<E>,
-    /// Events that were not dispatched yet.
+    /// Events that are still to be dispatched.
     pub(crate) events: VecDeque<Event<'static>>,
-    /// Absent while a thread writes with it, and in the end.
+    /// `None` while a thread writes to the sink, and after it was closed.
     pub(crate) sink: Option<Box<dyn ByteWriter>>,
     pub(crate) out: WriteBuffer,
-    /// Writing is up to the writer, until nothing is left.
+    /// Set while only the writer writes, until all output is written.
     pub(crate) blocked: bool,
-    /// The writer is there.
+    /// The writer was started.
     pub(crate) has_writer: bool,
     /// Set while messages that were read together are handled: their responses are written together.
     pub(crate) held: bool,
-    /// How long a message may take that has begun.
+    /// The timeout of a message that has begun.
     pub(crate) message_timeout: Option<Duration>,
     /// The deadline of the first message, or of the rest of one that has begun.
     pub(crate) message_until: Option<Timestamp>,
-    /// The reader waits until the connection wants input.
+    /// Set while the reader waits until the connection wants input.
     pub(crate) is_paused: bool,
-    /// The time until which the timer thread sleeps, if it does.
+    /// The deadline of the timer thread, while it sleeps.
     pub(crate) sleeps_until: Option<Timestamp>,
 }
 
@@ -51,26 +51,26 @@ impl<E> State<E> {
         }
     }
 
-    /// Takes the events that the connection has.
+    /// Moves all available events from the connection to the queue.
     pub(crate) fn collect(&mut self) {
         while let Some(event) = self.connection.poll_event() {
             self.events.push_back(event);
         }
     }
 
-    /// Takes output from the connection, as much as fits; whether there is something to write.
+    /// Takes output from the connection, as far as it fits, and returns whether there are bytes to write.
     pub(crate) fn fill(&mut self) -> bool {
         self.out.fill(&mut self.connection)
     }
 }
 
-/// How far a connection is on its way to the end.
+/// The progress of a connection towards its end.
 #[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
-    /// Why it ended, once the application knows.
+    /// The reason why the connection ended, once the application has received it.
     pub(crate) closed: Option<CloseReason>,
     pub(crate) reader_left: bool,
     pub(crate) writer_left: bool,
-    /// All threads have left, but for those that cannot be made to.
+    /// All threads have ended, except those that could not be stopped.
     pub(crate) finished: bool,
 }

@@ -24,7 +24,7 @@ impl<E: Send + 'static> Driver<E> {
     ) {
         let (stop_source, connection): (_, Arc<dyn ConnectionHandle<E>>) = (input.stopper(), self.clone());
         let mut reader = Reader::new(self.clone(), input, sniffer);
-        // Messages that are already there are processed before there is a thread to read.
+        // Messages that are already available are processed on this thread, before a worker is started to read.
         let more = reader.read_once(false);
         let began = self.workers.start(Box::new(move || more && reader.read_once(true)));
         let _ = began.map_err(|error| self.fail(&error));
@@ -44,14 +44,15 @@ impl<E: Send + 'static> Driver<E> {
         self.lifecycle.update(|lifecycle| lifecycle.finished = true);
     }
 
-    /// Has a thread write what others would have to wait for.
+    /// Starts the writer thread, which writes output that would block.
     fn spawn_writer(self: &Arc<Self>) -> Option<JoinHandle<()>> {
         let driver = self.clone();
         driver.lock().has_writer = true;
         spawn("mcp-writer", move || driver.write()).map_err(|error| self.fail(&error)).ok()
     }
 
-    /// Keeps the time until the connection has ended. The writer, if there was anything for it to do.
+    /// Processes deadlines and events of other threads until the connection has ended. Returns the writer thread, if
+    /// one was started.
     fn run_timers(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<E>>) -> Option<JoinHandle<()>> {
         let (mut writer, mut state) = (None, self.lock());
         loop {
@@ -89,7 +90,8 @@ impl<E: Send + 'static> Driver<E> {
         }
     }
 
-    /// Waits until everything is written and the sink is closed, or gives up on a peer that does not read.
+    /// Waits until all output is written and the sink is closed. If the peer does not read in time, fails the
+    /// connection and calls `stop`.
     fn flush_or_stop(&self, stop: Option<&(dyn Fn() + Send)>) {
         let timeout = self.lock().connection.settings().limits.drain;
         if !self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.writer_left) {

@@ -1,10 +1,10 @@
 //! The threads that read and run handlers.
 //!
-//! All threads do the same. A thread that has read a message runs the resulting job and reads on. So a message costs no
-//! change of threads if its handler is done before another thread would have woken up, as most are. Another thread
-//! reads, or takes the next job, only when a handler waits or takes longer than [`TAKE_OVER_AFTER`]. A handler that
-//! waits calls `on_block`. One of the other threads, the watchdog, notices the rest: it checks at this interval whether
-//! jobs begin. No other thread checks the time.
+//! All threads do the same. A thread that has read a message runs the resulting job and then reads again. So a message
+//! with a fast handler, as most are, costs no switch of threads. Another thread reads, or takes the next job, only when
+//! a handler blocks or takes longer than [`TAKE_OVER_AFTER`]. A handler that blocks calls `on_block`. One of the idle
+//! threads, the watchdog, detects slow handlers: it checks at this interval whether jobs begin. No other thread checks
+//! the time.
 
 use std::{
     io, mem,
@@ -20,52 +20,54 @@ use mcp_service::Job;
 use mcp_driver::DriverOptions;
 use mcp_driver::unix::thread::{lock, spawn, wait_for};
 
-/// How long a handler may take before another thread does what its thread would do next. The watchdog checks at this
+/// How long a handler may take before another thread takes the next action of its thread. The watchdog checks at this
 /// interval, so it can take twice as long. More frequent checks would slow down fast handlers.
 const TAKE_OVER_AFTER: Duration = Duration::from_millis(1);
 
-/// How long a thread without work stays.
+/// How long an idle thread lives.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Jobs that are to be queued, in order, and what they weigh.
+/// Jobs to be queued, in order, with their costs.
 pub(crate) type JobBatch = Vec<(Job, usize)>;
 
-/// Waits for input and queues the resulting jobs. Returns whether there may be more. One thread at a time has it.
+/// A function that waits for input and queues the resulting jobs. It returns whether more may follow. One thread at a
+/// time owns it.
 type ReadFn = Box<dyn FnMut() -> bool + Send>;
 
-/// A bounded pool of threads, the jobs that wait for them, in order, and what they read from.
+/// A bounded pool of threads, which read input and run queued jobs.
 ///
-/// Nothing that a job may wait for depends on a free thread: answers, progress and cancellations are dealt with as they
-/// are read, and there is always a thread to read.
+/// A job never waits for a free thread: responses, progress and cancellations are processed when they are read, and
+/// there is always a thread to read.
 pub(crate) struct WorkerPool {
-    /// Knows whether the current thread runs a handler of this connection.
+    /// Tracks whether the current thread runs a handler of this connection.
     pub(crate) handler_scope: mcp_driver::HandlerScope,
     state: Mutex<PoolState>,
     work_available: Condvar,
     worker_left: Condvar,
-    /// How many threads there may be: one for each job that runs, and one to read.
+    /// The maximum number of threads: one for each running job, and one to read.
     size: usize,
 }
 
 #[derive(Default)]
 struct PoolState {
     jobs: JobQueue,
-    /// The function that reads. Absent while a thread runs it, and after the end.
+    /// The function that reads. `None` while a thread runs it, and after the end of the input.
     read_fn: Option<ReadFn>,
     reading: bool,
     /// How many jobs have begun.
     begun: u64,
-    /// The threads that run jobs will not take the next action soon.
+    /// Set if none of the threads that run jobs will take the next action soon.
     stuck: bool,
-    /// How many jobs in a row have begun because of that: if one is slow, the next may be like it.
+    /// How many jobs were started because of `stuck` since a job has ended. The more there are, the more often the
+    /// watchdog checks, since the next job is likely to be slow as well.
     slow: u32,
     threads: Vec<JoinHandle<()>>,
     alive: usize,
-    /// Threads that sleep.
+    /// The number of sleeping threads.
     idle: usize,
-    /// One of them is the watchdog.
+    /// One of the sleeping threads is the watchdog.
     watched: bool,
-    /// A thread was called and has not come yet.
+    /// A thread was notified or started, and has not woken up yet.
     called: bool,
     closed: bool,
 }
@@ -84,22 +86,22 @@ enum NextAction {
 /// The last action of a thread.
 #[derive(Clone, Copy, PartialEq)]
 enum LastAction {
-    /// It has worked, and continues.
+    /// It has worked.
     Work,
-    /// It was the watchdog. So many jobs had begun before.
+    /// It was the watchdog. The number is that of the jobs that had begun before.
     Watch(u64),
     Sleep,
 }
 
 impl WorkerPool {
-    /// Creates a pool that grows as long as more jobs may run at once.
+    /// Creates a pool without threads. It grows to one thread for each job that may run at once, and one to read.
     pub(crate) fn new(options: &DriverOptions) -> Arc<Self> {
         let state = Mutex::new(PoolState { jobs: JobQueue::on_threads(options.job_limits()), ..PoolState::default() });
         let (handler_scope, work_available, worker_left) = Default::default();
         Arc::new(Self { handler_scope, state, work_available, worker_left, size: options.handlers.max(1) + 1 })
     }
 
-    /// Begins, with one thread that reads.
+    /// Starts the first thread, which reads.
     pub(crate) fn start(self: &Arc<Self>, read_fn: ReadFn) -> io::Result<()> {
         let mut state = lock(&self.state);
         state.read_fn = Some(read_fn);
@@ -122,8 +124,8 @@ impl WorkerPool {
         drop(refused);
     }
 
-    /// Notifies or starts a thread if there is a next action, unless the busy threads or the watchdog will take care of
-    /// it.
+    /// Notifies or starts a thread if there is a next action, unless a busy thread will take it or the watchdog will
+    /// notice it.
     fn notify(self: &Arc<Self>, state: &mut PoolState) {
         // While there is a watchdog, only an action that may not wait is worth a notification.
         if state.called || !state.has_next() || state.watched && !state.may_not_wait() {
@@ -133,12 +135,12 @@ impl WorkerPool {
             state.called = true;
             self.work_available.notify_one();
         } else if state.alive < self.size {
-            // Without another thread, those there are will get to it.
+            // If no thread can be started, one of the existing threads takes the action later.
             state.called = self.spawn_worker(state).is_ok();
         }
     }
 
-    /// Notes that a job waits, and has another thread do what the thread of the job would do next.
+    /// Records that the job of this thread blocks, and notifies another thread to take the next action.
     fn on_block(self: &Arc<Self>) {
         let mut state = lock(&self.state);
         state.stuck = state.has_next();
@@ -165,7 +167,7 @@ impl WorkerPool {
                 NextAction::Run(job, slot) => {
                     self.notify(&mut state);
                     drop(state);
-                    // A panic is the job's own affair, and not to take the thread with it.
+                    // A panic ends only this job, and not the thread.
                     let _ = catch_unwind(AssertUnwindSafe(|| self.handler_scope.run(|| job.run())));
                     state = lock(&self.state);
                     state.jobs.ended(slot);
@@ -202,12 +204,12 @@ impl WorkerPool {
         }
         state.alive -= 1;
         self.worker_left.notify_all();
-        // When the pool is dismissed, those who sleep while the last jobs run are to see that there are no more.
+        // During a shutdown, threads that sleep while the last jobs run have to check again whether they can leave.
         self.work_available.notify_all();
     }
 
-    /// Runs queued jobs to their ends, but waits no longer than `timeout`. It waits neither for a thread that is
-    /// `stuck` in a read nor for jobs that outlive the connection.
+    /// Runs the queued jobs to their end and ends the threads, but waits no longer than `timeout`. It waits neither for
+    /// a thread that is `stuck` in a read nor for jobs that outlive the connection.
     pub(crate) fn shutdown(&self, timeout: Duration, stuck: bool) {
         let until = Instant::now() + timeout;
         let mut state = lock(&self.state);
@@ -233,7 +235,7 @@ impl WorkerPool {
 }
 
 impl PoolState {
-    /// Returns whether there is something to do.
+    /// Returns whether there is a next action: to read, or to run a job.
     fn has_next(&self) -> bool {
         self.read_fn.is_some() || self.jobs.has_next()
     }

@@ -1,4 +1,4 @@
-//! Writing what cannot be written at once.
+//! The writer thread, which writes output that would block.
 
 use std::{io, mem};
 
@@ -8,7 +8,7 @@ use crate::{thread_driver::driver::Driver, transport::ByteWriter};
 use mcp_driver::unix::thread::wait;
 
 impl<E: 'static> Driver<E> {
-    /// Writes output that cannot be written without waiting, and closes the sink in the end.
+    /// Writes output that cannot be written without waiting, until the connection has ended. Then closes the sink.
     pub(crate) fn write(&self) {
         let mut state = self.lock();
         loop {
@@ -18,7 +18,7 @@ impl<E: 'static> Driver<E> {
             let Some(mut sink) = state.sink.take() else { break };
             if state.fill() {
                 let mut out = mem::take(&mut state.out);
-                // What was taken has made room.
+                // Taking the output has made room in the connection.
                 self.after_change(state);
                 let result = write_all(&mut *sink, out.pending(), || self.lock().connection.handle_written());
                 out.clear();
@@ -27,7 +27,8 @@ impl<E: 'static> Driver<E> {
                 state.out = out;
                 if let Err(error) = result {
                     drop(state);
-                    // Messages that the peer sent before it left are still processed, and may carry the better reason.
+                    // Messages that the peer sent before the error are still processed, since they may carry a better
+                    // reason.
                     self.lifecycle.wait_until(READ_AFTER_WRITE_ERROR, |lifecycle| lifecycle.reader_left);
                     self.fail(&error);
                     state = self.lock();
