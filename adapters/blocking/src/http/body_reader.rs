@@ -1,4 +1,4 @@
-//! Requests and responses for applications that already have an HTTP server of threads.
+//! Requests and responses for applications that already have an HTTP server with threads.
 
 use std::{
     fmt,
@@ -20,15 +20,15 @@ use super::{connection_io::CHUNK, endpoint::Endpoint};
 /// the client. Without one, the client is anonymous, and the [`PeerAddr`](mcp_driver::http::PeerAddr) in the extensions
 /// distinguishes it from others. It returns when the head of the response is known.
 ///
-/// How long the body of the request may take to come in is up to its reader: one whose `read` fails is answered with
-/// 400. Whether the client is still connected is not checked. If the response is a stream, a lost client is noticed at
-/// the latest when a [comment](super::Limits::keepalive) cannot be written.
+/// The reader of the request body is responsible for its timeout: if `read` fails, the response is 400. It is not
+/// checked whether the client is still connected. If the response is a stream, a disconnect is noticed at the latest
+/// when a [comment](super::Limits::keepalive) cannot be written.
 pub fn handle(endpoint: &Endpoint, request: Request<impl Read>) -> Response<BodyReader> {
     block_on(endpoint.handle(request.map(Incoming))).map(|body| BodyReader { body, rest: Bytes::new() })
 }
 
-/// The body of a response: one text, or a stream that can last for days, each piece of which is to leave at once.
-/// Reading blocks until there is a piece.
+/// The body of a response: whole bytes, or a stream that can last for days. The server has to send each chunk at once.
+/// Reading blocks until there is a chunk.
 ///
 /// Dropping it before its end means that the client has disconnected.
 pub struct BodyReader {
@@ -55,7 +55,7 @@ impl fmt::Debug for BodyReader {
     }
 }
 
-/// A body that is read where it is wanted.
+/// A request body. Polling it reads from the reader, and blocks.
 struct Incoming<B>(B);
 
 /// No field is pinned in place.

@@ -1,4 +1,4 @@
-//! A client whose messages travel on requests of HTTP.
+//! Clients over HTTP.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +23,7 @@ impl Client {
     /// for more options.
     ///
     /// # Errors
-    /// If the address is not one of HTTP, no server listens there, or it is not one that the host can talk to.
+    /// If the address is not an HTTP address, no server listens there, or the host cannot talk to it.
     pub fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
         Connector::new(url)?.connect(host)
     }
@@ -43,7 +43,7 @@ impl Client {
     }
 }
 
-/// A connection whose messages travel on requests of HTTP, and the threads for that.
+/// A client connection over HTTP, and its threads.
 struct Exchanges {
     handle: mcp_driver::Handle<ClientRole>,
     threads: Mutex<Option<Threads>>,
@@ -52,7 +52,7 @@ struct Exchanges {
 impl End for Exchanges {
     fn wait(&self) -> Option<CloseReason> {
         let reason = self.handle.wait().wait();
-        // In a handler nothing is waited for.
+        // In a handler, the wait returns at once, and the connection may not have ended.
         if self.is_over()
             && let Some(threads) = lock(&self.threads).take()
         {

@@ -1,4 +1,4 @@
-//! A socket of a connection, with a thread that stays with it.
+//! The socket of a connection that one thread serves.
 
 use std::{
     io::{self, ErrorKind, IoSlice, PipeReader, PipeWriter, Read, Write},
@@ -27,7 +27,7 @@ use mcp_driver::unix::thread::lock;
 /// A function that may block.
 pub(super) type Function = Box<dyn FnOnce() + Send>;
 
-/// How much is read at once.
+/// The size of the read buffer.
 pub(super) const CHUNK: usize = 16 * 1024;
 
 /// The socket of a connection. Its thread usually waits in a read, which only the end of the connection interrupts.
@@ -47,12 +47,12 @@ pub(super) struct ConnectionIo {
 /// The input that was read, and the readiness that is awaited.
 struct Ends {
     chunk: Box<[u8]>,
-    /// The part of it that was not taken yet.
+    /// The part of `chunk` that was not consumed yet.
     unread: Range<usize>,
     /// The end of the input, or its error.
     end: Option<io::Result<()>>,
     wants: PollFlags,
-    /// No input has come since the last write, and the response may continue.
+    /// Set at first and by writes, and cleared by reads and by the shutdown of the output.
     is_quiet: bool,
 }
 
@@ -61,13 +61,13 @@ impl ConnectionIo {
     /// threads wake its thread.
     ///
     /// # Errors
-    /// If the socket is not there any more.
+    /// If the socket has failed.
     pub(super) fn new(
         socket: TcpStream,
         (wake_reader, wake_writer): (PipeReader, PipeWriter),
         read_timeout: Duration,
     ) -> io::Result<Arc<Self>> {
-        // Streams of events are made of small pieces, and a client waits for each of them.
+        // Clients wait for each of the small chunks of an event stream.
         let _ = socket.set_nodelay(true);
         socket.set_nonblocking(false)?;
         socket.set_read_timeout(Some(read_timeout.max(Duration::from_millis(1))))?;
@@ -82,13 +82,13 @@ impl ConnectionIo {
         lock(&self.ends).wants = PollFlags::empty();
     }
 
-    /// Returns whether a request was answered and the next one is awaited.
+    /// Returns whether the last request was answered and the connection waits for the next one.
     pub(super) fn is_idle(&self) -> bool {
         let ends = lock(&self.ends);
         ends.wants == PollFlags::IN && ends.is_quiet
     }
 
-    /// Reads what the client sends next, if it `still` is what there is to do.
+    /// Reads the next input of the client and blocks until it is available, unless `still` returns `false`.
     pub(super) fn read(&self, still: impl FnOnce() -> bool) {
         // A task is woken before `shutdown_read` checks `reads`, so either `still` fails or this read is shut down.
         self.reads.store(true, Ordering::SeqCst);
@@ -98,14 +98,15 @@ impl ConnectionIo {
         self.reads.store(false, Ordering::SeqCst);
     }
 
-    /// Has a read that waits come to its end.
+    /// Ends a read that blocks.
     pub(super) fn shutdown_read(&self) {
         if self.reads.load(Ordering::SeqCst) {
             let _ = self.socket.shutdown(Shutdown::Read);
         }
     }
 
-    /// Waits until the socket is ready for what the connection wants, there is a wake-up, or the deadline is reached.
+    /// Waits until the socket is ready for an operation that the connection waits for, the thread is woken, or the
+    /// deadline is reached.
     ///
     /// # Errors
     /// The error of the system.
@@ -127,7 +128,7 @@ impl ConnectionIo {
         Ok(())
     }
 
-    /// Wakes the thread that waits. It has room for more bytes than there can be sleepers.
+    /// Wakes the thread that waits. The pipe has room for more bytes than there can be pending wake-ups.
     pub(super) fn wake(&self) {
         let _ = (&self.wake_writer).write(&[1]);
     }
@@ -137,17 +138,18 @@ impl ConnectionIo {
         (&self.wake_reader).read_exact(&mut [0])
     }
 
-    /// Runs a function on the thread of this connection, after `begun`; returns whether this thread still is that.
+    /// Runs a function on the thread of this connection, after a call of `begun`. Returns `false` if another thread has
+    /// taken the connection over.
     pub(super) fn run(&self, function: Function, begun: impl FnOnce()) -> bool {
         let step = self.epoch.load(Ordering::Relaxed) + 1;
         self.epoch.store(step, Ordering::SeqCst);
         begun();
-        // A panic is its own affair, and not to take the thread with it.
+        // A panic ends only this function, and not the thread.
         let _ = catch_unwind(AssertUnwindSafe(function));
         self.take_over(step)
     }
 
-    /// Returns how many functions have begun and ended: odd while one runs.
+    /// Returns the number of beginnings and ends of functions, which is odd while one runs.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::SeqCst)
     }
@@ -178,7 +180,7 @@ impl ConnectionIo {
 }
 
 impl Ends {
-    /// Reads, unless what was read before is still there.
+    /// Reads input, unless there is input that was not consumed yet.
     fn fill(&mut self, socket: &TcpStream, flags: RecvFlags) {
         if !self.unread.is_empty() || self.end.is_some() {
             return;
@@ -203,7 +205,7 @@ impl Drop for Stream {
 }
 
 impl hyper::rt::Read for Stream {
-    /// Hands out what the thread has read, which reads when it has nothing else to do.
+    /// Returns input that the thread of the connection has read. The thread reads when it has nothing else to do.
     fn poll_read(self: Pin<&mut Self>, _cx: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         let mut ends = lock(&self.0.ends);
         if !ends.unread.is_empty() {
@@ -232,10 +234,10 @@ impl hyper::rt::Write for Stream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // What comes now is waited for by the clock.
+        // From now on, the thread waits in `poll(2)` until its deadline, and not in a blocking read.
         lock(&self.0.ends).is_quiet = false;
         Poll::Ready(match self.0.socket.shutdown(Shutdown::Write) {
-            // The other end was faster.
+            // The peer has closed the connection first.
             Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
             done => done,
         })

@@ -1,4 +1,4 @@
-//! The way to a server over HTTP.
+//! Connecting to a server over HTTP.
 
 use std::{fmt, io, sync::Arc};
 
@@ -14,14 +14,15 @@ use crate::client::Client;
 use mcp_driver::{DriverOptions, Error};
 use mcp_proto::http::client::ClientOptions;
 
-/// The way to a server over HTTP: where it is, what proves who asks, and who makes the requests.
+/// The configuration of a connection to a server over HTTP: its address, its credentials, and the HTTP client that
+/// sends the requests.
 #[derive(Clone)]
 pub struct Connector {
     pub(super) address: ClientOptions,
     pub(super) options: DriverOptions,
     pub(super) credentials: Option<Arc<dyn AuthProvider>>,
     config: Config,
-    /// The client that makes the requests, if it is not ureq.
+    /// The HTTP client that sends the requests, if it is not ureq.
     requests: Option<Arc<dyn HttpClient>>,
 }
 
@@ -29,7 +30,7 @@ impl Connector {
     /// Creates a connector to a server at an address such as `http://localhost:8000/mcp`.
     ///
     /// # Errors
-    /// If it is no address of HTTP.
+    /// If it is not an HTTP address.
     pub fn new(url: &str) -> Result<Self, Error> {
         let invalid = |error| Error::Io(io::Error::new(io::ErrorKind::InvalidInput, error));
         Ok(Self::to(ClientOptions::new(url, seed()).map_err(invalid)?))
@@ -56,17 +57,17 @@ impl Connector {
         self
     }
 
-    /// Sets how ureq makes the requests: proxies, certificates, timeouts. Redirects are not followed by ureq, whatever
-    /// this says. A limit on the time of a whole request would cut streams. The default is ureq's own, with the proxies
-    /// of the environment, 10 seconds for connecting, and the certificates that the system trusts.
+    /// Sets the configuration of ureq: proxies, certificates, timeouts. Redirects are never followed. A timeout of
+    /// whole requests would cut streams off. The default is ureq's own, with the proxies of the environment, 10 seconds
+    /// for connecting, and the certificates that the system trusts.
     #[must_use]
     pub fn ureq(mut self, config: Config) -> Self {
         (self.config, self.requests) = (config, None);
         self
     }
 
-    /// Sets the HTTP client that makes the requests, instead of ureq. Its futures run on a few threads that they share,
-    /// and must not block.
+    /// Sets the HTTP client that sends the requests, instead of ureq. Its futures share a few threads and must not
+    /// block.
     #[must_use]
     pub fn requests(mut self, requests: impl HttpClient) -> Self {
         self.requests = Some(Arc::new(requests));
@@ -76,13 +77,13 @@ impl Connector {
     /// Connects, in the newest revision that the server supports.
     ///
     /// # Errors
-    /// If no server listens there, or it is not one that the host can talk to.
+    /// If no server listens at the address, or the host cannot talk to it.
     pub fn connect(mut self, host: &Host) -> Result<Client, Error> {
         self.address.proves = self.credentials.is_some();
         Client::over_http(&self, host)
     }
 
-    /// Returns what makes the requests: the client of the application, or one on these threads.
+    /// Returns the HTTP client that sends the requests: that of the application, or ureq on these threads.
     pub(super) fn requests_on(&self, threads: &Threads) -> Arc<dyn HttpClient> {
         let default_config = || Arc::new(UreqClient::new(threads.clone(), self.config.clone())) as _;
         self.requests.clone().unwrap_or_else(default_config)

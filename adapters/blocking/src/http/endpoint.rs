@@ -1,7 +1,7 @@
-//! A service behind an endpoint of HTTP.
+//! A service behind an HTTP endpoint.
 
 use super::threads::Threads;
 
-/// A [`Service`](mcp_service::Service) at an endpoint of HTTP, on threads of its own. [`handle`](super::handle) is for servers that have a
-/// thread for each request.
+/// A [`Service`](mcp_service::Service) at an HTTP endpoint, on threads of its own. [`handle`](super::handle) is for
+/// servers with a thread for each request.
 pub type Endpoint = mcp_driver::http::Endpoint<Threads>;

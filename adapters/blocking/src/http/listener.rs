@@ -1,4 +1,4 @@
-//! A server with a listener of its own.
+//! A listener that serves HTTP.
 
 use std::{
     io,
@@ -26,14 +26,14 @@ use super::{
 };
 use mcp_driver::{Error, StopHandle};
 
-/// How long clients may take to read what was written before the end.
+/// How long clients may take to read their last responses after a stop.
 const STDERR_GRACE: Duration = Duration::from_secs(1);
 
 /// Descriptors that a connection takes: its socket, and a pipe.
 const DESCRIPTORS: usize = 3;
 
-/// Listens on a TCP address and serves HTTP/1.1, each connection on a thread. It does not encrypt: put a proxy in front
-/// for that.
+/// Listens on a TCP address and serves HTTP/1.1, each connection on a thread. It has no TLS, which is up to a proxy in
+/// front.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -52,7 +52,7 @@ impl Listener {
     /// interface only.
     ///
     /// # Errors
-    /// If the address cannot be had.
+    /// If the address is not available.
     pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
         let socket = fd::listen(address)?;
         let mut endpoint = EndpointOptions::new(Policy::loopback());
@@ -84,9 +84,9 @@ impl Listener {
         self
     }
 
-    /// Sets how many connections there may be at once, each of which takes a thread; further ones wait. Default 512,
-    /// and never more than three quarters of the descriptors of this process are enough for: each takes three. A client
-    /// has several: one for each stream, and one for its other requests.
+    /// Sets how many connections there may be at once; further ones wait to be accepted. Each takes a thread and three
+    /// descriptors. Default 512. In any case they take no more than three quarters of the descriptor limit of this
+    /// process. A client has several: one for each stream, and one for its other requests.
     ///
     /// A peer address gets connections as long as it has fewer than seven times as many as are left; further ones are
     /// closed. So one address gets at most seven eighths, and a second one at most seven eighths of the rest. Of fewer
@@ -97,7 +97,7 @@ impl Listener {
         self
     }
 
-    /// Sets how long the head of a request may take to come in, and then its body. Default 30 seconds.
+    /// Sets how long reading the head of a request may take, and then reading its body. Default 30 seconds.
     #[must_use]
     pub const fn read_timeout(mut self, read_timeout: Duration) -> Self {
         self.read_timeout = read_timeout;
@@ -160,7 +160,7 @@ impl Listener {
         threads.shutdown_reads();
         drop(self.socket);
         endpoint.close().wait();
-        // A client that does not read its responses is waited for only this long.
+        // Connections of clients that do not read their responses are closed after this time.
         threads.wait_for_fewer(1, STDERR_GRACE);
         threads.cancel_connections();
         threads.wait_for_fewer(1, JOB_SHUTDOWN_TIMEOUT);
@@ -172,11 +172,12 @@ impl Listener {
     /// Accepts connections until it is stopped.
     fn accept(&self, endpoint: &Endpoint, threads: &Threads) -> io::Result<()> {
         let quota = Quota::new(self.max_connections());
-        // Where there are no descriptors for all of it, a connection waits to be accepted.
+        // The pipe is created first, so that a connection for which there are not enough descriptors waits to be
+        // accepted.
         let accept = || Ok((io::pipe()?, self.socket.accept()?));
         while let Some((pipe, (stream, address))) = self.interrupt.accept(&self.socket, accept)? {
             keep_alive(&stream);
-            // A connection beyond the share of its address is closed. One that has failed by now is dropped.
+            // A connection beyond the share of its address is closed, and so is one that has already failed.
             if let Some(permit) = quota.take(&Holder::at(address.ip()), 1)
                 && let Ok(conn) = ConnectionIo::new(stream, pipe, self.read_timeout)
             {
@@ -187,7 +188,7 @@ impl Listener {
                     http::serve(io, Some(address.ip()), &endpoint, &stopped).await;
                 });
             }
-            // One that ends makes room for another one.
+            // A connection that ends makes room for another one.
             while !quota.wait_free(ACCEPT_BACKOFF) && !self.interrupt.is_stopped() {}
         }
         Ok(())
@@ -198,7 +199,7 @@ impl Listener {
 /// options.
 ///
 /// # Errors
-/// If the address cannot be had or the socket fails.
+/// If the address is not available or the socket fails.
 pub fn serve_http(service: &Service, address: impl ToSocketAddrs) -> Result<(), Error> {
     Listener::bind(address)?.serve(service)
 }

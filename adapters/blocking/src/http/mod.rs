@@ -28,11 +28,11 @@
 //!
 //! # Threads
 //!
-//! A connection of a listener has a thread: it reads, writes, dispatches requests to their sessions, and runs their
-//! handlers. Most are done at once, and cost no change of threads. Asynchronous handlers that stay pending continue on
-//! a few threads that they all share, so they should wait and not block. Functions may block: after a millisecond or
-//! two another thread takes the connection over. A request of a client takes a thread until it has its response, and so
-//! does each stream that it listens to.
+//! Each connection of a listener has a thread, which reads, writes, dispatches requests to their sessions, and runs
+//! their handlers. Most handlers are done at once and cost no switch of threads. Asynchronous handlers that stay
+//! pending continue on a few threads that they all share, so they must not block. Functions may block: after a
+//! millisecond or two, another thread takes the connection over. Each request of a client takes a thread until it has
+//! its response, and so does each stream.
 
 mod body_reader;
 mod client;

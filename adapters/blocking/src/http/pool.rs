@@ -20,7 +20,7 @@ use super::{
     task::Task,
 };
 
-/// How long a thread without work stays.
+/// How long an idle thread lives.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a function may take on the thread of a connection before another thread takes over the connection, and how
@@ -28,8 +28,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// does.) It is checked at this interval, so it can take twice as long.
 const TAKE_OVER_AFTER: Duration = Duration::from_millis(1);
 
-/// How many functions run at once beside those that connections have just begun. Those of one session are bounded by its options,
-/// these are bounded for all of them.
+/// How many functions run at once, not counting those that began on the thread of a connection and were not taken over.
+/// The options bound the functions of one session; this bounds those of all sessions.
 const FUNCTIONS: usize = 512;
 
 /// The shared state of the threads.
@@ -38,11 +38,11 @@ pub(super) struct Pool {
     work: Condvar,
     clock: Condvar,
     left: Condvar,
-    /// How many poll tasks, unless those take long.
+    /// How many threads poll tasks, unless the tasks are slow.
     pollers: usize,
-    /// Threads that are in a function, and in nothing else. It changes under the lock.
+    /// The number of threads that only run a function, and do not serve a connection. It changes under the lock.
     blocked: AtomicUsize,
-    /// Set while it is checked how long functions and queued tasks take.
+    /// Set while the timer thread checks how long functions and queued tasks take.
     watches: AtomicBool,
 }
 
@@ -50,18 +50,19 @@ pub(super) struct Pool {
 pub(super) struct State {
     tasks: VecDeque<Arc<Task>>,
     functions: VecDeque<Function>,
-    /// How many were taken out of there, and how many by the last look.
+    /// How many tasks and functions were taken from the queues. `taken_before` is the number at the last check.
     taken: u64,
     taken_before: u64,
-    /// Connections, and how many functions had begun and ended there when it was last looked, and when that is done next.
+    /// The connections with their tasks, and with their epochs at the last check. `next_look` is the time of the next
+    /// check.
     pub(super) connections: Vec<(Arc<Task>, Arc<ConnectionIo>, u64)>,
     next_look: Option<Instant>,
-    /// Threads that stay with one.
+    /// The number of threads that serve a connection.
     serving: usize,
-    /// Threads that work, or wait for work.
+    /// The number of threads that work or wait for work.
     pub(super) alive: usize,
     idle: usize,
-    /// Those of them that were notified and have not taken work yet.
+    /// How many of the idle threads were notified and have not woken up yet.
     called: usize,
     timers: BTreeMap<(Instant, u64), Waker>,
     timers_set: u64,
@@ -108,7 +109,7 @@ impl Pool {
         true
     }
 
-    /// Has a task polled.
+    /// Queues a task to be polled.
     pub(super) fn push(self: &Arc<Self>, task: Arc<Task>) {
         self.queue(&mut lock(&self.state), task);
     }
@@ -137,7 +138,7 @@ impl Pool {
         self.blocked() < FUNCTIONS
     }
 
-    /// Has the timer thread check the progress of queued work, unless a worker was notified.
+    /// Makes the timer thread check the progress of functions and queued work, unless a worker was notified or started.
     fn watch(self: &Arc<Self>, state: &mut State, heard: bool) {
         if !heard && !self.watches.swap(true, Ordering::SeqCst) {
             let _ = self.ensure_timer_thread(state);
@@ -154,7 +155,7 @@ impl Pool {
         sleeps
     }
 
-    /// Starts another thread; whether the system has one.
+    /// Starts another thread, and returns whether that succeeded.
     fn spawn_worker(self: &Arc<Self>, state: &mut State) -> bool {
         let pool = self.clone();
         let spawned = spawn("mcp-http", move || pool.work()).is_ok();
@@ -170,7 +171,7 @@ impl Pool {
                 Some(Work::Function(function)) => {
                     self.blocked.fetch_add(1, Ordering::Relaxed);
                     drop(state);
-                    // A panic is its own affair, and not to take the thread with it.
+                    // A panic ends only this function, and not the thread.
                     let _ = catch_unwind(AssertUnwindSafe(function));
                     state = lock(&self.state);
                     self.blocked.fetch_sub(1, Ordering::Relaxed);
@@ -192,7 +193,7 @@ impl Pool {
         self.left.notify_all();
     }
 
-    /// Polls a task, or stays with the connection that it serves.
+    /// Polls a task, or serves its connection until the connection has ended or was taken over.
     fn run_task<'a>(self: &'a Arc<Self>, task: Arc<Task>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let Some(conn) = &task.conn else {
             drop(state);
@@ -200,7 +201,7 @@ impl Pool {
             return lock(&self.state);
         };
         state.serving += 1;
-        // This one will not come for what else there is.
+        // This thread takes no queued work while it serves the connection.
         let heard = !self.has_next(&state) || self.notify(&mut state) || self.spawn_worker(&mut state);
         self.watch(&mut state, heard);
         drop(state);
@@ -228,15 +229,15 @@ impl Pool {
         state.tasks.pop_front().map(Work::Task).or_else(|| state.functions.pop_front().map(Work::Function))
     }
 
-    /// Has the timer thread check how long a function takes that has begun on the thread of a connection.
+    /// Makes the timer thread check how long a function takes that has begun on the thread of a connection.
     pub(super) fn watch_function(self: &Arc<Self>) {
         if !self.watches.load(Ordering::SeqCst) {
             self.watch(&mut lock(&self.state), false);
         }
     }
 
-    /// Hands connections whose threads are in slow functions to other threads, and finds a thread for queued work that
-    /// makes no progress. Returns when to check again.
+    /// Hands connections whose threads run slow functions over to other threads, and notifies or starts a thread for
+    /// queued work that makes no progress. Returns the time of the next check.
     fn check_progress(self: &Arc<Self>, state: &mut State, now: Instant) -> Option<Instant> {
         if !self.watches.load(Ordering::SeqCst) {
             return None;
@@ -261,7 +262,7 @@ impl Pool {
         if self.has_next(state) {
             goes_on = true;
             let is_stuck = state.taken == state.taken_before && state.alive - state.serving < FUNCTIONS + self.pollers;
-            // Without a thread to be had it is tried again.
+            // If no thread can be started, the next check tries again.
             let _ = is_stuck && (self.notify(state) || self.spawn_worker(state));
         }
         state.taken_before = state.taken;
@@ -326,7 +327,7 @@ impl Pool {
 
     pub(super) fn remove_timer(&self, key: (Instant, u64)) {
         let before = lock(&self.state).timers.remove(&key);
-        // It may be the last of a task.
+        // Dropped outside of the lock, since it may hold the last reference to a task.
         drop(before);
     }
 }

@@ -1,4 +1,4 @@
-//! A future that runs on threads, and its time.
+//! Tasks that run on a pool of threads, and their timers.
 
 use std::{
     cell::RefCell,
@@ -22,40 +22,41 @@ use super::{
 };
 use mcp_driver::unix::thread::lock;
 
-/// It waits for something.
+/// The task is pending and was not woken.
 const ASLEEP: u8 = 0;
-/// It waits for a thread.
+/// The task is queued for a thread.
 const QUEUED: u8 = 1;
-/// A thread polls it, or is about to.
+/// A thread polls the task, or is about to.
 const POLLED: u8 = 2;
-/// It is polled, and was woken in between.
+/// The task was woken while a thread polls it.
 const WOKEN: u8 = 3;
-/// It has ended.
+/// The task has ended.
 const OVER: u8 = 4;
 
 type BoxedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A future that runs on threads.
+/// A future that runs on a pool of threads.
 pub(super) struct Task {
     pool: Arc<Pool>,
     /// `None` once the task has ended. The lock is never contended: one thread at a time polls.
     future: Mutex<Option<BoxedFuture>>,
     state: AtomicU8,
     cancelled: AtomicBool,
-    /// The connection that it serves, if it does: a thread stays with it then, and waits for that.
+    /// The connection that the task serves, if it serves one. One thread then runs the task and waits for the
+    /// connection.
     pub(super) conn: Option<Arc<ConnectionIo>>,
 }
 
-/// The work that a thread of a connection does itself. Most work of a request is so small that handing it to another
-/// thread would take longer.
+/// The work that a thread of a connection does itself. Most work of a request is so small that handing it over to
+/// another thread would take longer.
 struct LocalWork {
     pool: Arc<Pool>,
     waker: Waker,
-    /// The tasks that it has woken.
+    /// The tasks that were woken on this thread.
     tasks: Vec<Arc<Task>>,
-    /// A function that may block: other threads take the connection over if it does.
+    /// A function that may block. If it does, another thread takes the connection over.
     function: Option<Function>,
-    /// The deadline of its wait for the client.
+    /// The deadline of the wait for the client.
     until: Option<Instant>,
 }
 
@@ -64,8 +65,8 @@ thread_local! {
     static OWN: RefCell<Option<LocalWork>> = const { RefCell::new(None) };
 }
 
-/// Has the thread that stays with a connection run a function when it has polled that. The function, if this is no such thread,
-/// or has one already.
+/// Stores a function that the current thread runs after it has polled the task of its connection. Returns the function
+/// if this thread serves no connection of the pool, has a function already, or too many functions run.
 pub(super) fn keep_function(pool: &Arc<Pool>, function: Function) -> Result<(), Function> {
     OWN.with_borrow_mut(|own| match own {
         Some(own) if own.function.is_none() && Arc::ptr_eq(&own.pool, pool) && pool.has_place() => {
@@ -87,7 +88,7 @@ impl Task {
         Arc::new(Self { pool: pool.clone(), future: Mutex::new(Some(Box::pin(future))), state, cancelled, conn })
     }
 
-    /// Has it polled, if it does not wait for that already.
+    /// Queues the task unless it is queued, or marks it as woken if it is being polled.
     pub(super) fn schedule(self: &Arc<Self>) {
         let mut state = self.state.load(Ordering::SeqCst);
         loop {
@@ -114,13 +115,13 @@ impl Task {
         }
     }
 
-    /// Has its future dropped, soon, and outside of whatever its owner is in the middle of.
+    /// Cancels the task. Its future is dropped by the thread that would poll it next, and not inside this call.
     pub(super) fn cancel(self: &Arc<Self>) {
         self.cancelled.store(true, Ordering::SeqCst);
         self.schedule();
     }
 
-    /// Polls it. Only for who has taken it from where it was queued.
+    /// Polls the task. Only the thread that has taken it from a queue may call this.
     pub(super) fn run(self: &Arc<Self>) {
         let is_over = self.poll(&Waker::from(self.clone()));
         if !is_over && !self.leave() {
@@ -129,19 +130,19 @@ impl Task {
         }
     }
 
-    /// Goes to sleep, unless it was woken in between.
+    /// Marks the task as asleep. Returns `false` if it was woken in the meantime.
     fn leave(&self) -> bool {
         self.state.compare_exchange(POLLED, ASLEEP, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Polls it. Whether that was the last time.
+    /// Polls the future, and returns whether the task has ended.
     fn poll(&self, waker: &Waker) -> bool {
         self.state.swap(POLLED, Ordering::AcqRel);
         let mut future = lock(&self.future);
         let is_over = self.cancelled.load(Ordering::Acquire)
             || future.as_mut().is_none_or(|future| {
                 let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(waker))));
-                // A panic is its own affair.
+                // A panic ends only this task.
                 polled.is_err() || polled.is_ok_and(|polled| polled.is_ready())
             });
         drop(future);
@@ -157,8 +158,8 @@ impl Task {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(ended)));
     }
 
-    /// Stays with the connection that it serves, until that is over; or, which is `false`, until a function has taken so long that
-    /// another thread does.
+    /// Serves the connection until the task has ended, and returns `true`. Returns `false` if a function took so long
+    /// that another thread has taken the connection over.
     pub(super) fn serve(self: &Arc<Self>, conn: &ConnectionIo) -> bool {
         let waker = Waker::from(self.clone());
         let (pool, tasks) = (self.pool.clone(), Vec::new());
@@ -179,7 +180,7 @@ impl Task {
             if is_over {
                 break;
             }
-            // What was done for others is mostly done for this one.
+            // The tasks that just ran usually have woken this one. It is then polled again without a wait.
             if self.state.load(Ordering::Acquire) == POLLED
                 && self.wait(conn, next.as_ref().and_then(|own| own.until)).is_err()
             {
@@ -190,9 +191,9 @@ impl Task {
         true
     }
 
-    /// Waits for its connection, until then at most, or until it is woken.
+    /// Waits until the connection is ready, the deadline is reached, or the task is woken.
     fn wait(&self, conn: &ConnectionIo, until: Option<Instant>) -> io::Result<()> {
-        // While it waits for its client for so long and no longer, nothing else can come.
+        // An idle connection with a deadline waits for its client only, so a blocking read is enough.
         if until.is_some() && conn.is_idle() {
             conn.read(|| self.state.load(Ordering::SeqCst) == POLLED);
         } else if self.leave() {
@@ -223,7 +224,7 @@ impl Wake for Task {
     }
 }
 
-/// A task that ends when this is dropped.
+/// A handle to a task. Dropping it cancels the task.
 pub struct Running(pub(super) Option<Arc<Task>>);
 
 impl Drop for Running {
@@ -234,7 +235,7 @@ impl Drop for Running {
     }
 }
 
-/// A timer that is set once it is needed.
+/// A timer of the pool, which is set when it is polled.
 pub struct PoolTimer {
     pool: Arc<Pool>,
     set: Option<Set>,
@@ -272,7 +273,8 @@ impl Timer for PoolTimer {
         if is_own {
             return Poll::Pending;
         }
-        // Deadlines mostly move away while a timer runs: it is set anew when it has run out too early.
+        // Deadlines usually move later while a timer runs. A timer that is set for an earlier time is kept, and set
+        // again when it has fired.
         let is_set = |set: &Set| set.key.0 > now && set.key.0 <= at && set.waker.will_wake(cx.waker());
         if !self.set.as_ref().is_some_and(is_set) {
             self.unset();

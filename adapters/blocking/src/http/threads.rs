@@ -1,9 +1,9 @@
-//! Threads as a runtime: a few that poll tasks, one for each function that may block, and one that runs timers. A
-//! thread ends when it was idle for a while. A thread that serves a connection stays with it.
+//! A runtime of threads: a few that poll tasks, one for each function that may block, one for each connection, and one
+//! that runs timers. A thread ends after it was idle for a while.
 //!
-//! It also runs the functions of its requests, since most are done before another thread would have woken up. The timer
-//! thread checks whether one of them takes longer, and then has another thread take the connection over: it notices
-//! when the client disconnects, and writes what the function sends.
+//! The thread of a connection also runs the functions of its requests, since most are done before another thread would
+//! have woken up. The timer thread checks whether one of them takes longer. Another thread then takes the connection
+//! over, to notice when the client disconnects and to write the output of the function.
 
 use std::{fmt, future::Future, io, sync::Arc, time::Duration};
 
@@ -15,8 +15,7 @@ use super::{
     task::{PoolTimer, Running, Task, keep_function},
 };
 
-/// The threads that something runs on that waits for many things. They leave when the last clone of this is dropped and all
-/// that they had to do is done.
+/// A runtime of threads. The threads end after the last clone was dropped and their work is done.
 #[derive(Clone)]
 pub struct Threads(Arc<Owner>);
 
@@ -33,31 +32,33 @@ impl Threads {
         &self.0.0
     }
 
-    /// Has a thread stay with a connection, as soon as there is one, and serve it.
+    /// Serves a connection on a thread of its own, as soon as one is available.
     pub(super) fn serve_on_thread(&self, conn: &Arc<ConnectionIo>, serving: impl Future<Output = ()> + Send + 'static) {
         let task = Task::new(self.pool(), Some(conn.clone()), serving);
         lock(&self.pool().state).connections.push((task.clone(), conn.clone(), 0));
         self.pool().push(task);
     }
 
-    /// Ends all waits for the next request of a client.
+    /// Ends all blocking reads that wait for the next request of a client.
     pub(super) fn shutdown_reads(&self) {
         lock(&self.pool().state).connections.iter().for_each(|(_, conn, _)| conn.shutdown_read());
     }
 
-    /// Ends all connections.
+    /// Cancels the tasks of all connections.
     pub(super) fn cancel_connections(&self) {
         let connections: Vec<_> = lock(&self.pool().state).connections.iter().map(|(task, ..)| task.clone()).collect();
         connections.iter().for_each(Task::cancel);
         self.shutdown_reads();
     }
 
-    /// Waits until fewer connections than that are served, but no longer than `timeout`; whether they are.
+    /// Waits until fewer than `connections` connections are served, but no longer than `timeout`, and returns whether
+    /// that is the case.
     pub(super) fn wait_for_fewer(&self, connections: usize, timeout: Duration) -> bool {
         self.pool().wait_until(timeout, |state| state.connections.len() < connections)
     }
 
-    /// Waits until all threads have left, but no longer than `timeout`: what they have to do is theirs.
+    /// Closes the pool and waits until all threads have ended, but no longer than `timeout`. Threads that are still
+    /// busy then end on their own.
     pub(crate) fn leave(self, timeout: Duration) {
         let pool = self.pool().clone();
         drop(self);
@@ -70,7 +71,7 @@ impl Runtime for Threads {
     type Task = Running;
     type Timer = PoolTimer;
 
-    /// Creates threads of its own, of which one runs the timers.
+    /// Creates a new pool of threads, and starts the thread that runs the timers.
     fn current() -> io::Result<Self> {
         let pool = Pool::new();
         pool.ensure_timer_thread(&mut lock(&pool.state))?;

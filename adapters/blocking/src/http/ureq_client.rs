@@ -1,4 +1,4 @@
-//! Requests through ureq, each on a thread while it lasts.
+//! An HTTP client on ureq, with a thread for each request.
 
 use std::{
     future::Future,
@@ -20,16 +20,16 @@ use super::{connection_io::CHUNK, threads::Threads};
 use mcp_driver::unix::thread::lock;
 
 /// How long connecting may take by default. An attempt to connect cannot be cancelled: if its request is given up, its
-/// thread stays this long.
+/// thread lives this long.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Connections that are kept for what is asked next.
+/// How many idle agents, with their connections, are kept.
 const KEPT: usize = 8;
 
-/// Makes requests through ureq.
+/// An HTTP client on ureq.
 ///
-/// An agent carries one request at a time, since it is shut down with all that it carries. So it has one connection, which is
-/// used again when the request is over and closed at once when it is given up.
+/// An agent carries one request at a time, because giving up a request shuts its whole agent down. So an agent has one
+/// connection, which is reused after the request has ended and closed at once if it is given up.
 pub(super) struct UreqClient {
     threads: Threads,
     config: Config,
@@ -66,7 +66,7 @@ impl HttpClient for UreqClient {
     }
 }
 
-/// One request.
+/// The thread's part of a request.
 struct RequestTask {
     agent: Agent,
     state: Watched<State>,
@@ -81,7 +81,7 @@ enum State {
     Over,
 }
 
-/// Gives the request up when it is dropped, unless that is over.
+/// Gives the request up when it is dropped, unless it has ended.
 struct RequestGuard(Arc<RequestTask>);
 
 impl Drop for RequestGuard {
@@ -128,13 +128,13 @@ impl RequestTask {
     }
 
     fn run_with(&self, request: Request<impl ureq::AsSendBody>) -> Result<(http::response::Parts, Body), ureq::Error> {
-        // What becomes of an answer is decided elsewhere, whatever it is.
+        // The core handles every response, including redirects and errors.
         let request = self.agent.configure_request(request).max_redirects(0).http_status_as_error(false).build();
         self.agent.run(request).map(http::Response::into_parts)
     }
 }
 
-/// Tells the body as it comes.
+/// Passes the body on as it arrives.
 fn read(body: Body, response: &mut ResponseHandler) -> Result<(), ureq::Error> {
     let (mut body, mut chunk) = (body.into_reader(), vec![0; CHUNK]);
     loop {
