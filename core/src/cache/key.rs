@@ -183,7 +183,7 @@ fn significant_meta(meta: &str) -> Option<String> {
     Some(text)
 }
 
-/// Adds a member to the text of an object that is not closed yet. A value without text is none.
+/// Adds a member to the text of an object that is not closed yet. An empty `value` adds nothing.
 fn add(text: &mut String, name: &str, value: &str) {
     if !value.is_empty() {
         text.push(if text.is_empty() { '{' } else { ',' });

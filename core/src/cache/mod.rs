@@ -49,11 +49,11 @@ pub struct Cache {
     used: BTreeMap<u64, Arc<Slot>>,
     uses: u64,
     bytes: usize,
-    /// How often results of each method were made stale.
+    /// The number of changes that made results stale, for each method.
     changes: [u64; KEPT.len()],
 }
 
-/// The methods whose results can be kept.
+/// The methods whose results can be cached.
 const KEPT: [Method; 8] = [
     Method::Discover,
     Method::ListTools,

@@ -225,9 +225,9 @@ fn what_changed_while_it_was_asked_for_is_not_kept() {
     let generation = cache.generation(&prompts);
     cache.clear();
     assert!(!cache.put(at(0), generation, &prompts, &RawJson::from(&good)));
-    // What was asked after it is news.
+    // The result of a request that was sent after the clear is stored.
     assert!(put(&mut cache, at(0), &tools, &good));
-    // A result that may not be kept still takes the place of the one that was.
+    // A result that must not be cached still removes the older one.
     assert!(!put(&mut cache, at(0), &tools, &result("0", "\"private\"")));
     assert_eq!(cache.get(at(0), &tools), None);
 }
@@ -249,7 +249,7 @@ fn what_is_used_least_lately_goes_first() {
     }
 }
 
-/// One result in a plain list that does the same, slowly: what was asked, for whom it is, its text, and its end.
+/// A result in the list that models the cache: index of the query, principal, text, and end of validity.
 type Kept = (usize, Option<usize>, String, u64);
 
 #[test]

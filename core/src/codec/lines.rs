@@ -246,7 +246,7 @@ mod tests {
 
     type Seen = Vec<(Vec<u8>, FrameEnd)>;
 
-    /// What becomes of chunks, each of which is fed, or put into the room of the decoder.
+    /// Decodes chunks, and checks that feeding them and writing them into the room of the decoder give the same frames.
     fn decode(limit: usize, chunks: &[&[u8]]) -> Seen {
         let fed = decode_by(limit, chunks, |_| false);
         for (remainder, of) in [(0, 1), (0, 2), (1, 2), (0, 3), (2, 5)] {
@@ -279,7 +279,7 @@ mod tests {
         seen
     }
 
-    /// Every way to cut `input` in two, byte by byte, and whole: the same frames.
+    /// Returns the frames of `input`, and checks that they are the same for every cut in two and byte by byte.
     fn all_cuts(limit: usize, input: &[u8]) -> Seen {
         let whole = decode(limit, &[input]);
         let single: Vec<&[u8]> = input.chunks(1).collect();

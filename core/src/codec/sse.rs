@@ -10,7 +10,7 @@ const BOM: &[u8; 3] = b"\xEF\xBB\xBF";
 /// The length of the buffer for field names: one more than the longest name that has a meaning.
 const NAME: usize = 6;
 
-/// How many bytes of its data buffer a decoder keeps for the next event.
+/// The capacity in bytes of the data buffer that a decoder keeps for the next event.
 const SPARE: usize = 64 * 1024;
 
 /// The most bytes of an event's kind, and of an id, which is sent back in a header and kept as long as the stream.
@@ -68,7 +68,8 @@ impl core::error::Error for SseTooLong<'_> {}
 pub struct SseDecoder {
     limit: usize,
     state: Line,
-    /// How much of a byte order mark has been seen, or all that there is to see.
+    /// The number of bytes of a byte order mark that were read. Its full length once the start of the stream has been
+    /// checked.
     bom: usize,
     after_return: bool,
     /// The name of the field, as far as it can mean something.
@@ -77,7 +78,7 @@ pub struct SseDecoder {
     value: Vec<u8>,
     kind: Option<String>,
     data: Option<Vec<u8>>,
-    /// The last one that was handed out, for its space.
+    /// The data buffer of the last event, for reuse.
     spare: Vec<u8>,
     /// The id that becomes the last id when the event ends.
     id: Option<String>,
@@ -88,7 +89,7 @@ pub struct SseDecoder {
     spent: bool,
 }
 
-/// Whether the event is over the limit.
+/// The state of an event's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Excess {
     No,
@@ -98,7 +99,7 @@ enum Excess {
     Known,
 }
 
-/// Where in a line the decoder is.
+/// The position of the decoder in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Name,
@@ -273,7 +274,7 @@ impl SseDecoder {
             return;
         }
         if field == Field::Id {
-            // One byte more than an id may have is enough to know that it is too long.
+            // One byte above the limit for ids is enough to detect an id that is too long.
             part = &part[..part.len().min((ID + 1).saturating_sub(self.value.len()))];
         }
         let room = self.limit.saturating_sub(self.buffered());
@@ -388,7 +389,7 @@ const fn is_break(byte: &u8) -> bool {
 
 /// Appends a field with a value; line breaks in the value are left out.
 fn one_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    // They are short and hardly ever have any: without a way out, all bytes are looked at side by side.
+    // These values are short and rarely have line breaks. The loop does not stop early, so that it can be vectorized.
     if value.iter().fold(false, |any, byte| any | is_break(byte)) {
         line(out, name, value.split(is_break));
     } else {

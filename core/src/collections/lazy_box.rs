@@ -53,7 +53,7 @@ impl<T: 'static> StaticDefault for VecDeque<T> {
     const EMPTY: &'static Self = &Self::new();
 }
 
-/// It prints as what it holds.
+/// Prints the value.
 impl<T: StaticDefault + fmt::Debug> fmt::Debug for LazyBox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)

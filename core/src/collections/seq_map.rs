@@ -91,7 +91,7 @@ mod tests {
         let mut random = 7_u64;
         for step in 0..5000_u64 {
             crate::test_rng::roll(&mut random);
-            // Mostly what came last, as where it is used.
+            // Usually the latest number, as in real use.
             let number = if random >> 62 == 0 { (random >> 33) % (step + 1) } else { step };
             match (random >> 50) % 8 {
                 0..4 => {

@@ -65,7 +65,7 @@ impl SlotIndex {
 
     /// Inserts a slot that is not in the index. `u32::MAX` is not allowed.
     pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
-        // There are always some that are free: the more, the shorter are the ways to them.
+        // At least a quarter of the buckets stays free, which keeps probe sequences short.
         if 4 * self.len >= 3 * self.buckets.len() {
             let more = (2 * self.buckets.len()).max(Self::FEW);
             let mut buckets = Vec::new();
@@ -95,7 +95,8 @@ impl SlotIndex {
         self.len -= 1;
         let mut at = self.behind(hole, 1);
         while !self.buckets[at].is_free() {
-            // How far it is from where it belongs, and from the hole: it does not move up to before where it belongs.
+            // Returns the distance from a bucket to `at`. An entry moves into the hole only if the hole is not before
+            // the bucket of the entry's hash.
             let from = |bucket: usize| self.behind(at, 0usize.wrapping_sub(bucket));
             if from(self.buckets[at].hash as usize) >= from(hole) {
                 self.buckets[hole] = self.buckets[at];
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
     use alloc::collections::BTreeMap;
 
-    /// All hashes are one of few, so that many belong into the same place, and some beyond the last one.
+    /// Uses few different hashes, so that many entries collide and some probe sequences wrap around.
     #[test]
     fn it_agrees_with_a_plain_map_however_the_hashes_fall() {
         for (spread, seed) in [(1, 1_u64), (3, 2), (20, 3), (1_000_000, 4)] {

@@ -71,7 +71,7 @@ impl ProtocolVersion {
     }
 }
 
-/// All other rules that depend on the revision.
+/// Further rules that depend on the revision.
 impl ProtocolVersion {
     /// Returns whether several messages may come in one JSON array.
     #[must_use]

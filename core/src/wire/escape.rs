@@ -39,7 +39,7 @@ pub(super) fn contents(out: &mut Vec<u8>, text: &str) {
 /// Appends the first `length` bytes of `text`.
 #[inline(always)]
 fn plain(out: &mut Vec<u8>, text: &[u8], length: usize) {
-    // To copy as many bytes each time and to take back some is faster than to copy as many as there are.
+    // Copying a fixed number of bytes and truncating is faster than copying a variable number.
     match text.first_chunk::<RUN>() {
         Some(more) if length <= RUN => {
             let end = out.len() + length;

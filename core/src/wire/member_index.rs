@@ -116,7 +116,7 @@ impl Indexing {
     /// Adds the next member, whose value is between these positions.
     #[inline(always)]
     pub(super) fn add(&mut self, name: StringToken<'_>, value: [usize; 2]) {
-        // What does not fit is noticed in the end: it is the end that is farthest away.
+        // A position may be truncated here. `end` detects that, because the end of the object is the largest position.
         let spot = |places: [usize; 2]| places.map(|left| (self.left - left) as u16);
         let name_spot = spot([name.behind + name.inner.len(), name.behind]);
         match self.index.spots.get_mut(usize::from(self.index.len)) {
@@ -141,7 +141,7 @@ mod tests {
 
     use crate::wire::{Message, RawJson};
 
-    /// The members of params, as they came and as they are found in their text.
+    /// Returns the members of params, from the index and from a scan of their text.
     fn both(params: &str) -> [Vec<(String, String)>; 2] {
         let frame = format!(r#" {{"jsonrpc":"2.0","id":1,"params":{params},"method":"a"}}"#);
         let Ok(Message::Request { params: Some(raw), .. }) = Message::parse(&frame, 99) else { panic!("{frame}") };

@@ -268,7 +268,7 @@ impl<'a> Envelope<'a> {
 
     /// Steps over the result and remembers where its members are.
     fn read_result(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
-        // It ends inside of the response, unless it comes to its own end.
+        // Set until the result is complete: a text that ends before was cut inside of a response.
         self.cut_in_response = true;
         let mut twice = false;
         let result = read_object(scanner, 1, |scanner, name| {
@@ -286,7 +286,7 @@ impl<'a> Envelope<'a> {
 
     fn malformed(&self, kind: MalformedKind) -> Malformed {
         let response = self.result.is_some() || self.error.is_some() || self.cut_in_response;
-        // With a member twice, which of the two was meant is anybody's guess.
+        // With a duplicate member the message is ambiguous, so its id is not used.
         let id = if self.duplicate { None } else { self.id.and_then(RequestId::from_token) };
         let subject = match (self.method, self.id) {
             (None, _) if response => id.map_or(MalformedSubject::Nothing, MalformedSubject::Response),
@@ -310,7 +310,7 @@ impl<'a> Envelope<'a> {
         match (self.method, self.id, self.result, self.error) {
             (Some(method), id, None, None) => {
                 let method = match method.len().checked_sub(1) {
-                    // It is in quotes.
+                    // `end` is the position of the closing quote.
                     Some(end) if self.method_is_plain && method.starts_with('"') => Cow::Borrowed(&method[1..end]),
                     _ => match string(method) {
                         Some(method) => method,
@@ -490,10 +490,10 @@ impl<'a> Message<'a> {
         let mut scanner = Scanner::new(text, super::scan::MAX_DEPTH);
         scanner.skip_white_space();
         let mut envelope = Envelope::default();
-        // It fails where the text was cut off; what was read before that stands.
+        // This fails where the text was cut off. The members that were read before remain in the envelope.
         let _ = scanner.expect(b'{').and_then(|()| envelope.read(&mut scanner));
         match envelope.malformed(MalformedKind::Shape) {
-            // What stands behind the cut may make anything of it.
+            // The kind of the message may depend on members behind the cut.
             Malformed { subject: MalformedSubject::Request(_) | MalformedSubject::Unreadable, kind }
                 if envelope.method.is_none() =>
             {
@@ -506,7 +506,7 @@ impl<'a> Message<'a> {
     /// Returns the code of an error message and whether the message names a request; `None` for any other message.
     #[cfg(feature = "http")]
     pub(crate) fn error_code(text: &[u8]) -> Option<(ErrorCode, bool)> {
-        // Most are results, and say so behind a number.
+        // Most messages are results with a numeric id, which need no parsing.
         let id = text.strip_prefix(b"{\"jsonrpc\":\"2.0\",\"id\":");
         let digits = |id: &[u8]| id.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if id.is_some_and(|id| id[digits(id)..].starts_with(b",\"result\":")) {
@@ -519,7 +519,7 @@ impl<'a> Message<'a> {
             let Some(name) = scanner.next_member(first).ok()? else { break };
             match name.text().as_deref() {
                 Some("result" | "method") => return None,
-                // It may stand behind the error.
+                // The id may follow the error.
                 Some("id") => has_id = scanner.value(1).ok()? != "null",
                 Some("error") => error = Some(scanner.value(1).ok()?),
                 _ => drop(scanner.value(1).ok()?),

@@ -413,7 +413,7 @@ fn has_pair(text: &[u8], pairs: [[u8; 2]; 2]) -> bool {
     const BLOCK: usize = 64;
 
     let has_pair = |firsts: &[u8], seconds: &[u8]| {
-        // Without an end before the last of them, so that the compiler can compare many at once.
+        // The loop does not stop early, so that the compiler can vectorize it.
         firsts.iter().zip(seconds).fold(0, |found, (first, second)| {
             found | pairs.iter().fold(0, |found, pair| found | u8::from((*first == pair[0]) & (*second == pair[1])))
         }) != 0
@@ -424,16 +424,16 @@ fn has_pair(text: &[u8], pairs: [[u8; 2]; 2]) -> bool {
         || has_pair(&text[text.len().saturating_sub(rest.len() + 1)..], rest)
 }
 
-/// Returns whether an object may have a member of this name. `false` is certain, and found without a look at each
-/// member.
+/// Returns whether an object may have a member of this name. `false` is certain. The members are not scanned one by
+/// one.
 #[inline]
 pub(crate) fn may_have(object: &[u8], name: &str) -> bool {
     let name = name.as_bytes();
-    // Of its letters the one that is least common, as far as that matters: wherever it stands is looked at.
+    // Searches for a letter of the name that is rare in texts, because each of its occurrences is checked.
     let is_common = |byte: &u8| matches!(byte, b'a' | b'e' | b'i' | b'l' | b'n' | b'o' | b'r' | b's' | b't');
     let place = name.iter().position(|byte| !is_common(byte)).unwrap_or(0);
     let rare = name.get(place).copied().unwrap_or(b'"');
-    // In a long one there may be many backslashes, each of which would be looked at.
+    // A long object may have many backslashes, each of which would be checked below.
     if object.len() > LONG {
         let next = name.get(place + 1).copied().unwrap_or(b'"');
         if !has_pair(object, [[rare, next], *b"\\u"]) {

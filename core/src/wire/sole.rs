@@ -132,7 +132,8 @@ mod tests {
     use super::NAMES;
     use crate::wire::{MalformedKind, MalformedSubject, Message, RequestId};
 
-    /// An object with this member twice, with others before, between and behind, of which one is there twice.
+    /// Returns an object with this member twice, and with other members before, between and behind, one of them also
+    /// twice.
     fn twice(name: &str, others: usize) -> String {
         let filler = |place: usize| (0..others).map(move |number| format!(r#""{place}{number}":[{number}],"#));
         let filler: Vec<String> = (0..3).map(|place| filler(place).collect()).collect();
@@ -175,14 +176,14 @@ mod tests {
                         "{response}"
                     );
                 }
-                // Further inside it belongs to users.
+                // Nested objects belong to applications.
                 let inside = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"own":{object}}}}}"#);
                 assert!(Message::parse(&inside, 99).is_ok(), "{inside}");
             }
         }
     }
 
-    /// An application may send what every peer accepts, and nothing else.
+    /// Checks that an application can send exactly those objects that every peer accepts.
     #[test]
     fn senders_are_held_to_the_rule_for_receivers() {
         for (object, expected) in [
@@ -227,7 +228,7 @@ mod tests {
         assert_eq!(super::number("own".to_string().as_bytes()), None);
     }
 
-    /// Otherwise their objects are read a second time.
+    /// Names with the same bit would cost a second pass over their object.
     #[test]
     fn names_that_occur_together_have_different_bits() {
         let of_meta =

@@ -160,7 +160,7 @@ fn skip_many(lanes: impl SimdLanes, bytes: &[u8], mut start: usize) -> usize {
 #[inline(always)]
 fn cut_by_blocks(lanes: impl SimdLanes, bytes: &[u8], mut piece: impl FnMut(&[u8], usize)) {
     let mut padded = [0; BLOCK];
-    // Where what is not cut yet begins, and the block.
+    // The start of the current piece, and of the current block.
     let (mut from, mut start) = (0, 0);
     while start < bytes.len() {
         let mut special = lanes.special(block_at(bytes, start, &mut padded));
@@ -177,7 +177,7 @@ fn cut_by_blocks(lanes: impl SimdLanes, bytes: &[u8], mut piece: impl FnMut(&[u8
         if let Some(rest) = bytes.get(start..)
             && from + BLOCK <= start
         {
-            // There was nothing special, and it is likely that there will be nothing.
+            // The last block had no special bytes, so the next ones probably have none either.
             piece(&bytes[from..start], start - from);
             let some = rest.as_chunks().0;
             start += SOME * some.iter().take_while(|some| lanes.take_plain(some, |plain| piece(plain, SOME))).count();
@@ -193,7 +193,7 @@ fn cut_by_blocks(lanes: impl SimdLanes, bytes: &[u8], mut piece: impl FnMut(&[u8
 fn body_by_blocks(lanes: impl SimdLanes, bytes: &[u8]) -> Result<StringEnd, usize> {
     let mut padded = [0; BLOCK];
     let mut escaped = false;
-    // 1 if the last byte of the block before begins an escape.
+    // 1 if the last byte of the previous block begins an escape.
     let mut carry = 0;
     let mut start = 0;
     loop {
@@ -206,7 +206,7 @@ fn body_by_blocks(lanes: impl SimdLanes, bytes: &[u8]) -> Result<StringEnd, usiz
         let backslashes = lanes.backslashes(block);
         let (behind, next_carry) = behind_escapes(backslashes, carry);
         let ends = special & !backslashes & !behind;
-        // Of what comes behind its end nothing is known.
+        // Only the bytes up to the end of the string count.
         let behind = behind & (ends ^ ends.wrapping_sub(1));
         let mut others = if behind == 0 { 0 } else { behind & !lanes.short_escapes(block) };
         while others != 0 {
@@ -248,7 +248,7 @@ fn escapes_by_blocks(lanes: impl SimdLanes, bytes: &[u8], mut found: impl FnMut(
 fn behind_escapes(backslashes: u64, carry: u64) -> (u64, u64) {
     let mut begins = backslashes & !carry;
     if begins & (begins << 1) != 0 {
-        // Some stand side by side: each one that begins an escape takes the next one with it.
+        // For adjacent backslashes: each one that begins an escape escapes the next one.
         let mut rest = begins;
         while rest != 0 {
             let first = rest & rest.wrapping_neg();
@@ -308,7 +308,7 @@ impl SimdLanes for Portable {
 
     #[inline(always)]
     fn special(self, block: &[u8; BLOCK]) -> u64 {
-        // Much text has blocks without any, and to see that is cheaper.
+        // Many blocks have no special bytes, and this test is cheaper than the mask.
         if block.iter().fold(false, |any, byte| any | is_special(*byte)) { Self::mask(block, is_special) } else { 0 }
     }
 
@@ -390,7 +390,8 @@ pub(super) fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
         let rest = bytes.get(length..)?;
         let found = special_in_word(match (rest.first_chunk(), bytes.last_chunk()) {
             (Some(word), _) => u64::from_le_bytes(*word),
-            // The text ends soon. What has been looked at is looked at again, instead of each byte of the rest.
+            // Near the end of the text, its last whole word is read, which repeats some bytes but avoids a loop over
+            // the rest.
             (None, Some(last)) => u64::from_le_bytes(*last).unbounded_shr(u64::BITS - u8::BITS * rest.len() as u32),
             (None, None) => padded(rest),
         });
@@ -437,7 +438,7 @@ const fn digits_in_word(word: u64) -> usize {
 #[inline(always)]
 fn padded(bytes: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        // What is in both is put in the same place.
+        // The bytes that both halves contain get the same position.
         let missing = u64::BITS - u8::BITS * bytes.len() as u32;
         return u64::from(u32::from_le_bytes(*first)) | (u64::from(u32::from_le_bytes(*last)) << 32) >> missing;
     }

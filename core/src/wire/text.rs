@@ -11,7 +11,8 @@ use crate::wire::string_scan;
 /// # Errors
 /// Returns an error if the bytes are not UTF-8.
 pub fn text(bytes: &[u8]) -> Result<&str, Utf8Error> {
-    // It does not say where the first error is, so that is for the one below, who is seldom asked.
+    // This variant is faster but does not report the position of an error. The standard library does, in the rare case
+    // of one.
     #[cfg(feature = "simd")]
     if let Ok(text) = simdutf8::basic::from_utf8(bytes) {
         return Ok(text);

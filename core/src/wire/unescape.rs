@@ -19,12 +19,12 @@ pub(super) fn unescape_lossy(written: &str) -> String {
 /// Returns the text, and whether each escape is a character. U+FFFD replaces those that are not.
 fn unescaped(written: &str) -> (String, bool) {
     let bytes = written.as_bytes();
-    // What is written is never shorter: an escape has at least as many bytes as its character, or as U+FFFD.
+    // The text is never longer than `written`: an escape has at least as many bytes as its character, or as U+FFFD.
     let mut text = String::with_capacity(written.len());
     let mut done = 0;
     let mut sound = true;
     string_scan::escapes(bytes, |at| {
-        // The second half of a pair is done with the first.
+        // The second half of a surrogate pair was handled with the first.
         if at < done {
             return;
         }
@@ -127,7 +127,7 @@ mod tests {
             let mut written = String::new();
             for _ in 0..40 {
                 crate::test_rng::roll(&mut state);
-                // Halves of pairs are rare, or nothing else would be tried.
+                // Halves of surrogate pairs are rare here, because such a string has no text.
                 let choice = (state >> 33) as usize % 200;
                 written.push_str(
                     parts[if choice < parts.len() { choice } else { [0, 1, 2, 3, 4, 7, 8, 9, 10][choice % 9] }],

@@ -1,7 +1,8 @@
 use super::*;
 use alloc::{format, string::ToString, vec};
 
-/// What came of a stream: events as kind, data and the last id behind each, `None` for one that is too long.
+/// The decoded stream: for each event its kind, its data and the last id after it, or `None` for an event that is too
+/// long; then the last id and the retry delay.
 type Seen = (Vec<Option<(String, String, String)>>, String, Option<Duration>);
 
 fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Seen {
@@ -145,7 +146,7 @@ fn an_event_over_the_limit_is_reported_once_and_the_next_one_is_whole() {
 
 #[test]
 fn what_never_ends_is_held_in_bounded_memory() {
-    // How a stream begins, how it goes on for ever, and how often an event is too long.
+    // The beginning of a stream, its endless continuation, and the number of errors for events that are too long.
     let table = [
         ("data: ", "xxxxxxxx", 1),
         ("data: x\n", "data: x\n", 1),

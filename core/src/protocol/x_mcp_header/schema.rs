@@ -155,7 +155,7 @@ impl<'a> SchemaWalker<'a> {
         if !is_argument || self.path.is_empty() {
             return Err(InvalidHeaderParam::Misplaced);
         }
-        // It is looked at before anything is copied.
+        // The limits are checked before anything is copied.
         self.bytes += annotation.len() + self.path.iter().map(|name| name.len()).sum::<usize>();
         if self.found.len() >= MOST || self.bytes > MOST_BYTES {
             return Err(InvalidHeaderParam::TooLarge);

@@ -1,4 +1,4 @@
-//! What annotations mean, and what headers say of arguments.
+//! Tests of annotations in schemas, and of the headers that repeat arguments.
 
 use super::*;
 use alloc::{collections::BTreeMap, format, vec};
@@ -53,16 +53,16 @@ fn names_are_there_once_whatever_their_case() {
     assert_eq!(of(&schema("Row", "rOW")), Err(InvalidHeaderParam::Repeated("rOW".to_owned())));
 }
 
-/// Where a keyword of JSON Schema leaves what stands below it.
+/// The meaning of the value of a keyword of JSON Schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Below {
-    /// Members are schemas of arguments.
+    /// The members are schemas of arguments.
     Arguments,
-    /// It is a schema, or an array of them, and none of an argument.
+    /// The value is a schema or an array of schemas, but not of an argument.
     Schema,
-    /// Members are schemas, and none of an argument.
+    /// The members are schemas, but not of arguments.
     Schemas,
-    /// It is data, in which an annotation means nothing.
+    /// The value is data, in which an annotation has no meaning.
     Data,
 }
 
@@ -140,7 +140,7 @@ fn annotations_stand_where_an_argument_is_meant() {
     const ANNOTATED: &str = r#"{"type":"string","x-mcp-header":"N"}"#;
     let misplaced = Err(InvalidHeaderParam::Misplaced);
     assert_eq!(of(ANNOTATED), misplaced, "at the root");
-    // What can stand below a keyword, and whether an argument is meant there if its members are those of arguments.
+    // The values that each keyword is tried with.
     let inner = [
         ANNOTATED.to_owned(),
         format!("[true, {ANNOTATED} ]"),
@@ -196,7 +196,7 @@ fn annotations_are_bounded_in_number_and_in_bytes() {
     assert_eq!(of(&below(66_000, 1)), Err(InvalidHeaderParam::TooLarge));
     assert_eq!(of(&below(1000, 60)).map(|found| found.len()), Ok(60));
     assert_eq!(of(&below(1000, 70)), Err(InvalidHeaderParam::TooLarge));
-    // What an error repeats is cut, on a character.
+    // A name in an error is cut, at a character boundary.
     let long = "\u{e9}".repeat(200);
     let Err(InvalidHeaderParam::Name(name)) = one(&format!(r#"{{"type":"string","x-mcp-header":"{long}"}}"#)) else {
         panic!("it is no name")

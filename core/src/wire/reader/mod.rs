@@ -51,7 +51,7 @@ impl<'de> Reader<'de> {
     pub(crate) fn new(text: &'de str) -> Self {
         let mut scanner = Scanner::new(text, MAX_DEPTH);
         scanner.skip_white_space();
-        // As many as serde_json admits.
+        // The limit of serde_json.
         Self { scanner, depth: MAX_DEPTH - 1, quiet: false }
     }
 
@@ -108,7 +108,7 @@ impl<'de> Reader<'de> {
             Some(b't') => Error::invalid_type(Unexpected::Bool(true), expected),
             Some(b'f') => Error::invalid_type(Unexpected::Bool(false), expected),
             Some(b'"') => match self.scanner.text().map_err(syntax) {
-                // What is longer is shown as it is written, up to where it is cut.
+                // A longer text is cut, and shown as it is written.
                 Ok((written, escaped)) => match excerpt(written) {
                     Cow::Borrowed(_) if escaped => match unescape(written) {
                         Some(text) => Error::invalid_type(Unexpected::Str(&text), expected),
@@ -217,7 +217,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
             Some(b'[') => self.inside(b'[', |elements| visitor.visit_seq(elements)),
             Some(b't' | b'f') => self.deserialize_bool(visitor),
             Some(b'n') => self.deserialize_unit(visitor),
-            // What a number is depends on the features of serde_json.
+            // How a number is decoded depends on the features of serde_json.
             _ => self.others(|other| other.deserialize_any(visitor)),
         }
     }
@@ -340,7 +340,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self.scanner.peek() {
-            // One without content, as nearly all are.
+            // A unit variant, which is the usual case.
             Some(b'"') => {
                 let text = self.text()?;
                 visitor.visit_enum(IntoDeserializer::<Error>::into_deserializer(&*text))

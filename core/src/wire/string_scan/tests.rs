@@ -2,7 +2,7 @@ use alloc::{vec, vec::Vec};
 
 use super::*;
 
-/// What [`body`] is, one byte after the other.
+/// A reference implementation of [`body`] that reads one byte at a time.
 fn reference(bytes: &[u8]) -> Result<StringEnd, usize> {
     let mut escaped = false;
     let mut at = 0;
@@ -28,7 +28,7 @@ fn reference(bytes: &[u8]) -> Result<StringEnd, usize> {
     }
 }
 
-/// What a text was cut into at what is special.
+/// Returns the pieces of a text between its special bytes, each with the special byte after it.
 fn pieces(cut: impl FnOnce(&mut dyn FnMut(&[u8], usize))) -> Vec<(Vec<u8>, Option<u8>)> {
     let mut pieces = vec![(Vec::new(), None)];
     cut(&mut |text, length| {
@@ -68,7 +68,7 @@ fn every_byte_is_found_at_every_place_behind_every_neighbour() {
                     }
                     text[at] = byte;
                     check(&text);
-                    // What comes behind it does not matter, unless it is an escape.
+                    // The byte behind it does not matter, unless it is an escape.
                     if at + 1 < length {
                         text[at + 1] = b'"';
                         check(&text);

@@ -79,7 +79,7 @@ impl Serialize for Bytes {
     }
 }
 
-/// What is displayed in pieces.
+/// A value that is displayed in pieces.
 struct Shown<'a>(&'a [&'a str]);
 
 impl fmt::Display for Shown<'_> {
@@ -107,7 +107,7 @@ impl<K: Serialize> Serialize for Keyed<K> {
     }
 }
 
-/// What has something against itself.
+/// A value that cannot be serialized.
 struct Unwilling;
 
 impl Serialize for Unwilling {

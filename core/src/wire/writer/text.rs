@@ -1,4 +1,4 @@
-//! What stands where only a text may stand.
+//! A serializer for positions where only a text is allowed: names of members, and JSON that is already encoded.
 
 use alloc::vec::Vec;
 use core::fmt::{Display, Write};
