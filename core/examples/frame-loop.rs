@@ -1,5 +1,5 @@
-//! The protocol inside of a game: everything happens in the loop that draws 60 frames a second. Nothing waits, there
-//! are no threads and no callbacks, and time is what the game says it is.
+//! The protocol in a game: everything runs in the loop that draws 60 frames a second. Nothing blocks, there are no
+//! threads and no callbacks, and the game provides the time.
 //!
 //! ```sh
 //! cargo run --example frame-loop
@@ -22,17 +22,17 @@ const FRAME: Duration = Duration::from_nanos(16_666_667);
 /// The bytes that travel between two frames: this could be a socket that does not block.
 const BYTES_PER_FRAME: usize = 64;
 
-/// How much waits outside of the core at most.
+/// The most bytes that wait outside of the core.
 const HIGH_WATER: usize = 4096;
 
-/// A character that the player can talk to: its mind is a server that runs in the same loop.
+/// A character that the player can talk to. Its mind is a server that runs in the same loop.
 struct Villager {
     client: Client,
     lines: LineDecoder,
     up: Vec<u8>,
     mind: Mind,
     asked: Option<CallId>,
-    /// What the player reads.
+    /// The texts that the player sees.
     says: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ struct Mind {
 impl Villager {
     fn new(now: Timestamp) -> Self {
         Self {
-            // The server is part of this program: its ids need no hash tables with a secret.
+            // The server is part of this program and is trusted, so the hash seed need not be random.
             client: Client::new(ClientConfig::new(Implementation::new("game", "1.0.0"), 0), now),
             lines: LineDecoder::new(1 << 16),
             up: Vec::new(),
@@ -55,7 +55,7 @@ impl Villager {
         }
     }
 
-    /// The player talks to the villager, who has two seconds to answer.
+    /// Sends the player's message to the villager, who has two seconds to answer.
     fn ask(&mut self, now: Timestamp, tool: &str) -> Result<(), SendError> {
         let arguments = Some(JsonObject::parse(r#"{"message":"Lovely weather!"}"#)?);
         let call = CallToolParams { arguments, ..CallToolParams::new(tool) };
@@ -63,7 +63,7 @@ impl Villager {
         Ok(())
     }
 
-    /// What happens in a frame: bytes move, time passes, and whatever came of it is dealt with.
+    /// Runs one frame of the game: moves bytes, handles timeouts and events.
     fn frame(&mut self, now: Timestamp) -> Result<(), SendError> {
         while self.client.poll_transmit_up_to(&mut self.up, HIGH_WATER).is_some() {}
         self.mind.lines.feed(&take(&mut self.up));
@@ -118,7 +118,7 @@ fn take(bytes: &mut Vec<u8>) -> Vec<u8> {
     bytes.drain(..len).collect()
 }
 
-/// Plays to the end: what the villager has said, and how many frames that took.
+/// Runs the game to the end. Returns what the villager said and the number of frames.
 fn play(mut draw: impl FnMut(&[String])) -> Result<(Vec<String>, u32), SendError> {
     let (mut now, mut frames) = (Timestamp::ZERO, 0);
     let mut villager = Villager::new(now);

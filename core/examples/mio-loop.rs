@@ -1,4 +1,4 @@
-//! The protocol inside of an event loop of one thread: a server for any number of clients over TCP, with `mio`.
+//! The protocol in an event loop with one thread: a server for any number of clients over TCP, with `mio`.
 //!
 //! ```sh
 //! cargo run --example mio-loop -- 127.0.0.1:4567
@@ -22,13 +22,13 @@ use mio::{
 
 const LISTENER: Token = Token(0);
 
-/// One client: its socket, and what the protocol knows of it.
+/// One client: its socket and its protocol state.
 struct Guest {
     stream: TcpStream,
     server: Server,
     lines: LineDecoder,
     out: Vec<u8>,
-    /// The socket may have bytes to read. Its next event comes only after all of them were read.
+    /// Whether the socket may have bytes to read. Its next event comes only after all of them were read.
     readable: bool,
 }
 
@@ -37,14 +37,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(serve(TcpListener::bind(address.parse()?)?, usize::MAX)?)
 }
 
-/// Serves until so many clients have come and gone.
+/// Serves until this many clients have disconnected.
 fn serve(mut listener: TcpListener, mut guests_left: usize) -> io::Result<()> {
     let (start, mut poll, mut events) = (Instant::now(), Poll::new()?, Events::with_capacity(64));
     let now = || Timestamp::after_zero(start.elapsed());
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
     let (mut guests, mut next) = (BTreeMap::<Token, Guest>::new(), LISTENER.0);
     while guests_left > 0 {
-        // The earliest of all deadlines is how long to wait for the sockets.
+        // The loop waits for the sockets until the earliest of all deadlines.
         let wake_at = guests.values().filter_map(|guest| Some(guest.server.poll_timeout()?.at)).min();
         match poll.poll(&mut events, wake_at.map(|at| at.saturating_since(now()))) {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
@@ -73,7 +73,7 @@ fn serve(mut listener: TcpListener, mut guests_left: usize) -> io::Result<()> {
 }
 
 impl Guest {
-    /// Lets time pass, then reads and writes until neither is possible.
+    /// Handles timeouts, then reads and writes until neither makes progress.
     fn turn(&mut self, now: Timestamp) {
         self.server.handle_timeout(now);
         while self.write() | self.read(now) {}
@@ -88,7 +88,7 @@ impl Guest {
                 any = true;
                 if let Some(event) = self.server.handle_frame(now, frame) {
                     let answered = echo::answer(&mut self.server, event);
-                    // An answer is refused once the client takes nothing more. Then the connection is of no use.
+                    // A response is refused if the client does not read. The connection is then closed.
                     answered.unwrap_or_else(|_| self.server.handle_disconnect());
                 }
                 continue;
@@ -113,13 +113,13 @@ impl Guest {
         any
     }
 
-    /// Writes as much as the socket takes. Returns whether it took anything.
+    /// Writes as much as the socket accepts. Returns whether it accepted anything.
     fn write(&mut self) -> bool {
         while let Some(event) = self.server.poll_event() {
             let answered = echo::answer(&mut self.server, event);
             answered.unwrap_or_else(|_| self.server.handle_disconnect());
         }
-        // Not more than fits a reasonable buffer; what is left stays in the core, which bounds it.
+        // The buffer is limited to 64 KiB. The rest stays in the core, which limits it.
         while self.server.poll_transmit_up_to(&mut self.out, 1 << 16).is_some() {}
         if self.out.is_empty() {
             return false;
@@ -178,7 +178,7 @@ mod tests {
                 ),
             );
         }
-        // The last one is answered before the first one has gone.
+        // The last client is answered before the first one disconnects.
         for (number, guest) in guests.iter().enumerate().rev() {
             assert!(hear(guest).contains(&format!("guest {number}")));
         }
@@ -220,7 +220,7 @@ mod tests {
         }
         let mut rest = calls.as_bytes();
         let mut turn = |client: &mut net::TcpStream, guest: &mut Guest| {
-            // Whatever has come: the poll would say so.
+            // Stands for an event of the poll.
             guest.readable = true;
             guest.turn(now);
             match client.write(rest) {
@@ -229,7 +229,7 @@ mod tests {
             }
             rest.is_empty()
         };
-        // Nothing is read before all is written, or the server has stopped reading and its socket is full.
+        // The client reads only after it has written everything, or after the server has stopped reading.
         let mut idle = 0;
         while !turn(&mut client, &mut guest) && idle < 100 {
             idle = if guest.server.wants_input(now) { 0 } else { idle + 1 };

@@ -1,5 +1,5 @@
-//! The protocol inside of a test, without any I/O: two ends joined by hand, frame by frame, with time that is a number.
-//! What needs luck elsewhere, such as a cancellation that crosses its answer, is written down here.
+//! The protocol in a test without any I/O: a client and a server connected by hand, frame by frame, with simulated
+//! time. Races, such as a cancellation that crosses its response, are deterministic here.
 //!
 //! ```sh
 //! cargo test --example no-io
@@ -17,27 +17,27 @@ use mcp_proto::{
     wire::JsonObject,
 };
 
-/// A client, a server, and a time.
+/// A client, a server, and the simulated time.
 struct Both {
     client: Client,
     server: Server,
     now: Timestamp,
-    /// How requests of the client have ended.
+    /// The outcomes of the client's requests.
     ends: Vec<String>,
 }
 
 impl Both {
-    /// The two, behind their handshake.
+    /// Creates both and completes their handshake.
     fn new() -> Result<Self, SendError> {
         let now = Timestamp::ZERO;
-        // The server is part of this program: its ids need no hash tables with a secret.
+        // The server is part of this program and is trusted, so the hash seed need not be random.
         let client = Client::new(ClientConfig::new(Implementation::new("client", "1.0.0"), 0), now);
         let mut both = Self { client, server: Server::new(echo::config(), now), now, ends: Vec::new() };
         while both.up()? | both.down() {}
         Ok(both)
     }
 
-    /// Moves what the client has to say to the server. Whether that was anything.
+    /// Passes the client's messages to the server. Returns whether there were any.
     fn up(&mut self) -> Result<bool, SendError> {
         let (mut frame, mut any) = (Vec::new(), false);
         while self.client.poll_transmit(&mut frame).is_some() {
@@ -53,7 +53,7 @@ impl Both {
         Ok(any)
     }
 
-    /// The same in the other direction.
+    /// Passes the server's messages to the client. Returns whether there were any.
     fn down(&mut self) -> bool {
         let (mut frame, mut any) = (Vec::new(), false);
         while self.server.poll_transmit(&mut frame).is_some() {
@@ -92,12 +92,12 @@ fn call(tool: &str) -> Result<CallToolParams, SendError> {
     Ok(CallToolParams { arguments: Some(JsonObject::parse(r#"{"message":"hi"}"#)?), ..CallToolParams::new(tool) })
 }
 
-/// A cancellation crosses the answer: the client has made up its mind, and the answer changes nothing.
+/// Shows a cancellation that crosses the response: the call is already cancelled, and the response changes nothing.
 fn crossing() -> Result<Vec<String>, SendError> {
     let mut both = Both::new()?;
     let asked = both.client.request(both.now, &call("echo")?, RequestOptions::default())?;
     both.up()?;
-    // The answer is on its way now.
+    // The server has the request and has queued the response.
     both.client.cancel(asked, Some("too late"))?;
     both.down();
     both.up()?;

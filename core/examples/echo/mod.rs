@@ -1,4 +1,4 @@
-//! A server with one tool, for the examples of how to embed the protocol: all that is not about embedding.
+//! A small echo server for the examples of embedding the protocol.
 
 use std::{
     collections::{BTreeMap, hash_map::RandomState},
@@ -7,7 +7,7 @@ use std::{
 
 use mcp_proto::{connection::*, protocol::*, schema::*, wire::*};
 
-/// What the server says of itself.
+/// Returns the configuration of the server.
 pub(crate) fn config() -> ServerConfig {
     // Random bits, from the keys of a hash table.
     let hash_seed = RandomState::new().hash_one(0);
@@ -16,7 +16,7 @@ pub(crate) fn config() -> ServerConfig {
     config
 }
 
-/// Deals with what a client wants: `echo` says its message again, and `brood` never comes to an end.
+/// Handles an event of the server: the tool `echo` returns its message, and the tool `brood` never ends.
 pub(crate) fn answer(server: &mut Server, event: Event<'_>) -> Result<(), SendError> {
     let Event::Request { key, method, params } = event else { return Ok(()) };
     let schema = r#"{"type":"object","properties":{"message":{"type":"string"}}}"#;

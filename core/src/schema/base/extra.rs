@@ -242,12 +242,11 @@ impl Member for Extra {
     }
 }
 
-/// Appends a JSON string. It takes no look at what is there already, since there can be as many members as fit into a
-/// message.
+/// Appends a JSON string. It does not check the existing text again, which would cost quadratic time with many members.
 fn push_string(text: &mut String, content: &str) {
     let mut quoted = Vec::with_capacity(content.len() + 2);
     encode::text(&mut quoted, content);
-    // It is made of a text.
+    // The encoding of a text is valid UTF-8.
     text.push_str(core::str::from_utf8(&quoted).unwrap_or("\"\""));
 }
 

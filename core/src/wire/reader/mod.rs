@@ -284,7 +284,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
         if name == direct::TEXT {
-            // A type that reads all there is need not be told where that ends.
+            // A type that reads the whole text does not need the end of the value.
             let is_all = self.scanner.since(0).trim_ascii().is_empty();
             return visitor.visit_newtype_struct(Given(if is_all { self.take_all() } else { self.raw()? }));
         }

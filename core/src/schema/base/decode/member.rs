@@ -27,7 +27,7 @@ impl<T: Member> Member for Vec<T> {
         reader.elements(&"a sequence", |reader| {
             let element = T::read(reader)?;
             if list.is_empty() {
-                // Mostly it stays alone, and room for four, as a list takes by itself, is no small piece of memory.
+                // Most lists have one element, and the default capacity of four elements would waste memory.
                 list = Self::with_capacity(1);
             }
             list.push(element);

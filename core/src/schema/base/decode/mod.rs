@@ -77,7 +77,7 @@ pub(crate) fn tag(seen: &mut bool, kind: &str, reader: &mut Reader<'_>) -> Resul
     if core::mem::replace(seen, true) {
         return Err(Error::custom("given twice"));
     }
-    // What is decided already is mostly written as plainly here.
+    // The expected kind usually follows without escapes.
     if reader.eat_plain(kind) {
         return Ok(());
     }
