@@ -13,7 +13,7 @@ use crate::{
 
 /// The key of a request of the peer, which must be answered exactly once.
 ///
-/// It stays valid after the peer has cancelled the request: an answer is then accepted and dropped.
+/// It stays valid after the peer has cancelled the request: a response is then accepted and dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplyKey {
     // The serial number comes first: keys sort by arrival.
@@ -35,7 +35,7 @@ impl ReplyKey {
 pub(crate) enum State {
     /// The request must be answered.
     Open,
-    /// The answer waits in the outbox. A cancellation can still remove it.
+    /// The response waits in the outbox. A cancellation can still remove it.
     Answered,
     /// The peer has cancelled it, and the application has not answered it yet.
     Cancelled,
@@ -207,7 +207,7 @@ impl<T: 'static> Incoming<T> {
         Some(ReplyKey { serial: slots[slot as usize].serial, slot })
     }
 
-    /// Records that the answer of an open request was queued.
+    /// Records that the response of an open request was queued.
     pub(crate) fn answered(&mut self, key: ReplyKey) {
         let Some(tables) = self.tables.made() else { return };
         let entry = tables.slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial);

@@ -19,7 +19,7 @@ const SPARE: usize = 64 * 1024;
 /// The queue of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Priority {
-    /// Answers, notifications and cancellations. They are sent first.
+    /// Responses, notifications and cancellations. They are sent first.
     Control,
     /// New requests of the application and the connection.
     Request,
@@ -30,12 +30,12 @@ pub(crate) enum Priority {
 pub(crate) enum FrameOwner {
     /// The frame belongs to no request.
     None,
-    /// The frame is the connection's own answer to a request of the peer that is in no table. The field is the stream
-    /// of the answer, for transports with several.
+    /// The frame is the connection's own response to a request of the peer that is in no table. The field is the stream
+    /// of the response, for transports with several.
     Answered(Option<u64>),
     /// The frame belongs to a request of the peer. `last` is `true` if it is the response.
     Reply { key: ReplyKey, last: bool },
-    /// The frame follows the answer to this request of the peer. It is dropped with the answer.
+    /// The frame follows the response to this request of the peer. It is dropped with the response.
     Behind(ReplyKey),
     /// The frame is this request of the application or the connection.
     Call(CallId),
@@ -112,7 +112,7 @@ impl Queue {
         start..self.frames.get(at).map_or(start, |frame| frame.end)
     }
 
-    /// Returns the id of the request that a frame answers, if the frame is the connection's own answer.
+    /// Returns the id of the request that a frame answers, if the frame is the connection's own response.
     pub(super) fn answered(&self, at: usize) -> Option<RequestId> {
         #[cfg(test)]
         steps::count();
@@ -371,7 +371,7 @@ impl Outbox {
         self.requests.made().is_some_and(|queue| queue.take_back_call(id))
     }
 
-    /// Takes back the connection's own answer to the request with this id, and returns its stream.
+    /// Takes back the connection's own response to the request with this id, and returns its stream.
     ///
     /// Each answer is parsed once, however often this is called. `hash` should not map two ids to one hash.
     pub(crate) fn take_back_answer(&mut self, id: &RequestId, hash: impl Fn(&RequestId) -> u64) -> Option<Option<u64>> {

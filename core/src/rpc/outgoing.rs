@@ -43,7 +43,7 @@ const CACHED: u64 = 1 << 63;
 #[derive(Clone, Debug)]
 pub(crate) struct Call<T> {
     pub(crate) tag: T,
-    /// Whether the frame was written and the answer has not arrived.
+    /// Whether the frame was written and the response has not arrived.
     pub(crate) sent: bool,
     /// Whether the request was answered, and waits for this side to send it again.
     pub(crate) waits: bool,

@@ -24,7 +24,7 @@ impl<E> Connection<E> {
     /// message that was not read. So reading resumes after
     /// [`Limits::input_pause`](crate::connection::Limits::input_pause) without progress: from then on, until there is
     /// room, messages beyond the limits are refused and a peer that does not read is disconnected. Open requests do not
-    /// pause reading while a request of this side waits for its answer. Nothing pauses reading once the connection
+    /// pause reading while a request of this side waits for its response. Nothing pauses reading once the connection
     /// closes.
     ///
     /// Messages behind the bytes that are not read are noticed late: cancellations, responses, and the end of the

@@ -101,7 +101,7 @@ impl Connection<ClientRole> {
         Self { engine, role: PhantomData }
     }
 
-    /// Returns whether the answer to the request that was last sent under this id has not arrived.
+    /// Returns whether the response to the request that was last sent under this id has not arrived.
     pub(crate) fn awaits(&self, wire: u64) -> bool {
         let calls = &self.engine.calls;
         calls.by_wire(wire).and_then(|call| calls.get(call)).is_some_and(|call| !call.waits)

@@ -44,7 +44,7 @@ impl Connection<ClientRole> {
         self.engine.noted(Room::Request, followed)
     }
 
-    /// Returns the server's part of the handshake: its answer to `initialize`, or that to `server/discover` in its
+    /// Returns the server's part of the handshake: its response to `initialize`, or that to `server/discover` in its
     /// form.
     #[must_use]
     pub fn server(&self) -> Option<&InitializeResult> {

@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl<E> Connection<E> {
-    /// Returns the requests of the peer that hold a slot, in the order of their arrival: those that wait for an answer,
-    /// those whose answer waits to be written, and those that were cancelled and not answered yet.
+    /// Returns the requests of the peer that hold a slot, in the order of their arrival: those that wait for a
+    /// response, those whose response waits to be written, and those that were cancelled and not answered yet.
     ///
     /// It collects and sorts all of them: use it for diagnostics and for an orderly shutdown.
     pub fn requests(&self) -> impl ExactSizeIterator<Item = InboundRequest<'_>> + use<'_, E> {
@@ -49,7 +49,7 @@ impl<E> Connection<E> {
         self.engine.calls.get(call).is_some_and(|entry| matches!(entry.tag, CallTag::User { .. }))
     }
 
-    /// Returns whether the peer still waits for the answer to a request.
+    /// Returns whether the peer still waits for the response to a request.
     #[must_use]
     pub fn is_open(&self, key: ReplyKey) -> bool {
         matches!(self.engine.requests.get(key), Some((_, State::Open)))
@@ -61,7 +61,7 @@ impl<E> Connection<E> {
     /// If the application does not answer a request before its deadline, the connection answers it with an internal
     /// error. The request ends as [`Event::Cancelled`](crate::connection::Event::Cancelled) with
     /// [`CancelCause::TimedOut`](crate::connection::CancelCause::TimedOut). Its key is not valid any more, and its slot
-    /// is free as soon as that answer was polled. A question that came as part of a result (2026-07-28) ends its call
+    /// is free as soon as that response was polled. An input request of a result (2026-07-28) ends its call
     /// with that error. For a request that the peer has cancelled and the application has not answered, only the slot
     /// is freed, without an event.
     ///

@@ -65,7 +65,7 @@ pub struct Connection<E> {
 }
 
 impl<E> Connection<E> {
-    /// Returns the id that the peer has given its request. `None` once the request has ended and its answer, if any,
+    /// Returns the id that the peer has given its request. `None` once the request has ended and its response, if any,
     /// was polled.
     #[must_use]
     pub fn request_id(&self, key: ReplyKey) -> Option<&RequestId> {
@@ -143,7 +143,7 @@ impl<E> Connection<E> {
 
     /// Appends the next message, with a line feed behind it, to `out`. Returns `None` if there is nothing to write.
     ///
-    /// Answers, cancellations and notifications are sent before new requests. An appended message counts as sent. A
+    /// Responses, cancellations and notifications are sent before new requests. An appended message counts as sent. A
     /// large message is not copied if nothing else waits and `out` is empty: the connection swaps its buffer with
     /// `out`.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
@@ -183,7 +183,7 @@ impl<E> Connection<E> {
         self.engine.phase
     }
 
-    /// Returns whether an answer, a notification or progress would not be refused as
+    /// Returns whether a response, a notification or progress would not be refused as
     /// [`SendError::Busy`](crate::connection::SendError::Busy). [`poll_room`](Self::poll_room) reports when that
     /// becomes true. It is always true once the connection is closed, since there is nothing to wait for then.
     #[must_use]

@@ -100,11 +100,11 @@ impl<E> Connection<E> {
         self.engine.cancel(call, reason)
     }
 
-    /// Answers a request. If the peer has cancelled it, the answer is dropped.
+    /// Answers a request. If the peer has cancelled it, the response is dropped.
     ///
     /// # Errors
     /// Returns a [`SendError`] if the request was answered before, or if the result cannot be encoded or queued now. In
-    /// the latter cases the request still needs an answer: see [`respond_or_error`](Self::respond_or_error).
+    /// the latter cases the request still needs a response: see [`respond_or_error`](Self::respond_or_error).
     pub fn respond<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<(), SendError> {
         let version = self.engine.version_of(key);
         let answered = self.engine.respond(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))));
@@ -118,7 +118,7 @@ impl<E> Connection<E> {
     /// # Errors
     /// Returns [`SendError::Busy`] if there is no room now, [`SendError::Answered`] if the request was answered before,
     /// and [`SendError::TooLarge`] if [`Limits::frame_bytes`](crate::connection::Limits::frame_bytes) is too small for
-    /// any answer. The request still needs an answer then, unless it has been answered.
+    /// any response. The request still needs a response then, unless it has been answered.
     pub fn respond_or_error<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<Option<SendError>, SendError> {
         let version = self.engine.version_of(key);
         let answered = self.engine.respond_or_error(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))));
@@ -173,8 +173,8 @@ impl<E> Connection<E> {
         self.engine.noted(Room::Message, reported)
     }
 
-    /// Sends a log message on behalf of a request. It is sent before the answer, and only if the client wants messages
-    /// of this severity: for this request (2026-07-28) or for the session.
+    /// Sends a log message on behalf of a request. It is sent before the response, and only if the client wants
+    /// messages of this severity: for this request (2026-07-28) or for the session.
     ///
     /// # Errors
     /// Returns a [`SendError`] if logging was not declared, the request has been answered, or too much waits to be

@@ -74,7 +74,7 @@ impl Connection<ServerRole> {
 
     /// Returns the context of a request: its revision, the client's capabilities, its principal and more.
     ///
-    /// Returns `None` once the request has ended and its answer, if any, was polled.
+    /// Returns `None` once the request has ended and its response, if any, was polled.
     #[must_use]
     pub fn context(&self, key: ReplyKey) -> Option<RequestContext<'_>> {
         let (entry, _) = self.engine.requests.get(key)?;
@@ -119,7 +119,7 @@ impl Connection<ServerRole> {
         HeaderParam::verify_all(params, arguments, headers).map_err(|mismatch| header_mismatch(&mismatch))
     }
 
-    /// Closes the stream of a request whose answer will take a while, if the client can come back for the answer
+    /// Closes the stream of a request whose response will take a while, if the client can come back for the response
     /// (2025-11-25 over HTTP). It advises the client to reconnect after `retry`. Elsewhere it does nothing.
     pub fn release_stream(&mut self, key: ReplyKey, retry: Option<Duration>) {
         self.engine.release_stream(key, retry);

@@ -38,7 +38,7 @@ pub enum SendError {
     /// [`poll_room`](crate::connection::Connection::poll_room) has reported room.
     Busy,
     /// The message is larger than [`Limits::frame_bytes`](crate::connection::Limits::frame_bytes), or it can never fit
-    /// into [`Limits::outbox_bytes`](crate::connection::Limits::outbox_bytes): together with the other answers of its
+    /// into [`Limits::outbox_bytes`](crate::connection::Limits::outbox_bytes): together with the other responses of its
     /// batch (2025-03-26), or once for each subscription that needs it (2026-07-28).
     TooLarge,
     /// The value cannot be expressed in the negotiated revision, or not in JSON at all.
@@ -221,24 +221,24 @@ pub enum CloseReason {
     TransportError(String),
     /// The server refused the handshake. A long message is cut, and data above 4 KiB is dropped.
     Refused(ErrorObject),
-    /// The answer to `initialize` is malformed.
+    /// The response to `initialize` is malformed.
     BadHandshake(String),
     /// The server chose a revision that this client does not speak.
     UnsupportedVersion(String),
     /// The server does not answer `server/discover` as 2026-07-28 requires, so it is of an older revision, and this
-    /// client speaks none of those. The text describes its answer.
+    /// client speaks none of those. The text describes its response.
     LegacyServer(String),
     /// The handshake was not answered in time.
     HandshakeTimeout,
     /// The peer did not answer [`Keepalive`](crate::connection::Keepalive) pings.
     PeerSilent,
-    /// The peer sends requests and does not read the answers.
+    /// The peer sends requests and does not read the responses.
     PeerNotReading,
     /// The server sent too many lines in a row without a message.
     TooMuchNoise,
     /// The session was idle for too long.
     Expired,
-    /// The handshake could not be delivered to the server, or its answer could not.
+    /// The handshake could not be delivered to the server, or its response could not.
     Failed(Failure),
 }
 

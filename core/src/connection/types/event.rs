@@ -57,8 +57,8 @@ pub enum Event<'a> {
         /// The state of the task. Decode it as a [`Task`](crate::schema::tasks_extension::Task).
         task: RawJson<'a>,
     },
-    /// The peer does not want the answer to its request any more. Stop the work on it and answer it all the same,
-    /// unless it has [timed out](CancelCause::TimedOut): the answer frees its slot and is not sent.
+    /// The peer does not want the response to its request any more. Stop the work on it and answer it all the same,
+    /// unless it has [timed out](CancelCause::TimedOut): the response frees its slot and is not sent.
     Cancelled {
         /// The request.
         key: ReplyKey,
@@ -86,19 +86,19 @@ pub enum Outcome<'a> {
     Result(RawJson<'a>),
     /// An error that the peer sent.
     Error(ErrorObject),
-    /// An invalid answer: not an object, both result and error, or larger than the limit.
+    /// An invalid response: not an object, both result and error, or larger than the limit.
     Malformed,
-    /// The answer did not arrive in time.
+    /// The response did not arrive in time.
     TimedOut {
         /// Whether the total timeout has passed, rather than the idle timeout.
         total: bool,
     },
     /// `cancel` was called, or the peer has ended the task that the request had become.
     Cancelled,
-    /// The connection ended before the answer arrived.
+    /// The connection ended before the response arrived.
     Closed(CloseReason),
-    /// The request could not be delivered, or its answer could not, and the connection goes on. Only for bindings that
-    /// carry each request separately.
+    /// The request could not be delivered, or its response could not, and the connection goes on. Only for bindings
+    /// that carry each request separately.
     Failed(Failure),
 }
 

@@ -1,15 +1,15 @@
-//! Failures of a binding to deliver a request or its answer.
+//! Failures of a binding to deliver a request or its response.
 
 use alloc::{string::String, vec::Vec};
 use core::{fmt, time::Duration};
 
-/// The reason why a request or its answer could not be delivered, although the connection goes on.
+/// The reason why a request or its response could not be delivered, although the connection goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
     /// No stream to the peer is open, and too many messages wait for one.
     NoStream,
-    /// The stream of the answer has ended and cannot be resumed.
+    /// The stream of the response has ended and cannot be resumed.
     StreamLost,
     /// The session of the request has ended.
     SessionLost,
@@ -27,9 +27,9 @@ pub enum Failure {
     },
     /// An HTTP redirect, which the client does not follow. The field is its target.
     Redirected(String),
-    /// The response is neither JSON nor a stream of events, or holds no answer.
+    /// The response is neither JSON nor a stream of events, or contains no JSON-RPC response.
     NoAnswer,
-    /// The answer is larger than the limit.
+    /// The response is larger than the limit.
     TooLarge,
     /// An argument that must be sent in a header cannot be expressed there.
     NoHeader,

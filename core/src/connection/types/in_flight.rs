@@ -28,9 +28,9 @@ pub struct InboundRequest<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestState {
-    /// The request waits for the answer of the application, or for the end of a subscription.
+    /// The request waits for the response of the application, or for the end of a subscription.
     Open,
-    /// The answer waits to be written.
+    /// The response waits to be written.
     Answered,
     /// The peer has cancelled the request. It holds its slot until the application answers it.
     Cancelled,

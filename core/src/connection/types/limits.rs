@@ -34,13 +34,13 @@ pub struct Limits {
     /// written once for each subscription counts that often. Responses of incomplete batches (2025-03-26) have a limit
     /// of their own of the same size. Default 64 MiB.
     pub outbox_bytes: usize,
-    /// Bytes that the core's own answers (to pings, to bad requests) may add to [`outbox_bytes`](Self::outbox_bytes). A
-    /// peer that exceeds it and does not read is disconnected. Default 1 MiB.
+    /// Bytes that the core's own responses (to pings, to bad requests) may add to [`outbox_bytes`](Self::outbox_bytes).
+    /// A peer that exceeds it and does not read is disconnected. Default 1 MiB.
     pub control_bytes: usize,
     /// Members of a batch (2025-03-26). Default 1,024.
     pub batch_members: usize,
-    /// Answers to lines that are not JSON, for the life of the connection; further ones are only counted.
-    /// Default 16: enough to debug with, too few to be used as an amplifier.
+    /// Responses to lines that are not JSON, for the life of the connection; further ones are only counted. Default 16:
+    /// enough to debug with, too few to be used as an amplifier.
     pub parse_errors: u32,
     /// Consecutive lines without a message before a client closes the connection. Default 4,096.
     pub noise_lines: u32,
@@ -98,7 +98,7 @@ impl Limits {
     /// It adds up
     /// - output that waits, four times: [`outbox_bytes`](Self::outbox_bytes), [`control_bytes`](Self::control_bytes)
     ///   and one message. Its buffers grow by doubling, and free sent bytes when these are more than those that wait;
-    /// - [`outbox_bytes`](Self::outbox_bytes) once more, for answers that wait for the rest of their batch
+    /// - [`outbox_bytes`](Self::outbox_bytes) once more, for responses that wait for the rest of their batch
     ///   (2025-03-26);
     /// - [`request_bytes`](Self::request_bytes), [`cache_bytes`](Self::cache_bytes), and
     ///   [`call_bytes`](Self::call_bytes) twice;

@@ -5,7 +5,7 @@ use crate::protocol::Era;
 /// How a client opens a connection, given its knowledge about the server from an earlier connection.
 ///
 /// The era is a property of a server. It can be stored as long as the server is the same program or has the same
-/// address. It saves the next connection the probe for the era, or the wait for its answer. A wrong era does no harm:
+/// address. It saves the next connection the probe for the era, or the wait for its response. A wrong era does no harm:
 /// the client detects it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
@@ -16,7 +16,7 @@ pub struct Opening {
 
 impl Opening {
     /// Creates the value without knowledge. A client that speaks both eras probes which one the server is of, and waits
-    /// [`probe_timeout`](crate::connection::Settings::probe_timeout) for the answer.
+    /// [`probe_timeout`](crate::connection::Settings::probe_timeout) for the response.
     #[must_use]
     pub const fn unknown() -> Self {
         Self { era: None, again: false }

@@ -12,7 +12,7 @@ pub struct Transmit {
     /// The route of the message, for bindings that have more than one stream. A pipe ignores it.
     pub route: Route,
     /// The [`Arrival::stream`](crate::connection::Arrival::stream) of the frame that caused the message. A
-    /// [`Route::Connection`] with a stream is an answer of the core's own, after which nothing follows on that stream.
+    /// [`Route::Connection`] with a stream is a response of the core's own, after which nothing follows on that stream.
     pub stream: Option<u64>,
 }
 
@@ -28,10 +28,10 @@ pub enum Route {
     Reply {
         /// The request.
         key: ReplyKey,
-        /// Whether the message is the answer, after which nothing follows.
+        /// Whether the message is the response, after which nothing follows.
         last: bool,
     },
-    /// Nothing was appended: the stream on which this request waits for its answer may be closed now, and the client
+    /// Nothing was appended: the stream on which this request waits for its response may be closed now, and the client
     /// reconnects later. Only if [`Arrival::stream`](crate::connection::Arrival::stream) was given.
     StreamReleased {
         /// The request.
@@ -39,7 +39,7 @@ pub enum Route {
         /// The delay after which the peer should reconnect.
         retry: Option<Duration>,
     },
-    /// Nothing was appended: the peer has cancelled all requests of this stream, and no answer follows there. A batch
+    /// Nothing was appended: the peer has cancelled all requests of this stream, and no response follows there. A batch
     /// without requests has none from the start. Only if [`Arrival::stream`](crate::connection::Arrival::stream) was
     /// given.
     Unanswered,
@@ -75,7 +75,7 @@ pub enum Wake {
 /// The kind of message that can be sent again after a [`SendError::Busy`](crate::connection::SendError::Busy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Room {
-    /// An answer, a notification, progress or a log message.
+    /// A response, a notification, progress or a log message.
     Message,
     /// A request.
     Request,
