@@ -13,8 +13,8 @@ pub(crate) struct Pause {
     pub(crate) moved: bool,
 }
 
-/// The kinds of sends that were refused with [`SendError::Busy`] and have not been reported by
-/// [`poll_room`](Connection::poll_room) since.
+/// The kinds of sends that were refused with [`SendError::Busy`](crate::connection::SendError::Busy) and have not been
+/// reported by [`poll_room`](crate::connection::Connection::poll_room) since.
 ///
 /// The set affects only that report. `Debug` omits it, so that a refused send does not change the printed state of a
 /// connection.

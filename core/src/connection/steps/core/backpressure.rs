@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Records a refused send for [`poll_room`](Connection::poll_room).
+    /// Records a refused send for [`poll_room`](crate::connection::Connection::poll_room).
     pub(crate) fn noted<T>(&mut self, kind: Room, result: Result<T, SendError>) -> Result<T, SendError> {
         if matches!(result, Err(SendError::Busy)) {
             self.refused.0 |= RefusedSends::bit(kind);
