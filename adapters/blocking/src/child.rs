@@ -1,4 +1,4 @@
-//! A server as a child process, from its start to the last of its group.
+//! A server as a child process, from its start to the end of its process group.
 
 use std::{
     io::{self, ErrorKind},
@@ -19,10 +19,10 @@ use crate::transport::{ByteReader, Transport};
 use mcp_driver::unix::thread::{lock, spawn};
 use mcp_driver::{Command, StopHandle};
 
-/// Bytes that are read of standard error at once.
+/// The size of reads from standard error.
 const CHUNK: usize = 8 * 1024;
 
-/// A process that was started as a server, and all that it starts.
+/// A child process that runs a server, and its process group.
 #[derive(Clone)]
 pub(crate) struct Child(Arc<Inner>);
 
@@ -46,7 +46,7 @@ impl Child {
         if streams.is_err() {
             child.kill();
         }
-        // From here on a thread waits for the process, whatever else fails.
+        // The thread is started even after an error, so that the process is always waited for.
         let interrupt = streams.as_ref().ok().map(|(output, _)| output.source.interrupt().clone());
         child.watch(started, interrupt)?;
         let (output, input) = streams?;
@@ -70,7 +70,7 @@ impl Child {
         let thread = spawn("mcp-stderr", move || {
             let mut chunk = [0; CHUNK];
             loop {
-                // Whatever goes wrong with it is no reason to fail.
+                // A read error counts as the end: standard error is only for diagnostics.
                 let len = source.read(&mut chunk).unwrap_or(0);
                 stderr.feed(&chunk[..len]);
                 if len == 0 {
@@ -88,8 +88,8 @@ impl Child {
         let thread = spawn("mcp-child", move || {
             process.ended(started.wait().ok());
             if let Some(output) = output {
-                // What the child wrote before it ended is still read. Another process that can write to the pipe does
-                // not keep it open.
+                // Output that the child wrote before it ended is still read. The end does not depend on other processes
+                // that hold the pipe open.
                 output.release();
             }
         })?;
@@ -97,7 +97,7 @@ impl Child {
         Ok(())
     }
 
-    /// Returns how the process ended, if it has.
+    /// Returns the exit of the process, if it has ended. Waits a bounded time for the rest of its standard error.
     pub(crate) fn exit(&self) -> Option<Exit> {
         if self.0.process.has_ended() {
             self.0.process.wait_silent(STDERR_GRACE);
@@ -105,7 +105,7 @@ impl Child {
         self.0.process.exit()
     }
 
-    /// Ends the process and its group. Standard input has been closed.
+    /// Ends the process and its group, after its standard input was closed.
     fn shut_down(&self) {
         let Inner { process, group, .. } = &*self.0;
         let mut shutdown_sequence = process.shutdown_sequence(Instant::now());
@@ -122,7 +122,7 @@ impl Child {
                 }
             }
         }
-        // A process that has left the group can still hold standard error.
+        // The wait is bounded, because a process that has left the group can keep standard error open.
         process.wait_silent(STDERR_GRACE);
         let (threads, stop_stderr) = std::mem::take(&mut *lock(&self.0.threads));
         if let Some(stop) = stop_stderr {
@@ -133,7 +133,7 @@ impl Child {
         }
     }
 
-    /// Kills the whole group at once, unless nothing of it is left: its number may be that of another group then.
+    /// Kills the whole group at once, unless the group is gone: the system may have reused its id for another group.
     pub(crate) fn kill(&self) {
         if !self.0.process.is_group_gone() {
             self.0.group.kill();
@@ -141,7 +141,8 @@ impl Child {
     }
 }
 
-/// Standard output of the process. When it ends, that is because the process does.
+/// The standard output of the process. It ends when the process ends, with an error unless the process reported
+/// success.
 struct Output {
     source: FdReader,
     child: Child,

@@ -22,9 +22,9 @@ use mcp_service::{Calls, Host, Peer, block_on};
 use crate::{child::Child, handle::Handle, transport::Transport};
 use mcp_driver::{Command, Disconnected, DriverOptions, Error};
 
-/// A connection to a server, ready to be asked.
+/// A connection to a server, after the handshake.
 ///
-/// It is a [`Peer`], which has a method for all that a server can be asked, and more to choose per call:
+/// It is a [`Peer`], which has a method for each request of a client, and options for each call:
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -54,18 +54,18 @@ struct Inner {
     peer: Peer<ClientRole>,
     handle: Handle<ClientRole>,
     child: Option<Child>,
-    /// Set when the handshake is over.
+    /// The result of the handshake, after it has succeeded.
     server: OnceLock<InitializeResult>,
 }
 
 impl Client {
     /// Starts a program and connects to its standard input and output.
     ///
-    /// A program that leaves because it was asked for its era, as some old servers do, is started a second time, and then
-    /// it is not asked.
+    /// Some old servers exit when they receive the probe of their era. Such a program is started a second time, without
+    /// the probe.
     ///
     /// # Errors
-    /// If it cannot be started, or is no server that the host can talk to.
+    /// If the program cannot be started, or the host cannot talk to it.
     pub fn spawn(command: Command, host: &Host) -> Result<Self, Error> {
         Self::spawn_with(command, host, &DriverOptions::default())
     }
@@ -85,7 +85,7 @@ impl Client {
     /// Connects over TCP. If the server closes the connection because of the probe of its era, connects a second time.
     ///
     /// # Errors
-    /// If no server listens there, or it is not one that the host can talk to.
+    /// If no server listens at the address, or the host cannot talk to it.
     pub fn connect_tcp(address: impl ToSocketAddrs, host: &Host) -> Result<Self, Error> {
         Self::connect_with_retry(host, &DriverOptions::default(), || {
             Ok((Transport::tcp(TcpStream::connect(&address)?)?, None))
@@ -118,7 +118,7 @@ impl Client {
         Self::connect_once(transport, None, host, options)
     }
 
-    /// Connects, and once more if what is known then makes a difference.
+    /// Connects, and connects a second time if the failed handshake has shown how else to begin.
     fn connect_with_retry(
         host: &Host,
         options: &DriverOptions,
@@ -171,9 +171,9 @@ impl Client {
         self.0.server.get().expect("the handshake is over")
     }
 
-    /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the server
-    /// behaves. Calls in flight end at once. A child has its input closed, and what that does not end is killed, together
-    /// with all that it has started. Closing twice is closing once.
+    /// Ends the connection and waits until its threads and its child process have ended, which takes a bounded time
+    /// however the server behaves. Calls in flight end at once. The input of a child is closed; processes of its group
+    /// that do not end then are killed. A second call has no further effect.
     ///
     /// In a handler of this connection it does not wait.
     pub fn close(&self) -> Disconnected {
@@ -181,7 +181,7 @@ impl Client {
         self.wait()
     }
 
-    /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
+    /// Waits until the connection, its threads and its child process have ended. In a handler it does not wait.
     pub fn wait(&self) -> Disconnected {
         let reason = self.0.handle.wait();
         #[cfg(feature = "signals")]

@@ -16,7 +16,7 @@ use crate::{thread_driver::driver::Driver, transport::Transport};
 use mcp_driver::DriverOptions;
 use mcp_driver::unix::thread::{lock, spawn};
 
-/// A connection that runs on threads of its own, with any [`Application`]. [`Client`](crate::Client) and
+/// A connection that runs on its own threads, with any [`Application`]. [`Client`](crate::Client) and
 /// [`Server`](crate::Server) contain one.
 ///
 /// Dropping it calls [`close`](Self::close).
@@ -25,7 +25,7 @@ pub struct Handle<E: Send + 'static> {
     end: Arc<dyn End>,
 }
 
-/// The end of a connection, whatever its messages travel on.
+/// The end of a connection, with any kind of transport.
 pub(crate) trait End: Send + Sync {
     fn wait(&self) -> Option<CloseReason>;
     fn is_over(&self) -> bool;
@@ -41,7 +41,7 @@ impl<E: Send + 'static> Handle<E> {
     /// Runs a connection over a transport.
     ///
     /// # Errors
-    /// If there are no threads to be had.
+    /// If no thread can be started.
     pub fn start(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
@@ -69,9 +69,9 @@ impl<E: Send + 'static> Handle<E> {
         self.connection.with_mut(&mut |connection, now| connection.close(now));
     }
 
-    /// Waits until the connection has ended and all that belongs to it is gone; why it ended.
+    /// Waits until the connection and its threads have ended, and returns why it ended.
     ///
-    /// In a handler this does not wait: the end waits for handlers, if only for a while.
+    /// In a handler this does not wait, since the end of the connection itself waits for handlers.
     pub fn wait(&self) -> Option<CloseReason> {
         self.end.wait()
     }
@@ -81,8 +81,8 @@ impl<E: Send + 'static> Handle<E> {
         self.end.is_over()
     }
 
-    /// Ends the connection and waits until all that belongs to it is gone. That takes a bounded time, however the peer
-    /// behaves. Closing twice is closing once.
+    /// Ends the connection and waits until its threads have ended. That takes a bounded time, however the peer behaves.
+    /// A second call has no further effect.
     pub fn close(&self) -> Option<CloseReason> {
         self.begin_close();
         self.wait()
@@ -99,7 +99,7 @@ impl<E: Send + 'static> End for Piped<E> {
         let timer_thread =
             lock(&self.timer_thread).take().filter(|timer_thread| timer_thread.thread().id() != thread::current().id());
         if let Some(timer_thread) = timer_thread {
-            // Its last words are spoken.
+            // The connection has finished, so the thread ends at once.
             let _ = timer_thread.join();
         }
         reason()

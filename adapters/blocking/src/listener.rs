@@ -1,4 +1,4 @@
-//! Many clients at once.
+//! A listener for connections over sockets.
 
 use std::{
     io,
@@ -22,7 +22,7 @@ use mcp_service::Service;
 use crate::{server::Server, transport::Transport};
 use mcp_driver::{DriverOptions, Error, StopHandle};
 
-/// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
+/// Accepts connections and serves each of them on threads of its own, independent of the others.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -45,11 +45,12 @@ enum Accepted {
     Unix(UnixStream),
 }
 
-/// Descriptors that a connection takes at most: its socket for each direction, and a pipe for each to call off a wait.
+/// The maximum number of descriptors of a connection: its socket for each direction, and a pipe for each to cancel a
+/// wait.
 const DESCRIPTORS: usize = 6;
 
 impl Listener {
-    /// Listens on a TCP address. There is no encryption and no authentication: whatever can connect is served.
+    /// Listens on a TCP address. There is no encryption and no authentication: every client that can connect is served.
     ///
     /// A loopback address keeps other machines away. It does not keep away other users and programs of this machine,
     /// nor what they can be made to send: a web page can have a browser send bytes to any local port. A connection that
@@ -87,8 +88,8 @@ impl Listener {
         }
     }
 
-    /// Sets how many clients are served at once; further connections are closed. Default 64, and never more than three
-    /// quarters of the descriptors of this process are enough for.
+    /// Sets how many clients are served at once; further connections are closed. Default 64. In any case they take no
+    /// more than three quarters of the descriptor limit of this process.
     ///
     /// A peer address gets connections as long as it has fewer than seven times as many as are left: so one address gets at
     /// most 56 of 64, a second one 7, and a third one 1. Of fewer than 8, one address may get all. An IPv6 network of 64 bits counts as one address. On a Unix

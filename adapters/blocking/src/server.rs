@@ -11,7 +11,7 @@ use mcp_driver::{Disconnected, DriverOptions, Error};
 /// Serves a client over any transport, until either side ends it.
 ///
 /// # Errors
-/// If it cannot begin, or ends in another way than by being closed.
+/// If the connection cannot be started, or does not end cleanly.
 pub fn serve(service: &Service, transport: Transport) -> Result<(), Error> {
     serve_with(service, transport, &DriverOptions::default())
 }
@@ -29,7 +29,7 @@ pub fn serve_with(service: &Service, transport: Transport, options: &DriverOptio
     Disconnected::new(reason.unwrap_or(CloseReason::Local), None, None).into_result()
 }
 
-/// Serves the client at standard input and output, until either side ends it. That is all there is to most servers:
+/// Serves the client at standard input and output, until either side ends it. Most servers need no more than this:
 ///
 /// ```no_run
 /// # use mcp_service::Service;
@@ -48,7 +48,7 @@ pub fn serve_stdio(service: &Service) -> Result<(), Error> {
     serve(service, Transport::stdio()?)
 }
 
-/// A connection to a client that runs on threads of its own.
+/// A connection to a client that runs on its own threads.
 ///
 /// It is a [`Peer`], so the server can send notifications and requests from outside of handlers. Dropping it closes the
 /// connection.
@@ -62,7 +62,7 @@ impl Server {
     /// Serves a client over any transport.
     ///
     /// # Errors
-    /// If there are no threads to be had.
+    /// If no thread can be started.
     pub fn start(service: &Service, transport: Transport, options: &DriverOptions) -> Result<Self, Error> {
         let session = Arc::new(service.session());
         let calls = session.calls().clone();
@@ -70,15 +70,15 @@ impl Server {
         Ok(Self { peer: Peer::new(handle.connection(), calls), handle })
     }
 
-    /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the
-    /// client behaves; why it ended. What was asked before is answered, if that does not take too long. In a handler of
-    /// this connection it does not wait.
+    /// Ends the connection, waits until its threads have ended, and returns why it ended. That takes a bounded time
+    /// however the client behaves. Requests in flight get a response if their handlers finish in that time. In a
+    /// handler of this connection it does not wait.
     pub fn close(&self) -> CloseReason {
         self.handle.begin_close();
         self.wait()
     }
 
-    /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
+    /// Waits until the connection and its threads have ended. In a handler it does not wait.
     pub fn wait(&self) -> CloseReason {
         self.handle.wait().unwrap_or(CloseReason::Local)
     }

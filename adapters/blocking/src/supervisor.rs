@@ -1,4 +1,4 @@
-//! A server that is started again when it has ended.
+//! Supervision of a server that is started again after it has ended.
 
 use std::thread;
 
@@ -30,7 +30,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts nothing yet.
+    /// Creates a supervisor that has not started the server yet.
     #[must_use]
     pub fn new(command: Command, host: &Host) -> Self {
         let clients = mcp_driver::Supervisor::new(RestartPolicy::default());
@@ -52,7 +52,7 @@ impl Supervisor {
     }
 
     /// Returns a client of a running server: the last one, or a new one if that has ended. Blocks while the server
-    /// starts, and before that for a while if it has ended often.
+    /// starts, and before that for the delay of the policy.
     ///
     /// # Errors
     /// Why the server could not be started in the first place, or [`Error::GivenUp`].

@@ -1,4 +1,4 @@
-//! The transport of a connection: bytes in, bytes out, and an orderly end.
+//! The transport of a connection.
 
 use std::{
     fmt, io,
@@ -20,22 +20,23 @@ use mcp_driver::StopHandle;
 
 /// Reads bytes.
 pub trait ByteReader: Send + 'static {
-    /// Waits for bytes and reads some of them; `0` means that no more will come.
+    /// Waits for bytes and reads some of them; `0` is the end of the input.
     ///
     /// # Errors
     /// If the transport has failed. The connection ends then.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Reads what is there without waiting. It saves the first message the start of a thread that may wait.
+    /// Reads available bytes without waiting. With it, the first message can be processed before a thread is started
+    /// that may wait.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if that is nothing yet; otherwise as [`read`](Self::read).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if no bytes are available; otherwise as [`read`](Self::read).
     fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let _ = buffer;
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// Returns a handle with which another thread makes `read` return `0`, now and from now on.
+    /// Returns a handle with which another thread makes the current and all further calls of `read` return `0`.
     ///
     /// Without it, a connection that ends leaves behind the thread that waits in `read`, until that returns.
     fn stopper(&self) -> Option<StopHandle> {
@@ -51,16 +52,16 @@ pub trait ByteWriter: Send + 'static {
     /// If the transport has failed. The connection ends then.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Writes what can be written without waiting, so that most messages need no thread that may wait.
+    /// Writes as many bytes as possible without waiting, so that most messages need no thread that may wait.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if that is nothing; otherwise as [`write`](Self::write).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if none can be written; otherwise as [`write`](Self::write).
     fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let _ = bytes;
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// Returns a handle with which another thread makes `write` fail, now and from now on.
+    /// Returns a handle with which another thread makes the current and all further calls of `write` fail.
     ///
     /// Without it, a connection that ends while its peer does not read leaves behind the thread that writes.
     fn stopper(&self) -> Option<StopHandle> {
@@ -68,9 +69,10 @@ pub trait ByteWriter: Send + 'static {
     }
 }
 
-/// Reads whole messages, each one JSON text: from WebSockets and the like.
+/// Reads whole messages, each one JSON text, for example from a WebSocket.
 pub trait MessageSource: Send + 'static {
-    /// Waits for a message and puts it into `message`, which is empty; `false` means that no more will come.
+    /// Waits for a message, appends it to `message`, which is empty, and returns `true`; `false` is the end of the
+    /// input.
     ///
     /// # Errors
     /// If the transport has failed. The connection ends then.
@@ -84,7 +86,7 @@ pub trait MessageSource: Send + 'static {
 
 /// Writes whole messages. Dropping it closes the stream for the peer.
 pub trait MessageSink: Send + 'static {
-    /// Sends a message, and waits until it is taken.
+    /// Sends a message, and waits until the transport has accepted it.
     ///
     /// # Errors
     /// If the transport has failed. The connection ends then.
@@ -98,14 +100,14 @@ pub trait MessageSink: Send + 'static {
 
 /// A pair of streams that a connection can run over.
 ///
-/// Anything that carries bytes both ways, in order and without loss, will do: see [`Transport::new`]. Each message is a line
-/// of JSON; the connection ends when either stream does.
+/// Every pair that carries bytes in both directions, in order and without loss, can be used: see [`Transport::new`].
+/// Each message is a line of JSON. The connection ends when either stream does.
 pub struct Transport {
     pub(crate) input: Input,
     pub(crate) sink: Box<dyn ByteWriter>,
     pub(crate) close_timeout: Duration,
     pub(crate) sniffer: Sniffer,
-    /// How long the first message may take, and each that has begun.
+    /// The timeout of the first message, and of the rest of each message that has begun.
     pub(crate) message: Option<Duration>,
     pub(crate) end: Box<dyn FnOnce() + Send>,
 }
@@ -147,10 +149,10 @@ impl Transport {
         }
     }
 
-    /// Runs over anything that can be read from and written to.
+    /// Creates a transport from a reader and a writer of the standard library.
     ///
-    /// What is written is flushed. A plain reader cannot be interrupted: when the connection ends first, the thread
-    /// that waits in it stays until it returns, and delays nothing else.
+    /// Each write is flushed. Such a reader cannot be interrupted: if the connection ends first, the thread that waits
+    /// in a read lives until the read returns, and delays nothing else.
     pub fn from_io(reader: impl io::Read + Send + 'static, writer: impl io::Write + Send + 'static) -> Self {
         Self::new(Reader(reader), Writer(writer))
     }
@@ -185,7 +187,8 @@ impl Transport {
     }
 
     /// Runs over a TCP connection. There is no encryption and no authentication in it: anything that can connect is
-    /// served. The connection ends if the first thing that comes is no JSON object, as a request of a browser is not.
+    /// served. The connection ends if the input does not begin with a JSON object, as an HTTP request of a browser does
+    /// not.
     ///
     /// # Errors
     /// If the system has no descriptors left.
@@ -195,13 +198,13 @@ impl Transport {
 
     /// Does what [`tcp`](Self::tcp) does, with a limit on how long the peer may read nothing.
     pub(crate) fn tcp_within(stream: TcpStream, write: Option<Duration>) -> io::Result<Self> {
-        // A message is written in one go, and the next one waits for its answer. A connection that has been reset by now
-        // refuses it, and is noticed where it is read.
+        // Each message is written at once and must not be delayed. The call fails on a connection that was reset, which
+        // its reader notices.
         let _ = stream.set_nodelay(true);
         Ok(Self { sniffer: Sniffer::new(), ..Self::socket(stream.into(), write)? })
     }
 
-    /// Runs over a Unix domain socket. Who may connect is decided by the permissions of its path.
+    /// Runs over a Unix domain socket. The permissions of its path decide which users can connect.
     ///
     /// # Errors
     /// If the system has no descriptors left.
@@ -223,8 +226,8 @@ impl Transport {
         self
     }
 
-    /// Sets what runs after the last byte was written and the writer dropped, while the reader is still read. It may
-    /// take its time; closing waits for it.
+    /// Sets a function that runs after the last byte was written and the writer dropped, while input is still read. It
+    /// may block; closing the connection waits for it.
     #[must_use]
     pub fn on_close(mut self, end: impl FnOnce() + Send + 'static) -> Self {
         self.end = Box::new(end);
@@ -261,7 +264,7 @@ impl<W: io::Write + Send + 'static> ByteWriter for Writer<W> {
     }
 }
 
-/// Cuts what is written into messages: there is a line feed behind each of them, and none in it.
+/// Splits written bytes into messages. Each message contains no line feed and is followed by one.
 struct Sending<S>(S);
 
 impl<S: MessageSink> ByteWriter for Sending<S> {

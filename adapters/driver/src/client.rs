@@ -23,7 +23,8 @@ use crate::{
 };
 use mcp_service::{Calls, Deferred, Host, Peer};
 
-/// A connection to a server that has shaken hands, and the child that it is, if it is one. An adapter brings the ways there.
+/// A connection to a server after the handshake, with the child process if the server runs as one. An adapter provides
+/// the transports.
 ///
 /// It is cheap to clone. When the last clone is dropped, the connection begins to [close](Self::close).
 #[derive(Clone)]
@@ -33,7 +34,7 @@ struct Inner {
     peer: Peer<ClientRole>,
     handle: Handle<ClientRole>,
     child: Option<Child>,
-    /// Set when the handshake is over.
+    /// The result of the handshake, after it has succeeded.
     server: OnceLock<InitializeResult>,
 }
 
@@ -41,7 +42,7 @@ impl Client {
     /// Connects over a transport.
     ///
     /// # Errors
-    /// If there is nothing to run it on, or no server behind it that the host can talk to.
+    /// If there is no runtime, or no server at the other end that the host can talk to.
     pub async fn connect_with(
         transport: impl IntoTransport,
         host: &Host,
@@ -50,8 +51,8 @@ impl Client {
         Self::connect_once(transport, None, host, options).await
     }
 
-    /// Connects over what `way` comes to, a transport and the child at its other end, and once more if what is known then
-    /// makes a difference.
+    /// Connects over the transport that `way` returns, with the child process at its other end. Connects a second time
+    /// if the failed handshake has shown how else to begin.
     ///
     /// # Errors
     /// As `way`, and as [`connect_with`](Self::connect_with).
@@ -112,9 +113,9 @@ impl Client {
         self.0.server.get().expect("the handshake is over")
     }
 
-    /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the server
-    /// behaves. Calls in flight end at once. A child has its input closed, and what that does not end is killed, together
-    /// with all that it has started. Closing twice is closing once.
+    /// Ends the connection and waits until its tasks and its child process have ended, which takes a bounded time
+    /// however the server behaves. Calls in flight end at once. The input of a child is closed; processes of its group
+    /// that do not end then are killed. A second call has no further effect.
     ///
     /// In a handler of this connection it does not wait.
     pub fn close(&self) -> Deferred<Disconnected> {
@@ -122,7 +123,7 @@ impl Client {
         self.wait()
     }
 
-    /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
+    /// Waits until the connection, its tasks and its child process have ended. In a handler it does not wait.
     pub fn wait(&self) -> Deferred<Disconnected> {
         let (ended, child, connection) = (self.0.handle.wait(), self.0.child.clone(), self.connection().clone());
         Deferred::new(async move {
@@ -135,10 +136,10 @@ impl Client {
     }
 }
 
-/// Connects, and once more if what is known then makes a difference.
+/// Connects, and connects a second time if the failed handshake has shown how else to begin.
 ///
 /// # Errors
-/// Those of the last time.
+/// Those of the last attempt.
 pub async fn connect_with_hint<T, F: Future<Output = Result<T, Error>>>(
     options: &DriverOptions,
     connect: impl Fn(DriverOptions) -> F,
@@ -146,7 +147,7 @@ pub async fn connect_with_hint<T, F: Future<Output = Result<T, Error>>>(
     let mut options = options.clone();
     loop {
         match connect(options.clone()).await {
-            // There is no third time: what a second time comes to leaves nothing to try.
+            // There is no third attempt: the end of a second one contains no `next_opening`.
             Err(Error::Handshake(Disconnected { next_opening: Some(opening), .. })) => options.opening = opening,
             connected => return connected,
         }

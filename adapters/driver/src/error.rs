@@ -18,15 +18,15 @@ pub enum Error {
         /// The error of the system.
         error: io::Error,
     },
-    /// There is no way to the peer: no socket, no descriptor, no thread.
+    /// A connection could not be opened: there is no socket, no descriptor or no thread.
     Io(io::Error),
     /// The handshake failed.
     Handshake(Disconnected),
-    /// The connection has ended in another way than it should.
+    /// The connection did not end cleanly.
     Closed(Disconnected),
     /// A call has no result.
     Call(CallError),
-    /// The server has ended too often, and is not started again for now. This is what it came to the last time.
+    /// The server has ended too often, and is not started again for now. It contains the error of the last attempt.
     GivenUp(Box<Error>),
 }
 
@@ -36,10 +36,10 @@ pub enum Error {
 pub struct Disconnected {
     /// Why.
     pub reason: CloseReason,
-    /// How the process ended that was started for it, if one was.
+    /// How the child process ended, if one was started for the connection.
     pub exit: Option<Exit>,
-    /// How to begin if the server is reached once more, where that could change anything: it has left before it was of
-    /// any use. `Client::spawn` and the other ways to connect that can do so have tried that.
+    /// How to begin another attempt, if the server ended during the handshake and that could help. `Client::spawn` and
+    /// other functions that can connect a second time have already done so.
     pub next_opening: Option<Opening>,
 }
 
@@ -50,7 +50,7 @@ impl Disconnected {
         Self { reason, exit, next_opening }
     }
 
-    /// Returns an error unless the connection ended as it should.
+    /// Returns an error unless the connection ended cleanly.
     ///
     /// # Errors
     /// [`Error::Closed`], if not.

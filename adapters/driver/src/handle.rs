@@ -1,4 +1,4 @@
-//! The handle that an adapter has of a connection on a runtime.
+//! The handle of a connection on a runtime.
 
 use std::{
     fmt,
@@ -31,7 +31,7 @@ use crate::{
 };
 use mcp_service::{Application, ConnectionHandle, Deferred};
 
-/// A connection that runs as a task of its own, with any [`Application`]. `Client` and [`Server`](super::Server)
+/// A connection that runs in a task of its own, with any [`Application`]. `Client` and [`Server`](super::Server)
 /// contain one.
 ///
 /// Dropping it begins to [`close`](Self::close); its task does the rest.
@@ -39,7 +39,7 @@ pub struct Handle<E: Send + 'static> {
     shared: Arc<dyn DynConnection<E>>,
 }
 
-/// A connection that runs, whatever its messages travel on.
+/// A running connection, with any kind of transport.
 trait DynConnection<E>: ConnectionHandle<E> {
     fn lifecycle(&self) -> &Watched<Lifecycle>;
 
@@ -73,7 +73,7 @@ impl<E: Send + 'static> Handle<E> {
     /// Runs a connection over the transport of an adapter.
     ///
     /// # Errors
-    /// If there is nothing to run it on: outside of a runtime of tokio.
+    /// If there is no runtime: outside of a runtime of tokio.
     pub fn start<M: IntoTransport>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
@@ -133,9 +133,9 @@ impl<E: Send + 'static> Handle<E> {
         self.shared.with_mut(&mut |connection, now| connection.close(now));
     }
 
-    /// Waits until the connection has ended and all that belongs to it is gone; why it ended.
+    /// Waits until the connection and its tasks have ended, and returns why it ended.
     ///
-    /// In a handler this does not wait: the end waits for handlers, if only for a while.
+    /// In a handler this does not wait, since the end of the connection itself waits for handlers.
     pub fn wait(&self) -> Deferred<Option<CloseReason>> {
         let shared = self.shared.clone();
         Deferred::new(async move {
@@ -151,8 +151,8 @@ impl<E: Send + 'static> Handle<E> {
         })
     }
 
-    /// Ends the connection and waits until all that belongs to it is gone. That takes a bounded time, however the peer
-    /// behaves. Closing twice is closing once.
+    /// Ends the connection and waits until its tasks have ended. That takes a bounded time, however the peer behaves. A
+    /// second call has no further effect.
     pub fn close(&self) -> Deferred<Option<CloseReason>> {
         self.begin_close();
         self.wait()

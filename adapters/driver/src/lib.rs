@@ -1,14 +1,14 @@
 //! Runs connections of the Model Context Protocol independent of any runtime: the event loop, streams, child processes,
 //! restarts, HTTP.
 //!
-//! Applications use the adapter of their runtime, which re-exports the types that they need: `mcp-tokio`, `mcp-smol`, or
-//! `mcp-blocking` for threads. An adapter implements [`Runtime`] and brings the I/O. This crate has no tasks, timers or sockets
-//! of its own.
+//! Applications use the adapter of their runtime, which re-exports the types that they need: `mcp-tokio`, `mcp-smol`,
+//! or `mcp-blocking` for threads. An adapter implements [`Runtime`] and provides the I/O. This crate has no tasks,
+//! timers or sockets of its own.
 //!
 //! # Features
 //!
 //! - `os`: child processes, descriptors and listeners of a Unix system.
-//! - `http`: services and hosts over HTTP, with a client that the adapter brings.
+//! - `http`: services and hosts over HTTP, with an HTTP client that the adapter provides.
 //! - `hyper`: HTTP/1.1 for servers.
 //! - `net`: listeners and clients of HTTP over the sockets of a runtime.
 //! - `tls`: encryption for them.

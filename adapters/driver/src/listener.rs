@@ -1,4 +1,4 @@
-//! Many clients at once.
+//! A listener for connections over sockets.
 
 use std::{
     fmt, fs,
@@ -45,9 +45,9 @@ pub trait Socket {
     fn local_addr(&self) -> Option<SocketAddr>;
 }
 
-/// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
+/// Accepts connections and serves each of them in a task of its own, independent of the others.
 ///
-/// An adapter brings the socket, and the ways to have one.
+/// An adapter provides the socket, and the functions that create one.
 pub struct Listener<S> {
     socket: S,
     file: Option<SocketFile>,
@@ -79,8 +79,8 @@ impl<S: Socket> Listener<S> {
         self
     }
 
-    /// Sets how many clients are served at once; further connections are closed. Default 64, and never more than three
-    /// quarters of the descriptors of this process are enough for.
+    /// Sets how many clients are served at once; further connections are closed. Default 64. In any case they take no
+    /// more than three quarters of the descriptor limit of this process.
     ///
     /// A peer address gets connections as long as it has fewer than seven times as many as are left: so one address gets at
     /// most 56 of 64, a second one 7, and a third one 1. Of fewer than 8, one address may get all. An IPv6 network of 64 bits counts as one address. On a Unix
@@ -166,7 +166,7 @@ impl<S: Socket> Listener<S> {
     }
 }
 
-/// A transport that was accepted, and how long its peer may take.
+/// The transport of an accepted connection, with its timeouts and limits.
 struct Accepted<M> {
     transport: M,
     message: Duration,

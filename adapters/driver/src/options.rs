@@ -1,4 +1,4 @@
-//! How a connection is run.
+//! Options of a driver.
 
 use std::time::Duration;
 
@@ -9,36 +9,36 @@ use mcp_proto::{
 
 use mcp_service::{Peer, Subscriptions, driver_api::JobLimits};
 
-/// Limits and settings of how a connection is run. What the connection itself may hold is limited by its
+/// Limits and settings of a driver. The memory of the connection itself is limited by its
 /// [`Limits`](mcp_proto::connection::Limits).
 #[derive(Clone, Debug)]
 pub struct DriverOptions {
-    /// Functions that run at the same time, each on a thread of its own; at least one. Where there is no runtime for them,
-    /// asynchronous handlers count as well. Default 32: enough for handlers that wait for each other's slow friends, few
-    /// enough for a small machine.
+    /// The number of functions that run at the same time, each on a thread of its own; at least one. Without a runtime,
+    /// asynchronous handlers count as well. Default 32: enough for handlers that wait for slow services, and few enough
+    /// for a small machine.
     pub handlers: usize,
-    /// Asynchronous handlers that run at the same time, on the runtime; at least one. Default 1,024: they take no thread,
-    /// but what they hold.
+    /// The number of asynchronous handlers that run at the same time, on the runtime; at least one. Default 1,024: they
+    /// take memory, but no thread.
     pub async_handlers: usize,
-    /// Functions that run at the same time for all sessions of an endpoint of HTTP, or, on a runtime, for all connections of a
-    /// listener; at least one. A client gets a
-    /// [part](super::Quota). As long as it has that, its other functions wait. If four times as many as this number wait, more
-    /// are answered with an error. Requests that no function answers are not concerned. Default 384: less than the threads
-    /// that runtimes have for functions, which is 512 on tokio and 500 on smol.
+    /// The number of functions that run at the same time for all sessions of an HTTP endpoint or, on a runtime, for all
+    /// connections of a listener; at least one. A client gets a [part](super::Quota). While it uses its part, its other
+    /// functions wait. If four times this number of functions of a client wait, its next ones are refused with an
+    /// error. Requests that need no function are not affected. Default 384: fewer than the blocking threads of
+    /// runtimes, of which tokio has 512 and smol 500.
     pub functions: usize,
-    /// How long a function waits to begin where [`functions`](Self::functions) run already. Its request is answered with an
-    /// error after that. Default 60 seconds.
+    /// How long a function waits to start because of [`functions`](Self::functions). Then its request gets an error.
+    /// Default 60 seconds.
     pub function_wait: Duration,
-    /// Bytes that wait to be written or for a stream, for all sessions of an endpoint of HTTP. A client gets a
-    /// [part](super::Quota). While it holds that, its requests are refused with 503, and a session that takes more ends: its
-    /// answers break off. A quarter of this comes on top for messages that are kept to be sent again: those for which there is no
-    /// room are not kept. Another quarter is for what clients say of themselves in `initialize`: a session for which there is no
-    /// room is refused with 503. What is less than 4 KiB is not counted. Default 256 MiB.
+    /// The number of bytes that wait to be written or for a stream, for all sessions of an HTTP endpoint. A client gets
+    /// a [part](super::Quota). While it holds its part, its requests are refused with 503, and a session that takes
+    /// more is ended: its responses are aborted. An additional quarter is for messages that are kept for replay: those
+    /// beyond it are not kept. Another quarter is for the descriptions of clients in `initialize`: a session beyond it
+    /// is refused with 503. Fewer than 4 KiB are not counted. Default 256 MiB.
     pub unwritten: usize,
-    /// Requests that wait for a handler. What comes on top is answered with an error. Default 16,384, which is what
-    /// a connection takes [in all](mcp_proto::connection::Limits::requests).
+    /// The number of requests that wait for a handler. Further ones get an error. Default 16,384, which is the limit of
+    /// [all requests](mcp_proto::connection::Limits::requests) of a connection.
     pub max_queued_requests: usize,
-    /// Bytes of notifications that wait for their handlers; what comes on top is dropped, the newest first. Default 16 MiB.
+    /// The bytes of notifications that wait for their handlers. Further notifications are dropped. Default 16 MiB.
     pub max_notification_bytes: usize,
     /// A hint about the server (clients): a known [era](mcp_proto::protocol::ProtocolVersion::era), for example from
     /// the last connection, saves the probe. Default: none.

@@ -13,9 +13,9 @@ use std::{
 #[cfg(all(unix, feature = "net"))]
 use crate::{sync::lock, watched::Watched};
 
-/// A runtime: tasks, threads that may block, and time.
+/// A runtime: tasks, threads that may block, and timers.
 pub trait Runtime: Clone + Send + Sync + 'static {
-    /// A task that runs. Dropping it ends the task, soon.
+    /// A running task. Dropping it cancels the task, which may take a moment.
     type Task: Send;
     /// A timer.
     type Timer: Timer;
@@ -29,7 +29,7 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     /// Runs a future.
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Task;
 
-    /// Lets a task run to its end.
+    /// Lets a task run to its end without its handle.
     fn detach(task: Self::Task);
 
     /// Runs a function on a thread that may block.
@@ -41,18 +41,18 @@ pub trait Runtime: Clone + Send + Sync + 'static {
 
 /// A timer of a runtime.
 pub trait Timer: Send + Unpin + 'static {
-    /// Completes at the time `at`, or a little later. Each call may set another time, and the last one counts.
+    /// Completes at the time `at`, or a little later. Each call may set another time, which replaces the one before.
     fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// Waits for so long.
+/// Waits for `time`.
 #[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
 pub(super) async fn sleep<R: Runtime>(runtime: &R, time: Duration) {
     let (at, mut timer) = (Instant::now() + time, runtime.timer());
     poll_fn(|cx| timer.poll_until(at, cx)).await;
 }
 
-/// Returns the result of a future, or `None` if that takes longer.
+/// Returns the result of a future, or `None` if that takes longer than `time`.
 #[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
 pub(super) async fn timeout<R: Runtime, T>(runtime: &R, time: Duration, future: impl Future<Output = T>) -> Option<T> {
     race(sleep(runtime, time), future).await
@@ -107,7 +107,7 @@ struct UnblockTask<T> {
     over: Watched<bool>,
 }
 
-/// Says when it is dropped that a function is over, whether it ran or not.
+/// Reports, when it is dropped, that the function has ended or will not run.
 #[cfg(all(unix, feature = "net"))]
 struct DoneGuard<T>(Arc<UnblockTask<T>>);
 

@@ -15,7 +15,7 @@ use mcp_service::{Deferred, Peer, Service};
 /// Serves a client over any transport, until either side ends it.
 ///
 /// # Errors
-/// If it cannot begin, or ends in another way than by being closed.
+/// If the connection cannot be started, or does not end cleanly.
 pub async fn serve(service: &Service, transport: impl IntoTransport) -> Result<(), Error> {
     serve_with(service, transport, &DriverOptions::default()).await
 }
@@ -34,7 +34,7 @@ pub async fn serve_with(
     Disconnected::new(handle.wait().await.unwrap_or(CloseReason::Local), None, None).into_result()
 }
 
-/// A connection to a client that runs as a task of its own.
+/// A connection to a client that runs in a task of its own.
 ///
 /// It is a [`Peer`], so the server can send notifications and requests from outside of handlers. Dropping it begins to
 /// close the connection.
@@ -48,7 +48,7 @@ impl Server {
     /// Serves a client over any transport.
     ///
     /// # Errors
-    /// If there is nothing to run it on: outside of a runtime of tokio.
+    /// If there is no runtime: outside of a runtime of tokio.
     pub fn start(service: &Service, transport: impl IntoTransport, options: &DriverOptions) -> Result<Self, Error> {
         let session = Arc::new(service.session());
         let calls = session.calls().clone();
@@ -56,15 +56,15 @@ impl Server {
         Ok(Self { peer: Peer::new(handle.connection(), calls), handle })
     }
 
-    /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the
-    /// client behaves; why it ended. What was asked before is answered, if that does not take too long. In a handler of
-    /// this connection it does not wait.
+    /// Ends the connection, waits until its tasks have ended, and returns why it ended. That takes a bounded time
+    /// however the client behaves. Requests in flight get a response if their handlers finish in that time. In a
+    /// handler of this connection it does not wait.
     pub fn close(&self) -> Deferred<CloseReason> {
         self.handle.begin_close();
         self.wait()
     }
 
-    /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
+    /// Waits until the connection and its tasks have ended. In a handler it does not wait.
     pub fn wait(&self) -> Deferred<CloseReason> {
         self.handle.wait().map(|reason| reason.unwrap_or(CloseReason::Local))
     }

@@ -1,4 +1,4 @@
-//! Stopping something that runs.
+//! Handles that stop a listener, a read or a write.
 
-/// Calls something off. May be called more than once.
+/// A function that stops an operation. It may be called more than once.
 pub type StopHandle = Box<dyn Fn() + Send>;

@@ -1,4 +1,4 @@
-//! A server that is started again when it has ended.
+//! Supervision of a server that is started again after it has ended.
 
 use std::{
     fmt,
@@ -85,7 +85,7 @@ impl<C: Clone + Deref<Target = Peer<ClientRole>>> Supervisor<C> {
     }
 }
 
-/// The right to start the server.
+/// The permission to start the server, which one task has at a time.
 struct StartGuard<'a, C>(&'a Supervisor<C>);
 
 impl<C: Clone> StartGuard<'_, C> {

@@ -2,9 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-// No code of the user runs under a lock of this crate, so what a lock guards is whole even if a thread has panicked.
+// No application code runs under a lock of this crate, so the guarded data is consistent even after a thread has
+// panicked.
 
-/// Locks a mutex, also after a panic.
+/// Locks a mutex, and ignores poisoning.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Timeouts and sizes of buffers: the same on every driver.
+//! Timeouts and sizes of buffers, which all drivers share.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use mcp_proto::rpc::Timestamp;
 /// A deadline that never expires.
 pub const FAR_FUTURE: Timestamp = Timestamp::from_nanos(u64::MAX);
 
-/// How much is read at once.
+/// The size of reads from a peer that sends much.
 pub const READ_CHUNK: usize = 64 * 1024;
 
-/// How much is read at once as long as that is enough.
+/// The size of reads until one of them fills the buffer.
 pub const FIRST_READ_CHUNK: usize = 4 * 1024;
 
 /// How many jobs of one read are collected at most before they are queued.
 pub const MAX_BATCHED_JOBS: usize = 64;
 
-/// How long a peer may take to close its end of a socket. If ours were closed while it still sends, the system would
-/// call the connection reset, and what it has not read yet would be lost.
+/// How long a peer may take to close its end of a socket. If this end was closed while the peer still sends, the system
+/// would reset the connection, and the peer would lose output that it has not read yet.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long reading continues after writing has failed: the last messages of the peer may carry the better reason.
+/// How long reading continues after writing has failed: the last messages of the peer may carry a better reason.
 pub const READ_AFTER_WRITE_ERROR: Duration = Duration::from_millis(500);
 
-/// How long a peer of a listener may take until its first message has come.
+/// How long a peer of a listener may take to send its first message, and to complete each message that it has begun.
 pub const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a peer of a listener may take until it reads something of what was written to it.
+/// How long a peer of a listener may read nothing of pending output.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long cancelled handlers may take to end before they are dropped or detached, and how long that may take.

@@ -1,4 +1,4 @@
-//! A value that threads and tasks wait for.
+//! A value whose changes threads and tasks can wait for.
 
 use std::{
     fmt,
@@ -9,7 +9,7 @@ use std::{
 use crate::sync::lock;
 use mcp_service::driver_api::WaitQueue;
 
-/// A value that threads and tasks can wait for changes of: threads with a timeout, tasks without.
+/// A value whose changes threads and tasks can wait for: threads with a timeout, tasks without.
 #[derive(Default)]
 pub struct Watched<T> {
     value: Mutex<T>,
@@ -23,7 +23,7 @@ impl<T> Watched<T> {
         Self { value: Mutex::new(value), threads: Condvar::new(), tasks: WaitQueue::default() }
     }
 
-    /// Looks at the value.
+    /// Calls `f` with the value.
     pub fn read<R>(&self, f: impl FnOnce(&T) -> R) -> R {
         f(&lock(&self.value))
     }
@@ -36,7 +36,7 @@ impl<T> Watched<T> {
         result
     }
 
-    /// Blocks until `condition` holds, but no longer than `timeout`; whether it does.
+    /// Blocks until `condition` holds, but no longer than `timeout`, and returns whether it does.
     pub fn wait_until(&self, timeout: Duration, condition: impl Fn(&T) -> bool) -> bool {
         let deadline = Instant::now() + timeout;
         let mut value = lock(&self.value);
@@ -50,7 +50,7 @@ impl<T> Watched<T> {
         true
     }
 
-    /// Waits until `find` finds something.
+    /// Waits until `find` returns a result, and returns that.
     pub async fn wait_for<R>(&self, mut find: impl FnMut(&T) -> Option<R>) -> R {
         self.tasks.wait_for(|| find(&lock(&self.value))).await
     }
