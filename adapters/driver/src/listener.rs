@@ -82,9 +82,9 @@ impl<S: Socket> Listener<S> {
     /// Sets how many clients are served at once; further connections are closed. Default 64. In any case they take no
     /// more than three quarters of the descriptor limit of this process.
     ///
-    /// A peer address gets connections as long as it has fewer than seven times as many as are left: so one address gets at
-    /// most 56 of 64, a second one 7, and a third one 1. Of fewer than 8, one address may get all. An IPv6 network of 64 bits counts as one address. On a Unix
-    /// domain socket there are no addresses, and no shares.
+    /// A peer address gets connections while it has fewer than seven times as many as are left: one address gets at
+    /// most 56 of 64, a second one 7, and a third one 1. Of fewer than 8, one address may get all. An IPv6 network of
+    /// 64 bits counts as one address. On a Unix domain socket there are no addresses, and no shares.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;

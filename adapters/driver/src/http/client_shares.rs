@@ -150,7 +150,7 @@ mod tests {
     const MIB: usize = 1 << 20;
     const NOW: Timestamp = Timestamp::ZERO;
 
-    /// An endpoint, and the session that was begun last.
+    /// An endpoint, and the session that was created last.
     struct Site {
         endpoint: Endpoint<usize>,
         begun: Option<Session>,
@@ -173,7 +173,7 @@ mod tests {
             Held::new(self.shares.clone(), Holder::Principal("one".into()))
         }
 
-        /// A request of a session, or the first one of a new session.
+        /// Opens a request of a session, or the first one of a new session.
         fn open(&mut self, session: Option<&mut Session>, message: &Value) -> (ExchangeId, Option<ReplyKey>) {
             let mut head =
                 http::Request::post("/").header("host", "localhost").header("content-type", "application/json");
@@ -205,7 +205,7 @@ mod tests {
             session
         }
 
-        /// A call in a session, and an answer of so many bytes to it, behind a message about its progress.
+        /// Opens a call in a session, and sends a progress notification and a response of so many bytes.
         fn answer(&mut self, session: &mut Session, bytes: usize) -> ExchangeId {
             let params = json!({"name": "t", "_meta": {"progressToken": 1}});
             let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Reads an answer to its end. Returns how many bytes it has.
+    /// Reads a response to its end, and returns its number of bytes.
     fn read(session: &mut Session, exchange: ExchangeId) -> usize {
         let mut body = Vec::new();
         while let Some(output) = session.poll_output(exchange, &mut body) {
@@ -227,7 +227,7 @@ mod tests {
         body.len()
     }
 
-    /// A session that holds more than its client may hold is ended, and drops that, before anything is added to it.
+    /// A session that holds more than its client may hold is ended at once, and drops its data.
     #[test]
     fn a_session_that_holds_too_much_ends_at_once() {
         let mut site = Site::new(64 * KIB);
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(site.shares.unread.taken(), 0);
     }
 
-    /// A client that reads everything is neither refused nor ended for what is kept in case it asks for it again.
+    /// Messages that are kept for replay neither refuse requests nor end sessions of a client that reads everything.
     #[test]
     fn messages_that_are_kept_to_be_sent_again_end_and_refuse_nothing() {
         let mut site = Site::new(64 * KIB);
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(site.shares.replay.taken(), 0);
     }
 
-    /// Begins a session of a client with this description.
+    /// Creates a session of a client with this description.
     fn describe(site: &mut Site, holder: &Holder, more: &Value) -> (Session, Held) {
         let mut params =
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});

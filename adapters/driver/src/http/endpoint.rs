@@ -31,7 +31,8 @@ use mcp_service::{Deferred, Service};
 /// A [`Service`] at an HTTP endpoint, which turns requests into responses, with the bodies of hyper. With the feature
 /// `tower` it is also a service of tower, for axum and other routers.
 ///
-/// It is cheap to clone, and all clones are one endpoint. When the last one is dropped, it begins to [close](Self::close).
+/// It is cheap to clone, and all clones are one endpoint. When the last clone is dropped, the endpoint begins to
+/// [close](Self::close).
 pub struct Endpoint<R: Runtime> {
     server: HttpServer<R>,
     runtime: R,

@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// A time that never comes.
+    /// A timer that never fires.
     struct Never;
 
     impl Future for Never {

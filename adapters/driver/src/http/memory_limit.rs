@@ -26,12 +26,12 @@ const CONNECTION: usize = (256 << 10) + (48 << 10);
 /// below.
 ///
 /// It adds up
-/// - [`unwritten`](DriverOptions::unwritten), and a quarter on top, four times: buffers grow by doubling, and hold bytes that were read
-///   until those are more than the unread ones. It counts bytes that wait to be written, messages that wait for a stream, and
-///   messages that are kept to be sent again;
+/// - [`unwritten`](DriverOptions::unwritten), and a quarter on top, four times: buffers grow by doubling, and keep
+///   consumed bytes until those are more than the unread ones. It counts bytes that wait to be written, messages that
+///   wait for a stream, and messages that are kept to be sent again;
 /// - another quarter of `unwritten`, twice, for the params of `initialize`, which are kept as long as their session is;
-/// - [`request_bytes`](Limits::request_bytes) three times: the body, the arguments that wait for their handler, and the decoded
-///   arguments. It also counts the tables that a request is in;
+/// - [`request_bytes`](Limits::request_bytes) three times: the body, the arguments that wait for their handler, and the
+///   decoded arguments. It also counts the table entries of a request;
 /// - [`body_bytes`](Limits::body_bytes) twice: the buffers of bodies that are being read grow by doubling;
 /// - 16 KiB for each of [`sessions`](Limits::sessions), and 8 KiB for each of [`requests`](Limits::requests);
 /// - [`max_shared_bytes`](mcp_service::TaskPolicy::max_shared_bytes) twice, and 4 KiB for each of
@@ -43,9 +43,10 @@ const CONNECTION: usize = (256 << 10) + (48 << 10);
 /// It does not count
 /// - memory of handlers: their futures, their allocations, decoded arguments beyond the length of their text, and
 ///   results that they have not returned yet;
-/// - tasks within a session of 2025-11-25, which are bounded for each session ([`max_bytes`](mcp_service::TaskPolicy::max_bytes)), URIs
-///   that a session has subscribed to ([`max_subscription_bytes`](mcp_service::ServiceBuilder::max_subscription_bytes)), and requests
-///   that handlers send to clients;
+/// - tasks of a session of 2025-11-25, which are bounded for each session
+///   ([`max_bytes`](mcp_service::TaskPolicy::max_bytes)), URIs that a session has subscribed to
+///   ([`max_subscription_bytes`](mcp_service::ServiceBuilder::max_subscription_bytes)), and requests that handlers send
+///   to clients;
 /// - a [shared store](super::Store), and messages that wait to be written there;
 /// - stacks of threads, and the buffers that the system has for sockets.
 ///

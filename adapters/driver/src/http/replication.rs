@@ -420,7 +420,7 @@ mod tests {
             drop(guard);
         }
         assert_eq!(woken.0.load(Ordering::Relaxed), 0);
-        // Turns are granted in the order of arrival, and a dropped waiter delays no other.
+        // The lock is granted in the order of arrival, and a dropped waiter does not delay the others.
         drop(first);
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
         assert!(third.as_mut().poll(&mut cx).is_pending());

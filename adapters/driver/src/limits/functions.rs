@@ -179,7 +179,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// The time is handed in: nothing here waits for it.
+    /// The time is a parameter, so the test does not wait.
     #[test]
     fn a_function_waits_for_a_bounded_time() {
         let (functions, running) = (Functions::new(8, PATIENCE), Arc::new(Mutex::new(Vec::new())));
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(waiting(), 10, "their time is not over");
         assert_eq!(functions.drop_late(Instant::now() + PATIENCE), None);
         assert_eq!((lock(&running).len(), waiting()), (8, 0));
-        // The next one that waits is watched again.
+        // The next function that waits needs a new task.
         assert!(functions.begin_or_wait(&clients[0], Box::new(|_| ())));
     }
 
@@ -219,7 +219,7 @@ mod tests {
         let ended = lock(&running).remove(0);
         drop(ended);
         assert_eq!((count(&one), lock(&functions.state).waiting.values().map(VecDeque::len).sum::<usize>()), (14, 25));
-        // As they end, all have their turn.
+        // As functions end, all waiting ones start.
         let mut all = 0;
         loop {
             let ended = lock(&running).pop();
@@ -228,12 +228,12 @@ mod tests {
             all += 1;
         }
         assert_eq!((all, functions.quota.taken(), lock(&functions.state).waiting.len()), (40, 0, 0));
-        // More than a client may have waiting is dropped.
+        // Functions beyond the limit of waiting ones are dropped.
         (0..100).for_each(|_| begin(&one));
         assert_eq!(lock(&functions.state).waiting[&one].len(), 16 * WAITING);
     }
 
-    /// The functions of clients that keep others waiting, one after the other as they began.
+    /// Running functions end in the order in which they began.
     #[test]
     fn clients_whose_functions_wait_take_turns() {
         let (functions, running) = (Functions::new(16, PATIENCE), Arc::new(Mutex::new(VecDeque::new())));
@@ -253,7 +253,7 @@ mod tests {
         assert!(begun.iter().all(|begun| *begun >= 5), "{begun:?}");
     }
 
-    /// A thread cannot always be had.
+    /// A start can fail, because the system has no threads left.
     #[test]
     fn a_function_that_cannot_be_started_holds_up_no_other() {
         let (functions, running) = (Functions::new(1, PATIENCE), Arc::new(Mutex::new(Vec::new())));

@@ -167,7 +167,7 @@ mod tests {
         Holder::at(IpAddr::from([127, 0, 0, last]))
     }
 
-    /// Takes one by one until it is refused.
+    /// Takes permits of one until one is refused.
     fn fill(quota: &Arc<Quota>, holder: &Holder) -> Vec<Permit> {
         std::iter::from_fn(|| quota.take(holder, 1)).collect()
     }

@@ -184,7 +184,7 @@ mod tests {
         child.process.group_ended();
         child.kill();
         drop(KillOnDrop(child.clone()));
-        // From here on the number may be that of others. Were they killed, this would come too late.
+        // The id may belong to another group now, so it must not be killed. If it was, SIGTERM would come too late.
         child.group.terminate();
         assert_eq!(started.wait().expect("it is ours").signal(), Some(15), "its number is not used any more");
     }

@@ -12,7 +12,8 @@ use std::{
 
 /// A program to start as a server, with its arguments. No shell is involved.
 ///
-/// `Debug` shows which program it is, how many arguments it has, and the names of variables: what these are may be secret.
+/// `Debug` shows the program, the number of arguments and the names of variables, but not their values, which may be
+/// secret.
 ///
 /// ```
 /// use mcp_driver::Command;

@@ -80,7 +80,7 @@ mod tests {
         }
         assert_eq!(restarts.next(now), None);
         assert_eq!(restarts.next(now + Duration::from_secs(5)), None, "what was refused costs nothing");
-        // As starts are forgotten, there is some budget again, and pauses are as long as the others make them.
+        // As old starts leave the window, budget is free again. The remaining starts determine the delay.
         now += Duration::from_secs(9);
         assert_eq!(restarts.next(now), None);
         now += Duration::from_secs(1);

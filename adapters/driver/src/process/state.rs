@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(shutdown_sequence(now).next(now, true, false), ShutdownStep::Done);
         let mut shutdown_sequence = shutdown_sequence(now);
         assert_eq!(shutdown_sequence.next(now, false, true), ShutdownStep::Wait(2 * SECOND));
-        // It ends by itself, but not what it has started.
+        // The child ends by itself, but not the processes that it has started.
         assert_eq!(shutdown_sequence.next(now + SECOND, true, true), ShutdownStep::Terminate);
         for ms in [1, 2, 4, 8, 16, 20, 20] {
             assert_eq!(shutdown_sequence.next(now + SECOND, true, true), ShutdownStep::Wait(Duration::from_millis(ms)));

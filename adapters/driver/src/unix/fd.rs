@@ -433,7 +433,7 @@ mod tests {
             late.release();
             assert!(waiting.map(|wait| wait.join().expect("no panic")) == [false, false], "during it");
         });
-        // What is there may still be read, unless nothing more is to be done.
+        // Available input can still be read, unless the interrupt was stopped.
         drop(writer);
         assert!(waits(&early));
         early.stop();

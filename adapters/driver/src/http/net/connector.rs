@@ -117,7 +117,7 @@ mod tests {
     use crate::process::command::Command;
     use mcp_service::Service;
 
-    /// Everything that a user hands a secret to, as it is shown.
+    /// The debug output of all types that users pass secrets to.
     #[test]
     fn no_secret_is_shown() {
         let mut address = ClientOptions::new("https://example.com/mcp?key=canary", 1).expect("an address");

@@ -91,13 +91,13 @@ mod tests {
     use super::*;
     use crate::{client::Client, runtime::Runtime};
 
-    /// A runtime on which what a timer waits for comes at once, or never.
+    /// A runtime whose timers fire at once or never.
     #[derive(Clone)]
     struct Flight {
         flies: bool,
     }
 
-    /// A connection to an address of which nothing comes.
+    /// A connection without any input.
     #[derive(Debug, PartialEq)]
     struct Silent(SocketAddr);
 
@@ -181,7 +181,8 @@ mod tests {
         }
     }
 
-    /// What a race between these ports of one host comes to: the port, the error, or nothing for now.
+    /// Returns the result of a race between these ports of one host: the port, the error, or nothing while it is
+    /// pending.
     fn outcome(ports: &[u16], flies: bool) -> Option<Result<u16, ErrorKind>> {
         let addresses = ports.iter().map(|port| SocketAddr::from(([127, 0, 0, 1], *port))).collect();
         let flight = Flight { flies };
@@ -195,7 +196,7 @@ mod tests {
     #[test]
     fn the_first_to_answer_wins() {
         assert_eq!(outcome(&[3, 4], true), Some(Ok(3)));
-        // One that is refused makes room for the next one at once, one that does not answer after a while.
+        // A refused attempt starts the next one at once, and an attempt without an answer after the delay.
         assert_eq!(outcome(&[2, 3], false), Some(Ok(3)));
         assert_eq!(outcome(&[1, 3], false), None);
         assert_eq!(outcome(&[1, 3], true), Some(Ok(3)));

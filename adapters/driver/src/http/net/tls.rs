@@ -408,7 +408,7 @@ mod tests {
         let (heard, said) = both(client, server);
         said.expect("it is written");
         assert_eq!(heard.map_err(|error| error.kind()), Err(ErrorKind::UnexpectedEof));
-        // And so is who hears something else than a handshake, or nothing.
+        // A peer that receives something other than a handshake, or nothing, fails as well.
         for (answer, kind) in
             [(&b"HTTP/1.1 400 Bad Request\r\n"[..], ErrorKind::InvalidData), (b"", ErrorKind::UnexpectedEof)]
         {
