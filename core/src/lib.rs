@@ -1,30 +1,26 @@
 //! The Model Context Protocol as a state machine.
 //!
-//! This crate knows what the protocol means and nothing of the world around it: no socket, no thread, no clock, no
-//! random number, no future. Frames and the time go in; events, bytes and the next deadline come out. So it runs in
-//! any runtime or event loop, and every race can be played through in a test.
+//! This crate decides what the protocol means and performs no I/O: it has no socket, thread, clock, random number or
+//! future. Frames and the time go in; events, bytes and the next deadline come out. It runs in any runtime or event
+//! loop, and a test can replay every race.
 //!
-//! It speaks the four revisions with a handshake (2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25), as client and as
-//! server, and the stateless 2026-07-28 if it is [told to](connection::Settings::versions). If you want threads and
-//! child processes with it, take `mcp-blocking`; if you want to write tools and prompts, `mcp-service`. Both stand on
-//! what is here.
+//! It implements both sides of the four revisions with a handshake (2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25),
+//! and of the stateless 2026-07-28 if [`Settings::versions`](connection::Settings::versions) includes it. Applications
+//! that want sockets, child processes and threads or futures use `mcp-blocking`, `mcp-smol` or `mcp-tokio`; tools,
+//! resources and prompts as functions are in `mcp-service`. All of them are built on this crate.
 //!
 //! # The loop
 //!
-//! A *driver* moves the bytes. This is a whole one, for a server on any stream:
+//! A *driver* moves the bytes. This is a complete driver for a server on any stream:
 //!
 //! ```
 //! use std::{collections::hash_map::RandomState, hash::BuildHasher, io::{self, Read, Write}, time::Instant};
 //!
 //! use mcp_proto::{
-//!     codec::LineDecoder,
-//!     connection::{Event, Server, ServerConfig},
-//!     rpc::Timestamp,
-//!     schema::Implementation,
-//!     wire::ErrorObject,
+//!     Event, LineDecoder, Server, Timestamp, connection::ServerConfig, schema::Implementation, wire::ErrorObject,
 //! };
 //!
-//! /// How much of the output is taken at once.
+//! /// How many bytes of output are taken at once.
 //! const HIGH_WATER: usize = 64 * 1024;
 //!
 //! fn serve(mut input: impl Read, mut output: impl Write) -> io::Result<()> {
@@ -36,7 +32,7 @@
 //!     let (mut chunk, mut out) = (vec![0; 64 * 1024], Vec::new());
 //!
 //!     while !server.is_drained() {
-//!         // 1. Bytes in. A driver that can wait for input and time at once would also stop at `poll_timeout()`.
+//!         // 1. Input. A driver that can wait for input and time at once also wakes at `poll_timeout()`.
 //!         let read = input.read(&mut chunk)?;
 //!         lines.feed(&chunk[..read]);
 //!         if read == 0 {
@@ -51,11 +47,11 @@
 //!             server.handle_eof(clock());
 //!         }
 //!         server.handle_timeout(clock());
-//!         // 2. Events out.
+//!         // 2. Events.
 //!         while let Some(event) = server.poll_event() {
 //!             on_event(&mut server, event);
 //!         }
-//!         // 3. Bytes out.
+//!         // 3. Output.
 //!         loop {
 //!             while server.poll_transmit_up_to(&mut out, HIGH_WATER).is_some() {}
 //!             if out.is_empty() {
@@ -70,7 +66,7 @@
 //!
 //! fn on_event(server: &mut Server, event: Event<'_>) {
 //!     if let Event::Request { key, method, .. } = event {
-//!         // Nothing was declared, so only methods that are not of the specification get here.
+//!         // The server declares no capability, so only methods outside of the specification arrive here.
 //!         let _ = server.respond_error(key, &ErrorObject::method_not_found(method.as_str()));
 //!     }
 //! }
@@ -84,21 +80,22 @@
 //!
 //! Three rules make a driver correct:
 //!
-//! - After anything was handed in or asked for, poll events, then output, then the timeout. Output is never hidden
-//!   behind a timer.
-//! - Never stop reading because a write is stuck, nor the other way round: the peer may be in the same position. What
-//!   piles up is bounded by [`Limits`](connection::Limits). A driver that can write and read at the same time asks
+//! - After each input and each action, the driver polls events, then output, then the timeout. Output never waits for
+//!   a timer.
+//! - A driver does not stop reading because a write blocks, or writing because a read blocks: the peer may do the same.
+//!   [`Limits`](connection::Limits) bounds what accumulates. A driver that can read and write at the same time calls
 //!   [`wants_input`](connection::Connection::wants_input) before each read and each frame, and leaves the bytes in the
-//!   pipe while it says no: then the peer waits instead of being refused. The loop above writes all before it reads,
-//!   which has the same effect as long as the peer reads; two peers like this can wait for each other for ever.
-//! - Leave when [`is_drained`](connection::Connection::is_drained) says so and the last bytes are written.
+//!   pipe while it returns false: the peer then waits instead of being refused. The loop above writes all output before
+//!   it reads, which has the same effect as long as the peer reads; two peers with this loop can deadlock.
+//! - The driver ends when [`is_drained`](connection::Connection::is_drained) returns true and the last bytes are
+//!   written.
 //!
-//! # Asking and answering
+//! # Requests and responses
 //!
-//! [`request`](connection::Connection::request) takes the params of a method, checks them against the handshake, the
-//! revision and the peer's capabilities, and returns a [`CallId`](rpc::CallId). The call ends with exactly one
-//! [`Event::Response`]: answered, failed, timed out, cancelled, or closed with the
-//! connection. Its result is decoded by the type that belongs to the method:
+//! [`request`](connection::Connection::request) checks the params of a method against the handshake, the revision and
+//! the capabilities of the peer, sends them and returns a [`CallId`](rpc::CallId). The call ends with exactly one
+//! [`Event::Response`]: with a result, an error, a timeout, a cancellation, or the end of the connection. The type of
+//! the method's result decodes it:
 //!
 //! ```
 //! # use mcp_proto::{codec::Frame, connection::*, rpc::Timestamp, schema::*};
@@ -112,7 +109,7 @@
 //! # client.poll_transmit(&mut Vec::new());
 //! # let answer = r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"3"}]}}"#;
 //! # let event = client.handle_frame(now, Frame::new(answer.as_bytes())).unwrap();
-//! // … later, when the driver has an event:
+//! // … later, when the driver returns an event:
 //! if let Event::Response { call: ended, outcome: Outcome::Result(result) } = event {
 //!     assert_eq!(ended, call);
 //!     let result: CallToolResult = result.decode()?;
@@ -122,34 +119,37 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A request of the peer comes as [`Event::Request`] with a
-//! [`ReplyKey`](rpc::ReplyKey), and is owed one answer. If the peer cancels it meanwhile, the answer is swallowed:
-//! a handler never needs to know who won the race.
+//! A request of the peer arrives as [`Event::Request`] with a [`ReplyKey`](rpc::ReplyKey). The application responds to
+//! it once. If the peer cancels the request first, the response is dropped, so a handler does not need to know about
+//! the race.
 //!
 //! # Time
 //!
-//! Time is an argument, a [`Timestamp`] since a moment of your choice. Every request has deadlines
-//! unless you say otherwise ([`RequestOptions`](connection::RequestOptions));
-//! [`poll_timeout`](connection::Connection::poll_timeout) says when the next thing is due, and why.
+//! Time is an argument: a [`Timestamp`] since an epoch that the driver chooses. Each request has deadlines unless
+//! [`RequestOptions`](connection::RequestOptions) says otherwise.
+//! [`poll_timeout`](connection::Connection::poll_timeout) returns the next deadline and its reason.
 //!
-//! # Whose fault
+//! # Errors
 //!
-//! - [`SendError`](connection::SendError): you asked for something that is not allowed now. Nothing has changed.
-//! - [`Violation`](connection::Violation): the peer sent something wrong. It was answered if it could be, and the
-//!   connection lives.
-//! - [`CloseReason`](connection::CloseReason): the connection has ended. What waits to be written can still be flushed.
+//! - [`SendError`](connection::SendError): the application requested an action that is not allowed now. The connection
+//!   is unchanged.
+//! - [`Violation`](connection::Violation): the peer sent an invalid message. The connection sent an error response
+//!   where the protocol has one, and goes on.
+//! - [`CloseReason`](connection::CloseReason): the connection has ended. Output that waits can still be written.
 //!
-//! # Floors
+//! # Layers
 //!
-//! Each module builds on those above it: [`codec`] cuts bytes into frames, [`wire`] is JSON-RPC's syntax, [`rpc`] what
-//! any JSON-RPC peer needs, [`protocol`] the tables that say what MCP means, [`schema`] the typed params and results of
-//! every method and revision, [`cache`] keeps results for a while, and [`connection`] puts it all to work.
+//! Each module builds on those before it: [`codec`] splits bytes into frames, [`wire`] is the syntax of JSON-RPC,
+//! [`rpc`] is what any JSON-RPC peer needs, [`protocol`] has the tables of MCP, [`schema`] the typed params and results
+//! of every method and revision, [`cache`] stores results that clients may reuse, and [`connection`] is the state
+//! machine.
 //!
 //! # Features
 //!
 //! - `std` (default): lets the dependencies use the standard library. The crate itself is `no_std` with `alloc`.
-//! - `auth`: authorization of clients with OAuth 2.1, in `auth`.
-//! - `simd`: large messages are read a vector at a time.
+//! - `auth`: the authorization of clients with OAuth 2.1, in the module `auth`.
+//! - `http`: the HTTP bindings of both sides, in the module `http`.
+//! - `simd`: vector instructions for large messages, where the processor has them.
 //! - `arbitrary`: random values of every schema type, for tests and fuzzers.
 #![no_std]
 #![forbid(unsafe_code)]
