@@ -49,7 +49,7 @@ impl<E: Send + 'static> Handle<E> {
         options: &DriverOptions,
     ) -> io::Result<Self> {
         let (driver, keep) = Driver::begin(connection, application, transport, options);
-        let timer_thread = spawn("mcp-timer_thread", keep)?;
+        let timer_thread = spawn("mcp-timer", keep)?;
         Ok(Self::new(driver.clone(), Piped { driver, timer_thread: Mutex::new(Some(timer_thread)) }))
     }
 

@@ -46,20 +46,20 @@ pub trait Timer: Send + Unpin + 'static {
 }
 
 /// Waits for `time`.
-#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
+#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only child processes are waited for like this"))]
 pub(super) async fn sleep<R: Runtime>(runtime: &R, time: Duration) {
     let (at, mut timer) = (Instant::now() + time, runtime.timer());
     poll_fn(|cx| timer.poll_until(at, cx)).await;
 }
 
 /// Returns the result of a future, or `None` if that takes longer than `time`.
-#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
+#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only child processes are waited for like this"))]
 pub(super) async fn timeout<R: Runtime, T>(runtime: &R, time: Duration, future: impl Future<Output = T>) -> Option<T> {
     race(sleep(runtime, time), future).await
 }
 
 /// Returns the result of a future, or `None` if `late` is ready first.
-#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
+#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only child processes are waited for like this"))]
 pub(super) async fn race<T>(late: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut late) = (pin!(future), pin!(late));
     poll_fn(|cx| match future.as_mut().poll(cx) {

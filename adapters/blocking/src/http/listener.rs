@@ -27,7 +27,7 @@ use super::{
 use mcp_driver::{Error, StopHandle};
 
 /// How long clients may take to read their last responses after a stop.
-const STDERR_GRACE: Duration = Duration::from_secs(1);
+const CLIENT_GRACE: Duration = Duration::from_secs(1);
 
 /// Descriptors that a connection takes: its socket, and a pipe.
 const DESCRIPTORS: usize = 3;
@@ -161,7 +161,7 @@ impl Listener {
         drop(self.socket);
         endpoint.close().wait();
         // Connections of clients that do not read their responses are closed after this time.
-        threads.wait_for_fewer(1, STDERR_GRACE);
+        threads.wait_for_fewer(1, CLIENT_GRACE);
         threads.cancel_connections();
         threads.wait_for_fewer(1, JOB_SHUTDOWN_TIMEOUT);
         drop(endpoint);

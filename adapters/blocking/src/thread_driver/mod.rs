@@ -24,7 +24,7 @@
 //! - **Workers** (`mcp-worker`): at most one for each running function, and one more. One of them reads. A worker that
 //!   has read a message runs its handler. Another worker takes over reading if the handler blocks or takes longer than
 //!   a millisecond. This is the leader/followers pattern: [`worker_pool`].
-//! - **Timer thread** (`mcp-timer_thread`, or the thread that serves): waits for deadlines, dispatches events that
+//! - **Timer thread** (`mcp-timer`, or the thread that serves): waits for deadlines, dispatches events that
 //!   other threads caused, starts the writer, and ends the connection: [`timer_thread`].
 //! - **Writer** (`mcp-writer`): writes output that would block, and is started when it is first needed: [`writer`].
 //! - **Callers**: any thread of the application that makes a request. They write what can be written without waiting.

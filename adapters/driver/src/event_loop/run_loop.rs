@@ -385,7 +385,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
 
     /// Passes an event to the application, outside of any lock. Returns the resulting job and its cost. The caller
     /// [queues](Self::queue) jobs in the order of their events.
-    #[must_use = "it is to be queued"]
+    #[must_use = "the job has to be queued"]
     pub(crate) fn call_application(&self, event: Event<'_>) -> Option<(Job, usize)> {
         let cost = job_cost(&event);
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };

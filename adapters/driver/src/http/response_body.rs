@@ -25,7 +25,7 @@ const COUNTED: usize = 4 << 10;
 /// are not collected: a stream can last for days.
 ///
 /// Dropping it before its end means that the client has disconnected.
-#[must_use = "a client waits for it"]
+#[must_use = "a client waits for the response"]
 pub struct ResponseStream {
     pub(super) session: Arc<SharedSession>,
     exchange: ExchangeId,
@@ -185,6 +185,9 @@ impl Drop for ResponseStream {
 
 impl fmt::Debug for ResponseStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reply").field("exchange", &self.exchange).field("ended", &self.ended).finish_non_exhaustive()
+        f.debug_struct("ResponseStream")
+            .field("exchange", &self.exchange)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
     }
 }

@@ -50,13 +50,13 @@ impl HttpSession {
     }
 
     /// Registers the waker of the task that writes an exchange. Returns the waker that was registered before.
-    #[must_use = "it may hold the last of a task"]
+    #[must_use = "it may own the last reference to a task"]
     pub(super) fn wait(&mut self, exchange: ExchangeId, waker: &Waker) -> Option<Waker> {
         self.readers.insert(exchange, waker.clone())
     }
 
     /// Removes the waker of an exchange whose response is no longer written.
-    #[must_use = "it may hold the last of a task"]
+    #[must_use = "it may own the last reference to a task"]
     pub(super) fn leave(&mut self, exchange: ExchangeId) -> Option<Waker> {
         let before = self.readers.remove(&exchange);
         self.shrink();

@@ -126,12 +126,12 @@ impl Drop for PipeReader {
 
 impl fmt::Debug for PipeWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inlet").field("under_way", &lock(&self.0.content).bytes.len()).finish()
+        f.debug_struct("PipeWriter").field("bytes", &lock(&self.0.content).bytes.len()).finish()
     }
 }
 
 impl fmt::Debug for PipeReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outlet").field("under_way", &lock(&self.0.content).bytes.len()).finish()
+        f.debug_struct("PipeReader").field("bytes", &lock(&self.0.content).bytes.len()).finish()
     }
 }

@@ -160,7 +160,7 @@ impl Register for Skill {
 
 /// A batch of changes of a service's items. They are made in their order, and all of them or none.
 #[derive(Debug, Default)]
-#[must_use = "changes are made by `Service::change`"]
+#[must_use = "`Service::update` applies it"]
 pub struct CatalogUpdate(Vec<Change>);
 
 #[derive(Debug)]

@@ -33,7 +33,7 @@ impl<E> Connection<E> {
     ///
     /// The pause begins when this is called, and [`poll_timeout`](Self::poll_timeout) includes its deadline after that.
     /// For a driver that never calls this, only the limits apply.
-    #[must_use = "input that is handed in all the same is refused at the limits"]
+    #[must_use = "more input is refused at the limits"]
     pub fn wants_input(&mut self, now: Timestamp) -> bool {
         self.engine.wants_input(now)
     }
@@ -62,7 +62,7 @@ impl<E> Connection<E> {
     /// It returns [`Room::Message`] or [`Room::Request`] after a send of that kind was refused, as soon as
     /// [`has_room`](Self::has_room) or [`has_room_for_request`](Self::has_room_for_request) is true, and not again
     /// until another one is refused. A retry can be refused again, for instance if several callers wait.
-    #[must_use = "what is reported here is reported once"]
+    #[must_use = "it is reported once"]
     pub fn poll_room(&mut self) -> Option<Room> {
         for room in [Room::Message, Room::Request] {
             let there_is = match room {

@@ -79,14 +79,14 @@ impl<E> Connection<E> {
     ///
     /// The event borrows from the frame. If events wait for [`poll_event`](Self::poll_event), this one queues up behind
     /// them, so that events always come in the order of their causes.
-    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
+    #[must_use = "an event that is dropped may be a request, which then gets no response"]
     pub fn handle_frame<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
         self.engine.handle_frame(now, frame)
     }
 
     /// Handles a frame as [`handle_frame`](Self::handle_frame) does, with the stream, principal and headers of its
     /// arrival.
-    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
+    #[must_use = "an event that is dropped may be a request, which then gets no response"]
     pub fn handle_frame_from<'a>(&mut self, now: Timestamp, frame: Frame<'a>, arrival: Arrival) -> Option<Event<'a>> {
         self.engine.arrival = Some(Arc::new(arrival));
         let event = self.engine.handle_frame(now, frame);
@@ -97,7 +97,7 @@ impl<E> Connection<E> {
     /// Handles a parsed frame as [`handle_frame_from`](Self::handle_frame_from) does. Its length `bytes` was within the
     /// limits.
     #[cfg(feature = "http")]
-    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
+    #[must_use = "an event that is dropped may be a request, which then gets no response"]
     pub(crate) fn handle_message_from<'a>(
         &mut self,
         now: Timestamp,
@@ -136,7 +136,7 @@ impl<E> Connection<E> {
     // ---- output ----
 
     /// Returns the next event for the application. Call it until it returns `None`.
-    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
+    #[must_use = "an event that is dropped may be a request, which then gets no response"]
     pub fn poll_event(&mut self) -> Option<Event<'static>> {
         self.engine.poll_event()
     }

@@ -264,14 +264,14 @@ impl Client {
     // ---- output ----
 
     /// Returns the next event for the application. Call it until it returns `None`.
-    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
+    #[must_use = "an event that is dropped may be a request, which then gets no response"]
     pub fn poll_event(&mut self) -> Option<Event<'static>> {
         self.pump();
         self.events.pop_front()
     }
 
     /// Returns the next action for the driver. Call it until it returns `None`.
-    #[must_use = "an action that is dropped is a request that is never made"]
+    #[must_use = "the request of a dropped action is never sent"]
     pub fn poll_action(&mut self) -> Option<Action> {
         self.pump();
         self.actions.pop_front()

@@ -413,7 +413,7 @@ impl Session {
     // ---- output ----
 
     /// Returns the next event for the application. Call it until it returns `None`.
-    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
+    #[must_use = "an event that is dropped may be a request, which then gets no response"]
     pub fn poll_event(&mut self) -> Option<Event<'static>> {
         self.pump_if_touched();
         self.events.pop_front()
@@ -421,7 +421,7 @@ impl Session {
 
     /// Returns an exchange that has new output since it was last returned here. Call it until it returns `None`, and
     /// [`poll_output`](Self::poll_output) for each.
-    #[must_use = "an exchange that is dropped waits for ever"]
+    #[must_use = "the exchange is reported once"]
     pub fn poll_ready(&mut self) -> Option<ExchangeId> {
         self.pump_if_touched();
         loop {

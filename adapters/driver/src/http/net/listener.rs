@@ -33,7 +33,7 @@ use mcp_service::Service;
 use mcp_service::driver_api::Holder;
 
 /// How long clients may take to read their last responses after a stop.
-const STDERR_GRACE: Duration = Duration::from_secs(1);
+const CLIENT_GRACE: Duration = Duration::from_secs(1);
 
 /// Listens on a TCP address and serves HTTP/1.1. TLS is usually up to a proxy in front.
 pub struct Listener<N: NetRuntime> {
@@ -191,7 +191,7 @@ impl<N: NetRuntime> Listener<N> {
                     // A connection beyond the share of its address is closed.
                     if let Some(permit) = quota.take(&Holder::at(address.ip()), 1) {
                         let served = (endpoint.clone(), permit, disconnect_guard.0.clone());
-                        N::detach(self.dispatch_inline(&runtime, (stream, address.ip()), served));
+                        N::detach(self.serve_connection(&runtime, (stream, address.ip()), served));
                     }
                 }
                 Err(Err(error)) if is_transient(&error) => {}
@@ -202,13 +202,13 @@ impl<N: NetRuntime> Listener<N> {
         drop(self.socket);
         endpoint.close().await;
         // Connections of clients that do not read their responses are closed after this time.
-        timeout(&runtime, STDERR_GRACE, quota.until_unused()).await;
+        timeout(&runtime, CLIENT_GRACE, quota.until_unused()).await;
         drop(disconnect_guard);
         Ok(())
     }
 
     /// Spawns the task that serves a connection.
-    fn dispatch_inline(
+    fn serve_connection(
         &self,
         runtime: &N,
         (stream, peer): (N::Stream, IpAddr),
