@@ -142,7 +142,7 @@
 //! Each module builds on those before it: [`codec`] splits bytes into frames, [`wire`] is the syntax of JSON-RPC,
 //! [`rpc`] is what any JSON-RPC peer needs, [`protocol`] has the tables of MCP, [`schema`] the typed params and results
 //! of every method and revision, [`cache`] stores results that clients may reuse, and [`connection`] is the state
-//! machine.
+//! machine. `http` maps HTTP exchanges to connections, and `auth` has the rules of OAuth (both are features).
 //!
 //! # Features
 //!

@@ -5,17 +5,28 @@ use alloc::{
     vec::Vec,
 };
 
+use core::fmt;
+
 use super::{
     scope::Scopes,
     url::{Url, UrlError},
 };
 
 /// One way to authenticate that a server offers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Challenge {
     scheme: String,
     token: Option<String>,
     params: Vec<(String, String)>,
+}
+
+/// Prints the scheme and the parameters. What stands in their place, such as a ticket, may be secret.
+impl fmt::Debug for Challenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scheme, token, params } = self;
+        let token = token.as_ref().map(|_| "[redacted]");
+        f.debug_struct("Challenge").field("scheme", scheme).field("token", &token).field("params", params).finish()
+    }
 }
 
 /// What a challenge is malformed by.

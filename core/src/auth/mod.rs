@@ -14,7 +14,6 @@
 mod auth_method;
 mod authorization;
 mod challenge;
-pub mod client;
 mod client_identity;
 pub mod discovery;
 pub mod document;
@@ -32,7 +31,6 @@ pub use authorization::{
     Authorization, AuthorizationCode, AuthorizationRequest, AuthorizationSeed, NotAuthorizable, RedirectError,
 };
 pub use challenge::Challenge;
-pub use client::AuthClient;
 pub use client_identity::{ClientIdentity, ClientOptions, IdentityChoice, NoIdentity, Registration, RegistrationError};
 pub use oauth_error::OAuthError;
 pub use pkce::CodeVerifier;

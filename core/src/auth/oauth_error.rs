@@ -33,7 +33,8 @@ impl OAuthError {
     /// Reads the error of a JSON body; `None` if there is none.
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let [code, description] = Document::parse(body).ok()?.members(["error", "error_description"]).ok()?;
-        Self::new(&code.text().ok()??, description.text().ok()?.as_deref())
+        // A description that is no text does not hide the error.
+        Self::new(&code.text().ok()??, description.text().ok().flatten().as_deref())
     }
 }
 
@@ -56,6 +57,8 @@ mod tests {
     fn errors_are_read_and_bounded() {
         let error = OAuthError::parse(br#"{"error":"invalid_grant","error_description":"gone\u001b[31m\nnow"}"#);
         assert_eq!(error.expect("an error").to_string(), "invalid_grant (gone[31mnow)");
+        let error = OAuthError::parse(br#"{"error":"invalid_grant","error_description":42}"#);
+        assert_eq!(error.map(|error| (error.code, error.description)), Some(("invalid_grant".into(), None)));
         for none in
             ["{}", r#"{"error":""}"#, r#"{"error":null}"#, r#"{"error":1}"#, r#"{"error":"a\u0000"}"#, "[]", "x"]
         {

@@ -33,12 +33,15 @@ impl Network {
     }
 
     fn of_v4(address: Ipv4Addr) -> Self {
-        let [a, b, ..] = address.octets();
+        let [a, b, c, _] = address.octets();
         match (a, b) {
             (127, _) => Self::Loopback,
             (169, 254) => Self::LinkLocal,
             (100, 64..=127) => Self::Private,
             _ if address.is_private() => Self::Private,
+            // Protocol assignments, among which clouds have their metadata, documentation, and benchmarks.
+            (192, 0) if matches!(c, 0 | 2) => Self::Reserved,
+            (198, 18 | 19) => Self::Reserved,
             (0 | 224..=255, _) => Self::Reserved,
             _ => Self::Public,
         }
@@ -57,6 +60,8 @@ impl Network {
             | [0, 0, 0, 0, 0xffff, 0, high, low]
             | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
             | [0x2002, high, low, ..] => v4(high, low),
+            // Local translation prefixes (RFC 8215), and Teredo, which hides an address.
+            [0x64, 0xff9b, 1, ..] | [0x2001, 0, ..] => Self::Reserved,
             [0xfc00..=0xfdff, ..] => Self::Private,
             [0xfe80..=0xfebf, ..] => Self::LinkLocal,
             // Site-local addresses are gone, and some machines still have them.
@@ -221,6 +226,11 @@ mod tests {
             ("192.168.0.1", Private),
             ("100.63.255.255", Public),
             ("100.64.0.0", Private),
+            ("192.0.0.192", Reserved),
+            ("192.0.66.2", Public),
+            ("198.19.0.1", Reserved),
+            ("64:ff9b:1::a00:1", Reserved),
+            ("2001:0:1::1", Reserved),
             ("100.127.255.255", Private),
             ("100.128.0.0", Public),
             ("169.254.169.254", LinkLocal),

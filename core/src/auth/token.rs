@@ -229,8 +229,8 @@ impl Form {
                 self.put("client_id", &client.client_id);
                 self.put("client_secret", secret.ok_or(NotRequestable::NoSecret)?.expose());
             }
+            // The assertion names the client (RFC 7521, section 4.2).
             AuthMethod::PrivateKeyJwt => {
-                self.put("client_id", &client.client_id);
                 self.put("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
                 self.put("client_assertion", assertion.ok_or(NotRequestable::NoAssertion)?.expose());
             }

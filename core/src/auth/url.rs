@@ -189,7 +189,7 @@ impl core::str::FromStr for Url {
 ///
 /// Scheme, host and port have to be equal, and the path of `resource` a prefix of that of the server which ends at a segment.
 /// A trailing slash does not count, and queries are not looked at. A path with `.` or `..` segments or with an encoded slash
-/// covers nothing.
+/// covers nothing but itself.
 #[must_use]
 pub fn covers(resource: &Url, server: &Url) -> bool {
     let (prefix, path) = (resource.path(), server.path());
@@ -202,10 +202,11 @@ pub fn covers(resource: &Url, server: &Url) -> bool {
         !has_slash && !path.contains('\\') && !path.split('/').any(is_dots)
     };
     let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
-    resource.is_same_origin(server)
+    let is_prefix = resource.is_same_origin(server)
         && is_plain(prefix)
         && is_plain(path)
-        && path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        && path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    resource == server || is_prefix
 }
 
 /// Returns the canonical URI of a server, which names it as a resource (specification, basic/authorization; RFC 8707):

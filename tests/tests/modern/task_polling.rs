@@ -477,7 +477,7 @@ fn whoever_gives_up_on_a_call_gives_up_on_its_task() {
     answer(&mut client, &request, "task", working());
     assert_eq!(client.take_events(), [Event::Late(call)]);
     task_cancel(&mut client);
-    // A task_cancel that is not answered is forgotten.
+    // A `tasks/cancel` without a response is forgotten.
     let call = begun(&mut client);
     client.conn.cancel(call, None).expect("it goes on");
     client.sent();

@@ -29,7 +29,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 const TAKE_OVER_AFTER: Duration = Duration::from_millis(1);
 
 /// How many functions run at once, not counting those that began on the thread of a connection and were not taken over.
-/// The options bound the functions of one session; this bounds those of all sessions.
+/// `DriverOptions::functions` bounds those of one endpoint; this bounds those of all endpoints.
 const FUNCTIONS: usize = 512;
 
 /// The shared state of the threads.

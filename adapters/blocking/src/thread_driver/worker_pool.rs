@@ -36,8 +36,8 @@ type ReadFn = Box<dyn FnMut() -> bool + Send>;
 
 /// A bounded pool of threads, which read input and run queued jobs.
 ///
-/// A job never waits for a free thread: responses, progress and cancellations are processed when they are read, and
-/// there is always a thread to read.
+/// Nothing that a running job waits for needs a free thread: responses, progress and cancellations are processed when
+/// they are read, and there is always a thread to read.
 pub(crate) struct WorkerPool {
     /// Tracks whether the current thread runs a handler of this connection.
     pub(crate) handler_scope: mcp_driver::HandlerScope,

@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
-use mcp_proto::{
-    connection::ClientRole,
-    http::client::{Client as HttpConnection, ClientOptions},
-    rpc::Timestamp,
-};
-use mcp_service::{Application, Host};
+use mcp_proto::{connection::ClientRole, http::client::Client as HttpConnection, rpc::Timestamp};
+use mcp_service::Application;
 
 use crate::http::client::{AuthProvider, HttpClient, HttpClientBinding, RequestRunner};
 #[cfg(all(unix, feature = "os"))]
@@ -19,6 +15,10 @@ use crate::{
     runtime::Runtime,
     sync::lock,
 };
+#[cfg(all(unix, feature = "os"))]
+use mcp_proto::http::client::ClientOptions;
+#[cfg(all(unix, feature = "os"))]
+use mcp_service::Host;
 
 impl Handle<ClientRole> {
     /// Runs a client over HTTP.
@@ -54,7 +54,7 @@ impl Client {
     /// # Errors
     /// If no server answers that the host can talk to.
     pub async fn over_http<R: Runtime>(
-        address: ClientOptions,
+        client_options: ClientOptions,
         requests: Arc<dyn HttpClient>,
         credentials: Option<Arc<dyn AuthProvider>>,
         host: &Host,
@@ -62,7 +62,7 @@ impl Client {
     ) -> Result<Self, Error> {
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
-        let client = |now| HttpConnection::knowing(host.config(), address, options.opening, now);
+        let client = |now| HttpConnection::knowing(host.config(), client_options, options.opening, now);
         let handle = Handle::over_http(client, session, requests, credentials, options, &R::current()?);
         Self::begin(handle, calls, None).await
     }

@@ -45,7 +45,7 @@
 //!
 //! Several processes that receive requests of one session share a [`Store`]: a [`SessionStore`] for the records of
 //! sessions, and an [`EventStore`] for the messages that were sent on their streams. There is one in memory
-//! ([`MemoryStore`]), and one in Redis in `mcp-tokio`. `ARCHITECTURE.md` says what is shared and what is not.
+//! ([`MemoryStore`]), and one in Redis in `mcp-tokio`. `docs/scaling.md` says what is shared and what is not.
 //!
 //! [`Policy`]: mcp_proto::http::Policy
 //! [`Policy::loopback`]: mcp_proto::http::Policy::loopback

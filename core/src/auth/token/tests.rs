@@ -52,7 +52,7 @@ fn bodies_are_as_they_are_to_be_byte_for_byte() {
         (AuthMethod::ClientSecretPost, "&client_id=a%3Ab+c&client_secret=s%2B%2F%C3%A4", None),
         (
             AuthMethod::PrivateKeyJwt,
-            "&client_id=a%3Ab+c&client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer\
+            "&client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer\
              &client_assertion=a.b.c",
             None,
         ),

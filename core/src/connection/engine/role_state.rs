@@ -37,9 +37,11 @@ pub(crate) enum RoleState {
 impl fmt::Debug for RoleState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Client { config: _, start_state, server, identity: _, principal: _, steps: _ } => {
-                f.debug_struct("Client").field("begun", start_state).field("server", server).finish_non_exhaustive()
-            }
+            Self::Client { config: _, start_state, server, identity: _, principal: _, steps: _ } => f
+                .debug_struct("Client")
+                .field("start_state", start_state)
+                .field("server", server)
+                .finish_non_exhaustive(),
             Self::Server { config: _, client } => {
                 f.debug_struct("Server").field("client", client).finish_non_exhaustive()
             }

@@ -40,11 +40,11 @@ impl SleepThread {
         Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), start })
     }
 
-    /// Returns the deadlines of this process.
+    /// Returns the thread of this process, which is not started yet.
     pub(super) fn of_process() -> &'static Arc<Self> {
         static SLEEP_THREAD: OnceLock<Arc<SleepThread>> = OnceLock::new();
         SLEEP_THREAD.get_or_init(|| {
-            Self::new(|sleeper| thread::Builder::new().name("mcp-nap".into()).spawn(move || sleeper.keep()).map(drop))
+            Self::new(|sleeper| thread::Builder::new().name("mcp-sleep".into()).spawn(move || sleeper.keep()).map(drop))
         })
     }
 
