@@ -184,7 +184,7 @@ impl Model {
                 Ok(())
             }
             Step::Break => {
-                self.end("Broken");
+                self.end("ConnectionLost");
                 (self.control, self.asking, self.batches) = Default::default();
                 for request in &mut self.requests {
                     if request.state == RequestState::Answered {
