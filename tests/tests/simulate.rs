@@ -95,7 +95,7 @@ fn everything_happens() {
         // Ends of every kind.
         "Closed(Local)",
         "Closed(Eof)",
-        "Closed(Broken)",
+        "Closed(ConnectionLost)",
         "Closed(PeerSilent)",
         " vanishes",
         " stalls",
