@@ -19,7 +19,7 @@ Written by `cargo bench -p mcp-benches-peers --bench report`, which measures eve
 
 - Times are medians of seven rounds; in each round every case is timed once, so that what disturbs the machine disturbs all of
   them. Servers are asked in rounds, too, and the best round of each counts; of 60 starts in turn it is the median.
-- A server and who asks it share one processor: a round trip is the sum of all that is done for it, and no process waits for another
+- Server and client share one processor: the time of a round trip is the sum of the work of both, and no process waits for another
   processor to wake up.
 - Ratios within this page can be compared, times with those of other machines cannot. On a machine that others use, times differ
   by a tenth from run to run and sometimes by more. Instructions and allocations do not: of those of the core there is a baseline

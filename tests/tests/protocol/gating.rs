@@ -168,7 +168,7 @@ fn try_to_send<E>(solo: &mut Solo<E>, row: &Row) -> Result<(), SendError> {
     outcome
 }
 
-/// What comes of sending a row when `missing` is not declared.
+/// Returns the result of sending a row while `missing` is not declared.
 fn expected(row: &Row, role: Role, version: ProtocolVersion, missing: Option<Capability>) -> Result<(), SendError> {
     let method = Method::parse(row.0).expect("it is in the table");
     if row.1 != Sender::Both && (row.1 == Sender::Client) != (role == Role::Client) {
