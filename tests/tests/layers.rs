@@ -7,15 +7,12 @@
 use std::fmt::Write as _;
 
 use mcp_tests::structure::tokens::words;
-use mcp_tests::structure::{CRATES, Report, Rooms, check, sources};
+use mcp_tests::structure::{CRATES, LONGEST_FILE, Report, Rooms, check, sources};
 use mcp_tests::workspace::{self, Source};
 
 /// Faults that are known, by crate: exactly these. A fault that is gone is deleted here in the same change, so the table only
 /// shrinks. It is empty.
 const KNOWN: [(&str, &[&str]); 0] = [];
-
-/// The longest file of tests, benches and fuzz targets, in lines. It is that of the crates.
-const LONGEST_FILE: usize = 600;
 
 /// What adapters know of the core: a connection, its clock, its frames and its end, what a server says of itself, and of HTTP
 /// what an answer is and who may come in. No method, no capability, no revision, no error: nothing that could be decided by.
