@@ -243,6 +243,8 @@ impl<X: RoleInFlight> TaskStore<X> {
         entry.turn(now, status);
         entry.message = message;
         entry.progress = None;
+        // Requests that wait get it now.
+        entry.fetched |= !entry.awaited_by.is_empty();
         let answers = entry.awaited_by.drain(..).map(|key| (key, outcome.clone())).collect();
         entry.outcome = Some(outcome);
         Effects { answers, changed: vec![self.show(entry)], stop: Vec::new() }

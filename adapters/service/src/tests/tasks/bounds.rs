@@ -94,3 +94,24 @@ fn a_result_that_was_not_fetched_does_not_give_way() {
     }
     assert_eq!(get(&pair, &id).map(|task| task["status"].clone()), Ok(json!("completed")));
 }
+
+/// Requests that wait for a result when it comes have fetched it.
+#[test]
+fn a_result_that_was_waited_for_gives_way() {
+    let any = object(&json!({"type": "object"}));
+    let (open, gate) = Gate::new();
+    let slow = Tool::with_schema("slow", any, move |_: Value, context: Context| {
+        gate.pass(&context)?;
+        Ok::<_, Failure>("x".repeat(5 << 20))
+    });
+    let service =
+        Service::builder("test", "1").tool(slow.task_support(TaskSupport::Optional)).build().expect("a good service");
+    let pair = simple(&service);
+    for _ in 0..5 {
+        let ResultOrTask::Task(task) = begun(&pair, "slow") else { panic!("a task") };
+        let result = task.result().expect("it can be sent");
+        pair.until(|| pair.server.with_conn(|conn| conn.usage().requests) == 1);
+        open.send(()).expect("it waits");
+        assert_eq!(pair.wait(result).map(|result| result.is_error), Ok(None));
+    }
+}
