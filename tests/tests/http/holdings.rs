@@ -163,6 +163,15 @@ fn what_is_kept_of_initialize_is_counted() {
     let bytes = described(&mut vain);
     assert!((100 * KIB..101 * KIB).contains(&bytes), "{bytes}");
 
+    // A text keeps the space in which it was written.
+    let mut escaped = Web::new(full_server());
+    let written = initialize("2025-11-25")
+        .to_string()
+        .replace("\"name\":\"", &format!("\"name\":\"{}", "\\u0041".repeat(20 * KIB)));
+    escaped.ask(post("/mcp").body(written.into_bytes()).expect("a request"));
+    let bytes = described(&mut escaped);
+    assert!((120 * KIB..121 * KIB).contains(&bytes), "{bytes}");
+
     let mut small = Web::new(full_server());
     small.begin("2025-11-25");
     assert!(described(&mut small) < KIB);

@@ -34,7 +34,7 @@ impl Connection<ServerRole> {
         let mut resumed = Self::new(config, now);
         let engine = &mut resumed.engine;
         if let RoleState::Server { client: known, .. } = &mut engine.role_state {
-            engine.described = u32::try_from(kept_bytes(client)).unwrap_or(u32::MAX);
+            engine.described = u32::try_from(kept_bytes(client, 0)).unwrap_or(u32::MAX);
             *known = Some(client.clone());
         }
         engine.peer = client.capabilities.set();

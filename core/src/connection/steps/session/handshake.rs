@@ -90,6 +90,7 @@ impl Engine {
             return self.violation(Violation::SecondInitialize);
         }
         let weight = params.as_ref().map_or(0, RawJson::weight);
+        let written = params.as_ref().map_or(0, |params| params.get().len());
         if weight > self.limits().described_bytes() {
             return self.refuse_oversized(origin, id);
         }
@@ -119,7 +120,7 @@ impl Engine {
         };
         let early = self.initialized_early;
         self.peer = params.capabilities.set();
-        let kept = if weight <= SHORT { weight } else { kept_bytes(&params) };
+        let kept = if weight <= SHORT { weight } else { kept_bytes(&params, written) };
         *client = Some(params);
         self.described = u32::try_from(kept).unwrap_or(u32::MAX);
         self.version = Some(version);
