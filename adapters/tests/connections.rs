@@ -1,5 +1,5 @@
-//! Clients and servers as tasks have them, on any runtime: awaited, dropped, closed. What all adapters have in common is
-//! tried in `tests/adapters`.
+//! Async clients and servers, on any runtime: awaited, dropped, closed. Tests that all adapters share are in
+//! `tests/adapters`.
 
 use std::{
     future::{pending, poll_fn},
@@ -23,11 +23,11 @@ use mcp_service::{Context, Failure, Host, Service, Tool};
 use serde_json::json;
 
 use super::{
-    adapter::{Client, DriverOptions, Server, Transport, serve},
+    adapter::{Client, Command, DriverOptions, Listener, Server, Supervisor, Transport, serve},
     run, yield_now,
 };
 
-/// More than anything takes; a test that needs it has failed.
+/// A timeout that no operation of a passing test reaches.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -80,13 +80,13 @@ async fn echo(client: &Client, tool: &str, message: &str) -> String {
     result.expect("it is answered").content[0].as_text().expect("a text").to_owned()
 }
 
-/// A client and a server over these transports.
+/// Connects a client and a server over these transports.
 pub(crate) async fn joined((left, right): (Transport, Transport), host: &Host) -> (Client, Server) {
     let server = Server::start(&service(), right, &DriverOptions::default()).expect("there is a runtime");
     (Client::connect(left, host).await.expect("it serves"), server)
 }
 
-/// Answers small and large, one by one and many at once; then an end that both sides know of.
+/// Makes small and large calls, one by one and many at once, and then closes the connection.
 pub(crate) async fn converse(pair: (Transport, Transport)) {
     let (client, server) = joined(pair, &host_with_model("m", VersionSet::ALL)).await;
     for tool in ["echo", "echo_on_a_thread"] {
@@ -109,6 +109,22 @@ pub(crate) async fn converse(pair: (Transport, Transport)) {
 }
 
 #[test]
+fn futures_can_be_sent_to_other_threads() {
+    fn assert_send<T: Send>(_: T) {}
+    let (host, service) = (host(), service());
+    let supervisor = Supervisor::new(Command::new("program"), &host);
+    assert_send(supervisor.client());
+    assert_send(Client::spawn(Command::new("program"), &host));
+    assert_send(Client::connect(Transport::pair(1).0, &host));
+    assert_send(Client::connect_tcp("127.0.0.1:0", &host));
+    assert_send(Client::connect_unix("socket", &host));
+    assert_send(async {
+        let listener = Listener::tcp(("127.0.0.1".to_owned(), 0)).await?;
+        listener.serve(&service).await
+    });
+}
+
+#[test]
 fn memory() {
     run(async {
         converse(Transport::pair(64 * 1024)).await;
@@ -122,7 +138,7 @@ const INITIALIZE: &str = concat!(
     "\n"
 );
 
-/// A client that has said something before anybody reads, and nothing after that.
+/// A reader that has the bytes of a client from the start, and no others.
 struct Early(&'static [u8]);
 
 impl ByteReader for Early {
@@ -131,7 +147,7 @@ impl ByteReader for Early {
     }
 }
 
-/// Keeps what is written.
+/// A writer that keeps the bytes.
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
 impl ByteWriter for Kept {
@@ -142,7 +158,7 @@ impl ByteWriter for Kept {
 }
 
 #[test]
-fn what_was_asked_before_is_answered_before_there_is_a_task() {
+fn early_request_is_served_before_a_task_starts() {
     run(async {
         let (kept, service) = (Arc::default(), service());
         let transport = Transport::new(Early(INITIALIZE.as_bytes()), Kept(Arc::clone(&kept)));
@@ -153,7 +169,7 @@ fn what_was_asked_before_is_answered_before_there_is_a_task() {
 }
 
 #[test]
-fn the_end_comes_soon_whatever_handlers_do() {
+fn close_is_bounded_despite_running_handlers() {
     run(async {
         let mut settings = Settings::default();
         settings.limits.drain = Duration::from_millis(50);
@@ -166,7 +182,7 @@ fn the_end_comes_soon_whatever_handlers_do() {
         }
         let start = Instant::now();
         assert_eq!(server.close().await, CloseReason::Local);
-        // Much sooner than that of them which ends.
+        // The close does not wait for the handlers.
         assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
         for call in calls {
             assert!(call.await.is_err());
@@ -189,7 +205,7 @@ fn a_handler_can_close_its_connection() {
             }
         };
         let mut settings = Settings::default();
-        // So long it would wait for itself.
+        // A drain timeout that long would be noticed.
         settings.limits.drain = LONG;
         let service = Service::builder("x", "1").settings(settings).tool(Tool::new_async("leave", leave)).build();
         let service = service.expect("a good name");
@@ -197,7 +213,7 @@ fn a_handler_can_close_its_connection() {
         let server = Arc::new(Server::start(&service, right, &DriverOptions::default()).expect("a runtime"));
         *home.lock().expect("no panic") = Some(server.clone());
         let client = Client::connect(left, &host()).await.expect("it serves");
-        // What was promised before is answered after.
+        // The response of the handler is sent after the close.
         let result = client.call_tool("leave", ()).expect("it is sent").await.expect("it is answered");
         assert_eq!(result.content[0].as_text(), Some("true"));
         assert_eq!(server.wait().await, CloseReason::Local);
@@ -207,14 +223,14 @@ fn a_handler_can_close_its_connection() {
 }
 
 #[test]
-fn a_thousand_dropped_futures_lose_nothing() {
+fn dropped_call_futures_leak_nothing() {
     run(async {
         let (client, server) = joined(Transport::pair(64), &host()).await;
         let seen = Arc::new(AtomicUsize::new(0));
         for number in 0..1000_u32 {
             let message = number.to_string();
             let mut call = Box::pin(client.call_tool("echo", json!({ "message": message })).expect("it is sent"));
-            // Polled for a while, and dropped at whatever point that is.
+            // The future is polled a few times and then dropped.
             let mut polls = 0;
             let answered = poll_fn(|cx| {
                 polls += 1;

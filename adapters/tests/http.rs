@@ -1,5 +1,5 @@
-//! Clients and servers over HTTP, as users have them on any runtime. The including test has the adapter as
-//! `crate::adapter`, and its runtime as `crate::{run, spawn, timeout}`.
+//! Clients and servers over HTTP, on any runtime. The including test has the adapter as `crate::adapter`, and its
+//! runtime as `crate::{run, spawn, timeout}`.
 
 #[path = "http_proofs.rs"]
 mod http_proofs;
@@ -40,7 +40,7 @@ use crate::{
     run, spawn, timeout,
 };
 
-/// More than anything takes; a test that needs it has failed.
+/// A timeout that no operation of a passing test reaches.
 const LONG: Duration = Duration::from_secs(20);
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -48,16 +48,16 @@ struct Echo {
     message: String,
 }
 
-/// What handlers were told.
+/// Counters of the handlers.
 #[derive(Default)]
-struct Heard {
+struct Handlers {
     begun: usize,
     cancelled: usize,
 }
 
-fn service() -> (Service, Arc<Watched<Heard>>) {
-    let heard = Arc::new(Watched::<Heard>::default());
-    let waiting = heard.clone();
+fn service() -> (Service, Arc<Watched<Handlers>>) {
+    let received = Arc::new(Watched::<Handlers>::default());
+    let waiting = received.clone();
     let mut settings = Settings::default();
     settings.limits.drain = Duration::from_millis(100);
     let service = Service::builder("web", "1")
@@ -83,17 +83,17 @@ fn service() -> (Service, Arc<Watched<Heard>>) {
             context.sleep(Duration::from_millis(50)).await.map(|()| "you are back")
         }))
         .tool(Tool::new_async("wait", move |context: Context| {
-            let heard = waiting.clone();
+            let received = waiting.clone();
             async move {
-                heard.update(|heard| heard.begun += 1);
+                received.update(|received| received.begun += 1);
                 context.cancelled().await;
-                heard.update(|heard| heard.cancelled += 1);
+                received.update(|received| received.cancelled += 1);
                 "cancelled"
             }
         }))
         .build()
         .expect("all names differ");
-    (service, heard)
+    (service, received)
 }
 
 fn host(versions: VersionSet) -> Host {
@@ -103,7 +103,7 @@ fn host(versions: VersionSet) -> Host {
     Host::builder("test", "1").versions(versions).sampling_async(sample).build()
 }
 
-/// A server that runs.
+/// A running server.
 struct Running {
     address: SocketAddr,
     stop: StopHandle,
@@ -128,7 +128,7 @@ impl Running {
     }
 }
 
-/// Fails the test, rather than hanging, if it takes too long.
+/// Fails the test, instead of hanging, if a future takes too long.
 async fn within<T>(future: impl Future<Output = T>) -> T {
     timeout(LONG, future).await.expect("it does not take that long")
 }
@@ -139,7 +139,7 @@ async fn call(client: &Client, tool: &str, arguments: Value) -> String {
 }
 
 #[test]
-fn every_revision_is_served_at_one_address() {
+fn one_address_serves_every_revision() {
     run(async {
         let (service, _) = service();
         let server = Running::new("127.0.0.1:0", &service).await;
@@ -174,24 +174,24 @@ fn every_revision_is_served_at_one_address() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_cancelled() {
+fn abandoned_calls_are_cancelled() {
     run(async {
-        let (service, heard) = service();
+        let (service, received) = service();
         let server = Running::new("127.0.0.1:0", &service).await;
         let mut expected = 0;
         for versions in [VersionSet::ALL, VersionSet::LEGACY] {
             let client = within(Client::connect_http(&server.url("/mcp"), &host(versions))).await.expect("it serves");
-            // One that is given up, and one that its client goes away with.
+            // A call that is cancelled, and one whose client is dropped.
             for round in 0..2 {
                 let waits = client.call_tool("wait", json!({})).expect("it is sent");
                 expected += 1;
-                within(heard.wait_for(|heard| (heard.begun == expected).then_some(()))).await;
+                within(received.wait_for(|received| (received.begun == expected).then_some(()))).await;
                 if round == 0 {
                     drop(waits);
                 } else {
                     within(client.close()).await;
                 }
-                within(heard.wait_for(|heard| (heard.cancelled == expected).then_some(()))).await;
+                within(received.wait_for(|received| (received.cancelled == expected).then_some(()))).await;
             }
         }
         server.stop().await;
@@ -199,14 +199,14 @@ fn what_nobody_waits_for_is_cancelled() {
 }
 
 #[test]
-fn a_server_that_stops_leaves_nobody_waiting() {
+fn stopped_server_fails_pending_calls() {
     run(async {
         for versions in [VersionSet::ALL, VersionSet::LEGACY] {
-            let (service, heard) = service();
+            let (service, received) = service();
             let server = Running::new("127.0.0.1:0", &service).await;
             let client = within(Client::connect_http(&server.url("/mcp"), &host(versions))).await.expect("it serves");
             let waits = client.call_tool("wait", json!({})).expect("it is sent");
-            within(heard.wait_for(|heard| (heard.begun == 1).then_some(()))).await;
+            within(received.wait_for(|received| (received.begun == 1).then_some(()))).await;
             server.stop().await;
             within(waits).await.expect_err("no answer");
             within(client.close()).await;
@@ -215,7 +215,7 @@ fn a_server_that_stops_leaves_nobody_waiting() {
 }
 
 #[test]
-fn a_server_that_is_started_again_is_found_again() {
+fn client_reconnects_to_restarted_server() {
     run(async {
         for versions in [VersionSet::ALL, VersionSet::LEGACY] {
             let (service, _) = service();
@@ -233,7 +233,7 @@ fn a_server_that_is_started_again_is_found_again() {
 }
 
 #[test]
-fn where_nobody_listens_there_is_no_connection() {
+fn connect_without_listener_is_an_error() {
     run(async {
         let (service, _) = service();
         let server = Running::new("127.0.0.1:0", &service).await;
@@ -247,7 +247,7 @@ fn where_nobody_listens_there_is_no_connection() {
     });
 }
 
-/// Sends a text over a connection of its own. What comes back.
+/// Sends a text over a new connection. Returns the response.
 fn say(address: SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(LONG)).expect("a time");
@@ -258,7 +258,7 @@ fn say(address: SocketAddr, text: &str) -> String {
 }
 
 #[test]
-fn whoever_has_no_business_here_is_refused() {
+fn rejects_invalid_http_requests() {
     run(async {
         let (service, _) = service();
         let server = Running::new("127.0.0.1:0", &service).await;
@@ -300,7 +300,7 @@ fn endpoint(service: &Service) -> Endpoint {
 }
 
 #[test]
-fn a_body_that_does_not_come_is_not_waited_for() {
+fn missing_request_body_times_out() {
     run(async {
         let (service, _) = service();
         let endpoint = endpoint(&service).read_timeout(Duration::from_millis(10));
@@ -322,7 +322,7 @@ fn a_body_that_does_not_come_is_not_waited_for() {
     });
 }
 
-/// A body of which nothing ever comes, or which breaks.
+/// A body that sends no data, or fails.
 struct Broken(Option<&'static str>);
 
 impl http_body::Body for Broken {
@@ -337,10 +337,10 @@ impl http_body::Body for Broken {
     }
 }
 
-/// Brings requests to an endpoint.
+/// Passes requests to an endpoint, if they are authorized.
 struct Guarded {
     endpoint: Endpoint,
-    /// Tokens that are taken, and whose they are. Without any, none is asked for.
+    /// The valid tokens with their subjects. If there are none, requests need no token.
     tokens: Vec<(&'static str, &'static str)>,
     look: Box<dyn Fn(&Parts) + Send + Sync>,
 }
@@ -382,7 +382,7 @@ impl HttpClient for Guarded {
 }
 
 #[test]
-fn what_a_handler_asks_and_says_goes_with_its_request() {
+fn handler_messages_use_the_stream_of_the_request() {
     run(async {
         let (service, _) = service();
         let endpoint = endpoint(&service);
@@ -392,13 +392,13 @@ fn what_a_handler_asks_and_says_goes_with_its_request() {
             let last = head.headers.get("last-event-id").is_some();
             log.lock().expect("no panic").push(format!("{}{}", head.method, if last { " again" } else { "" }));
         });
-        // There is no other stream for it.
+        // The client opens no other stream for these messages.
         let mut address = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
         address.listen = false;
         let connector = Connector::to(address).requests(watched);
         let client = within(connector.connect(&host(VersionSet::only(ProtocolVersion::V2025_11_25)))).await;
         let client = client.expect("it serves");
-        // What is asked goes behind the end of the handshake, so that is not counted below.
+        // The first request of the server waits for the end of the handshake, so its exchange is not counted below.
         assert_eq!(call(&client, "ask", json!({})).await, "a model");
         seen.lock().expect("no panic").clear();
         assert_eq!(call(&client, "ask", json!({})).await, "a model");
@@ -411,7 +411,7 @@ fn what_a_handler_asks_and_says_goes_with_its_request() {
 }
 
 #[test]
-fn headers_say_what_arguments_say() {
+fn mirrored_headers_must_match_arguments() {
     run(async {
         let schema = r#"{"type":"object","properties":{"row":{"type":"integer","x-mcp-header":"Row"}}}"#;
         let schema = JsonObject::parse(schema).expect("an object");
@@ -441,7 +441,7 @@ fn headers_say_what_arguments_say() {
             let body: Value = serde_json::from_slice(&body).expect("JSON");
             assert_eq!(body["error"]["code"].as_i64(), code, "{body}");
         }
-        // A client of ours knows what to say, as soon as it has seen the list.
+        // The client sends the header, since the tool list contains its name.
         let connector = Connector::to(ClientOptions::new("http://server.example/mcp", 1).expect("an address"));
         let client =
             within(connector.requests(Guarded::open(endpoint.clone(), |_| ())).connect(&host(VersionSet::ALL))).await;

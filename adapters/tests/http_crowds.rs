@@ -1,5 +1,5 @@
-//! Peers of an HTTP server that take what they can: they read nothing, come in numbers, and send without end. A test that includes this
-//! in has the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn}`.
+//! Peers of an HTTP server that use up its capacity: they read nothing, connect many times, and send without end. The
+//! including test has the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn}`.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::{
     adapter::http::{EndpointOptions, Paths, Policy},
-    http_peers::{LONG, PATIENCE, Running, call, hear},
+    http_peers::{LONG, PATIENCE, Running, call, read_until},
     run,
 };
 
@@ -25,7 +25,7 @@ fn dial_from(last: u8, address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Whether a call on this connection is answered; if not, it was hung up on.
+/// Returns whether a call on this connection gets a response. If not, the server has closed the connection.
 fn is_served(mut stream: &TcpStream) -> bool {
     let _ = stream.write_all(call("hello").as_bytes());
     match stream.read(&mut [0; 4096]) {
@@ -38,24 +38,24 @@ fn is_served(mut stream: &TcpStream) -> bool {
 }
 
 #[test]
-fn a_peer_that_reads_nothing_loses_its_connection() {
+fn closes_connections_of_peers_that_do_not_read() {
     run(async {
         let server = Running::new(|listener| listener.write_timeout(PATIENCE).connections(1)).await;
         for tool in ["large", "flood"] {
-            let mut deaf = server.connect();
-            deaf.write_all(call(tool).as_bytes()).expect("it reads");
-            hear(&mut deaf, "HTTP/1.1 200 OK");
-            // There is one place. It is free though the one who had it has not left.
+            let mut stalled = server.connect();
+            stalled.write_all(call(tool).as_bytes()).expect("it reads");
+            read_until(&mut stalled, "HTTP/1.1 200 OK");
+            // There is one slot. It is free although the client has not disconnected.
             assert!(is_served(&server.connect()), "{tool} keeps its place");
             let mut rest = Vec::new();
-            let _ = deaf.read_to_end(&mut rest);
+            let _ = stalled.read_to_end(&mut rest);
         }
         server.stop().await;
     });
 }
 
 #[test]
-fn one_address_leaves_places_for_others() {
+fn one_address_cannot_take_all_connections() {
     run(async {
         let server = Running::new(|listener| listener.connections(16)).await;
         let many: Vec<_> = (0..20).map(|_| server.connect()).collect();
@@ -70,7 +70,7 @@ fn one_address_leaves_places_for_others() {
 }
 
 #[test]
-fn a_head_without_end_is_not_read_for_long() {
+fn endless_request_head_is_cut_off() {
     run(async {
         let server = Running::new(|listener| listener).await;
         let mut stream = server.connect();
@@ -82,21 +82,21 @@ fn a_head_without_end_is_not_read_for_long() {
             sent += line.len();
             assert!(sent < 24 << 20, "{sent} bytes of a head were taken");
         }
-        // What it reads of that is 128 KiB of a head and 256 KiB behind it; the rest is what the system holds on both sides.
+        // The server reads 128 KiB of the head and 256 KiB after it. The rest is in socket buffers of both sides.
         server.stop().await;
     });
 }
 
 #[test]
-fn whoever_holds_all_that_it_can_is_nothing_to_others() {
+fn client_at_its_limits_does_not_affect_others() {
     run(async {
         let server = Running::new(|listener| listener.connections(64)).await;
         let mut many: Vec<_> = (0..64).map(|_| server.connect()).collect();
         for stream in &mut many {
-            // Those that are too many are hung up on.
+            // The server closes the connections above the limit.
             let _ = stream.write_all(call("tell_and_wait").as_bytes());
         }
-        // All that its share admits are being answered.
+        // All connections of the share are being served.
         server.wait_until_begun(56);
         assert!(is_served(&dial_from(2, server.address)));
         assert_eq!((server.begun(), server.cancelled()), (56, 0), "they were held until here");
@@ -106,7 +106,7 @@ fn whoever_holds_all_that_it_can_is_nothing_to_others() {
 }
 
 #[test]
-fn functions_of_one_address_leave_threads_for_others() {
+fn one_address_cannot_use_every_handler_thread() {
     run(async {
         let options = DriverOptions { functions: 8, ..DriverOptions::default() };
         let server = Running::new(|listener| listener.options(options)).await;
@@ -115,26 +115,26 @@ fn functions_of_one_address_leave_threads_for_others() {
             stream.write_all(call("block").as_bytes()).expect("it reads");
             server.wait_until_begun(begun + 1);
         }
-        // One more waits for its turn. What no function answers does not, although it comes from the same address.
+        // One more waits for a thread. Async handlers run, although the request comes from the same address.
         let mut one_more = server.connect();
         one_more.write_all(call("block").as_bytes()).expect("it reads");
         let mut same = server.connect();
         same.write_all(call("hello").as_bytes()).expect("it reads");
-        let heard = hear(&mut same, "\r\n\r\n{");
-        assert!(heard.starts_with("HTTP/1.1 200 "), "{heard}");
-        // A function of another client begins at once.
+        let received = read_until(&mut same, "\r\n\r\n{");
+        assert!(received.starts_with("HTTP/1.1 200 "), "{received}");
+        // A blocking handler of another client begins immediately.
         let mut other = dial_from(2, server.address);
         other.write_all(call("panic_on_a_thread").as_bytes()).expect("it reads");
-        hear(&mut other, "-32603");
+        read_until(&mut other, "-32603");
         server.release();
-        many.iter_mut().for_each(|stream| _ = hear(stream, "released"));
-        hear(&mut one_more, "released");
+        many.iter_mut().for_each(|stream| _ = read_until(stream, "released"));
+        read_until(&mut one_more, "released");
         server.stop().await;
     });
 }
 
 #[test]
-fn a_function_waits_for_a_bounded_time() {
+fn functions_wait_for_a_bounded_time() {
     run(async {
         let options = DriverOptions { functions: 8, function_wait: PATIENCE, ..DriverOptions::default() };
         let server = Running::new(|listener| listener.options(options)).await;
@@ -146,16 +146,16 @@ fn a_function_waits_for_a_bounded_time() {
         for _ in 0..2 {
             let mut late = server.connect();
             late.write_all(call("block").as_bytes()).expect("it reads");
-            let heard = hear(&mut late, "-32603");
-            assert!(heard.contains("\"id\":1"), "{heard}");
+            let received = read_until(&mut late, "-32603");
+            assert!(received.contains("\"id\":1"), "{received}");
         }
         server.release();
-        many.iter_mut().for_each(|stream| _ = hear(stream, "released"));
+        many.iter_mut().for_each(|stream| _ = read_until(stream, "released"));
         server.stop().await;
     });
 }
 
-/// Sends a message in a session, or the one that begins it, over a connection of its own. The answer.
+/// Sends a message in a session, or the request that begins one, over a new connection. Returns the response.
 fn send(mut stream: TcpStream, session: Option<&str>, body: &str) -> String {
     let session = session.map_or_else(String::new, |id| format!("mcp-session-id: {id}\r\n"));
     let request = format!(
@@ -169,7 +169,7 @@ fn send(mut stream: TcpStream, session: Option<&str>, body: &str) -> String {
     answer
 }
 
-/// Begins a session and comes back to it. Its id.
+/// Begins a session and completes its handshake. Returns its id.
 fn begin_session(connect: impl Fn() -> TcpStream) -> String {
     let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
     let answer = send(connect(), None, hello);
@@ -181,7 +181,7 @@ fn begin_session(connect: impl Fn() -> TcpStream) -> String {
 }
 
 #[test]
-fn sessions_of_one_address_leave_those_of_others() {
+fn one_address_cannot_evict_sessions_of_others() {
     run(async {
         let mut endpoint = EndpointOptions::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");
@@ -199,30 +199,30 @@ fn sessions_of_one_address_leave_those_of_others() {
 }
 
 #[test]
-fn what_one_address_does_not_read_is_bounded() {
+fn unread_data_per_address_is_bounded() {
     run(async {
         let options = DriverOptions { unwritten: 64 << 20, ..DriverOptions::default() };
         let server = Running::new(|listener| listener.options(options)).await;
-        // Each of them holds an answer of 15 MiB, but for what the system takes. A fourth one is more than seven eighths.
-        let mut deaf: Vec<_> = (0..3).map(|_| server.connect()).collect();
-        for stream in &mut deaf {
+        // Each of them holds a response of 15 MiB, except for socket buffers. A fourth one exceeds seven eighths.
+        let mut stalled: Vec<_> = (0..3).map(|_| server.connect()).collect();
+        for stream in &mut stalled {
             stream.write_all(call("large").as_bytes()).expect("it reads");
-            hear(stream, "HTTP/1.1 200 OK");
+            read_until(stream, "HTTP/1.1 200 OK");
         }
         let read_out = |mut stream: TcpStream| {
             stream
                 .write_all(call("large").replace("host:", "connection: close\r\nhost:").as_bytes())
                 .expect("it reads");
-            let mut heard = Vec::new();
-            let _ = stream.read_to_end(&mut heard);
-            heard.len()
+            let mut received = Vec::new();
+            let _ = stream.read_to_end(&mut received);
+            received.len()
         };
         assert!(read_out(server.connect()) < 15 << 20, "it is more than one client may hold");
         assert!(read_out(dial_from(2, server.address)) > 15 << 20, "others have theirs");
-        // A client that goes on reading gets all of it.
-        drop(deaf.split_off(1));
+        // A client that continues to read gets all of it.
+        drop(stalled.split_off(1));
         let mut rest = vec![0; 14 << 20];
-        deaf[0].read_exact(&mut rest).expect("it is there");
+        stalled[0].read_exact(&mut rest).expect("it is there");
         server.stop().await;
     });
 }

@@ -1,4 +1,6 @@
-//! What peers do to a server over HTTP, on any adapter: they hang up, say half of it, read nothing, and come in crowds. The including test has the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn}`.
+//! Misbehaving peers of a server over HTTP, on any adapter: they disconnect, send incomplete requests, read nothing,
+//! and connect many times. The including test has the adapter as `crate::adapter`, and its runtime as `crate::{run,
+//! spawn}`.
 
 use std::{
     future::{Future, poll_fn},
@@ -25,39 +27,39 @@ use crate::{
     run, spawn,
 };
 
-/// More than anything takes; a test that needs it has failed.
+/// A timeout that no operation of a passing test reaches.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// How long a request may take to come in, where that matters.
+/// The timeout of a request, in tests that depend on it.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What handlers were told.
+/// Counters of the handlers.
 #[derive(Default)]
-struct Heard {
+struct Handlers {
     begun: usize,
     cancelled: usize,
-    /// Functions that block go on.
+    /// Whether blocking handlers continue.
     released: bool,
 }
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     stop: StopHandle,
     served: Pin<Box<dyn Future<Output = Result<(), Error>>>>,
-    heard: Arc<Watched<Heard>>,
+    received: Arc<Watched<Handlers>>,
 }
 
 impl Running {
     pub(crate) async fn new(set: impl FnOnce(Listener) -> Listener) -> Self {
-        let heard = Arc::new(Watched::<Heard>::default());
-        let (waiting, telling, blocking) = (heard.clone(), heard.clone(), heard.clone());
+        let received = Arc::new(Watched::<Handlers>::default());
+        let (waiting, telling, blocking) = (received.clone(), received.clone(), received.clone());
         let mut settings = Settings::default();
         settings.limits.drain = Duration::from_millis(100);
-        let wait = |heard: Arc<Watched<Heard>>, context: Context| async move {
-            heard.update(|heard| heard.begun += 1);
+        let wait = |received: Arc<Watched<Handlers>>, context: Context| async move {
+            received.update(|received| received.begun += 1);
             context.cancelled().await;
-            heard.update(|heard| heard.cancelled += 1);
+            received.update(|received| received.cancelled += 1);
             "cancelled"
         };
         let service = Service::builder("web", "1")
@@ -67,23 +69,23 @@ impl Running {
             .tool(Tool::new_async("panic", async || -> &'static str { panic!("on purpose") }))
             .tool(Tool::new("panic_on_a_thread", || -> &'static str { panic!("on purpose") }))
             .tool(Tool::new("block", move || {
-                blocking.update(|heard| heard.begun += 1);
-                blocking.wait_until(LONG, |heard| heard.released);
+                blocking.update(|received| received.begun += 1);
+                blocking.wait_until(LONG, |received| received.released);
                 "released"
             }))
             .tool(Tool::new_async("wait", move |context: Context| wait(waiting.clone(), context)))
             .tool(Tool::new_async("tell_and_wait", move |context: Context| {
-                let heard = telling.clone();
+                let received = telling.clone();
                 async move {
                     context.progress(1.into(), None, None).await?;
-                    Ok::<_, Failure>(wait(heard, context).await)
+                    Ok::<_, Failure>(wait(received, context).await)
                 }
             }))
             .tool(Tool::new_async("flood", async |context: Context| {
                 for step in 1_u32.. {
                     context.check()?;
                     context.progress(step.into(), None, Some(&"x".repeat(1000))).await?;
-                    // Others have their turn.
+                    // Yields to other tasks.
                     let mut turn = false;
                     poll_fn(|cx| {
                         cx.waker().wake_by_ref();
@@ -97,7 +99,7 @@ impl Running {
             .expect("all names differ");
         let listener = set(Listener::bind("127.0.0.1:0".to_owned()).await.expect("there is a port"));
         let (address, stop) = (listener.local_addr(), listener.stopper());
-        Self { address, stop, served: Box::pin(spawn(async move { listener.serve(&service).await })), heard }
+        Self { address, stop, served: Box::pin(spawn(async move { listener.serve(&service).await })), received }
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
@@ -113,29 +115,29 @@ impl Running {
     }
 
     pub(crate) fn release(&self) {
-        self.heard.update(|heard| heard.released = true);
+        self.received.update(|received| received.released = true);
     }
 
     pub(crate) fn wait_until_begun(&self, count: usize) {
-        self.wait_until(|heard| heard.begun == count);
+        self.wait_until(|received| received.begun == count);
     }
 
-    /// How many handlers have begun that wait.
+    /// Returns how many waiting handlers have begun.
     pub(crate) fn begun(&self) -> usize {
-        self.heard.read(|heard| heard.begun)
+        self.received.read(|received| received.begun)
     }
 
-    /// How many of them were cancelled.
+    /// Returns how many of them were cancelled.
     pub(crate) fn cancelled(&self) -> usize {
-        self.heard.read(|heard| heard.cancelled)
+        self.received.read(|received| received.cancelled)
     }
 
-    fn wait_until(&self, condition: impl Fn(&Heard) -> bool) {
-        assert!(self.heard.wait_until(LONG, condition), "it does not take that long");
+    fn wait_until(&self, condition: impl Fn(&Handlers) -> bool) {
+        assert!(self.received.wait_until(LONG, condition), "it does not take that long");
     }
 }
 
-/// A call of a tool, in 2026-07-28.
+/// Returns a call of a tool, in 2026-07-28.
 pub(crate) fn call(tool: &str) -> String {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -152,13 +154,13 @@ pub(crate) fn call(tool: &str) -> String {
     )
 }
 
-/// Reads until something was said.
-pub(crate) fn hear(stream: &mut TcpStream, what: &str) -> String {
-    let (mut heard, mut chunk) = (Vec::new(), [0; 4096]);
+/// Reads until a text has arrived.
+pub(crate) fn read_until(stream: &mut TcpStream, what: &str) -> String {
+    let (mut received, mut chunk) = (Vec::new(), [0; 4096]);
     loop {
         let read = stream.read(&mut chunk).expect("it is said in time");
-        heard.extend_from_slice(&chunk[..read]);
-        let text = String::from_utf8_lossy(&heard);
+        received.extend_from_slice(&chunk[..read]);
+        let text = String::from_utf8_lossy(&received);
         if text.contains(what) {
             return text.into_owned();
         }
@@ -166,16 +168,16 @@ pub(crate) fn hear(stream: &mut TcpStream, what: &str) -> String {
     }
 }
 
-/// Reads to the end, which comes in good order.
-fn hear_out(stream: &mut TcpStream) -> String {
-    let mut heard = Vec::new();
-    stream.read_to_end(&mut heard).expect("it ends in good order");
-    String::from_utf8_lossy(&heard).into_owned()
+/// Reads to the end, which is not an error.
+fn read_rest(stream: &mut TcpStream) -> String {
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).expect("it ends in good order");
+    String::from_utf8_lossy(&received).into_owned()
 }
 
 // req: M-HTTP-026 M-CANC-006
 #[test]
-fn whoever_hangs_up_is_noticed_while_nothing_is_said() {
+fn idle_disconnect_cancels_the_handler() {
     run(async {
         let server = Running::new(|listener| listener).await;
         let mut expected = 0;
@@ -185,15 +187,15 @@ fn whoever_hangs_up_is_noticed_while_nothing_is_said() {
                 stream.write_all(call(tool).as_bytes()).expect("it reads");
                 expected += 1;
                 if tool == "tell_and_wait" {
-                    hear(&mut stream, "notifications/progress");
+                    read_until(&mut stream, "notifications/progress");
                 }
-                server.wait_until(|heard| heard.begun == expected);
+                server.wait_until(|received| received.begun == expected);
                 if half {
                     stream.shutdown(Shutdown::Write).expect("it is open");
                 } else {
                     drop(stream);
                 }
-                server.wait_until(|heard| heard.cancelled == expected);
+                server.wait_until(|received| received.cancelled == expected);
             }
         }
         server.stop().await;
@@ -201,24 +203,24 @@ fn whoever_hangs_up_is_noticed_while_nothing_is_said() {
 }
 
 #[test]
-fn a_connection_is_used_again() {
+fn server_keeps_connections_alive() {
     run(async {
         let server = Running::new(|listener| listener).await;
         let mut stream = server.connect();
         for tool in ["hello", "nothing", "hello"] {
             stream.write_all(call(tool).as_bytes()).expect("it reads");
-            hear(&mut stream, "\"id\":1");
+            read_until(&mut stream, "\"id\":1");
         }
-        // Requests that come before the answers are answered one after the other.
+        // Pipelined requests get their responses in order.
         stream.write_all(call("hello").repeat(3).as_bytes()).expect("it reads");
         stream.shutdown(Shutdown::Write).expect("it is open");
-        let heard = hear_out(&mut stream);
-        assert!(heard.matches("good day").count() >= 1, "{heard}");
+        let received = read_rest(&mut stream);
+        assert!(received.matches("good day").count() >= 1, "{received}");
         server.stop().await;
     });
 }
 
-/// Passes on to a server whatever comes in. Where it listens, and how many connections there have been.
+/// Forwards connections to a server. Returns its address, and the number of connections.
 fn relay(server: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
     let address = listener.local_addr().expect("it has an address");
@@ -246,7 +248,7 @@ fn relay(server: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn a_client_uses_its_connections_again() {
+fn client_reuses_connections() {
     run(async {
         let server = Running::new(|listener| listener).await;
         for versions in [VersionSet::ALL, VersionSet::LEGACY] {
@@ -256,7 +258,8 @@ fn a_client_uses_its_connections_again() {
             for _ in 0..200 {
                 client.call_tool("hello", ()).expect("it is sent").await.expect("it is answered");
             }
-            // One, one for the stream of a session, and few for when a call begins before the last one is put away.
+            // One for calls, one for the stream of a session, and a few for calls that begin before the last connection
+            // is back in the pool.
             assert!(connections.load(Ordering::SeqCst) < 10, "{connections:?} in {versions:?}");
             client.close().await;
         }
@@ -265,39 +268,39 @@ fn a_client_uses_its_connections_again() {
 }
 
 #[test]
-fn what_one_peer_does_is_nothing_to_the_others() {
+fn misbehaving_peers_do_not_affect_others() {
     run(async {
         let server = Running::new(|listener| listener).await;
         let mut waits = server.connect();
         waits.write_all(call("tell_and_wait").as_bytes()).expect("it reads");
-        hear(&mut waits, "notifications/progress");
-        // It reads nothing of all that it has asked for.
+        read_until(&mut waits, "notifications/progress");
+        // This client reads nothing of its response.
         let mut silent = server.connect();
         silent.write_all(call("flood").as_bytes()).expect("it reads");
-        hear(&mut silent, "notifications/progress");
+        read_until(&mut silent, "notifications/progress");
         let mut lasting = server.connect();
         for round in 0..20 {
             for tool in ["panic", "panic_on_a_thread"] {
                 let mut stream = server.connect();
                 stream.write_all(call(tool).as_bytes()).expect("it reads");
-                hear(&mut stream, "-32603");
+                read_until(&mut stream, "-32603");
             }
             for begun in [&call("flood"), "POST /mcp HTTP/1.1\r\nhost:", "junk\r\n\r\n"] {
                 server.connect().write_all(begun.as_bytes()).expect("it reads");
             }
             lasting.write_all(call("hello").as_bytes()).expect("it reads");
-            assert!(hear(&mut lasting, "\"id\":1").contains("good day"), "{round}");
-            server.wait_until(|heard| (heard.begun, heard.cancelled) == (1, 0));
+            assert!(read_until(&mut lasting, "\"id\":1").contains("good day"), "{round}");
+            server.wait_until(|received| (received.begun, received.cancelled) == (1, 0));
         }
         waits.shutdown(Shutdown::Both).expect("it is open");
-        server.wait_until(|heard| heard.cancelled == 1);
+        server.wait_until(|received| received.cancelled == 1);
         drop(silent);
         server.stop().await;
     });
 }
 
 #[test]
-fn what_does_not_come_in_is_not_waited_for() {
+fn incomplete_requests_time_out() {
     run(async {
         let server = Running::new(|listener| listener.read_timeout(PATIENCE).connections(1)).await;
         let whole = call("hello");
@@ -307,61 +310,62 @@ fn what_does_not_come_in_is_not_waited_for() {
             let start = Instant::now();
             let mut stream = server.connect();
             stream.write_all(sent.as_bytes()).expect("it reads");
-            let heard = hear_out(&mut stream);
-            assert!(heard.starts_with(status), "{status} for {sent:?}: {heard}");
+            let received = read_rest(&mut stream);
+            assert!(received.starts_with(status), "{status} for {sent:?}: {received}");
             assert!(start.elapsed() >= PATIENCE, "{sent:?} had no time");
         }
-        // Its place is free again.
+        // Its slot is free again.
         let mut stream = server.connect();
         stream.write_all(whole.as_bytes()).expect("it reads");
-        hear(&mut stream, "good day");
+        read_until(&mut stream, "good day");
         server.stop().await;
     });
 }
 
 #[test]
-fn no_more_are_served_at_once_than_there_are_places() {
+fn concurrent_connections_are_limited() {
     run(async {
         let server = Running::new(|listener| listener.connections(4)).await;
         let mut streams: Vec<_> = (0..4).map(|_| server.connect()).collect();
         for stream in &mut streams {
             stream.write_all(call("wait").as_bytes()).expect("it reads");
         }
-        server.wait_until(|heard| heard.begun == 4);
+        server.wait_until(|received| received.begun == 4);
         let mut fifth = server.connect();
         fifth.write_all(call("wait").as_bytes()).expect("the system reads");
-        // One that leaves makes room for it, and only that does.
+        // The fifth connection is served only after another one has ended.
         drop(streams.pop());
-        server.wait_until(|heard| heard.begun == 5 && heard.cancelled == 1);
+        server.wait_until(|received| received.begun == 5 && received.cancelled == 1);
         drop((streams, fifth));
-        server.wait_until(|heard| heard.begun == 5 && heard.cancelled == 5);
-        // Many come and go.
+        server.wait_until(|received| received.begun == 5 && received.cancelled == 5);
+        // Slots are released each time.
         for _ in 0..200 {
             let mut stream = server.connect();
             stream.write_all(call("hello").as_bytes()).expect("it reads");
-            hear(&mut stream, "good day");
+            read_until(&mut stream, "good day");
         }
         server.stop().await;
     });
 }
 
 #[test]
-fn a_server_that_stops_ends_what_is_open() {
+fn stop_closes_open_connections() {
     run(async {
         let server = Running::new(|listener| listener).await;
-        // One that says nothing, one in the middle of its head, one that is answered, one that has been, one that reads nothing.
+        // A connection without a request, one in the middle of a head, one in a call, an idle one, and one that reads
+        // nothing.
         let idle = server.connect();
         let mut half = server.connect();
         half.write_all(b"POST /mcp HTTP/1.1\r\nhost:").expect("it reads");
         let mut waits = server.connect();
         waits.write_all(call("tell_and_wait").as_bytes()).expect("it reads");
-        hear(&mut waits, "notifications/progress");
+        read_until(&mut waits, "notifications/progress");
         let mut done = server.connect();
         done.write_all(call("hello").as_bytes()).expect("it reads");
-        hear(&mut done, "good day");
+        read_until(&mut done, "good day");
         let mut silent = server.connect();
         silent.write_all(call("flood").as_bytes()).expect("it reads");
-        hear(&mut silent, "notifications/progress");
+        read_until(&mut silent, "notifications/progress");
         let start = Instant::now();
         let address = server.address;
         server.stop().await;
@@ -370,7 +374,7 @@ fn a_server_that_stops_ends_what_is_open() {
         {
             let mut rest = Vec::new();
             let ended = stream.read_to_end(&mut rest);
-            // There may have been something that was not read.
+            // Some bytes may not have been read.
             let is_over = ended.as_ref().map_or_else(|error| error.kind() == ErrorKind::ConnectionReset, |_| true);
             assert!(is_over, "{name}: {ended:?}");
         }
@@ -379,14 +383,14 @@ fn a_server_that_stops_ends_what_is_open() {
 }
 
 #[test]
-fn whoever_is_quiet_does_not_hold_up_the_end() {
+fn quiet_client_does_not_delay_stop() {
     run(async {
-        // That the end of such a client is not waited for is tested in `mcp_driver::http::linger`.
+        // The test that the server does not wait for such a client to disconnect is in `mcp_driver::http::linger`.
         let server = Running::new(|listener| listener).await;
         let mut stream = server.connect();
         stream.write_all(call("hello").as_bytes()).expect("it reads");
-        hear(&mut stream, "good day");
+        read_until(&mut stream, "good day");
         server.stop().await;
-        assert_eq!(hear_out(&mut stream), "", "it ends in good order");
+        assert_eq!(read_rest(&mut stream), "", "it ends in good order");
     });
 }

@@ -1,4 +1,4 @@
-//! How clients prove who they are, request by request.
+//! Authentication of clients in each request.
 
 use std::{
     future::Future,
@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use http::{Request, StatusCode, header, request::Parts};
+use http::{Request, StatusCode, Uri, header, request::Parts};
 use mcp_driver::Watched;
 use mcp_proto::protocol::{Era, ProtocolVersion, VersionSet};
 use mcp_service::{Failure, Service, Tool};
@@ -15,11 +15,15 @@ use serde_json::json;
 
 use super::{Echo, Guarded, call, endpoint, host, service, within};
 use crate::{
-    adapter::http::{AuthProvider, ClientOptions, Connector, HttpClient, ResponseHandler},
+    adapter::http::{AuthProvider, ClientOptions, Connector, HttpClient, Refusal, ResponseHandler},
     run,
 };
 
-/// Tokens, the next of which is tried when one is refused.
+/// Counts how often a request was sent.
+#[derive(Clone, Default)]
+struct Count(u32);
+
+/// Several tokens: when one is refused, the next one is used.
 struct Purse {
     tokens: Mutex<Vec<&'static str>>,
     challenges: Arc<Mutex<Vec<String>>>,
@@ -31,16 +35,17 @@ impl AuthProvider for Purse {
         request: &'a mut Request<Arc<[u8]>>,
     ) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
         let token = self.tokens.lock().expect("no panic").last().copied().unwrap_or("none");
+        request.extensions_mut().get_or_insert_default::<Count>().0 += 1;
         request.headers_mut().insert(header::AUTHORIZATION, header::HeaderValue::from_static(token));
         Box::pin(async { Ok(()) })
     }
 
-    fn challenged<'a>(
-        &'a self,
-        status: u16,
-        challenges: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
-        self.challenges.lock().expect("no panic").push(format!("{status} {challenges:?}"));
+    fn challenged<'a>(&'a self, refusal: &'a mut Refusal) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+        let count = refusal.extensions.get::<Count>().cloned().unwrap_or_default().0;
+        self.challenges
+            .lock()
+            .expect("no panic")
+            .push(format!("{} {:?}, sent {count} times", refusal.status, refusal.challenges));
         let more = {
             let mut tokens = self.tokens.lock().expect("no panic");
             tokens.pop();
@@ -52,7 +57,7 @@ impl AuthProvider for Purse {
 
 // req: AUTH-018 AUTH-019 M-AUTH-029 M-AUTH-030
 #[test]
-fn every_request_carries_its_proof_in_a_header() {
+fn every_request_carries_its_authorization() {
     run(async {
         let versions = [
             ProtocolVersion::V2025_03_26,
@@ -91,7 +96,7 @@ fn every_request_carries_its_proof_in_a_header() {
 }
 
 #[test]
-fn whoever_is_asked_proves_who_it_is() {
+fn client_authenticates_after_a_challenge() {
     run(async {
         for versions in [VersionSet::ALL, VersionSet::LEGACY] {
             for (tokens, expected) in [(vec!["good", "bad"], Some("alice")), (vec!["worse", "bad"], None)] {
@@ -107,13 +112,14 @@ fn whoever_is_asked_proves_who_it_is() {
                 let seen = challenges.lock().expect("no panic").clone();
                 match expected {
                     Some(name) => {
-                        assert_eq!(seen, [r#"401 ["Bearer"]"#]);
+                        assert_eq!(seen, [r#"401 ["Bearer"], sent 1 times"#]);
                         let client = client.expect("it is let in");
                         assert_eq!(call(&client, "who", json!({})).await, name);
                         within(client.close()).await;
                     }
                     None => {
-                        assert_eq!(seen.len(), 2);
+                        // The extensions that the provider adds to a request are kept when it is sent again.
+                        assert_eq!(seen, [1, 2].map(|count| format!(r#"401 ["Bearer"], sent {count} times"#)));
                         let refused = client.expect_err("it is not let in").to_string();
                         assert!(refused.contains("401"), "{refused}");
                     }
@@ -125,14 +131,14 @@ fn whoever_is_asked_proves_who_it_is() {
     });
 }
 
-/// How far a server that asks for a proof is.
+/// The state of a server that requires a token.
 #[derive(Default)]
 struct Asking {
     asked: bool,
     over: bool,
 }
 
-/// Goes on with its refusal until a proof is looked for.
+/// A client whose refusal ends only after the provider was challenged.
 struct Slow {
     guarded: Guarded,
     asking: Arc<Watched<Asking>>,
@@ -160,7 +166,7 @@ impl HttpClient for Slow {
     }
 }
 
-/// Looks for a proof until the refusal is over.
+/// A provider that has a token only after the refusal has ended.
 struct Looking(Arc<Watched<Asking>>);
 
 impl AuthProvider for Looking {
@@ -174,7 +180,7 @@ impl AuthProvider for Looking {
         Box::pin(async { Ok(()) })
     }
 
-    fn challenged<'a>(&'a self, _: u16, _: &'a [String]) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+    fn challenged<'a>(&'a self, _: &'a mut Refusal) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
         Box::pin(async {
             self.0.update(|asking| asking.asked = true);
             self.0.wait_for(|asking| asking.over.then_some(true)).await
@@ -182,8 +188,43 @@ impl AuthProvider for Looking {
     }
 }
 
+/// A provider for another server.
+struct Elsewhere;
+
+impl AuthProvider for Elsewhere {
+    fn check_server(&self, url: &Uri) -> io::Result<()> {
+        assert_eq!(url, "http://server.example/mcp");
+        Err(io::Error::other("the tokens are for another server"))
+    }
+
+    fn authorize<'a>(
+        &'a self,
+        _: &'a mut Request<Arc<[u8]>>,
+    ) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
+        panic!("nothing is sent")
+    }
+
+    fn challenged<'a>(&'a self, _: &'a mut Refusal) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+        Box::pin(async { false })
+    }
+}
+
 #[test]
-fn a_refusal_that_ends_late_takes_no_proof_with_it() {
+fn credentials_for_another_server_are_not_sent() {
+    run(async {
+        let (service, _) = service();
+        let endpoint = endpoint(&service);
+        let address = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
+        let open = Guarded::open(endpoint.clone(), |_| panic!("nothing is sent"));
+        let connector = Connector::to(address).requests(open).credentials(Elsewhere);
+        let error = within(connector.connect(&host(VersionSet::ALL))).await.expect_err("it does not connect");
+        assert_eq!(error.to_string(), "the tokens are for another server");
+        within(endpoint.close()).await;
+    });
+}
+
+#[test]
+fn slow_401_body_does_not_lose_credentials() {
     run(async {
         let (service, _) = service();
         let endpoint = endpoint(&service);
@@ -200,9 +241,9 @@ fn a_refusal_that_ends_late_takes_no_proof_with_it() {
     });
 }
 
-/// A handler that asks another server is a client of that one, and nothing of its own caller goes there by itself.
+/// A handler that calls another server is a client of that server. Credentials of its own caller are not forwarded.
 #[test]
-fn what_a_caller_sends_goes_no_further() {
+fn caller_credentials_are_not_forwarded() {
     run(async {
         for versions in [VersionSet::ALL, VersionSet::LEGACY] {
             let (far, _) = service();

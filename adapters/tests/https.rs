@@ -1,5 +1,5 @@
-//! Clients and servers over HTTP with encryption, and through proxies, as users have them on runtimes. The including test has
-//! the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn, timeout}`.
+//! Clients and servers over HTTP with TLS, and through proxies, on runtimes. The including test has the adapter as
+//! `crate::adapter`, and its runtime as `crate::{run, spawn, timeout}`.
 
 #[path = "identity.rs"]
 mod identity;
@@ -28,7 +28,7 @@ use crate::{
     run, spawn, timeout,
 };
 
-/// More than anything takes; a test that needs it has failed.
+/// A timeout that no operation of a passing test reaches.
 const LONG: Duration = Duration::from_secs(20);
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -45,7 +45,7 @@ fn host(versions: VersionSet) -> Host {
     Host::builder("test", "1").versions(versions).build()
 }
 
-/// A server that runs.
+/// A running server.
 struct Running {
     address: SocketAddr,
     stop: StopHandle,
@@ -67,7 +67,7 @@ impl Running {
         Self { address, stop, served: Box::pin(spawn(async move { listener.serve(&service()).await })) }
     }
 
-    /// Under the name that the certificate is for.
+    /// Returns a URL with the name of the certificate.
     fn url(&self, scheme: &str, path: &str) -> String {
         format!("{scheme}://localhost:{}{path}", self.address.port())
     }
@@ -78,7 +78,7 @@ impl Running {
     }
 }
 
-/// Fails the test, rather than hanging, if it takes too long.
+/// Fails the test, instead of hanging, if a future takes too long.
 async fn within<T>(future: impl Future<Output = T>) -> T {
     timeout(LONG, future).await.expect("it does not take that long")
 }
@@ -93,7 +93,7 @@ async fn connect(connector: Connector) -> Result<Client, String> {
 }
 
 #[test]
-fn what_is_said_is_encrypted() {
+fn serves_and_connects_over_tls() {
     run(async {
         let identity = Identity::new();
         let server = Running::new(Some(&identity)).await;
@@ -103,7 +103,7 @@ fn what_is_said_is_encrypted() {
                 Connector::new(&server.url("https", path)).expect("an address").tls(identity.client.clone());
             let client = within(connector.connect(&host(versions))).await.expect("it serves");
             echo(&client, "Ünïcode\n").await;
-            // More than any buffer on the way takes.
+            // More than the buffers on the way hold.
             echo(&client, &"x".repeat(3 << 20)).await;
             within(client.close()).await.into_result().expect("a good end");
         }
@@ -112,13 +112,13 @@ fn what_is_said_is_encrypted() {
 }
 
 #[test]
-fn a_server_that_is_not_known_is_told_nothing() {
+fn rejects_untrusted_certificates() {
     run(async {
         let identity = Identity::new();
         let (server, plain) = (Running::new(Some(&identity)).await, Running::new(None).await);
         let url = server.url("https", "/mcp");
         let connector = |url: &str| Connector::new(url).expect("an address");
-        // The system does not know it, neither does who trusts another one, and it is not known under that name.
+        // The certificate is not trusted by default, is not the one that is trusted, and is for another name.
         let unknown = connect(connector(&url)).await.expect_err("an unknown certificate");
         assert!(unknown.contains("ertificate"), "it says why: {unknown}");
         let other =
@@ -127,7 +127,7 @@ fn a_server_that_is_not_known_is_told_nothing() {
         let number = url.replace("localhost", "127.0.0.1");
         let misnamed = connect(connector(&number).tls(identity.client.clone())).await.expect_err("another name");
         assert!(misnamed.contains("not valid for name"), "it says why: {misnamed}");
-        // What is encrypted where that is not expected, and the other way round.
+        // TLS to a server without it, and a server with TLS without it.
         let to_plain = connector(&plain.url("https", "/mcp")).tls(identity.client.clone());
         connect(to_plain).await.expect_err("it does not speak TLS");
         connect(connector(&server.url("http", "/mcp"))).await.expect_err("it speaks nothing but TLS");
@@ -138,7 +138,7 @@ fn a_server_that_is_not_known_is_told_nothing() {
 }
 
 #[test]
-fn whoever_does_not_shake_hands_is_hung_up_on() {
+fn closes_connections_without_tls_handshake() {
     run(async {
         let listener = Listener::bind("127.0.0.1:0").await.expect("there is a port");
         let listener = listener.tls(Identity::new().server).read_timeout(Duration::from_millis(50));
@@ -150,7 +150,7 @@ fn whoever_does_not_shake_hands_is_hung_up_on() {
     });
 }
 
-/// Says something that is no handshake, or not all of it, and waits until the server hangs up.
+/// Sends a text that is no handshake, or not a complete one, and waits until the server disconnects.
 fn hang_on(address: SocketAddr, text: &str) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(LONG)).expect("a time");
@@ -159,14 +159,14 @@ fn hang_on(address: SocketAddr, text: &str) {
     assert!(!read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock), "it hangs up at last");
 }
 
-/// A proxy, and what it is asked: the first line of each connection.
+/// A proxy that records the first line of each connection.
 struct Relay {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Relay {
-    /// A proxy that demands this authorization.
+    /// Creates a proxy that requires this authorization.
     fn new(authorization: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
         let relay = Self { address: listener.local_addr().expect("it has an address"), asked: Arc::default() };
@@ -174,7 +174,7 @@ impl Relay {
         thread::spawn(move || {
             while let Ok((client, _)) = listener.accept() {
                 let asked = asked.clone();
-                // How it ends is told by those at its ends.
+                // Errors are visible at both ends of the connection.
                 thread::spawn(move || serve(client, authorization, &asked));
             }
         });
@@ -190,8 +190,7 @@ impl Relay {
     }
 }
 
-/// Serves one connection of a proxy. What is asked of a server without encryption is handed on as it is, and so is what comes
-/// after it.
+/// Serves one connection of a proxy. Requests to a server without TLS are forwarded unchanged, and so are later bytes.
 fn serve(mut client: TcpStream, authorization: &str, asked: &Mutex<Vec<String>>) -> io::Result<()> {
     let mut reader = BufReader::new(client.try_clone()?);
     let (mut head, mut line) = (String::new(), String::new());
@@ -224,7 +223,7 @@ fn serve(mut client: TcpStream, authorization: &str, asked: &Mutex<Vec<String>>)
 }
 
 #[test]
-fn a_proxy_goes_between() {
+fn connects_through_a_proxy() {
     run(async {
         let identity = Identity::new();
         // "user:secret", in base64.
@@ -246,11 +245,11 @@ fn a_proxy_goes_between() {
             let asked = relay.asked();
             assert!(!asked.is_empty() && asked.iter().all(|line| *line == expected), "{asked:?}");
             assert!(asked.len() < 10, "connections are used again: {}", asked.len());
-            // Without credentials there is no way through.
+            // Without credentials the proxy refuses the connection.
             let refused = connect(connector.clone().proxy(relay.proxy().basic("user", "wrong"))).await;
             let refused = refused.expect_err("it is not let through");
             assert!(refused.contains("407"), "it says why: {refused}");
-            // There is no other way if there is no proxy.
+            // If the proxy cannot be reached, the client does not connect directly.
             let nowhere = TcpListener::bind("127.0.0.1:0").expect("there is a port").local_addr().expect("an address");
             let proxy = Proxy::new(&format!("http://{nowhere}")).expect("an address");
             let lost = connect(connector.proxy(proxy)).await.expect_err("there is no proxy");

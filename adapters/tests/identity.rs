@@ -1,4 +1,4 @@
-//! Who a server says it is, in tests.
+//! The TLS identity of test servers.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use super::rustls::{
     pki_types::{CertificateDer, PrivateKeyDer},
 };
 
-/// A certificate for `localhost`, and what servers and clients make of it.
+/// A certificate for `localhost`, with the configurations of servers and clients.
 pub(crate) struct Identity {
     pub(crate) server: Arc<ServerConfig>,
     pub(crate) client: Arc<ClientConfig>,
-    /// For clients that do not read the types of rustls.
+    /// For clients with another TLS library than rustls.
     #[allow(dead_code, reason = "not every program that has this file needs it")]
     pub(crate) certificate: CertificateDer<'static>,
 }

@@ -1,4 +1,4 @@
-//! The examples, as they are run by users.
+//! Runs the examples as programs.
 
 use std::{
     env,
@@ -14,7 +14,7 @@ struct Tour(&'static str);
 
 pub(crate) fn main(adapter: &'static str) -> ExitCode {
     let tour = Tour(adapter);
-    // They are built together with the tests, unless only some tests were asked for.
+    // Cargo builds them with the tests, unless it builds only some tests.
     let missing = ["tour", "everything", "echo", "weather", "several"].iter().any(|name| !tour.example(name).exists());
     assert!(!missing, "build them first: cargo build -p mcp-{adapter} --examples");
     let trials = vec![
@@ -28,7 +28,7 @@ pub(crate) fn main(adapter: &'static str) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// A test, which fails by panicking.
+/// Wraps a test that fails by panicking.
 fn run(test: impl FnOnce() + Send + 'static) -> impl FnOnce() -> Result<(), Failed> + Send + 'static {
     move || {
         test();
@@ -37,7 +37,7 @@ fn run(test: impl FnOnce() + Send + 'static) -> impl FnOnce() -> Result<(), Fail
 }
 
 impl Tour {
-    /// An example on the same adapter.
+    /// Returns the path of an example of the same adapter.
     fn example(self, name: &str) -> PathBuf {
         // This program is in the folder `deps` beside the examples.
         env::current_exe()
@@ -57,7 +57,7 @@ impl Tour {
 
     fn several(self) {
         let path = |name| format!("{name}={}", self.example(name).display());
-        // One that is not there, and one that says nothing and leaves, do not concern the others.
+        // A program that does not exist, and one that exits without output, do not affect the others.
         let args = ["gone=/no/such/program".to_owned(), path("echo"), path("weather"), "true=/bin/true".to_owned()];
         let output = Command::new(self.example("several")).args(args).output().expect("it can be started");
         let text = String::from_utf8(output.stdout.clone()).expect("it writes text");
@@ -65,7 +65,7 @@ impl Tour {
         for line in [
             "gone is not there: ",
             "true is not there: ",
-            "echo__echo: Says it again",
+            "echo__echo: Returns the message",
             "weather__get_alerts: Get weather alerts for a US state.",
             "weather__get_forecast: Get weather forecast for a location.",
             "weather__get_alerts answers:\nEvent: Wind Advisory",
@@ -93,7 +93,7 @@ impl Tour {
         assert!(text.contains("echo {\"message\":\"tour\"}"), "{text}");
     }
 
-    /// Runs the tour of a server with something in front of it or behind it.
+    /// Runs the tour of a server whose output is modified by a script. Returns the output of the tour.
     fn bent(self, script: &str) -> String {
         let server = self.example("everything");
         let (output, text) = self.tour(&["--", "sh", "-c", script, "sh", server.to_str().expect("text")]);
@@ -105,7 +105,7 @@ impl Tour {
         let answer = r#"{"jsonrpc":"2.0","id":77,"result":{}}"#;
         assert!(self.bent(&format!("echo '{answer}'; exec \"$@\"")).contains("violation: a response to 77"));
         assert!(self.bent("echo a banner; exec \"$@\"").contains("violation: not a message: \"a banner\""));
-        // What comes out is not what it should be.
+        // A wrong result is reported.
         assert!(self.bent("\"$@\" | sed -u 's/Hello, Ada!/Hello!/'").contains("expected \"Hello, Ada!\""));
     }
 

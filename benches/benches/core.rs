@@ -1,4 +1,4 @@
-//! The core, timed, beside the limits that it is measured against.
+//! Timings of the core and of its limits.
 #![allow(missing_docs, reason = "the macros make the entry point")]
 
 mod shared;

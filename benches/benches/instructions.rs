@@ -1,4 +1,4 @@
-//! The core, counted: instructions under valgrind, the same on every run of the same program.
+//! Instruction counts of the core under valgrind, which are the same on every run of the same program.
 #![allow(missing_docs, reason = "the macros make the entry point")]
 
 use gungraun::prelude::*;

@@ -1,4 +1,4 @@
-//! The adapters and rmcp, timed: a small call from a client to a server of the same library and back.
+//! Timings of the adapters and of rmcp: a small call from a client to a server of the same library and back.
 #![allow(missing_docs, reason = "the macros make the entry point")]
 
 #[path = "../benches/shared/mod.rs"]

@@ -1,5 +1,5 @@
-//! What everything allocates, and what connections hold: a line for each, for the report. It is a program of its own, since
-//! counting takes time.
+//! Prints the allocations of all cases, and the memory of connections: one line for each, for the report. It is a
+//! separate program, since counting takes time.
 #![allow(missing_docs, reason = "it is a program")]
 #![expect(clippy::print_stdout, clippy::cast_precision_loss, reason = "it is a report")]
 
@@ -21,7 +21,7 @@ fn main() {
         println!("{name};{}", allocated.count_total as f64 / (RUNS * work.messages) as f64);
     }
     for (name, count, make) in memory::cases() {
-        // Once, so that what there is only once is there.
+        // The first run creates state that is shared.
         drop(make(1));
         let mut kept = None;
         let taken = measure(|| kept = Some(make(count)));

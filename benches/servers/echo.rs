@@ -1,4 +1,4 @@
-// What the servers of this project have in common: one tool, described by hand.
+// The shared code of the servers of this project: one tool with a hand-written schema.
 
 use mcp_proto::wire::JsonObject;
 use mcp_service::{Service, Tool};

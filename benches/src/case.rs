@@ -1,32 +1,32 @@
-//! One thing to measure.
+//! A case: an operation to measure.
 
 use std::{fmt, hint::black_box};
 
-/// One thing to measure: its name, and how to make what it needs.
+/// A case: its name, and a function that prepares it.
 pub struct Case {
-    /// What it belongs to.
+    /// The group of the case.
     pub group: &'static str,
-    /// What it is called in its group.
+    /// The name of the case in its group.
     pub name: String,
     make: Box<dyn FnOnce() -> Work>,
 }
 
-/// What is measured, with all that it needs, and how much it carries.
+/// A prepared case, with the messages and bytes of one run.
 pub struct Work {
-    /// Messages of one run.
+    /// The number of messages of one run.
     pub messages: u64,
-    /// Bytes of one run, both ways.
+    /// The number of bytes of one run, in both directions.
     pub bytes: u64,
     run: Box<dyn FnMut()>,
 }
 
 impl Case {
-    /// A case that is made when it is wanted.
+    /// Creates a case that is prepared only when it is used.
     pub fn new(group: &'static str, name: impl Into<String>, make: impl FnOnce() -> Work + 'static) -> Self {
         Self { group, name: name.into(), make: Box::new(make) }
     }
 
-    /// Makes it, and runs it until all buffers have the size that they keep.
+    /// Prepares the case, and runs it until all buffers have their final size.
     #[must_use]
     pub fn make(self) -> Work {
         let mut work = (self.make)();
@@ -37,14 +37,14 @@ impl Case {
 }
 
 impl Work {
-    /// Runs that carry `messages` of `bytes` in all. What they need is made already, so that a run is nothing but what is
-    /// measured.
+    /// Creates a case whose runs carry `messages` messages of `bytes` bytes in all. All state is prepared, so that a
+    /// run is nothing but the measured operation.
     pub fn new<T>(messages: usize, bytes: usize, mut run: impl FnMut() -> T + 'static) -> Self {
         let run = Box::new(move || drop(black_box(run())));
         Self { messages: messages as u64, bytes: bytes as u64, run }
     }
 
-    /// Runs it once. Profilers find it by its name.
+    /// Runs the operation once. In profiles it has the name of this function.
     #[inline(never)]
     pub fn run(&mut self) {
         (self.run)();

@@ -1,17 +1,17 @@
-//! Frames as they travel in real connections, small and large.
+//! Frames of typical connections, small and large.
 
 use serde_json::json;
 
-/// What is said in small calls, and comes back.
+/// The text of small calls, which the tool returns.
 pub const TEXT: &str = "thirty-two bytes of plain text..";
 
 /// The arguments of a small call.
 pub const ARGUMENTS: &str = r#"{"message":"thirty-two bytes of plain text.."}"#;
 
-/// How large texts are.
+/// The sizes of texts.
 pub const SIZES: [(&str, usize); 4] = [("32 B", 32), ("1 KiB", 1 << 10), ("64 KiB", 64 << 10), ("1 MiB", 1 << 20)];
 
-/// A text of `size` bytes: prose with line breaks and quotes, or plain.
+/// Returns a text of `size` bytes: prose with line breaks and quotes, or plain.
 #[must_use]
 pub fn text(size: usize, prose: bool) -> String {
     let piece = if prose {
@@ -52,14 +52,14 @@ fn tools(count: usize) -> String {
     json!({"jsonrpc": "2.0", "id": 7, "result": {"tools": tools}}).to_string()
 }
 
-/// The messages of the corpus.
+/// The names of the messages of the corpus.
 pub const FRAMES: [&str; 8] =
     ["ping", "progress", "call", "call of 2026-07-28", "result", "list of 50 tools", "64 KiB plain", "64 KiB prose"];
 
-/// A message of the corpus. It lives as long as the program, so that what borrows from it can be kept.
+/// Returns a message of the corpus with a static lifetime.
 ///
 /// # Panics
-/// If there is none of that name.
+/// If there is no message of this name.
 #[must_use]
 pub fn frame(name: &str) -> &'static str {
     let arguments = json!({"message": TEXT});

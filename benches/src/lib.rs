@@ -1,5 +1,5 @@
-//! What is measured, apart from how: the same cases are timed by criterion, counted by gungraun, and put into a page by the
-//! report. See `benches/README.md`.
+//! The cases, independent of the tool: criterion times them, gungraun counts their instructions, and the report writes
+//! a page about them. See `benches/README.md`.
 
 mod case;
 mod cases;

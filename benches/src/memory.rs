@@ -1,4 +1,4 @@
-//! What connections, requests, sessions and streams hold while nothing happens.
+//! The memory of idle connections, requests, sessions and streams.
 
 use std::any::Any;
 
@@ -10,10 +10,10 @@ use mcp_proto::{
 
 use crate::{Pair, Web, pair};
 
-/// Makes so many of something, and hands back what holds them.
+/// Creates this many objects. Returns their owner.
 pub type Make = fn(usize) -> Box<dyn Any>;
 
-/// What is held, by name, of how many, and how they are made.
+/// Returns the cases: name, number of objects, and the function that creates them.
 #[must_use]
 pub fn cases() -> [(&'static str, usize, Make); 6] {
     [
@@ -26,7 +26,7 @@ pub fn cases() -> [(&'static str, usize, Make); 6] {
     ]
 }
 
-/// Ends whose other ends are gone.
+/// Server connections whose clients were dropped.
 fn idle_servers(count: usize) -> Box<dyn Any> {
     let config = std::sync::Arc::new(pair::server(VersionSet::LEGACY));
     let client = std::sync::Arc::new(pair::client(VersionSet::LEGACY));
@@ -43,7 +43,7 @@ fn idle_clients(count: usize) -> Box<dyn Any> {
     Box::new(clients)
 }
 
-/// Two ends with so many requests between them, of which everything has been sent.
+/// A client and a server with this many requests in flight, all of which have been sent.
 fn asked(count: usize) -> Pair {
     let mut pair = Pair::new(VersionSet::LEGACY);
     let params = JsonObject::parse(r#"{"name":"echo"}"#).expect("an object");

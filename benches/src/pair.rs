@@ -1,4 +1,4 @@
-//! A client and a server, joined by nothing but buffers.
+//! A client and a server that are connected by buffers.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use mcp_proto::{
     schema::{Implementation, ServerCapabilities},
 };
 
-/// A client and a server behind their handshake.
+/// A client and a server after their handshake.
 pub struct Pair {
-    /// The asking end.
+    /// The client.
     pub client: Client,
-    /// The answering end.
+    /// The server.
     pub server: Server,
-    /// The time.
+    /// The virtual time.
     pub now: Timestamp,
-    /// What has travelled, in bytes.
+    /// The number of bytes that were transferred.
     pub bytes: usize,
     up: Wire,
     down: Wire,
@@ -29,7 +29,7 @@ struct Wire {
     lines: LineDecoder,
 }
 
-/// The configuration of a server with tools, and limits that nothing here reaches.
+/// The configuration of a server with tools, and limits that no case reaches.
 pub(crate) fn server(versions: VersionSet) -> ServerConfig {
     let mut config = ServerConfig::new(Implementation::new("server", "1.0.0"), 1);
     config.capabilities = ServerCapabilities::default().with(Capability::Tools);
@@ -38,7 +38,7 @@ pub(crate) fn server(versions: VersionSet) -> ServerConfig {
     config
 }
 
-/// The configuration of a client, likewise.
+/// The configuration of a client, with limits that no case reaches.
 pub(crate) fn client(versions: VersionSet) -> ClientConfig {
     let mut config = ClientConfig::new(Implementation::new("client", "1.0.0"), 1);
     config.settings.versions = versions;
@@ -47,16 +47,16 @@ pub(crate) fn client(versions: VersionSet) -> ClientConfig {
 }
 
 impl Pair {
-    /// Two ends that speak the newest of these revisions.
+    /// Connects a client and a server in the newest of these revisions.
     ///
     /// # Panics
-    /// If they cannot come to terms.
+    /// If the handshake fails.
     #[must_use]
     pub fn new(versions: VersionSet) -> Self {
         Self::joining(client(versions), server(versions))
     }
 
-    /// Two ends of these configurations.
+    /// Connects a client and a server with these configurations.
     pub(crate) fn joining(client: impl Into<Arc<ClientConfig>>, server: impl Into<Arc<ServerConfig>>) -> Self {
         let now = Timestamp::ZERO;
         let wire = || Wire { bytes: Vec::new(), lines: LineDecoder::new(usize::MAX >> 1) };
@@ -76,28 +76,28 @@ impl Pair {
         pair
     }
 
-    /// Asks for something, a microsecond later.
+    /// Sends a request, a microsecond after the last one.
     ///
     /// # Panics
-    /// If it may not be asked.
+    /// If the request is not allowed.
     pub fn ask(&mut self, ask: impl FnOnce(&mut Client, Timestamp)) {
         self.now = self.now + std::time::Duration::from_micros(1);
         ask(&mut self.client, self.now);
     }
 
-    /// Carries everything to the server.
+    /// Transfers all messages to the server.
     pub fn up(&mut self, on_event: impl FnMut(&mut Server, Timestamp, Event<'_>)) {
         self.bytes += carry(&mut self.client, &mut self.server, self.now, &mut self.up, on_event);
     }
 
-    /// Carries everything to the client.
+    /// Transfers all messages to the client.
     pub fn down(&mut self, mut on_event: impl FnMut(Event<'_>)) {
         self.bytes +=
             carry(&mut self.server, &mut self.client, self.now, &mut self.down, |_, _, event| on_event(event));
     }
 }
 
-/// Takes all that one end has to write to the other, and how many bytes that was.
+/// Transfers all messages of one side to the other. Returns the number of bytes.
 fn carry<A, B>(
     from: &mut Connection<A>,
     to: &mut Connection<B>,

@@ -1,4 +1,4 @@
-//! A client and a server of HTTP, joined: heads are moved, bodies are copied, no HTTP is written or parsed.
+//! A client and a server of HTTP, connected without HTTP: heads are moved, and bodies are copied.
 
 use std::{cell::RefCell, hint::black_box, rc::Rc, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use mcp_proto::{
 
 use crate::{ARGUMENTS, TEXT, pair};
 
-/// The revision of sessions that are begun by hand.
+/// The revision of sessions with hand-written requests.
 const VERSION: &str = "2025-11-25";
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"client","version":"1.0.0"}}}"#;
@@ -31,15 +31,15 @@ const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialize
 
 type Handle = Rc<RefCell<Session>>;
 
-/// A client and a server behind whatever their era has for a handshake.
+/// A client and a server after the handshake of their era.
 pub struct Web {
-    /// The asking end.
+    /// The client.
     pub client: Client,
     /// The endpoint of the server.
     pub endpoint: Endpoint<Handle>,
-    /// The bodies that have travelled, in bytes.
+    /// The number of bytes of bodies that were transferred.
     pub bytes: usize,
-    /// Whether a call is answered with a stream.
+    /// Whether the response to a call is a stream.
     streams: bool,
     now: Timestamp,
     params: JsonObject,
@@ -50,11 +50,11 @@ pub struct Web {
 }
 
 impl Web {
-    /// Two ends that speak the newest of these revisions. Calls are answered with JSON, or with a stream, because there is
-    /// progress to tell.
+    /// Connects a client and a server in the newest of these revisions. The response to a call is JSON, or a stream
+    /// with progress.
     ///
     /// # Panics
-    /// If they cannot come to terms.
+    /// If the handshake fails.
     #[must_use]
     pub fn new(versions: VersionSet, streams: bool) -> Self {
         let now = Timestamp::ZERO;
@@ -77,7 +77,7 @@ impl Web {
         web
     }
 
-    /// Begins one more session, by hand, and opens the stream of what its server says unasked.
+    /// Begins one more session with hand-written requests, and opens its stream if `stream` is set.
     pub(crate) fn begin(&mut self, stream: bool) {
         let post = Request::post("/mcp")
             .header(HOST, "localhost")
@@ -101,7 +101,7 @@ impl Web {
         }
     }
 
-    /// Sends a request to the endpoint and returns the head of the response, if there is one by then.
+    /// Sends a request to the endpoint. Returns the head of the response, if there is one already.
     fn take(&mut self, request: http::request::Builder, body: &str) -> Option<Parts> {
         let (head, ()) = request.body(()).expect("a request").into_parts();
         let mut reader = self.endpoint.begin(&head, Caller::Anybody).unwrap_or_else(|answer| panic!("{answer:?}"));
@@ -122,7 +122,7 @@ impl Web {
         answer
     }
 
-    /// The session that a request belongs to, or begins.
+    /// Returns the session of a request, which may be new.
     fn route(&mut self, request: &Incoming) -> Handle {
         self.random += 1;
         let mut random = [0; 24];
@@ -131,10 +131,10 @@ impl Web {
         self.endpoint.route(self.now, request, random, make).unwrap_or_else(|answer| panic!("{answer:?}"))
     }
 
-    /// One call.
+    /// Makes one call.
     ///
     /// # Panics
-    /// If it is not answered.
+    /// If there is no response.
     pub fn call(&mut self) {
         self.now = self.now + Duration::from_micros(1);
         let params = RawJson::from(&self.params);
@@ -151,7 +151,7 @@ impl Web {
         }
     }
 
-    /// Makes what requests the client wants, until it wants none.
+    /// Performs the requests of the client until there are none.
     fn run(&mut self) {
         loop {
             match self.client.poll_action() {

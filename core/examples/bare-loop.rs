@@ -1,4 +1,4 @@
-//! The protocol without an adapter: a server with one tool, driven by hand over standard input and output.
+//! The protocol without an adapter: a server with one tool, and its loop over standard input and output.
 //!
 //! ```sh
 //! cargo run --example tour-blocking -- target/debug/examples/bare-loop

@@ -118,7 +118,7 @@ fn take(bytes: &mut Vec<u8>) -> Vec<u8> {
     bytes.drain(..len).collect()
 }
 
-/// Runs the game to the end. Returns what the villager said and the number of frames.
+/// Runs the game to the end. Returns the lines of the villager and the number of frames.
 fn play(mut draw: impl FnMut(&[String])) -> Result<(Vec<String>, u32), SendError> {
     let (mut now, mut frames) = (Timestamp::ZERO, 0);
     let mut villager = Villager::new(now);
@@ -152,7 +152,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_game_ends_and_never_stands_still() {
+    fn frame_loop_ends_and_draws_every_frame() {
         let mut drawn = 0;
         let (says, frames) = super::play(|_| drawn += 1).expect("it can be played");
         assert_eq!(says, ["Lovely weather!", "..."]);

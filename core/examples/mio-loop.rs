@@ -79,7 +79,7 @@ impl Guest {
         while self.write() | self.read(now) {}
     }
 
-    /// Reads while the connection wants input. Returns whether there was any.
+    /// Reads while the connection accepts input. Returns whether there was any.
     fn read(&mut self, now: Timestamp) -> bool {
         let (mut chunk, mut any) = ([0; 4096], false);
         // While output waits, the rest stays in the socket, so that the client's writes wait.
@@ -150,7 +150,7 @@ mod tests {
     };
 
     #[test]
-    fn clients_are_served_beside_each_other_to_their_ends() {
+    fn serves_several_clients_until_they_disconnect() {
         let listener = TcpListener::bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let serving = thread::spawn(move || serve(listener, 3));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_reads_late_gets_every_answer() {
+    fn slow_reader_receives_every_response() {
         const CALLS: usize = 256;
         let listener = net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let mut client =

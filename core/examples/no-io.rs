@@ -125,12 +125,12 @@ fn main() -> Result<(), SendError> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_cancellation_that_crosses_the_answer_wins() {
+    fn cancellation_that_crosses_the_response_wins() {
         assert_eq!(super::crossing(), Ok(vec!["Cancelled".to_owned()]));
     }
 
     #[test]
-    fn a_minute_of_silence_takes_no_time() {
+    fn simulated_timeout_takes_no_time() {
         assert_eq!(super::silence(), Ok(vec!["TimedOut { total: true }".to_owned()]));
     }
 }

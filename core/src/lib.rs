@@ -6,7 +6,7 @@
 //!
 //! It implements both sides of the four revisions with a handshake (2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25),
 //! and of the stateless 2026-07-28 if [`Settings::versions`](connection::Settings::versions) includes it. Applications
-//! that want sockets, child processes and threads or futures use `mcp-blocking`, `mcp-smol` or `mcp-tokio`; tools,
+//! that need sockets, child processes and threads or futures use `mcp-blocking`, `mcp-smol` or `mcp-tokio`; tools,
 //! resources and prompts as functions are in `mcp-service`. All of them are built on this crate.
 //!
 //! # The loop
@@ -120,13 +120,12 @@
 //! ```
 //!
 //! A request of the peer arrives as [`Event::Request`] with a [`ReplyKey`](rpc::ReplyKey). The application responds to
-//! it once. If the peer cancels the request first, the response is dropped, so a handler does not need to know about
-//! the race.
+//! it once. If the peer cancels the request first, the response is dropped, so a handler need not handle the race.
 //!
 //! # Time
 //!
-//! Time is an argument: a [`Timestamp`] since an epoch that the driver chooses. Each request has deadlines unless
-//! [`RequestOptions`](connection::RequestOptions) says otherwise.
+//! Time is an argument: a [`Timestamp`] since an epoch that the driver chooses. Each request has deadlines, which
+//! [`RequestOptions`](connection::RequestOptions) can change or remove.
 //! [`poll_timeout`](connection::Connection::poll_timeout) returns the next deadline and its reason.
 //!
 //! # Errors

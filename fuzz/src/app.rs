@@ -1,4 +1,4 @@
-//! An application that handles whatever a connection says, and keeps books about it.
+//! An application that handles all events of a connection and checks them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,18 +9,18 @@ use mcp_proto::{
     wire::{ErrorObject, Json, RawJson},
 };
 
-/// What one end has seen and owes.
+/// The state of one application.
 #[derive(Debug, Default)]
 pub(crate) struct App {
-    /// Requests of the peer that wait for an answer, in the order in which they came.
+    /// Requests of the peer without a response, in the order of arrival.
     pub(crate) open: Vec<ReplyKey>,
-    /// Our calls that have not ended.
+    /// The open calls of the application.
     pub(crate) calls: BTreeSet<CallId>,
-    /// Every event, if they are kept.
-    pub(crate) seen: Option<Vec<Event<'static>>>,
-    /// Whether requests are answered as soon as they come.
-    pub(crate) eager: bool,
-    /// Things that the peer did wrong.
+    /// All events, if they are recorded.
+    pub(crate) events: Option<Vec<Event<'static>>>,
+    /// Whether requests are answered as soon as they arrive.
+    pub(crate) immediate: bool,
+    /// The violations of the peer.
     pub(crate) violations: Vec<Violation<'static>>,
     keys: BTreeSet<ReplyKey>,
     cancelled: BTreeSet<ReplyKey>,
@@ -30,12 +30,12 @@ pub(crate) struct App {
     closed: bool,
 }
 
-/// An answer that is good enough for every method.
-const ANSWER: &str =
+/// A result that is valid for every method.
+const RESULT: &str =
     r#"{"tools":[],"prompts":[],"resources":[],"roots":[],"messages":[],"contents":[],"content":[],"action":"cancel"}"#;
 
-/// A result that asks for what a client may be asked for (2026-07-28).
-const QUESTIONS: &str = r#"{"resultType":"input_required","requestState":"s","inputRequests":{
+/// An `input_required` result (2026-07-28).
+const INPUT_REQUIRED: &str = r#"{"resultType":"input_required","requestState":"s","inputRequests":{
     "a":{"method":"roots/list"},"b":{"method":"elicitation/create","params":{"message":"m",
     "requestedSchema":{"type":"object","properties":{}}}}}}"#;
 
@@ -63,43 +63,43 @@ impl App {
             Event::Closed(_) => self.closed = true,
             _ => {}
         }
-        if let Some(seen) = &mut self.seen {
-            seen.push(event.clone().into_owned());
+        if let Some(events) = &mut self.events {
+            events.push(event.clone().into_owned());
         }
         match event {
-            Event::Request { key, .. } if self.eager => self.answer(conn, key, true),
-            // It has stopped working on it: the answer frees the slot.
-            Event::Cancelled { key, .. } if self.open.contains(&key) => self.answer(conn, key, false),
+            Event::Request { key, .. } if self.immediate => self.respond(conn, key, true),
+            // The application stops working on the request. The response frees the slot.
+            Event::Cancelled { key, .. } if self.open.contains(&key) => self.respond(conn, key, false),
             _ => {}
         }
     }
 
-    /// Answers one request, the `nth` of those that wait.
-    pub(crate) fn answer_nth<E>(&mut self, conn: &mut Connection<E>, nth: usize, good: bool) {
+    /// Responds to the `nth` open request.
+    pub(crate) fn respond_nth<E>(&mut self, conn: &mut Connection<E>, nth: usize, good: bool) {
         if let Some(key) = self.nth(nth) {
-            self.answer(conn, key, good);
+            self.respond(conn, key, good);
         }
     }
 
-    pub(crate) fn answer_all<E>(&mut self, conn: &mut Connection<E>) {
+    pub(crate) fn respond_all<E>(&mut self, conn: &mut Connection<E>) {
         for key in self.open.clone() {
-            self.answer(conn, key, true);
+            self.respond(conn, key, true);
         }
     }
 
-    fn answer<E>(&mut self, conn: &mut Connection<E>, key: ReplyKey, good: bool) {
+    fn respond<E>(&mut self, conn: &mut Connection<E>, key: ReplyKey, good: bool) {
         let answered = if good {
-            conn.respond_raw(key, &json(ANSWER))
+            conn.respond_raw(key, &json(RESULT))
         } else {
             conn.respond_error(key, &ErrorObject::internal("no"))
         };
         self.settle(conn, key, answered);
     }
 
-    /// Answers the `nth` request with questions, if its client takes such an answer.
-    pub(crate) fn ask_nth<E>(&mut self, conn: &mut Connection<E>, nth: usize) {
+    /// Responds to the `nth` request with `input_required`, if its revision allows that.
+    pub(crate) fn require_input_nth<E>(&mut self, conn: &mut Connection<E>, nth: usize) {
         if let Some(key) = self.nth(nth) {
-            match conn.respond_raw(key, &json(QUESTIONS)) {
+            match conn.respond_raw(key, &json(INPUT_REQUIRED)) {
                 Err(SendError::WrongResult) => {}
                 answered => self.settle(conn, key, answered),
             }
@@ -113,7 +113,7 @@ impl App {
                 let twice = conn.respond_error(key, &ErrorObject::internal("twice"));
                 assert_eq!(twice, Err(SendError::Answered), "a second answer");
             }
-            // It is still owed.
+            // The response was not accepted, so the request stays open.
             Err(SendError::Busy | SendError::TooLarge) => {}
             Err(error) => panic!("an answer is owed, and refused: {error}"),
         }
@@ -135,11 +135,11 @@ impl App {
 
     pub(crate) fn cancel_nth<E>(&mut self, conn: &mut Connection<E>, nth: usize) {
         let call = self.calls.iter().nth(nth % self.calls.len().max(1)).copied();
-        // It may have ended, and the event is under way.
+        // The call may have ended before its event was handled.
         let _ = call.map(|call| conn.cancel(call, Some("changed my mind")));
     }
 
-    /// Everything that has begun has ended.
+    /// Checks that the connection has closed and that no call and no request is open.
     pub(crate) fn assert_over(&self) {
         assert!(self.closed, "the end was never told");
         assert!(self.calls.is_empty(), "calls that never ended: {:?}", self.calls);
@@ -147,7 +147,7 @@ impl App {
     }
 }
 
-/// A JSON text as something to send.
+/// Returns a JSON text as a raw value.
 pub(crate) fn json(text: &str) -> RawJson<'static> {
     let json = Json::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"));
     RawJson::from(&json).into_owned()

@@ -1,4 +1,4 @@
-//! Headers that repeat what a body says (2026-07-28): values, and arguments of tools.
+//! Headers that mirror members of a body (2026-07-28): values, and arguments of tools.
 
 use mcp_proto::{
     protocol::{HeaderError, HeaderParam, MirroredHeaders, MirroredValue, decode_header, encode_header},
@@ -7,9 +7,10 @@ use mcp_proto::{
 
 use crate::cost;
 
-/// Any value survives in a header; what a client writes for the arguments of a tool, a server takes for the same.
+/// Each value survives encoding and decoding, and a server accepts the headers that a client writes for the arguments
+/// of a tool.
 ///
-/// Input: a value, a line feed, an input schema, a line feed, arguments. They are tried as bytes of headers, too.
+/// Input: a value, a line feed, an input schema, a line feed, arguments. They are also tried as bytes of headers.
 pub fn headers(data: &[u8]) {
     cost::assert_bounded(data, decode);
     let said = MirroredValue::from(Some(data));
@@ -37,18 +38,18 @@ pub fn headers(data: &[u8]) {
         };
         let header = (param.name.to_ascii_uppercase(), MirroredValue::from(Some(value.as_bytes())));
         let same = verify(vec![header.clone()]);
-        // A number where the schema wants none is compared as a text, and may be spelled in several ways.
+        // A number whose schema has another type is compared as text, and has several spellings.
         assert!(same.is_ok() || value.parse::<i64>().is_ok(), "{value:?}: {same:?}");
         assert_eq!(verify(Vec::new()), Err(HeaderError::Missing));
         assert_eq!(verify(vec![header.clone(), header]), Err(HeaderError::Malformed));
     }
-    // Two params never share a header.
+    // Two params never have the same header.
     let mut names: Vec<_> = params.iter().map(|param| param.name.to_ascii_lowercase()).collect();
     names.sort_unstable();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
 }
 
-/// Reads all that a peer says: a value of a header, a schema, and arguments that headers repeat.
+/// Decodes all data of a peer: a header value, a schema, and mirrored arguments.
 fn decode(data: &[u8]) {
     let said = MirroredValue::from(Some(data));
     let Ok(text) = core::str::from_utf8(data) else { return };
@@ -58,7 +59,7 @@ fn decode(data: &[u8]) {
     let Ok(params) = HeaderParam::of_schema(&RawJson::from(&schema)) else { return };
     let headers = params.iter().map(|param| (param.name.clone(), said.clone())).collect();
     let headers = MirroredHeaders { params: headers, ..MirroredHeaders::default() };
-    // A server verifies them until the first fault.
+    // A server verifies the headers up to the first fault.
     let arguments = RawJson::from(&arguments);
     let _ = params.iter().try_for_each(|param| param.verify(Some(&arguments), &headers));
 }
@@ -69,7 +70,7 @@ fn value(value: &str) {
     assert_eq!(text.trim_matches([' ', '\t']), text, "blanks around a value are lost");
     assert_eq!(decode_header(&text).as_deref(), Some(value));
     assert_eq!(MirroredValue::from(Some(text.as_bytes())).encodes("h", value), Ok(()));
-    // Read as a header of another implementation.
+    // Decoded as a header of another implementation.
     match (decode_header(value), MirroredValue::from(Some(value.as_bytes()))) {
         (Some(read), said @ MirroredValue::Text(_)) => assert_eq!(said.encodes("h", &read), Ok(())),
         (None, said) => assert_eq!(said.encodes("h", value).map_err(|why| why.fault), Err(HeaderError::Malformed)),

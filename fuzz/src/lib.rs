@@ -1,11 +1,11 @@
 //! The bodies of the fuzz targets: each takes bytes and panics if a property does not hold.
 //!
-//! They are ordinary functions, so every build compiles them, ordinary tests replay the corpora, and [`mutate`] makes new
-//! inputs of them without any fuzzer. `README.md` says how to run them for long.
+//! They are ordinary functions, so every build compiles them, ordinary tests replay the corpora, and [`mutate`] derives
+//! new inputs without a fuzzer. `README.md` describes long runs.
 
 mod app;
+mod auth;
 pub mod cost;
-pub mod dice;
 mod headers;
 mod lines;
 mod message;
@@ -13,6 +13,7 @@ pub mod mutate;
 mod pair;
 mod params;
 mod reference;
+pub mod rng;
 mod script;
 pub mod seeds;
 mod sse;
@@ -20,6 +21,7 @@ mod text;
 
 use std::{fs, io, path::Path};
 
+pub use auth::auth;
 pub use headers::headers;
 pub use lines::lines;
 pub use message::message;
@@ -29,11 +31,11 @@ pub use script::{client, server};
 pub use sse::sse;
 pub use text::{base64, template, uri};
 
-/// What a target does with its input.
+/// The body of a target.
 pub type Body = fn(&[u8]);
 
-/// Every target: its name, which is that of its corpus, and its body.
-pub const TARGETS: [(&str, Body); 12] = [
+/// All targets: the name, which is also that of its corpus, and the body.
+pub const TARGETS: [(&str, Body); 13] = [
     ("lines", lines),
     ("sse", sse),
     ("message", message),
@@ -46,12 +48,13 @@ pub const TARGETS: [(&str, Body); 12] = [
     ("template", template),
     ("uri", uri),
     ("base64", base64),
+    ("auth", auth),
 ];
 
-/// The stored inputs of a target, in the order of their names.
+/// Returns the stored inputs of a target, in the order of their names.
 ///
 /// # Errors
-/// If they cannot be read.
+/// If a file cannot be read.
 pub fn corpus(target: &str) -> io::Result<Vec<Vec<u8>>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
     let mut paths = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;

@@ -1,12 +1,12 @@
-//! The line decoder: whole or in pieces, and against a model that sees the whole stream at once.
+//! The line decoder: with whole and split input, and against a model that has the whole stream.
 
 use mcp_proto::codec::{FrameEnd, LineDecoder};
 
-use crate::{cost, dice::pieces};
+use crate::{cost, rng::pieces};
 
-/// However a stream is cut, the same frames come out, and they are those of the model.
+/// The frames do not depend on how a stream is split, and are equal to those of the model.
 ///
-/// Input: one byte for the limit, one that seeds the cuts, the stream.
+/// Input: one byte for the limit, one for the seed of the cuts, the stream.
 pub fn lines(data: &[u8]) {
     let [limit, seed, stream @ ..] = data else { return };
     let limit = usize::from(*limit);
@@ -23,9 +23,9 @@ pub fn lines(data: &[u8]) {
     assert_eq!(whole, decode(limit, pieces(stream, u64::from(*seed))), "in pieces");
 }
 
-type Seen = Vec<(Vec<u8>, FrameEnd)>;
+type Frames = Vec<(Vec<u8>, FrameEnd)>;
 
-fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Seen {
+fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Frames {
     let mut lines = LineDecoder::new(limit);
     let mut seen = Vec::new();
     let mut take = |lines: &mut LineDecoder| {
@@ -44,11 +44,11 @@ fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Seen 
     seen
 }
 
-/// What the documentation of the decoder says, with the whole stream at hand.
-fn model(limit: usize, stream: &[u8]) -> Seen {
+/// Decodes the whole stream as the documentation of the decoder specifies.
+fn model(limit: usize, stream: &[u8]) -> Frames {
     let stream = stream.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(stream);
     let mut lines: Vec<&[u8]> = stream.split(|byte| *byte == b'\n').collect();
-    // What stands behind the last line feed is no line unless there is something.
+    // Text after the last line feed is a line only if it is not empty.
     let last = lines.pop().unwrap_or_default();
     let ends = lines.into_iter().map(|line| (line, FrameEnd::Complete)).chain([(last, FrameEnd::Unterminated)]);
     let mut seen = Vec::new();

@@ -1,8 +1,8 @@
-//! The message parser against a reference that builds values: what is accepted, as what, and with which members.
+//! The message parser against a reference that builds values: the accepted texts, their kinds, and their members.
 //!
-//! `serde_json` skips a value ([`IgnoredAny`]) by the same grammar as the scanner of the core, so the two have to agree on
-//! every text. A [`Value`] cannot hold everything that the grammar allows. Where it gives up there is nothing to compare
-//! with, and the reason has to be one of [`LOST_ON_VALUES`].
+//! `serde_json` skips a value ([`IgnoredAny`]) by the same grammar as the scanner of the core, so both have to agree on
+//! every text. A [`Value`] cannot represent all texts of the grammar. If `serde_json` rejects such a text, its reason
+//! has to be one of [`LOST_ON_VALUES`], and nothing is compared.
 
 use std::{
     collections::hash_map::DefaultHasher,
@@ -18,14 +18,14 @@ use crate::{
     reference::{self, Expected, brackets, depth, integer, text_of},
 };
 
-/// Deeper than `serde_json` builds values.
+/// Deeper than the nesting limit of `serde_json` for values.
 const DEPTH: u32 = 128;
 
-/// A depth that inputs often pass.
+/// A depth that inputs often exceed.
 const SHALLOW: u32 = 3;
 
-/// What JSON allows and a [`Value`] cannot hold: a number beyond the range of `f64`, half of a surrogate pair, and more
-/// than 127 brackets.
+/// Valid JSON that a [`Value`] cannot represent: a number beyond the range of `f64`, a lone surrogate, and more than
+/// 127 brackets.
 const LOST_ON_VALUES: [&str; 4] = [
     "number out of range",
     "lone leading surrogate in hex escape",
@@ -33,9 +33,9 @@ const LOST_ON_VALUES: [&str; 4] = [
     "recursion limit exceeded",
 ];
 
-/// The parser accepts what the reference accepts, and reads the same in it.
+/// The parser accepts the same texts as the reference, and returns the same members.
 ///
-/// Input: the text of a message, or of an array whose elements are tried as ids, too.
+/// Input: the text of a message, or of an array whose elements are also tried as ids.
 pub fn message(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
     cost::assert_bounded(data, |data| {
@@ -48,10 +48,10 @@ pub fn message(data: &[u8]) {
     let parsed = Message::parse(text, DEPTH);
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         match &parsed {
-            Err(Malformed { kind: MalformedKind::Syntax(at), subject: MalformedSubject::Unreadable }) => {
+            Err(Malformed { kind: MalformedKind::Syntax(at), subject: MalformedSubject::Unreadable, .. }) => {
                 assert!(*at <= text.len())
             }
-            // It may nest too deeply before it goes wrong.
+            // The text may exceed the nesting limit before its first error.
             Err(Malformed { kind: MalformedKind::TooDeep, .. }) => assert!(brackets(text) > DEPTH as usize),
             other => panic!("this is no JSON, and becomes {other:?}"),
         }
@@ -130,7 +130,7 @@ fn decode(raw: &RawJson<'_>) -> Value {
     raw.decode().unwrap_or_else(|error| panic!("{error} in {raw:?}"))
 }
 
-/// An id is kept as it was spelled, and is the number or the text that it stands for.
+/// An id keeps its spelling, and is equal to the number or the string that it denotes.
 fn same_id(token: &RawValue, id: &RequestId) {
     assert_eq!(id.as_json(), token.get());
     let text = text_of(token.get());
@@ -141,7 +141,7 @@ fn same_id(token: &RawValue, id: &RequestId) {
     assert_eq!(serde_json::to_string(id).ok().as_deref(), Some(token.get()));
 }
 
-/// A member of the message has the text, the value and the members of its own that it should have.
+/// A member of the message has the expected text, value and members.
 fn same_member(message: &Value, name: &str, expected: Option<&RawValue>, found: Option<&RawJson<'_>>) {
     assert_eq!(expected.map(RawValue::get), found.map(RawJson::get), "{name}");
     let Some(found) = found else { return };
@@ -151,7 +151,7 @@ fn same_member(message: &Value, name: &str, expected: Option<&RawValue>, found: 
         None => assert_eq!(found.member(""), None),
         Some(members) => {
             for (name, _) in &members {
-                // Of several with the same name, the last one.
+                // Of several members with the same name, the last one.
                 let last = members.iter().rfind(|(other, _)| other == name).map(|(_, value)| value.get());
                 assert_eq!(found.member(name).as_ref().map(RawJson::get), last, "{name:?}");
             }

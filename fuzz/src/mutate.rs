@@ -1,9 +1,9 @@
-//! New inputs out of old ones, without a fuzzer: nothing watches what they reach, but they are made in no time, by any
-//! compiler, and are the same for the same seed.
+//! New inputs derived from old ones, without a fuzzer. There is no coverage feedback, but they are fast, need no
+//! special compiler, and are the same for the same seed.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
-/// Pieces that random bytes would take long to find.
+/// Pieces that random bytes are unlikely to contain.
 const WORDS: [&str; 48] = [
     "{\"jsonrpc\":\"2.0\",",
     "\"id\":1",
@@ -55,33 +55,33 @@ const WORDS: [&str; 48] = [
     "\u{feff}",
 ];
 
-/// The longest input that is made.
+/// The longest input.
 const MOST: usize = 4096;
 
-/// One of the `corpus` with a few changes; random bytes if there is none.
-pub fn input(corpus: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
-    let mut data = corpus.get(dice.roll(corpus.len())).cloned().unwrap_or_default();
-    for _ in 0..=dice.roll(6) {
-        let at = dice.roll(data.len() + 1);
-        let behind = (at + 1 + dice.roll(16)).min(data.len());
-        match dice.roll(7) {
-            0 if at < data.len() => data[at] ^= 1 << dice.roll(8),
-            1 if at < data.len() => data[at] = dice.roll(256) as u8,
+/// Returns an input of the `corpus` with a few changes, or random bytes without a corpus.
+pub fn input(corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
+    let mut data = corpus.get(rng.below(corpus.len())).cloned().unwrap_or_default();
+    for _ in 0..=rng.below(6) {
+        let at = rng.below(data.len() + 1);
+        let behind = (at + 1 + rng.below(16)).min(data.len());
+        match rng.below(7) {
+            0 if at < data.len() => data[at] ^= 1 << rng.below(8),
+            1 if at < data.len() => data[at] = rng.below(256) as u8,
             2 => drop(data.drain(at.min(behind)..behind)),
-            3 => drop(data.splice(at..at, WORDS[dice.roll(WORDS.len())].bytes())),
+            3 => drop(data.splice(at..at, WORDS[rng.below(WORDS.len())].bytes())),
             4 => {
                 let piece = data[at.min(behind)..behind].to_vec();
                 drop(data.splice(at..at, piece));
             }
             5 => {
-                let bytes: Vec<u8> = (0..dice.roll(8)).map(|_| dice.roll(256) as u8).collect();
+                let bytes: Vec<u8> = (0..rng.below(8)).map(|_| rng.below(256) as u8).collect();
                 drop(data.splice(at..at, bytes));
             }
             _ => {
-                // The end of another one.
-                let other = corpus.get(dice.roll(corpus.len())).map_or(&[][..], Vec::as_slice);
+                // The end of another input.
+                let other = corpus.get(rng.below(corpus.len())).map_or(&[][..], Vec::as_slice);
                 data.truncate(at);
-                data.extend_from_slice(&other[dice.roll(other.len() + 1)..]);
+                data.extend_from_slice(&other[rng.below(other.len() + 1)..]);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Two good peers over a link, and whatever their applications may do to each other in any order.
+//! Two conforming peers over a link, and the operations of their applications in any order.
 
 use std::time::Duration;
 
@@ -9,50 +9,50 @@ use mcp_proto::{
     schema::{ResourceUpdatedParams, SubscriptionFilter, SubscriptionsListenParams},
 };
 use mcp_tests::{
-    bed::{Bed, End},
+    harness::{full_client, full_server},
     link::LinkConfig,
-    solo::{full_client, full_server},
+    testbed::{Peer, Testbed},
 };
 
 use crate::app::{App, json, log_message};
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
-enum Who {
+enum Side {
     Client,
     Server,
 }
 
-/// What an application or the world may do. Numbers pick among what there is.
+/// An operation of an application or of the environment. Numbers select an item.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Op {
-    Call(Who, Call),
+    Call(Side, Call),
     Listen(u8),
-    Notify(Who, u8),
+    Notify(Side, u8),
     Updated(u8),
-    Cancel(Who, u8),
-    Answer(Who, u8, bool),
-    Ask(u8),
-    Progress(Who, u8),
+    Cancel(Side, u8),
+    Respond(Side, u8, bool),
+    RequireInput(u8),
+    Progress(Side, u8),
     Log(u8),
     Run,
     Wait(u16),
-    Stall(Who, bool),
-    Close(Who),
-    Break(Who),
+    Stall(Side, bool),
+    Close(Side),
+    Disconnect(Side),
 }
 
 /// A request.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct Call {
     method: u8,
-    /// In steps of 10 ms; none at all above 200.
+    /// In steps of 10 ms. Values above 200 mean no timeout.
     idle: u8,
     total: u8,
     progress: bool,
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
-struct Wire {
+struct LinkBytes {
     capacity: u8,
     chunk: u8,
     micros: u8,
@@ -73,7 +73,7 @@ const METHODS: [(&str, &str); 12] = [
     ("tasks/list", "{}"),
 ];
 
-const NOTICES: [&str; 6] = [
+const NOTIFICATIONS: [&str; 6] = [
     "vendor/noted",
     "notifications/tools/list_changed",
     "notifications/prompts/list_changed",
@@ -82,28 +82,28 @@ const NOTICES: [&str; 6] = [
     "notifications/message",
 ];
 
-/// Two good peers have nothing to complain of, every call ends once, and in the end nothing is left.
+/// Two conforming peers report no violations, every call ends once, and both connections are idle at the end.
 ///
-/// Input: what [`Unstructured`] makes the revisions, the links and the operations of.
+/// Input: bytes from which [`Unstructured`] generates the revisions, the links and the operations.
 pub fn pair(data: &[u8]) {
     let mut u = Unstructured::new(data);
-    let Ok(mut play) = Play::new(&mut u) else { return };
+    let Ok(mut runner) = Runner::new(&mut u) else { return };
     for op in u.arbitrary_iter::<Op>().into_iter().flatten().take(200) {
         let Ok(op) = op else { break };
-        play.step(op);
+        runner.step(op);
     }
-    play.finish();
+    runner.finish();
 }
 
-struct Play {
-    bed: Bed,
+struct Runner {
+    testbed: Testbed,
     client: App,
     server: App,
-    /// A transport has broken: a peer may find half of a message.
+    /// A transport has broken, so a peer may receive half of a message.
     broken: bool,
 }
 
-fn take<E>(app: &mut App, end: &mut End<E>) {
+fn take<E>(app: &mut App, end: &mut Peer<E>) {
     for event in std::mem::take(&mut end.events) {
         app.on_event(&mut end.conn, event);
     }
@@ -120,18 +120,18 @@ fn apply<E>(conn: &mut Connection<E>, app: &mut App, now: mcp_proto::rpc::Timest
             app.calls.extend(conn.request_raw(now, method, Some(&json(params)), options));
         }
         Op::Notify(_, n) => {
-            let method = NOTICES[usize::from(n) % NOTICES.len()];
+            let method = NOTIFICATIONS[usize::from(n) % NOTIFICATIONS.len()];
             drop(conn.notify_raw(method, Some(&json(r#"{"level":"info","data":1}"#))));
         }
         Op::Cancel(_, n) => app.cancel_nth(conn, n.into()),
-        Op::Answer(_, n, good) => app.answer_nth(conn, n.into(), good),
+        Op::Respond(_, n, good) => app.respond_nth(conn, n.into(), good),
         Op::Progress(_, n) => app.progress_nth(conn, n.into()),
         Op::Close(_) => conn.close(now),
         _ => unreachable!("it is no business of an application's"),
     }
 }
 
-impl Play {
+impl Runner {
     fn new(u: &mut Unstructured<'_>) -> arbitrary::Result<Self> {
         let (mut client, mut server) = (full_client(), full_server());
         let modern = VersionSet::only(ProtocolVersion::V2026_07_28);
@@ -144,61 +144,61 @@ impl Play {
             })
         };
         (client.settings.versions, server.settings.versions) = (of(u)?, of(u)?);
-        // Both know at least one revision of the other.
+        // Both sides have a revision in common.
         if client.settings.versions.intersection(server.settings.versions).is_empty() {
             client.settings.versions = server.settings.versions;
         }
         let mut link = || -> arbitrary::Result<LinkConfig> {
-            let wire: Wire = u.arbitrary()?;
+            let bytes: LinkBytes = u.arbitrary()?;
             let size = |size: u8| if size == 0 { usize::MAX } else { size.into() };
-            let delay = Duration::from_micros(wire.micros.into());
-            Ok(LinkConfig { capacity: size(wire.capacity), chunk: size(wire.chunk), delay, cut_after: None })
+            let delay = Duration::from_micros(bytes.micros.into());
+            Ok(LinkConfig { capacity: size(bytes.capacity), chunk: size(bytes.chunk), delay, cut_after: None })
         };
         let (up, down) = (link()?, link()?);
-        let bed = Bed::new(client, server, up, down);
-        Ok(Self { bed, client: App::default(), server: App::default(), broken: false })
+        let testbed = Testbed::new(client, server, up, down);
+        Ok(Self { testbed, client: App::default(), server: App::default(), broken: false })
     }
 
     fn step(&mut self, op: Op) {
-        let Self { bed, client, server, broken } = self;
+        let Self { testbed, client, server, broken } = self;
         match op {
-            Op::Run => bed.run(),
-            Op::Wait(millis) => bed.advance(Duration::from_millis(u64::from(millis) % 3000)),
-            Op::Stall(Who::Client, stalled) => bed.down.stalled = stalled,
-            Op::Stall(Who::Server, stalled) => bed.up.stalled = stalled,
-            Op::Listen(bits) => listen(&mut bed.client.conn, client, bed.now, bits),
-            Op::Updated(n) => drop(bed.server.conn.notify(&ResourceUpdatedParams::new(format!("a:{}", n % 4)))),
-            Op::Ask(n) => ask(&mut bed.server.conn, server, n.into()),
+            Op::Run => testbed.run(),
+            Op::Wait(millis) => testbed.advance(Duration::from_millis(u64::from(millis) % 3000)),
+            Op::Stall(Side::Client, stalled) => testbed.down.stalled = stalled,
+            Op::Stall(Side::Server, stalled) => testbed.up.stalled = stalled,
+            Op::Listen(bits) => listen(&mut testbed.client.conn, client, testbed.now, bits),
+            Op::Updated(n) => drop(testbed.server.conn.notify(&ResourceUpdatedParams::new(format!("a:{}", n % 4)))),
+            Op::RequireInput(n) => require_input(&mut testbed.server.conn, server, n.into()),
             Op::Log(n) => {
-                drop(server.nth(n.into()).map(|key| bed.server.conn.log(key, &log_message())));
+                drop(server.nth(n.into()).map(|key| testbed.server.conn.log(key, &log_message())));
             }
-            Op::Break(who) => {
+            Op::Disconnect(side) => {
                 *broken = true;
-                match who {
-                    Who::Client => bed.client.conn.handle_disconnect(),
-                    Who::Server => bed.server.conn.handle_disconnect(),
+                match side {
+                    Side::Client => testbed.client.conn.handle_disconnect(),
+                    Side::Server => testbed.server.conn.handle_disconnect(),
                 }
             }
-            Op::Call(Who::Client, _)
-            | Op::Notify(Who::Client, _)
-            | Op::Cancel(Who::Client, _)
-            | Op::Answer(Who::Client, ..)
-            | Op::Progress(Who::Client, _)
-            | Op::Close(Who::Client) => apply(&mut bed.client.conn, client, bed.now, op),
-            _ => apply(&mut bed.server.conn, server, bed.now, op),
+            Op::Call(Side::Client, _)
+            | Op::Notify(Side::Client, _)
+            | Op::Cancel(Side::Client, _)
+            | Op::Respond(Side::Client, ..)
+            | Op::Progress(Side::Client, _)
+            | Op::Close(Side::Client) => apply(&mut testbed.client.conn, client, testbed.now, op),
+            _ => apply(&mut testbed.server.conn, server, testbed.now, op),
         }
         self.collect();
     }
 
     fn collect(&mut self) {
-        // What one application answers is an event of its own at most.
-        while !self.bed.client.events.is_empty() || !self.bed.server.events.is_empty() {
-            take(&mut self.client, &mut self.bed.client);
-            take(&mut self.server, &mut self.bed.server);
+        // The responses of one application cause at most one event each at the other one.
+        while !self.testbed.client.events.is_empty() || !self.testbed.server.events.is_empty() {
+            take(&mut self.client, &mut self.testbed.client);
+            take(&mut self.server, &mut self.testbed.server);
         }
-        // A server of the legacy era does not know what a client of both eras asks it first, and may ping a client that does
-        // not know yet whether it has to answer. One of the modern era does not know what the client turns to when it has
-        // waited too long.
+        // Violations that conforming peers cannot avoid: a server of the legacy era rejects the probe of a client of
+        // both eras, and may ping a client before the era is known. A server of the modern era rejects the `initialize`
+        // of a client whose probe timed out.
         let probe = Violation::NotReady(Method::Discover.into());
         let resort = Violation::NotSupported(Method::Initialize);
         let ping = Violation::UnexpectedRequest(Method::Ping.into());
@@ -210,27 +210,27 @@ impl Play {
     }
 
     fn finish(mut self) {
-        self.bed.up.stalled = false;
-        self.bed.down.stalled = false;
-        // An answer may be followed by the next question.
+        self.testbed.up.stalled = false;
+        self.testbed.down.stalled = false;
+        // A response may lead to the next input request.
         for _ in 0..64 {
-            self.bed.settle();
+            self.testbed.settle();
             self.collect();
-            self.client.answer_all(&mut self.bed.client.conn);
-            self.server.answer_all(&mut self.bed.server.conn);
+            self.client.respond_all(&mut self.testbed.client.conn);
+            self.server.respond_all(&mut self.testbed.server.conn);
         }
-        self.bed.settle();
+        self.testbed.settle();
         self.collect();
         assert!(self.client.open.is_empty() && self.server.open.is_empty(), "requests that cannot be answered");
-        self.bed.client.conn.close(self.bed.now);
-        self.bed.advance(Duration::from_secs(3600));
+        self.testbed.client.conn.close(self.testbed.now);
+        self.testbed.advance(Duration::from_secs(3600));
         self.collect();
-        self.server.answer_all(&mut self.bed.server.conn);
-        self.bed.advance(Duration::from_secs(3600));
+        self.server.respond_all(&mut self.testbed.server.conn);
+        self.testbed.advance(Duration::from_secs(3600));
         self.collect();
         for (app, usage, drained) in [
-            (&self.client, self.bed.client.conn.usage(), self.bed.client.conn.is_drained()),
-            (&self.server, self.bed.server.conn.usage(), self.bed.server.conn.is_drained()),
+            (&self.client, self.testbed.client.conn.usage(), self.testbed.client.conn.is_drained()),
+            (&self.server, self.testbed.server.conn.usage(), self.testbed.server.conn.is_drained()),
         ] {
             app.assert_over();
             assert_eq!(usage, ResourceUsage::default());
@@ -251,10 +251,10 @@ fn listen(conn: &mut Connection<ClientRole>, app: &mut App, now: mcp_proto::rpc:
     app.calls.extend(conn.request(now, &SubscriptionsListenParams::new(filter), RequestOptions::default()));
 }
 
-/// Answers with questions what may be answered so.
-fn ask(conn: &mut Connection<ServerRole>, app: &mut App, nth: usize) {
+/// Responds with `input_required` if the request allows that.
+fn require_input(conn: &mut Connection<ServerRole>, app: &mut App, nth: usize) {
     let modern = |key| conn.context(key).is_some_and(|context| context.era() == mcp_proto::protocol::Era::Modern);
     if app.nth(nth).is_some_and(modern) {
-        app.ask_nth(conn, nth);
+        app.require_input_nth(conn, nth);
     }
 }

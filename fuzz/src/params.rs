@@ -1,4 +1,4 @@
-//! Typed params and results: whatever they are decoded from, they are written and read again without a change.
+//! Typed params and results: a decoded value is encoded and decoded again without a change.
 
 use std::fmt::Debug;
 
@@ -18,8 +18,8 @@ use arbitrary::Unstructured;
 
 use crate::cost;
 
-/// What can be read is written, with nothing lost, and read again as the same value; and so it is for every revision
-/// that has a form for it.
+/// Each value that can be decoded is encoded without loss, and decoded again as the same value. That also holds for
+/// every revision that has a form of the value.
 ///
 /// Input: a method, a line feed, and the text of its params or of its result.
 pub fn params(data: &[u8]) {
@@ -31,6 +31,10 @@ pub fn params(data: &[u8]) {
         drop(json.decode::<CallToolParams>());
         drop(json.decode::<CallToolResult>());
         drop(ClientRequest::decode(method, Some(text)));
+        drop(ServerRequest::decode(method, Some(text)));
+        drop(ClientNotification::decode(method, Some(text)));
+        drop(ServerNotification::decode(method, Some(text)));
+        drop(ClientResult::decode(method, text));
         drop(ServerResult::decode(method, text));
     });
     same::<CallToolParams>(text);
@@ -51,15 +55,15 @@ pub fn params(data: &[u8]) {
     decoded(text, ServerResult::decode(method, text), |text| ServerResult::decode(method, text));
 }
 
-/// What is read out of a message is what serde_json reads out of its text.
+/// Decoding a member of a message gives the same value as decoding its text with `serde_json`.
 fn same<T: DeserializeOwned + PartialEq + Debug>(text: &str) {
     let Ok(json) = Json::parse(text) else { return };
     assert_eq!(json.decode::<T>().ok(), serde_json::from_str(text).ok());
 }
 
-/// Values with only what a revision has are written for it and read again as they were.
+/// Values with only the members of a revision are encoded for it and decoded again without a change.
 ///
-/// Input: what [`Unstructured`] makes a kind of message, a revision, and a value of.
+/// Input: bytes from which [`Unstructured`] generates a kind of message, a revision, and a value.
 pub fn values(data: &[u8]) {
     let mut u = Unstructured::new(data);
     let Ok(kind) = u.int_in_range(0..=5) else { return };
@@ -95,13 +99,13 @@ fn decoded<T: Encode + PartialEq + Debug>(text: &str, value: Decoded<T>, decode:
     let Ok(value) = value else { return };
     let whole = write(&value, None).unwrap_or_else(|error| panic!("{error} in {value:?}"));
     assert_eq!(read(&whole, &decode), value, "{whole}");
-    // A value of serde's cannot hold every text: see the target `message`.
+    // A value of `serde_json` cannot represent every text: see the target `message`.
     if let (Ok(read), Ok(written)) = (serde_json::from_str::<Value>(text), serde_json::from_str::<Value>(&whole)) {
         assert!(holds(&written, &read), "something of {text}\nis lost in {whole}");
     }
     for version in ProtocolVersion::ALL {
         let Ok(text) = write(&value, Some(version)) else { continue };
-        // What is left has a form in this revision, and that form is its only one.
+        // The remaining value has exactly one form in this revision.
         let left = read(&text, &decode);
         let again = write(&left, Some(version)).unwrap_or_else(|error| panic!("{version}: {error} in {text}"));
         assert_eq!(again, text, "{version}");
@@ -111,7 +115,7 @@ fn decoded<T: Encode + PartialEq + Debug>(text: &str, value: Decoded<T>, decode:
 
 fn write<T: Encode>(value: &T, version: Option<ProtocolVersion>) -> Result<String, serde_json::Error> {
     let written = serde_json::to_string(&At(value, version));
-    // It can also write itself: on one line, which is the same but for breaks between tokens that came in.
+    // The raw value encodes itself on one line, which differs from the input in whitespace between tokens only.
     match (&written, At(value, version).to_json()) {
         (Ok(written), Ok(line)) => assert_eq!(written.replace(['\n', '\r'], " "), line.get()),
         (Err(error), Err(same)) => assert_eq!(error.to_string(), same.to_string()),
@@ -124,7 +128,7 @@ fn read<T>(text: &str, decode: impl Fn(&str) -> Decoded<T>) -> T {
     decode(text).unwrap_or_else(|error| panic!("what was written cannot be read: {error}\n{text}"))
 }
 
-/// Whether `whole` has all that `part` has. `null` says that a member is not there.
+/// Whether `whole` contains all members of `part`. `null` stands for an absent member.
 fn holds(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => part.iter().all(|(name, part)| match whole.get(name) {

@@ -1,4 +1,4 @@
-//! What a message is, worked out slowly from the members that `serde_json` finds.
+//! A slow reference parser of messages, based on the members that `serde_json` finds.
 
 use mcp_proto::wire::{MalformedKind, RequestId};
 use serde::{
@@ -16,7 +16,7 @@ pub(crate) enum Expected<'a> {
     Error { id: Option<&'a RawValue>, code: i64, message: String, data: Option<&'a RawValue> },
 }
 
-/// Why a text is no message, and what it is about.
+/// The reason why a text is not a message, and its subject.
 #[derive(Debug)]
 pub(crate) struct Refused<'a> {
     pub(crate) kind: MalformedKind,
@@ -31,7 +31,7 @@ pub(crate) enum Subject<'a> {
     Request(&'a RawValue),
 }
 
-/// The members of an object in their order, each with its name and its text; `None` for any other value.
+/// Returns the members of an object in their order, each with its name and its text, or `None` for another value.
 pub(crate) fn members(text: &str) -> Option<Vec<(String, &RawValue)>> {
     struct Ordered<'a>(Vec<(String, &'a RawValue)>);
     struct Collect;
@@ -58,32 +58,32 @@ pub(crate) fn members(text: &str) -> Option<Vec<(String, &RawValue)>> {
     serde_json::from_str::<Ordered<'_>>(text).ok().map(|members| members.0)
 }
 
-/// Members of params and results that the protocol reads: they may be there once.
+/// Members of params and results that the protocol reads. Duplicates of them are rejected.
 const IN_PARAMS: &str = "_meta name arguments uri cursor requestId reason progressToken progress total message protocolVersion \
     capabilities clientInfo level ref argument mode task taskId status inputResponses requestState notifications resultType \
     inputRequests ttlMs cacheScope nextCursor tools serverInfo result error pollIntervalMs supportedVersions \
     traceparent tracestate baggage";
 
-/// The same of those members of `_meta` that have this prefix.
+/// The same for members of `_meta` with this prefix.
 const IN_META: (&str, &str) = (
     "io.modelcontextprotocol/",
     "protocolVersion clientInfo clientCapabilities logLevel subscriptionId related-task serverInfo model-immediate-response",
 );
 
-/// Whether a member may be there once only.
+/// Whether duplicates of a member are rejected.
 fn decides(name: &str) -> bool {
     let (prefix, rest) = IN_META;
     let is_in = |list: &str, name: &str| list.split(' ').any(|other| other == name);
     is_in(IN_PARAMS, name) || name.strip_prefix(prefix).is_some_and(|name| is_in(rest, name))
 }
 
-/// Whether an object has a member that decides twice.
+/// Whether an object contains a duplicate of such a member.
 fn is_ambiguous(text: &str) -> bool {
     let members = members(text).unwrap_or_default();
     members.iter().any(|(name, _)| decides(name) && members.iter().filter(|(other, _)| other == name).count() > 1)
 }
 
-/// What a text is whose value `serde_json` can build.
+/// Classifies a text whose value `serde_json` can build.
 pub(crate) fn classify(text: &str) -> Result<Expected<'_>, Refused<'_>> {
     let Some(members) = members(text) else {
         let array = text.trim_start().starts_with('[');
@@ -170,13 +170,13 @@ fn is_id(token: &str) -> bool {
     token.len() <= RequestId::MAX_LEN && (text_of(token).is_some() || integer(token).is_some())
 }
 
-/// The text of a JSON string.
+/// Returns the text of a JSON string.
 pub(crate) fn text_of(token: &str) -> Option<String> {
     serde_json::from_str(token).ok()
 }
 
-/// The digits of a JSON number that is an integer, whatever its spelling. With a fraction or an exponent in it, it has
-/// at most 64 of them: `1e999999999` is not unfolded.
+/// Returns the digits of a JSON number that is an integer, in any spelling. A spelling with a fraction or an exponent
+/// has at most 64 digits, so `1e999999999` is not expanded.
 pub(crate) fn integer(token: &str) -> Option<String> {
     let (sign, rest) = token.strip_prefix('-').map_or(("", token), |rest| ("-", rest));
     if !rest.starts_with(|first: char| first.is_ascii_digit()) {
@@ -190,7 +190,7 @@ pub(crate) fn integer(token: &str) -> Option<String> {
     if mantissa.bytes().all(|byte| matches!(byte, b'0' | b'.')) {
         return Some("0".to_owned());
     }
-    // The point moves one place at a time, until it is where the exponent wants it.
+    // The point moves one place at a time to the position of the exponent.
     let (mut before, mut behind) = (Vec::from(before), std::collections::VecDeque::from(Vec::from(behind)));
     let digits = |before: &[u8]| before.iter().skip_while(|digit| **digit == b'0').count();
     let mut places: i128 = exponent.parse().ok()?;
@@ -213,7 +213,7 @@ pub(crate) fn integer(token: &str) -> Option<String> {
     Some(format!("{sign}{digits}"))
 }
 
-/// How deeply a JSON text is nested.
+/// Returns the nesting depth of a JSON text.
 pub(crate) fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
     for byte in text.bytes() {
@@ -232,7 +232,7 @@ pub(crate) fn depth(text: &str) -> usize {
     deepest
 }
 
-/// An upper bound of how deeply a text nests, strings included.
+/// Returns an upper bound of the nesting depth of a text, including brackets in strings.
 pub(crate) fn brackets(text: &str) -> usize {
     text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count()
 }

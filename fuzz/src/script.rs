@@ -1,18 +1,19 @@
-//! A whole connection, played by a script: bytes for it, and between them what its application and the clock do.
+//! A whole connection, controlled by a script: its input, and between the bytes the actions of its application and the
+//! clock.
 //!
-//! The first byte of an input chooses how the connection begins, the bits of the second one choose from [`Options`]. All
-//! else are lines for the connection, but for those that begin with `@`:
+//! The first byte of an input selects the opening of the connection, the bits of the second one select [`Options`]. All
+//! other lines are input of the connection, except those that begin with `@`:
 //!
-//! | line | what happens |
+//! | line | action |
 //! | --- | --- |
 //! | `@` | output is polled |
 //! | `@t500` | 500 ms pass |
 //! | `@ctools/list {}` | a request, with deadlines; `@f` makes one without |
 //! | `@nvendor/x {}` | a notification |
-//! | `@x2` | the third of our calls is cancelled |
-//! | `@r0` `@e0` `@i0` | the first open request is answered: with a result, with an error, with questions |
+//! | `@x2` | the third open call is cancelled |
+//! | `@r0` `@e0` `@i0` | the first open request is answered: with a result, with an error, with `input_required` |
 //! | `@p0` `@l0` | the first open request makes progress, or logs |
-//! | `@s` `@u` | output is not polled any more; output is polled again |
+//! | `@s` `@u` | output is no longer polled; output is polled again |
 //! | `@q` `@z` `@b` | close; the input ends; the transport breaks |
 
 use std::{collections::HashMap, fmt::Debug, time::Duration};
@@ -27,7 +28,7 @@ use mcp_proto::{
     schema::{ClientCapabilities, ServerCapabilities},
     wire::{Json, Message, RawJson, RequestId},
 };
-use mcp_tests::solo::{full_client, full_server};
+use mcp_tests::harness::{full_client, full_server};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -37,7 +38,7 @@ use crate::{
     reference::{self, brackets},
 };
 
-/// Nothing that comes in breaks a server, makes it grow beyond its limits, or makes it write anything but messages.
+/// No input makes a server panic, exceed its limits, or write anything but messages.
 pub fn server(data: &[u8]) {
     let [opening, options, script @ ..] = data else { return };
     let options = Options::new(*options);
@@ -57,25 +58,25 @@ pub fn server(data: &[u8]) {
         7 => Some(ProtocolVersion::LATEST_LEGACY),
         _ => None,
     };
-    let play = |cut| {
-        let mut play = Play::new(Server::new(ServerConfig::clone(&config), Timestamp::ZERO), options, cut);
+    let run = |cut| {
+        let mut runner = Runner::new(Server::new(ServerConfig::clone(&config), Timestamp::ZERO), options, cut);
         if let Some(version) = version {
-            play.feed(HELLO.replace("VERSION", version.as_str()).as_bytes());
-            assert_eq!(play.conn.version(), Some(version));
+            runner.feed(HELLO.replace("VERSION", version.as_str()).as_bytes());
+            assert_eq!(runner.conn.version(), Some(version));
         }
-        play.run(script)
+        runner.run(script)
     };
     cost::assert_bounded(script, |script| {
         let mut server = Server::new(ServerConfig::clone(&config), Timestamp::ZERO);
         if let Some(version) = version {
-            hear(&mut server, HELLO.replace("VERSION", version.as_str()).as_bytes());
+            feed_lines(&mut server, HELLO.replace("VERSION", version.as_str()).as_bytes());
         }
-        hear(&mut server, script);
+        feed_lines(&mut server, script);
     });
-    assert_eq!(play(false), play(true), "cut into bytes, it is another story");
+    assert_eq!(run(false), run(true), "cut into bytes, it is another story");
 }
 
-/// Nothing that comes in breaks a client, makes it grow beyond its limits, or makes it write anything but messages.
+/// No input makes a client panic, exceed its limits, or write anything but messages.
 pub fn client(data: &[u8]) {
     let [opening, options, script @ ..] = data else { return };
     let options = Options::new(*options);
@@ -95,28 +96,28 @@ pub fn client(data: &[u8]) {
         7 => (Some(ProtocolVersion::V2026_07_28), DISCOVERED),
         _ => (None, ""),
     };
-    let play = |cut| {
-        let mut play = Play::new(Client::new(ClientConfig::clone(&config), Timestamp::ZERO), options, cut);
+    let run = |cut| {
+        let mut runner = Runner::new(Client::new(ClientConfig::clone(&config), Timestamp::ZERO), options, cut);
         if let Some(version) = version {
-            play.poll_transmit();
-            play.feed(answer.replace("VERSION", version.as_str()).as_bytes());
-            assert_eq!(play.conn.version(), Some(version));
+            runner.poll_transmit();
+            runner.feed(answer.replace("VERSION", version.as_str()).as_bytes());
+            assert_eq!(runner.conn.version(), Some(version));
         }
-        play.run(script)
+        runner.run(script)
     };
     cost::assert_bounded(script, |script| {
         let mut client = Client::new(ClientConfig::clone(&config), Timestamp::ZERO);
         if let Some(version) = version {
             client.poll_transmit(&mut Vec::new());
-            hear(&mut client, answer.replace("VERSION", version.as_str()).as_bytes());
+            feed_lines(&mut client, answer.replace("VERSION", version.as_str()).as_bytes());
         }
-        hear(&mut client, script);
+        feed_lines(&mut client, script);
     });
-    assert_eq!(play(false), play(true), "cut into bytes, it is another story");
+    assert_eq!(run(false), run(true), "cut into bytes, it is another story");
 }
 
-/// Hands the lines of a peer to a connection whose application drops every event, and takes what it answers.
-fn hear<E>(conn: &mut Connection<E>, script: &[u8]) {
+/// Passes the lines of a peer to a connection whose application drops all events, and discards the output.
+fn feed_lines<E>(conn: &mut Connection<E>, script: &[u8]) {
     let mut lines = LineDecoder::new(conn.settings().limits.frame_bytes);
     let mut out = Vec::new();
     for line in script.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"@")) {
@@ -131,7 +132,7 @@ fn hear<E>(conn: &mut Connection<E>, script: &[u8]) {
     }
 }
 
-/// What a client of the test bed begins with.
+/// The first messages of a client of the test support crate.
 const HELLO: &str = concat!(
     r#"{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"VERSION","clientInfo":"#,
     r#"{"name":"c","version":"1"},"capabilities":{"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}},"#,
@@ -140,7 +141,7 @@ const HELLO: &str = concat!(
     "\n{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n"
 );
 
-/// What a server of the test bed answers to `initialize`.
+/// The response to `initialize` of a server of the test support crate.
 const WELCOME: &str = concat!(
     r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"VERSION","serverInfo":{"name":"s","version":"1"},"#,
     r#""capabilities":{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"#,
@@ -148,7 +149,7 @@ const WELCOME: &str = concat!(
     "\n"
 );
 
-/// What a server of the modern era answers to `server/discover`.
+/// The response to `server/discover` of a server of the modern era.
 const DISCOVERED: &str = concat!(
     r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["VERSION"],"#,
     r#""ttlMs":0,"cacheScope":"private","capabilities":{"tools":{"listChanged":true},"prompts":{"listChanged":true},"#,
@@ -156,20 +157,20 @@ const DISCOVERED: &str = concat!(
     "\n"
 );
 
-/// What the bits of the second byte mean. All of them are off in `@`.
+/// The options of the second byte. All are off in `@`.
 #[derive(Clone, Copy, Debug)]
 struct Options {
-    /// Limits so small that they are reached.
+    /// Small limits.
     small: bool,
-    /// Members of `_meta` that the revision does not have are refused.
+    /// Members of `_meta` that the revision does not have are rejected.
     strict: bool,
     /// Pings.
     keepalive: bool,
-    /// Nothing is declared.
+    /// No capabilities are declared.
     bare: bool,
-    /// Requests are answered only when the script says so.
+    /// Requests are answered only by the script.
     lazy: bool,
-    /// Output is polled behind every frame, and not only where the script or the end says so.
+    /// Output is polled after every frame, in addition to the script and the end.
     prompt: bool,
 }
 
@@ -189,14 +190,14 @@ impl Options {
             (limits.requests, limits.request_bytes) = (3, 300);
             (limits.outbox_bytes, limits.control_bytes) = (2000, 1000);
             (limits.batch_members, limits.parse_errors, limits.noise_lines) = (3, 2, 3);
-            (limits.tasks, limits.rounds, limits.questions, limits.subscriptions) = (1, 2, 2, 1);
+            (limits.tasks, limits.rounds, limits.input_requests, limits.subscriptions) = (1, 2, 2, 1);
             limits.drain = Duration::from_secs(1);
         }
     }
 }
 
-/// Does what a line of a script says, as far as it is the application that does it.
-pub(crate) fn act<E>(conn: &mut Connection<E>, app: &mut App, now: Timestamp, verb: char, rest: &str) {
+/// Performs a line of a script that is an action of the application.
+pub(crate) fn apply<E>(conn: &mut Connection<E>, app: &mut App, now: Timestamp, verb: char, rest: &str) {
     let number = rest.parse::<usize>().unwrap_or(0);
     let (name, params) = rest.split_once(' ').unwrap_or((rest, "{}"));
     let params = Json::parse(params).ok();
@@ -210,9 +211,9 @@ pub(crate) fn act<E>(conn: &mut Connection<E>, app: &mut App, now: Timestamp, ve
         'f' => app.calls.extend(conn.request_raw(now, name, params.as_ref(), RequestOptions::no_timeout())),
         'n' => drop(conn.notify_raw(name, params.as_ref())),
         'x' => app.cancel_nth(conn, number),
-        'r' => app.answer_nth(conn, number, true),
-        'e' => app.answer_nth(conn, number, false),
-        'i' => app.ask_nth(conn, number),
+        'r' => app.respond_nth(conn, number, true),
+        'e' => app.respond_nth(conn, number, false),
+        'i' => app.require_input_nth(conn, number),
         'p' => app.progress_nth(conn, number),
         'l' => {
             drop(app.nth(number).map(|key| conn.log(key, &log_message())));
@@ -222,32 +223,32 @@ pub(crate) fn act<E>(conn: &mut Connection<E>, app: &mut App, now: Timestamp, ve
     }
 }
 
-/// What an application and a peer have seen: the events, and the lines.
-type Story = (Vec<Event<'static>>, Vec<String>);
+/// The events of an application, and the lines that its peer received.
+type Transcript = (Vec<Event<'static>>, Vec<String>);
 
-struct Play<E> {
+struct Runner<E> {
     conn: Connection<E>,
     app: App,
     lines: LineDecoder,
     now: Timestamp,
     options: Options,
-    /// The bytes come one by one.
+    /// The bytes arrive one by one.
     cut: bool,
     stalled: bool,
     /// The input has ended.
     ended: bool,
     sent: Vec<String>,
-    /// The requests of ours that have left.
-    asked: HashMap<RequestId, ()>,
-    /// How often each id has come in, less the answers to it. `None` once something came in that cannot be looked into.
-    owed: Option<HashMap<RequestId, usize>>,
+    /// The ids of the requests that were sent.
+    request_ids: HashMap<RequestId, ()>,
+    /// How often each id was received, minus the responses. `None` after input whose ids cannot be determined.
+    unanswered: Option<HashMap<RequestId, usize>>,
     answered: HashMap<ReplyKey, ()>,
 }
 
-impl<E: Debug> Play<E> {
+impl<E: Debug> Runner<E> {
     fn new(conn: Connection<E>, options: Options, cut: bool) -> Self {
         let mut app = App::default();
-        (app.eager, app.seen) = (!options.lazy, Some(Vec::new()));
+        (app.immediate, app.events) = (!options.lazy, Some(Vec::new()));
         let lines = LineDecoder::new(conn.settings().limits.frame_bytes);
         Self {
             conn,
@@ -259,19 +260,19 @@ impl<E: Debug> Play<E> {
             stalled: false,
             ended: false,
             sent: Vec::new(),
-            asked: HashMap::new(),
-            owed: Some(HashMap::new()),
+            request_ids: HashMap::new(),
+            unanswered: Some(HashMap::new()),
             answered: HashMap::new(),
         }
     }
 
-    fn run(mut self, script: &[u8]) -> Story {
+    fn run(mut self, script: &[u8]) -> Transcript {
         for line in script.split_inclusive(|byte| *byte == b'\n') {
             match line.strip_prefix(b"@").map(|line| core::str::from_utf8(line).unwrap_or_default().trim_end()) {
                 Some(line) => {
                     let mut letters = line.chars();
                     let verb = letters.next();
-                    self.act(verb, letters.as_str());
+                    self.apply(verb, letters.as_str());
                     self.poll_events();
                     self.poll_transmit();
                 }
@@ -284,15 +285,15 @@ impl<E: Debug> Play<E> {
         self.finish()
     }
 
-    /// Does what a line of the script says.
-    fn act(&mut self, verb: Option<char>, rest: &str) {
+    /// Performs a line of the script.
+    fn apply(&mut self, verb: Option<char>, rest: &str) {
         match verb {
             Some('t') => self.elapse(Duration::from_millis(rest.parse().unwrap_or(0).min(100_000))),
             Some('s') => self.stalled = true,
             Some('u') => self.stalled = false,
             Some('z') => self.end(),
             Some('b') => self.conn.handle_disconnect(),
-            Some(verb) => act(&mut self.conn, &mut self.app, self.now, verb, rest),
+            Some(verb) => apply(&mut self.conn, &mut self.app, self.now, verb, rest),
             None => {}
         }
     }
@@ -304,12 +305,12 @@ impl<E: Debug> Play<E> {
 
     fn take_frames(&mut self) {
         loop {
-            let Self { conn, app, lines, owed, now, .. } = self;
+            let Self { conn, app, lines, unanswered, now, .. } = self;
             let Some(frame) = lines.next_frame() else { return };
             let depth = conn.settings().limits.json_depth;
-            match ids(frame.bytes(), depth).filter(|_| frame.end() != FrameEnd::Oversized).zip(owed.as_mut()) {
-                Some((ids, owed)) => ids.into_iter().for_each(|id| *owed.entry(id).or_default() += 1),
-                None => *owed = None,
+            match ids(frame.bytes(), depth).filter(|_| frame.end() != FrameEnd::Oversized).zip(unanswered.as_mut()) {
+                Some((ids, unanswered)) => ids.into_iter().for_each(|id| *unanswered.entry(id).or_default() += 1),
+                None => *unanswered = None,
             }
             if let Some(event) = conn.handle_frame(*now, frame) {
                 app.on_event(conn, event);
@@ -344,7 +345,7 @@ impl<E: Debug> Play<E> {
         }
     }
 
-    /// What leaves is a message, and an answer if something has asked for it.
+    /// Checks that an output line is a message, and that a response belongs to a request.
     fn check(&mut self, line: &str) {
         if let Some(batch) = line.strip_prefix('[') {
             assert_eq!(self.conn.version(), Some(ProtocolVersion::V2025_03_26), "a batch: [{batch}");
@@ -355,19 +356,19 @@ impl<E: Debug> Play<E> {
         }
         match Message::parse(line, 128).unwrap_or_else(|why| panic!("{why:?}: {line}")) {
             Message::Request { id, .. } => {
-                assert!(self.asked.insert(id, ()).is_none(), "an id for the second time: {line}")
+                assert!(self.request_ids.insert(id, ()).is_none(), "an id for the second time: {line}")
             }
             Message::Response { id, .. } | Message::Error { id: Some(id), .. } => {
-                if let Some(owed) = &mut self.owed {
-                    let owed = owed.get_mut(&id).filter(|owed| **owed > 0);
-                    *owed.unwrap_or_else(|| panic!("an answer to nothing: {line}")) -= 1;
+                if let Some(unanswered) = &mut self.unanswered {
+                    let unanswered = unanswered.get_mut(&id).filter(|unanswered| **unanswered > 0);
+                    *unanswered.unwrap_or_else(|| panic!("an answer to nothing: {line}")) -= 1;
                 }
             }
             Message::Notification { .. } | Message::Error { id: None, .. } => {}
         }
     }
 
-    /// Time passes, with a stop at every deadline.
+    /// Advances the clock, stopping at each deadline.
     fn elapse(&mut self, time: Duration) {
         let until = self.now + time;
         while let Some(deadline) = self.conn.poll_timeout().filter(|deadline| deadline.at <= until) {
@@ -385,7 +386,7 @@ impl<E: Debug> Play<E> {
         self.now = until;
     }
 
-    /// The peer says no more.
+    /// Ends the input.
     fn end(&mut self) {
         if !std::mem::replace(&mut self.ended, true) {
             self.lines.end();
@@ -397,7 +398,7 @@ impl<E: Debug> Play<E> {
     fn assert_within_limits(&self) {
         let (usage, limits) = (self.conn.usage(), &self.conn.settings().limits);
         assert!(usage.requests <= limits.requests && usage.request_bytes <= limits.request_bytes, "{usage:?}");
-        // Beside the calls of the application, a ping and a handshake.
+        // In addition to the calls of the application, a ping and a handshake.
         assert!(usage.calls <= limits.calls + 2 && usage.kept <= limits.calls, "{usage:?}");
         assert!(usage.tasks <= limits.tasks && usage.subscriptions <= limits.subscriptions, "{usage:?}");
         assert!(usage.deadlines <= 2 * usage.calls + 64, "{usage:?}");
@@ -406,33 +407,33 @@ impl<E: Debug> Play<E> {
         assert!(usage.outbox_bytes <= most + 1000, "{usage:?}");
     }
 
-    /// The peer leaves, and what was begun comes to its end.
-    fn finish(mut self) -> Story {
+    /// Ends the input and runs the connection to its end.
+    fn finish(mut self) -> Transcript {
         self.stalled = false;
         self.poll_transmit();
-        self.app.answer_all(&mut self.conn);
+        self.app.respond_all(&mut self.conn);
         self.poll_transmit();
         self.end();
         self.poll_events();
-        self.app.answer_all(&mut self.conn);
+        self.app.respond_all(&mut self.conn);
         self.poll_transmit();
         self.elapse(Duration::from_secs(3600));
-        self.app.answer_all(&mut self.conn);
+        self.app.respond_all(&mut self.conn);
         self.poll_transmit();
         self.poll_events();
         self.app.assert_over();
         assert!(self.conn.is_drained(), "{:?}", self.conn);
         assert_eq!(self.conn.usage(), mcp_proto::connection::ResourceUsage::default());
         assert_eq!(self.conn.poll_timeout(), None);
-        (self.app.seen.unwrap_or_default(), self.sent)
+        (self.app.events.unwrap_or_default(), self.sent)
     }
 }
 
-/// Every id in a frame, in a message or in the members of a batch; `None` if there may be others.
+/// Returns all ids in a frame, in a message or in the members of a batch, or `None` if there may be others.
 fn ids(frame: &[u8], max_depth: u32) -> Option<Vec<RequestId>> {
     let Ok(text) = core::str::from_utf8(frame) else { return Some(Vec::new()) };
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
-        // It may nest too deeply before it goes wrong, and be refused under the id it has until then.
+        // The text may exceed the nesting limit before its first error, and be rejected under the id before that.
         return (brackets(text) <= max_depth as usize).then(Vec::new);
     }
     serde_json::from_str::<Value>(text).ok()?;

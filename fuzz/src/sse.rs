@@ -1,15 +1,16 @@
-//! Server-sent events: whole or in pieces, against a model that sees the whole stream, and written and read again.
+//! Server-sent events: with whole and split input, against a model that has the whole stream, and with written events.
 
 use std::time::Duration;
 
 use mcp_proto::codec::{SseDecoder, SseEvent, SseText, SseTooLong};
 
-use crate::{cost, dice::pieces};
+use crate::{cost, rng::pieces};
 
-/// However a stream is cut, the same events come out, and they are those of the model. What is written is read again.
+/// The events do not depend on how a stream is split, and are equal to those of the model. Written events are decoded
+/// again.
 ///
-/// Input: one byte for the limit, one that seeds the cuts, the stream. Its first lines are also taken for the kind and the
-/// id of an event, and what follows for its data.
+/// Input: one byte for the limit, one for the seed of the cuts, the stream. Its first lines are also used as the kind
+/// and the id of an event, the rest as its data.
 pub fn sse(data: &[u8]) {
     let [limit, seed, stream @ ..] = data else { return };
     let limit = usize::from(*limit);
@@ -26,29 +27,29 @@ pub fn sse(data: &[u8]) {
     written(stream);
 }
 
-/// The kind and the data of an event, or the beginning of one that is too long.
+/// The kind and the data of an event, or the start of one that is too long.
 type Read = Result<(String, Vec<u8>), Vec<u8>>;
 
-/// What a reader knows at the end.
+/// The state of a reader at the end.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct Events {
     events: Vec<Read>,
     last_id: String,
     retry: Option<Duration>,
 }
 
-fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Seen {
+fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Events {
     let mut decoder = SseDecoder::new(limit);
-    let mut seen = Seen::default();
+    let mut seen = Events::default();
     for mut chunk in chunks {
         while let Some(event) = decoder.next_event(&mut chunk) {
             seen.events.push(match event {
-                Ok(SseEvent { kind, data }) => Ok((kind.to_owned(), data.to_vec())),
+                Ok(SseEvent { kind, data, .. }) => Ok((kind.to_owned(), data.to_vec())),
                 Err(SseTooLong { beginning }) => Err(beginning.to_vec()),
             });
         }
         assert!(chunk.is_empty(), "nothing is left to be fed again");
-        // A byte that is no text becomes three that say so.
+        // An invalid byte becomes a replacement character of three bytes.
         assert!(decoder.buffered() <= 3 * limit, "more is held than an event under the limit");
     }
     (seen.last_id, seen.retry) = (decoder.last_id().to_owned(), decoder.retry());
@@ -73,9 +74,9 @@ impl Event {
     }
 }
 
-/// What the standard says, with the whole stream at hand.
-fn model(limit: usize, stream: &[u8]) -> Seen {
-    let mut seen = Seen::default();
+/// Decodes the whole stream as the standard specifies.
+fn model(limit: usize, stream: &[u8]) -> Events {
+    let mut seen = Events::default();
     let mut event = Event::default();
     let stream = stream.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(stream);
     let (lines, unfinished) = lines(stream);
@@ -93,7 +94,7 @@ fn model(limit: usize, stream: &[u8]) -> Seen {
         }
         let colon = line.iter().position(|byte| *byte == b':');
         if colon.is_none() && !ends {
-            // Whether it is a field at all is not known yet.
+            // It is not known yet whether the line is a field.
             continue;
         }
         let (name, value) = line.split_at(colon.unwrap_or(line.len()));
@@ -106,7 +107,7 @@ fn model(limit: usize, stream: &[u8]) -> Seen {
         let mut room = limit.saturating_sub(event.size());
         if name == b"data" {
             if let Some(data) = &mut event.data {
-                // Lines are joined.
+                // Lines of data are joined.
                 if room == 0 {
                     event.too_long = true;
                 } else {
@@ -140,7 +141,7 @@ fn model(limit: usize, stream: &[u8]) -> Seen {
     seen
 }
 
-/// The lines that have ended, and what stands behind them.
+/// Returns the lines that have ended, and the text after them.
 fn lines(mut stream: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let mut lines = Vec::new();
     while let Some(end) = stream.iter().position(|byte| b"\r\n".contains(byte)) {
@@ -151,7 +152,7 @@ fn lines(mut stream: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     (lines, stream)
 }
 
-/// An event that was written is read as it was, but for line breaks.
+/// A written event is decoded without a change, except for line breaks.
 fn written(text: &[u8]) {
     let mut parts = text.splitn(3, |byte| *byte == b'\n');
     let mut next = || core::str::from_utf8(parts.next()?).ok();

@@ -1,4 +1,4 @@
-//! Texts with a grammar of their own: URI templates, URIs, base64.
+//! Texts with their own grammar: URI templates, URIs, base64.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,14 @@ use mcp_service::{UriTemplate, is_uri};
 
 use crate::cost;
 
-/// What is read back from a URI is what was filled in, and what is filled in is made of characters that a URI can have.
+/// Values that are expanded into a URI are matched again, and the expansion contains only characters that are valid in
+/// a URI.
 ///
-/// Input: a template, a line feed, and a URI; what follows are values for the variables, one on each line.
+/// Input: a template, a line feed, a URI, and then values for the variables, one on each line.
 pub fn template(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
-    // The template is the server's own, or at most as long as a message; the URI is the peer's.
+    // A template comes from the server's own configuration, or is at most as long as a message. The URI comes from the
+    // peer.
     cost::assert_bounded(data, |data| {
         let mut lines = core::str::from_utf8(data).unwrap_or_default().split('\n');
         let template = lines.next().and_then(|template| UriTemplate::parse(template).ok());
@@ -24,7 +26,7 @@ pub fn template(data: &[u8]) {
     let names: Vec<&str> = template.variables().collect();
     if let Some(values) = template.matches(uri) {
         assert!(values.iter().all(|(name, _)| names.contains(&name)), "{values:?}");
-        // An escape may stand for a character that needs none, and would end a value elsewhere.
+        // An escape may stand for a character that needs none, and that would end another value.
         if !uri.contains('%') {
             let filled = template.expand(&values);
             let read = template.matches(&filled).unwrap_or_else(|| panic!("{filled} was {uri}"));
@@ -34,18 +36,18 @@ pub fn template(data: &[u8]) {
     let values = names.iter().copied().zip(lines.map(str::to_owned)).collect();
     let filled = template.expand(&values);
     assert!(filled.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte)), "{filled}");
-    // Whatever is read back is again what this template makes of it.
+    // The matched values belong to variables of the template.
     if let Some(read) = template.matches(&filled) {
         assert!(read.iter().all(|(name, _)| names.contains(&name)), "{read:?}");
     }
 }
 
-/// Query variables may come in any order.
+/// Sorts the values, because query variables may come in any order.
 fn sorted(values: &Map<String>) -> BTreeMap<&str, &String> {
     values.iter().collect()
 }
 
-/// A URI is what the grammar of RFC 3986 says, as far as it speaks of characters and of order.
+/// A URI conforms to RFC 3986, as far as its characters and their order are concerned.
 pub fn uri(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
     cost::assert_bounded(data, |data| {
@@ -59,7 +61,7 @@ pub fn uri(data: &[u8]) {
     assert!(scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)));
     assert!(text.is_ascii() && text.bytes().all(|byte| byte.is_ascii_graphic()), "{text}");
     assert!(text.matches('#').count() <= 1, "{text}");
-    // A URI without variables is a template that makes itself and nothing else.
+    // A URI without variables is a template that expands to itself and matches only itself.
     if let Ok(template) = UriTemplate::parse(text) {
         assert_eq!(template.variables().count(), 0);
         assert_eq!(template.expand(&Map::new()), text);
@@ -67,7 +69,7 @@ pub fn uri(data: &[u8]) {
     }
 }
 
-/// Bytes survive, and there is one text for them.
+/// Encoded bytes are decoded again, and have one encoding.
 pub fn base64(data: &[u8]) {
     cost::assert_bounded(data, |data| drop(core::str::from_utf8(data).ok().and_then(decode_base64)));
     let encoded = encode_base64(data);
@@ -77,7 +79,7 @@ pub fn base64(data: &[u8]) {
     let decoded = decode_base64(text);
     assert_eq!(is_base64(text), decoded.is_some());
     if let Some(bytes) = decoded {
-        // Bits of the last digit that stand for nothing may be set, and that is all that may differ.
+        // Unused bits of the last digit may be set. Nothing else may differ.
         let again = encode_base64(&bytes);
         let digits = text.trim_end_matches('=').len();
         assert_eq!(again.len(), text.len());

@@ -1,9 +1,9 @@
-//! Replays every stored input through its target, and some that are not stored.
+//! Replays every stored input through its target, and some mutated ones.
 
-use mcp_fuzz::{TARGETS, corpus, dice::Dice, mutate};
+use mcp_fuzz::{TARGETS, corpus, mutate, rng::Rng};
 
 #[test]
-fn every_stored_input_holds() {
+fn every_corpus_input_passes() {
     for (target, body) in TARGETS {
         let inputs = corpus(target).expect("each target has a corpus");
         assert!(!inputs.is_empty(), "the corpus of {target} is empty");
@@ -12,7 +12,7 @@ fn every_stored_input_holds() {
 }
 
 #[test]
-fn every_target_takes_the_inputs_of_every_other_one() {
+fn every_target_accepts_inputs_of_the_others() {
     for (target, _) in TARGETS {
         for input in corpus(target).expect("each target has a corpus") {
             TARGETS.iter().for_each(|(_, body)| body(&input));
@@ -21,10 +21,10 @@ fn every_target_takes_the_inputs_of_every_other_one() {
 }
 
 #[test]
-fn every_target_takes_changed_inputs() {
+fn every_target_accepts_mutated_inputs() {
     for (target, body) in TARGETS {
         let inputs = corpus(target).expect("each target has a corpus");
-        let mut dice = Dice::new(42);
-        (0..300).for_each(|_| body(&mutate::input(&inputs, &mut dice)));
+        let mut rng = Rng::new(42);
+        (0..300).for_each(|_| body(&mutate::input(&inputs, &mut rng)));
     }
 }

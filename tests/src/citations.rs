@@ -1,14 +1,14 @@
 //! Requirement citations: comments like `// req: LIFE-012 LIFE-013` directly above a test.
 //!
-//! In Rust the test is a function with the attribute `#[test]`, a row of `scenarios! { }`, or a `Trial`. Between the comment
-//! and the test only comments and attributes may stand. A citation counts if one of the test programs was compiled from
-//! that file and lists that test as one that is not ignored, and if there is an assertion in the test or in what it calls in
-//! its file. A citation above anything else is a fault, because it would count a row as tested that is not.
+//! In Rust the test is a function with the attribute `#[test]`, a row of `scenarios! { }`, or a `Trial`. Only comments
+//! and attributes may stand between the citation and the test. A citation counts if a test program was compiled from
+//! that file, lists the test as not ignored, and the test or an item that it uses in its file contains an assertion. A
+//! citation above anything else is a fault, because it would count an untested row as tested.
 //!
-//! What cannot be seen here is whether the assertion is about the rule: only breaking the rule shows that.
+//! The scanner cannot check whether the assertion is about the rule. Only breaking the rule shows that.
 //!
-//! In the JavaScript of `tests/interop` a citation stands above a call of `task`. It says what the task is about, and covers
-//! no row: `cargo test` does not run it.
+//! In the JavaScript of `tests/interop` a citation stands above a call of `task`. It names the subject of the task and
+//! covers no row, because `cargo test` does not run it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,8 +30,7 @@ pub struct Citation {
     pub path: PathBuf,
     /// The line of the comment, from 1.
     pub line: usize,
-    /// The revisions that the test names, or what it calls. If it names none, it runs in the newest revision that has a
-    /// session.
+    /// The revisions that the test or the items that it uses name. Without any, the newest revision that has a session.
     pub revisions: BTreeSet<&'static str>,
     /// Whether it covers the row: whether `cargo test` runs it.
     pub covers: bool,
@@ -44,11 +43,11 @@ pub struct Fault {
     pub path: PathBuf,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The reason.
     pub what: String,
 }
 
-/// The sources, and the programs that are made of them.
+/// The sources, and the test programs that are compiled from them.
 pub struct Scanner<'a> {
     programs: &'a [Program],
     items: BTreeMap<&'a Path, Vec<Item>>,
@@ -56,14 +55,14 @@ pub struct Scanner<'a> {
 
 const MARK: &str = "// req:";
 
-/// The revision in which a test runs that names none.
+/// The revision of a test that names none.
 const NEWEST_SESSION: &str = "2025-11-25";
 
 impl<'a> Scanner<'a> {
-    /// Reads all sources that are Rust.
+    /// Reads all Rust sources.
     ///
     /// # Errors
-    /// If one of them cannot be read as Rust.
+    /// If a source is not valid Rust.
     pub fn new(sources: &'a [Source], programs: &'a [Program]) -> Result<Self, String> {
         let mut all = BTreeMap::new();
         for source in sources.iter().filter(|source| !is_script(source)) {
@@ -73,7 +72,7 @@ impl<'a> Scanner<'a> {
         Ok(Self { programs, items: all })
     }
 
-    /// All citations of one file, and all lines that look like one and are none.
+    /// Returns all citations of one file, and all lines that look like a citation but cannot be counted.
     #[must_use]
     pub fn scan(&self, source: &Source) -> (Vec<Citation>, Vec<Fault>) {
         let lines: Vec<&str> = source.text.lines().collect();
@@ -111,24 +110,25 @@ impl<'a> Scanner<'a> {
         (citations, faults)
     }
 
-    /// The revisions of the Rust test that follows the citation at `at`.
+    /// Returns the revisions of the Rust test that follows the citation at `at`.
     fn rust_test(&self, source: &Source, lines: &[&str], at: usize) -> Result<BTreeSet<&'static str>, &'static str> {
         let items = self.items.get(&*source.path).map_or(&[][..], Vec::as_slice);
         let is_comment = |line: usize| lines.get(line - 1).is_some_and(|line| line.trim_start().starts_with("//"));
-        // The comment is the one numbered `at + 1`: before the first attribute, or between that and the name.
+        // The comment has the number `at + 1`: before the first attribute, or between the attributes and the name.
         let follows = |item: &&Item| {
             (item.start > at + 1 && (at + 2..item.start).all(is_comment)) || (item.start <= at && at + 1 < item.head)
         };
         let mut found = items.iter().filter(|item| item.kind != Kind::Constant).filter(follows);
         let Some(item) = found.next() else { return Err("no test follows") };
-        let twin = |other: &&Item| (other.kind, &other.modules, &other.name) == (item.kind, &item.modules, &item.name);
+        let same_name =
+            |other: &&Item| (other.kind, &other.modules, &other.name) == (item.kind, &item.modules, &item.name);
         match item.kind {
             Kind::Function if !item.attributes.iter().any(|attribute| attribute == "test") => {
                 return Err("the function is no test");
             }
             Kind::Method | Kind::Constant => return Err("no test follows"),
-            // The one that is compiled could be the other one.
-            Kind::Function if items.iter().filter(twin).count() > 1 => return Err("two functions have this name"),
+            // The compiled function could be the other one.
+            Kind::Function if items.iter().filter(same_name).count() > 1 => return Err("two functions have this name"),
             _ => {}
         }
         if !self.runs(&source.path, item) {
@@ -141,7 +141,7 @@ impl<'a> Scanner<'a> {
         Ok(revisions)
     }
 
-    /// Whether a program that was made of this file lists the item as a test that is not ignored.
+    /// Whether a program that is compiled from this file lists the item as a test that is not ignored.
     fn runs(&self, path: &Path, item: &Item) -> bool {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let lists = |program: &Program, test: &str| match item.kind {
@@ -152,7 +152,7 @@ impl<'a> Scanner<'a> {
                 match module(&program.root, path) {
                     Some(outer) if outer.is_empty() => test == inner,
                     Some(outer) => test == format!("{outer}::{inner}"),
-                    // A file from elsewhere is a module under its own name.
+                    // A file outside the program's folder is a module under its own name.
                     None => test == format!("{stem}::{inner}") || test.ends_with(&format!("::{stem}::{inner}")),
                 }
             }
@@ -161,7 +161,8 @@ impl<'a> Scanner<'a> {
         compiled.into_iter().any(|program| program.tests.iter().any(|test| lists(program, test)))
     }
 
-    /// Whether an item asserts something, and which revisions it names: by itself, or in what it mentions of its file.
+    /// Whether an item contains an assertion, and which revisions it names, including the items of its file that it
+    /// mentions.
     fn reach(&self, path: &Path, item: &Item) -> (bool, BTreeSet<&'static str>) {
         let own = self.items.get(path).map_or(&[][..], Vec::as_slice);
         let (mut asserts, mut revisions) = (item.asserts, item.revisions.clone());
@@ -177,7 +178,7 @@ impl<'a> Scanner<'a> {
             let named = |item: &&Item| item.name == word && !matches!(item.kind, Kind::Scenario | Kind::Trial);
             let mut found: Vec<&Item> = own.iter().filter(named).collect();
             if found.is_empty() {
-                // What the tests share, if its name says which it is.
+                // A shared item counts if its name identifies it.
                 let shared = self.items.iter().filter(|(other, _)| shares(path, other));
                 found = shared.flat_map(|(_, items)| items).filter(named).collect();
                 if found.len() > 1 || found.iter().any(|item| item.kind == Kind::Method) {
@@ -197,14 +198,14 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Whether a test in `path` can call what `other` has: a file of the test bed, one of the same folder, or one of what
-/// several programs share.
+/// Whether a test in `path` can use the items of `other`: a file of the test support crate, one of the same folder, or
+/// one that several programs share.
 fn shares(path: &Path, other: &Path) -> bool {
     let supports = other.parent().is_some_and(|folder| folder.to_string_lossy().ends_with("_support"));
     supports || other.starts_with("tests/src") || other.parent() == path.parent()
 }
 
-/// The module that a file is, below the root module of its program; `None` if it lies elsewhere.
+/// Returns the module path of a file below the root module of its program, or `None` if the file lies elsewhere.
 fn module(root: &Path, path: &Path) -> Option<String> {
     if root == path {
         return Some(String::new());
@@ -272,7 +273,7 @@ mod tests {
     const BODY: &str = "fn a() { assert!(b); }";
 
     #[test]
-    fn test_functions_are_cited() {
+    fn finds_citations_of_test_functions() {
         assert_eq!(cited(&["// req: A-001  A-002", "#[test]", BODY]), ["A-001", "A-002"]);
         assert_eq!(cited(&["// req: A-001", "// req: B-001", "// Why.", "#[test]", BODY]), ["A-001", "B-001"]);
         assert_eq!(cited(&["#[test]", "// req: A-001", BODY]), ["A-001"]);
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_from_elsewhere_is_a_module_of_its_name() {
+    fn resolves_modules_included_by_path() {
         let lines = ["// req: A-001", "#[test]", BODY];
         for (listed, is_cited) in
             [("x::a::a", true), ("a::a", true), ("ba::a", false), ("a::b::a", false), ("a", false)]
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn scenarios_and_trials_are_cited() {
+    fn finds_citations_of_scenarios_and_trials() {
         let scenario = ["scenarios! {", "    // req: A-001", "    row,", "}", "fn row() { assert!(b); }"];
         assert_eq!(cited(&scenario), ["A-001"]);
         let trial = ["fn main() {", "vec![", "    // req: A-001", "    Trial::test(\"name\", a),", "]", "}", BODY];
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asserts_may_be_a_helper_of_the_file() {
+    fn assertions_may_be_in_a_helper_of_the_file() {
         assert_eq!(
             cited(&["// req: A-001", "#[test]", "fn a() { b(1); }", "fn b(x: u8) { assert_eq!(x, 1); }"]),
             ["A-001"]
@@ -311,12 +312,12 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_no_program_runs_is_a_fault() {
+    fn reports_citations_of_tests_that_do_not_run() {
         const UNLISTED: &str = "no test program lists this test, or it is ignored";
         let lines = ["// req: A-001", "#[test]", BODY];
-        // In a file that no module tree has.
+        // A file that is in no module tree.
         assert_eq!(check("tests/fake.rs", &lines, &["fake::a", "a"]).1, [UNLISTED]);
-        // Compiled away, or ignored by whatever says so: it is not listed.
+        // Not compiled, or ignored by an attribute: the program does not list it.
         assert_eq!(check("tests/a.rs", &["// req: A-001", "#[test]", "#[cfg(any())]", BODY], &[]).1, [UNLISTED]);
         assert_eq!(
             check("tests/a.rs", &["// req: A-001", "#[test]", "#[cfg_attr(all(), ignore)]", BODY], &[]).1,
@@ -324,14 +325,14 @@ mod tests {
         );
         let trial = ["fn main() {", "// req: A-001", "Trial::test(\"name\", a).with_ignored_flag(true);", "}", BODY];
         assert_eq!(check("tests/a.rs", &trial, &[]).1, [UNLISTED]);
-        // Under the name of another one.
-        let twins = ["// req: A-001", "#[test]", "#[cfg(any())]", BODY, "#[test]", BODY];
-        assert_eq!(refused(&twins), "two functions have this name");
+        // Two functions with the same name.
+        let duplicates = ["// req: A-001", "#[test]", "#[cfg(any())]", BODY, "#[test]", BODY];
+        assert_eq!(refused(&duplicates), "two functions have this name");
         assert_eq!(check("tests/a.rs", &lines, &["b::a", "a::b::a", "a::a::a"]).1, [UNLISTED]);
     }
 
     #[test]
-    fn what_only_looks_like_a_test_is_a_fault() {
+    fn reports_citations_above_other_items() {
         assert_eq!(refused(&["// req: A-001"]), "no test follows");
         assert_eq!(refused(&["// req: A-001", "", "#[test]", BODY]), "no test follows");
         assert_eq!(refused(&["// req: A-001", "struct A;"]), "no test follows");
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_revisions_of_a_test_are_those_it_names() {
+    fn reads_the_revisions_named_in_a_test() {
         let of = |body: &str| check("tests/a.rs", &["// req: A-001", "#[test]", body], &["a::a"]).0.remove(0).revisions;
         assert_eq!(of(BODY), ["2025-11-25"].into());
         assert_eq!(of("fn a() { assert!(V2024_11_05 == \"2025-06-18\"); }"), ["2024-11-05", "2025-06-18"].into());
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_faults() {
+    fn reports_malformed_citations() {
         for line in ["//req: A-001", "/// req: A-001", "// Req: A-001", "// reqs: A-001"] {
             assert_eq!(refused(&[line, "#[test]", "fn a() {}"]), "a citation is written `// req: ID ID`");
         }
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_cite_above_tasks_and_cover_nothing() {
+    fn citations_in_scripts_do_not_count() {
         let (citations, faults) = check("a.mjs", &["// req: A-001", "// Why.", "task('ping', async () => {"], &[]);
         assert_eq!((citations[0].covers, ids(citations), faults), (false, vec!["A-001".to_owned()], vec![]));
         let (citations, faults) = check("a.mjs", &["// req: A-001", "const a = 1;"], &[]);

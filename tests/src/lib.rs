@@ -1,33 +1,35 @@
-//! The test bed of `mcp-proto`: what tests of several crates share.
+//! The test support crate of `mcp-proto`: code that tests of several crates share.
 //!
-//! - [`bed`]: a client and a server in memory, under a virtual clock, over [`link`]s with finite buffers
+//! - [`testbed`]: a client and a server in memory, under a virtual clock, over [`link`]s with finite buffers
 //! - [`message`]: messages as JSON
 //! - [`methods`]: the methods of 2026-07-28, as the specification lists them
-//! - [`monitor`]: what a server may say, held against what it was told
-//! - [`model`]: a peer as the specification has it, to compare with
-//! - [`modern`]: what a client of 2026-07-28 is configured with, and what servers say to it
-//! - [`explore`]: every order in which things can happen
-//! - [`hostile`]: peers that do their worst
-//! - [`simulate`]: runs of one server and many clients, drawn from a number
-//! - [`sessions`]: clients over HTTP that stall, hang up, come back and cancel, and what they are owed
-//! - [`solo`]: one end, played against by hand
+//! - [`monitor`]: checks the output of a server against its input
+//! - [`model`]: a reference model of a peer
+//! - [`modern`]: configurations of clients of 2026-07-28, and messages of their servers
+//! - [`explore`]: exploration of all orders of events
+//! - [`hostile`]: peers that attack
+//! - [`simulate`]: simulated runs of one server and many clients, drawn from a seed
+//! - [`sessions`]: clients over HTTP that stall, disconnect, resume and cancel
+//! - [`harness`]: one side of a connection; the test is the peer
 //! - [`requirements`]: the tables of `tests/requirements` and which of their rows count for coverage
 //! - [`citations`]: the `// req:` comments above the tests
 //! - [`outline`]: the functions of a source file
 //! - [`listing`]: the test programs, and the tests that they list
 //! - [`coverage`]: the report made from both
 //! - [`structure`]: the import circles, layers and lengths of each crate
-//! - [`web`]: an HTTP server in memory, asked by hand
-//! - [`caller`]: an HTTP client in memory, answered by hand
-//! - [`net`]: both of them, joined
+//! - [`http_server`]: an HTTP server in memory; the test is the client
+//! - [`http_client`]: an HTTP client in memory; the test is the server
+//! - [`http_pair`]: both of them, connected
 //! - [`workspace`]: the files of this workspace
 
-pub mod bed;
-pub mod caller;
 pub mod citations;
 pub mod coverage;
 pub mod explore;
+pub mod harness;
 pub mod hostile;
+pub mod http_client;
+pub mod http_pair;
+pub mod http_server;
 pub mod link;
 pub mod listing;
 pub mod message;
@@ -35,12 +37,10 @@ pub mod methods;
 pub mod model;
 pub mod modern;
 pub mod monitor;
-pub mod net;
 pub mod outline;
 pub mod requirements;
 pub mod sessions;
 pub mod simulate;
-pub mod solo;
 pub mod structure;
-pub mod web;
+pub mod testbed;
 pub mod workspace;

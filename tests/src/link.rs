@@ -1,19 +1,19 @@
-//! One direction of a byte pipe: a finite buffer that can delay, chop and cut.
+//! One direction of a byte pipe: a finite buffer with delay, chunk size and cut.
 
 use std::{collections::VecDeque, time::Duration};
 
 use mcp_proto::rpc::Timestamp;
 
-/// How a link behaves.
+/// The behaviour of a link.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkConfig {
-    /// Bytes that fit between writer and reader; what does not fit waits with the writer. At least 1.
+    /// Bytes that fit between writer and reader. The writer keeps the rest. At least 1.
     pub capacity: usize,
-    /// The most that one read gives. At least 1.
+    /// The most bytes that one read returns. At least 1.
     pub chunk: usize,
-    /// How long a byte is under way.
+    /// The time until a byte arrives.
     pub delay: Duration,
-    /// The link breaks behind this many bytes.
+    /// The link breaks after this many bytes.
     pub cut_after: Option<u64>,
 }
 
@@ -24,51 +24,51 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// A link that holds one byte.
+    /// Returns a link that holds one byte.
     #[must_use]
     pub fn one_byte() -> Self {
         Self { capacity: 1, chunk: 1, ..Self::default() }
     }
 }
 
-/// Bytes under way in one direction.
+/// Bytes in flight in one direction.
 #[derive(Debug)]
 pub struct Link {
     config: LinkConfig,
     under_way: VecDeque<(Timestamp, Vec<u8>)>,
     held: usize,
     carried: u64,
-    /// The writer has closed its end, or the link was cut.
+    /// The writer has closed its side, or the link was cut.
     ended: bool,
     /// The reader does not read.
     pub stalled: bool,
 }
 
 impl Link {
-    /// A link without bytes.
+    /// Returns an empty link.
     #[must_use]
     pub fn new(config: LinkConfig) -> Self {
         Self { config, under_way: VecDeque::new(), held: 0, carried: 0, ended: false, stalled: false }
     }
 
-    /// How it behaves from now on. What is under way stays in its order.
+    /// Replaces the configuration. Bytes in flight keep their order.
     pub const fn behave(&mut self, config: LinkConfig) {
         self.config = config;
     }
 
-    /// How it behaves.
+    /// Returns the configuration.
     #[must_use]
     pub const fn config(&self) -> LinkConfig {
         self.config
     }
 
-    /// Whether it broke where its configuration says.
+    /// Whether the link broke at its configured cut.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.config.cut_after.is_some_and(|cut| cut <= self.carried)
     }
 
-    /// Takes as much of `out` as fits, and says how much that was.
+    /// Moves as many bytes of `out` as fit into the link. Returns their number.
     pub fn write(&mut self, now: Timestamp, out: &mut Vec<u8>) -> usize {
         if self.ended {
             out.clear();
@@ -90,12 +90,12 @@ impl Link {
         count
     }
 
-    /// Closes the writer's end; what is under way still arrives.
+    /// Closes the writer's side. Bytes in flight still arrive.
     pub fn end(&mut self) {
         self.ended = true;
     }
 
-    /// What one read gives now: `None` when it would block, an empty chunk at the end.
+    /// Reads once: `None` if a read would block, an empty chunk at the end.
     pub fn read(&mut self, now: Timestamp) -> Option<Vec<u8>> {
         if self.stalled {
             return None;
@@ -114,7 +114,7 @@ impl Link {
         Some(chunk)
     }
 
-    /// When the next byte arrives.
+    /// Returns when the next byte arrives.
     #[must_use]
     pub fn next_arrival(&self) -> Option<Timestamp> {
         if self.stalled { None } else { self.under_way.front().map(|(at, _)| *at) }

@@ -1,4 +1,4 @@
-//! The test programs of the workspace and the tests that each of them runs, as the programs list them.
+//! The test programs of the workspace, and the tests that each of them lists.
 
 use std::{
     collections::BTreeSet,
@@ -13,15 +13,15 @@ use serde_json::Value;
 /// A program that `cargo test --workspace` runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// The file that is its root module, seen from the root of the workspace.
+    /// The file of its root module, relative to the root of the workspace.
     pub root: PathBuf,
-    /// Every file that was compiled into it.
+    /// All files that were compiled into it.
     pub files: BTreeSet<PathBuf>,
-    /// Its tests that are not ignored, as it lists them.
+    /// The tests that it lists as not ignored.
     pub tests: BTreeSet<String>,
 }
 
-/// Builds every test program of the workspace, and asks each for its tests.
+/// Builds all test programs of the workspace and lists their tests.
 ///
 /// # Errors
 /// If the build fails, or a program does not list its tests.
@@ -38,7 +38,7 @@ pub fn programs(workspace: &Path) -> io::Result<Vec<Program>> {
     let mut programs = Vec::new();
     for line in String::from_utf8_lossy(&built.stdout).lines() {
         let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
-        // Examples are built as well, and run by other tests.
+        // Examples are built as well. Other tests run them.
         let (true, Some(program)) = (message["profile"]["test"] == true, message["executable"].as_str()) else {
             continue;
         };
@@ -53,7 +53,7 @@ pub fn programs(workspace: &Path) -> io::Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// The tests that a program lists.
+/// Returns the tests that a program lists.
 fn list(program: &Path, folder: &Path, options: &[&str]) -> io::Result<BTreeSet<String>> {
     let output =
         Command::new(program).args(["--list", "--format", "terse"]).args(options).current_dir(folder).output()?;
@@ -63,17 +63,17 @@ fn list(program: &Path, folder: &Path, options: &[&str]) -> io::Result<BTreeSet<
     Ok(tests(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// The names in a listing.
+/// Returns the names in a listing.
 fn tests(listing: &str) -> BTreeSet<String> {
     listing.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
 }
 
-/// The files that the compiler has noted as those of a program.
+/// Returns the source files of a program, from the dependency file of the compiler.
 fn compiled(workspace: &Path, notes: &Path) -> io::Result<BTreeSet<PathBuf>> {
     Ok(noted(workspace, &fs::read_to_string(notes)?))
 }
 
-/// The files of the first rule of a makefile.
+/// Returns the files of the first rule of a makefile.
 fn noted(workspace: &Path, makefile: &str) -> BTreeSet<PathBuf> {
     let files = makefile.lines().next().and_then(|line| line.split_once(": ")).map_or("", |(_, files)| files);
     files
@@ -84,7 +84,7 @@ fn noted(workspace: &Path, makefile: &str) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// A path as it is seen from the root of the workspace, without `..`.
+/// Returns a path relative to the root of the workspace, without `..`.
 fn within(workspace: &Path, path: &Path) -> PathBuf {
     let path = path.strip_prefix(workspace).unwrap_or(path);
     path.components().fold(PathBuf::new(), |mut whole, part| {
@@ -102,13 +102,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listing_has_tests_and_other_things() {
+    fn listing_parser_keeps_only_tests() {
         let listing = "a::b: test\nsrc/lib.rs - c (line 3): test\nbenches::d: benchmark\n\n2 tests, 1 benchmark\n";
         assert_eq!(tests(listing), ["a::b", "src/lib.rs - c (line 3)"].map(str::to_owned).into());
     }
 
     #[test]
-    fn the_files_of_a_program_are_those_of_its_rule() {
+    fn makefile_rule_names_the_files_of_a_program() {
         let makefile =
             "/w/target/a.d: tests/main.rs adapters/x/tests/../../tests/b\\ c.rs /w/core/d.rs data.csv\n\nother.rs:\n";
         let files = ["tests/main.rs", "adapters/tests/b c.rs", "core/d.rs"];

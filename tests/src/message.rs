@@ -1,56 +1,56 @@
-//! Messages as JSON, to be fed and to be compared with.
+//! Constructors of messages as JSON.
 
 use serde_json::{Value, json};
 
-/// A request without params.
+/// Returns a request without params.
 #[must_use]
 pub fn request(id: impl Into<Value>, method: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": method})
 }
 
-/// A request.
+/// Returns a request.
 #[must_use]
 pub fn request_with(id: impl Into<Value>, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
 }
 
-/// A request that wants to hear of progress.
+/// Returns a request with a progress token.
 #[must_use]
 pub fn request_with_token(id: impl Into<Value>, method: &str, token: impl Into<Value>) -> Value {
     request_with(id, method, json!({"_meta": {"progressToken": token.into()}}))
 }
 
-/// A notification without params.
+/// Returns a notification without params.
 #[must_use]
 pub fn notification(method: &str) -> Value {
     json!({"jsonrpc": "2.0", "method": method})
 }
 
-/// A notification.
+/// Returns a notification.
 #[must_use]
 pub fn notification_with(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "method": method, "params": params})
 }
 
-/// The cancellation of the request with this id.
+/// Returns the cancellation of the request with this id.
 #[must_use]
 pub fn cancelled(id: impl Into<Value>) -> Value {
     notification_with("notifications/cancelled", json!({"requestId": id.into()}))
 }
 
-/// Progress of the request with this token.
+/// Returns progress of the request with this token.
 #[must_use]
 pub fn progress(token: impl Into<Value>, progress: impl Into<Value>) -> Value {
     notification_with("notifications/progress", json!({"progressToken": token.into(), "progress": progress.into()}))
 }
 
-/// A good answer.
+/// Returns a response with a result.
 #[must_use]
 pub fn result(id: impl Into<Value>, result: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "result": result})
 }
 
-/// A bad answer.
+/// Returns an error response.
 #[must_use]
 pub fn error(id: impl Into<Value>, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "error": {"code": code, "message": message}})
@@ -59,19 +59,19 @@ pub fn error(id: impl Into<Value>, code: i64, message: &str) -> Value {
 /// The key of `_meta` with the revision of a request (2026-07-28).
 pub const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// The key of `_meta` with what the sender of a request can do (2026-07-28).
+/// The key of `_meta` with the capabilities of the client that sends a request (2026-07-28).
 pub const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// A request of 2026-07-28, from a client that can do nothing for its server.
+/// Returns a request of 2026-07-28 from a client without capabilities.
 #[must_use]
 pub fn modern(id: impl Into<Value>, method: &str, params: Value) -> Value {
     modern_with(id, method, params, json!({}))
 }
 
-/// A request of 2026-07-28, with what `meta` adds to its `_meta` or says instead.
+/// Returns a request of 2026-07-28. Members of `meta` are added to its `_meta` or replace members of it.
 ///
 /// # Panics
-/// If `params` or `meta` is no object.
+/// If `meta` is not an object, or `params` is neither an object nor null.
 #[must_use]
 pub fn modern_with(id: impl Into<Value>, method: &str, mut params: Value, meta: Value) -> Value {
     let mut all = json!({ VERSION: "2026-07-28", CAPABILITIES: {} });
@@ -81,13 +81,13 @@ pub fn modern_with(id: impl Into<Value>, method: &str, mut params: Value, meta: 
     request_with(id, method, params)
 }
 
-/// `subscriptions/listen` (2026-07-28).
+/// Returns `subscriptions/listen` (2026-07-28).
 #[must_use]
 pub fn listen(id: impl Into<Value>, filter: Value) -> Value {
     modern(id, "subscriptions/listen", json!({ "notifications": filter }))
 }
 
-/// The subscription that a notification belongs to.
+/// Returns the subscription that a notification belongs to.
 #[must_use]
 pub fn subscription_of(notification: &Value) -> Option<&Value> {
     notification["params"]["_meta"].get("io.modelcontextprotocol/subscriptionId")

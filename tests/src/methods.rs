@@ -15,21 +15,21 @@ pub enum Sender {
     Removed,
 }
 
-/// What 2026-07-28 says of one method name.
+/// The rules of 2026-07-28 for one method name.
 #[derive(Clone, Copy, Debug)]
 pub struct ModernMethod {
     /// The name on the wire.
     pub name: &'static str,
     /// Which side sends it in 2026-07-28.
     pub sender: Sender,
-    /// The capability of the server without which it is not used.
+    /// The capability of the server that it requires.
     pub needs: Option<Capability>,
     /// Whether the client has to declare the capability too.
     pub mutual: bool,
 }
 
 impl ModernMethod {
-    /// Whether a message with this name has no id.
+    /// Whether a message with this name is a notification.
     #[must_use]
     pub fn is_notification(&self) -> bool {
         self.name.starts_with("notifications/")
@@ -44,7 +44,7 @@ const fn extension(name: &'static str, sender: Sender, needs: Capability) -> Mod
     ModernMethod { name, sender, needs: Some(needs), mutual: true }
 }
 
-/// Every method name of any revision, and what it is in 2026-07-28.
+/// All method names of all revisions, with their rules in 2026-07-28.
 pub const MODERN: [ModernMethod; 39] = [
     row("server/discover", Sender::Client, None),
     row("subscriptions/listen", Sender::Client, None),
@@ -87,7 +87,7 @@ pub const MODERN: [ModernMethod; 39] = [
     extension("notifications/tasks", Sender::Server, TasksExtension),
 ];
 
-/// The requests that 2026-07-28 does not have.
+/// Returns the requests that 2026-07-28 removed.
 pub fn removed_requests() -> impl Iterator<Item = &'static str> {
     let removed = |method: &ModernMethod| method.sender == Sender::Removed && !method.is_notification();
     MODERN.into_iter().filter(removed).map(|method| method.name)

@@ -1,4 +1,4 @@
-//! What a client of 2026-07-28 is configured with, and what servers say to it.
+//! Configurations of clients of 2026-07-28, and messages of their servers.
 
 use mcp_proto::{
     connection::ClientConfig,
@@ -6,9 +6,9 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-use crate::solo::{Solo, full_client};
+use crate::harness::{Harness, full_client};
 
-/// A client's configuration that speaks these revisions, with everything declared.
+/// Returns a client configuration with all capabilities and these revisions.
 #[must_use]
 pub fn speaking(versions: VersionSet) -> ClientConfig {
     let mut config = full_client();
@@ -16,13 +16,13 @@ pub fn speaking(versions: VersionSet) -> ClientConfig {
     config
 }
 
-/// Only 2026-07-28.
+/// Returns the set of 2026-07-28 only.
 #[must_use]
 pub fn modern_only() -> VersionSet {
     VersionSet::only(ProtocolVersion::V2026_07_28)
 }
 
-/// A server's answer to `server/discover`: it speaks these revisions and has everything declared.
+/// Returns the response to `server/discover` of a server with all capabilities and these revisions.
 #[must_use]
 pub fn discovered(id: &Value, versions: &[&str]) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {
@@ -34,20 +34,20 @@ pub fn discovered(id: &Value, versions: &[&str]) -> Value {
         "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "new", "version": "1"}}}})
 }
 
-/// The answer to a request that was sent.
+/// Returns the result response to a request.
 #[must_use]
 pub fn answer(request: &Value, result: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": request["id"], "result": result})
 }
 
-/// The error that a request is refused with.
+/// Returns the error response to a request.
 #[must_use]
 pub fn refuse(request: &Value, code: i64, data: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": "no", "data": data}})
 }
 
-impl<E> Solo<E> {
-    /// The message since the last time, of which there is one.
+impl<E> Harness<E> {
+    /// Returns the only message since the last call.
     #[track_caller]
     pub fn sent_one(&mut self) -> Value {
         let mut sent = self.sent();

@@ -1,6 +1,6 @@
-//! The functions of a source file: where they are, what stands above them, and what is in them.
+//! The functions of a source file: their positions, attributes and contents.
 //!
-//! Files are read as tokens, so that comments and strings are not mistaken for code.
+//! Files are parsed into tokens, so that comments and strings are not read as code.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use crate::workspace::Source;
 
-/// What can be named in a file and stands for code.
+/// The kinds of named items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A function of a module.
@@ -23,16 +23,16 @@ pub enum Kind {
     Trial,
 }
 
-/// One of them.
+/// An item of a file.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its name.
     pub name: String,
     /// The modules around it in this file.
     pub modules: Vec<String>,
-    /// Its attributes, as text without spaces, for example `test`. Documentation is not among them.
+    /// Its attributes, as text without spaces, for example `test`. Documentation is not included.
     pub attributes: Vec<String>,
     /// The line of its first attribute, from 1.
     pub start: usize,
@@ -42,14 +42,14 @@ pub struct Item {
     pub words: BTreeSet<String>,
     /// The revisions that it names.
     pub revisions: BTreeSet<&'static str>,
-    /// Whether it has an assertion about something that is not constant.
+    /// Whether it contains an assertion about an expression that is not constant.
     pub asserts: bool,
 }
 
-/// Every item of a file.
+/// Returns all items of a file.
 ///
 /// # Errors
-/// If the file is not Rust.
+/// If the file is not valid Rust.
 pub fn items(source: &Source) -> Result<Vec<Item>, String> {
     let tokens: TokenStream = source.text.parse().map_err(|error| format!("not Rust: {error}"))?;
     let mut walk = Walk::default();
@@ -57,7 +57,7 @@ pub fn items(source: &Source) -> Result<Vec<Item>, String> {
     Ok(walk.items)
 }
 
-/// The revisions of the legacy era, the oldest first, and the modern one.
+/// The revisions: the legacy era, oldest first, then the modern one.
 pub const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Walk {
                     }
                     at += 2;
                 }
-                // Its tests have attributes of their own, and are listed like any other.
+                // The tests of an `impl` have their own attributes and are listed like other tests.
                 (Some("proptest"), _) if is_punct(&tokens, at + 1, '!') => {
                     self.level(braces(&tokens, at + 2).unwrap_or_default(), Place::Module);
                     at += 2;
@@ -176,7 +176,7 @@ impl Walk {
         }
     }
 
-    /// Adds every `Trial::test("name", ..)`, however deep it stands.
+    /// Adds each `Trial::test("name", ..)`, at any depth.
     fn trials(&mut self, tokens: &[TokenTree]) {
         for (at, token) in tokens.iter().enumerate() {
             if let TokenTree::Group(inner) = token {
@@ -195,7 +195,7 @@ impl Walk {
     }
 }
 
-/// What is in an item.
+/// The contents of an item.
 #[derive(Default)]
 struct Read {
     words: BTreeSet<String>,
@@ -217,7 +217,7 @@ impl Read {
                 TokenTree::Ident(name) => {
                     let name = name.to_string();
                     self.revisions.extend(named(&name, tokens, at));
-                    // `VersionSet::since(V2025_06_18)` is all that come later, too.
+                    // `VersionSet::since(V2025_06_18)` also stands for all later revisions.
                     if ["since", "between"].contains(&&*name) {
                         self.range(tokens.get(at + 1));
                     }
@@ -243,10 +243,10 @@ impl Read {
     }
 }
 
-/// The revisions that the identifier at this place stands for.
+/// Returns the revisions that the identifier at this position stands for.
 ///
-/// `ProtocolVersion::LEGACY` is all of them, one by one. `VersionSet::LEGACY` is what a peer may choose from, unless it is
-/// gone through.
+/// `ProtocolVersion::LEGACY` stands for each of its revisions. `VersionSet::LEGACY` is a set that a peer chooses from,
+/// unless the test iterates over it.
 fn named(name: &str, tokens: &[TokenTree], at: usize) -> Vec<&'static str> {
     let is_of = |owner: &str| is_word(tokens, at.checked_sub(3), owner);
     let is_iterated = is_punct(tokens, at + 1, '.') && is_word(tokens, Some(at + 2), "iter");
@@ -262,7 +262,7 @@ fn named(name: &str, tokens: &[TokenTree], at: usize) -> Vec<&'static str> {
     }
 }
 
-/// Whether a macro call fails a test if something is not as it should be, whatever that is.
+/// Whether a macro call is an assertion that depends on an expression.
 fn asserts(name: &str, arguments: &[TokenTree]) -> bool {
     fn varies(tokens: &[TokenTree]) -> bool {
         tokens.iter().any(|token| match token {
@@ -293,7 +293,7 @@ fn is_punct(tokens: &[TokenTree], at: usize, character: char) -> bool {
     matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == character)
 }
 
-/// The stream in the braces at this place, if there are any.
+/// Returns the stream in the braces at this position, if there are any.
 fn braces(tokens: &[TokenTree], at: usize) -> Option<TokenStream> {
     match tokens.get(at) {
         Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => Some(group.stream()),
@@ -301,7 +301,7 @@ fn braces(tokens: &[TokenTree], at: usize) -> Option<TokenStream> {
     }
 }
 
-/// Whether an item ends here: with a semicolon or with braces.
+/// Whether an item ends here: at a semicolon or a pair of braces.
 fn ends_item(tokens: &[TokenTree], at: usize) -> bool {
     is_punct(tokens, at, ';') || braces(tokens, at).is_some()
 }

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The folders that hold code.
+/// The folders that contain code.
 pub const CODE: [&str; 5] = ["core", "adapters", "tests", "fuzz", "benches"];
 
-/// Folders that hold what tools wrote.
+/// Folders with generated files.
 const GENERATED: [&str; 4] = ["target", "node_modules", "corpus", "artifacts"];
 
-/// The root folder of the workspace.
+/// Returns the root folder of the workspace.
 ///
 /// # Panics
-/// If the `tests` package stands alone, outside of its workspace.
+/// If the `tests` package is outside of its workspace.
 #[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace").to_owned()
@@ -21,13 +21,13 @@ pub fn root() -> PathBuf {
 /// A text file.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Its path, seen from the folder that was asked for.
+    /// Its path, relative to the root folder.
     pub path: PathBuf,
     /// Its whole content.
     pub text: String,
 }
 
-/// Every file under `root`/`folders` whose extension is one of `extensions`, sorted by path. What tools generated is left out.
+/// Returns all files under `root`/`folders` with one of `extensions`, sorted by path, without generated files.
 ///
 /// # Errors
 /// If a folder or a file cannot be read. A folder that does not exist counts as empty.

@@ -1,5 +1,5 @@
-//! Connections under attack, by hand and under virtual time: whatever the peer does, a connection stays under the bound that
-//! its limits promise, and leaves nothing behind.
+//! Connections under attack, under virtual time: memory stays below the bound of the limits for all input, and the
+//! connection is idle at the end.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use mcp_proto::{
     wire::{Json, RawJson},
 };
 use mcp_tests::{
-    hostile::{Attack, CLIENTS, End, Hostile, SERVERS},
-    solo::{full_client, full_server},
+    harness::{full_client, full_server},
+    hostile::{Attack, CLIENTS, Ending, HostilePeer, SERVERS},
 };
 
-/// What a driver reads at once, and how much it polls before it writes.
+/// The bytes that a driver reads at once, and the bytes that it polls before it writes.
 const CHUNK: usize = 4096;
 const HIGH_WATER: usize = 16 << 10;
 
-/// Small enough for everything to be reached soon.
+/// Returns limits that are small enough to be reached soon.
 fn limits() -> Limits {
     let mut limits = Limits::default();
     limits.frame_bytes = 16 << 10;
@@ -32,7 +32,7 @@ fn limits() -> Limits {
     (limits.calls, limits.call_bytes) = (100, 64 << 10);
     (limits.cache_entries, limits.cache_bytes) = (50, 64 << 10);
     (limits.batch_members, limits.tasks, limits.subscriptions) = (50, 50, 20);
-    (limits.questions, limits.task_questions, limits.noise_lines) = (50, 200, 100);
+    (limits.input_requests, limits.task_input_requests, limits.noise_lines) = (50, 200, 100);
     limits
 }
 
@@ -59,13 +59,13 @@ fn client_config(version: ProtocolVersion) -> ClientConfig {
 /// How the application behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Temper {
-    /// It answers at once.
+    /// Responds at once.
     Quick,
-    /// It answers when everything is over.
+    /// Responds when the attack is over.
     Slow,
 }
 
-/// One end under attack. Nothing that is not the connection's is measured.
+/// One side under attack. Only the memory of the connection is measured.
 struct Victim<E> {
     conn: Connection<E>,
     lines: LineDecoder,
@@ -76,7 +76,7 @@ struct Victim<E> {
     out: Vec<u8>,
 }
 
-/// What is done on the way and is not the connection's.
+/// Runs `f` without counting its memory, which does not belong to the connection.
 fn aside<T>(f: impl FnOnce() -> T) -> T {
     let mut done = None;
     opt_out(|| done = Some(f()));
@@ -102,7 +102,7 @@ impl<E> Victim<E> {
                     return self.owed.push(key);
                 }
                 let result = aside(|| json(r#"{"content":[],"roots":[]}"#));
-                // There may be no room for it now.
+                // The outbox may be full.
                 if self.conn.respond_raw(key, &RawJson::from(&result)).is_err() {
                     self.owed.push(key);
                 }
@@ -138,7 +138,7 @@ impl<E> Victim<E> {
         self.lines = lines;
     }
 
-    /// Answers what is owed, as far as there is room.
+    /// Responds to the open requests as far as the outbox has capacity.
     fn settle(&mut self) {
         let error = mcp_proto::wire::ErrorObject::internal("no");
         for _ in 0..self.owed.len() {
@@ -150,7 +150,7 @@ impl<E> Victim<E> {
         }
     }
 
-    /// Lets time pass, and hands what there is to be written to the peer that reads it.
+    /// Advances the clock and writes the output to a peer that reads.
     fn turn(&mut self, attack: &mut Attack, reads: bool) {
         self.now = self.now + Duration::from_millis(20);
         self.conn.handle_timeout(self.now);
@@ -160,21 +160,21 @@ impl<E> Victim<E> {
             if !reads || self.out.is_empty() {
                 break;
             }
-            aside(|| attack.hear(&self.out));
+            aside(|| attack.receive(&self.out));
             self.out.clear();
         }
     }
 
-    /// The peer has done its worst. However it goes, nothing is left.
-    fn finish(&mut self, attack: &mut Attack, end: End, reads: bool, what: &str) {
+    /// Ends the connection after the attack, and checks that nothing is left.
+    fn finish(&mut self, attack: &mut Attack, end: Ending, reads: bool, what: &str) {
         match end {
-            End::Stays => self.conn.close(self.now),
-            End::HalfCloses => {
+            Ending::StaysOpen => self.conn.close(self.now),
+            Ending::HalfCloses => {
                 self.lines.end();
                 self.take_lines();
                 self.conn.handle_eof(self.now);
             }
-            End::Vanishes => self.conn.handle_disconnect(),
+            Ending::Disconnects => self.conn.handle_disconnect(),
         }
         self.poll();
         for _ in 0..10_000 {
@@ -185,7 +185,7 @@ impl<E> Victim<E> {
             }
         }
         if !self.conn.is_drained() {
-            // It does not read, and one side has to give up.
+            // The peer does not read, so the connection is closed from this side.
             self.conn.handle_disconnect();
             self.poll();
         }
@@ -204,7 +204,7 @@ impl<E> Drop for Victim<E> {
     }
 }
 
-/// A client whose application keeps asking.
+/// Sends requests of a client application.
 fn ask(client: &mut Victim<mcp_proto::connection::ClientRole>, step: u64) {
     let params = aside(|| match step % 5 {
         0 => ("tools/call", json(r#"{"name":"t","task":{"ttl":1000}}"#)),
@@ -234,12 +234,12 @@ fn ask(client: &mut Victim<mcp_proto::connection::ClientRole>, step: u64) {
     }
 }
 
-fn attack_server(hostile: Hostile, version: ProtocolVersion, temper: Temper, what: &str) -> AllocationInfo {
+fn attack_server(hostile: HostilePeer, version: ProtocolVersion, temper: Temper, what: &str) -> AllocationInfo {
     let config = std::sync::Arc::new(server_config(version));
     let mut attack = Attack::new(hostile, Role::Client, version, config.settings.limits.frame_bytes);
     measure(|| {
         let mut victim = Victim::new(Server::new(config.clone(), Timestamp::ZERO), temper);
-        while let Some(said) = aside(|| attack.speak()) {
+        while let Some(said) = aside(|| attack.next_bytes()) {
             victim.feed(&said, hostile.chunk.min(CHUNK));
             aside(|| drop(said));
             victim.turn(&mut attack, hostile.reads);
@@ -248,7 +248,7 @@ fn attack_server(hostile: Hostile, version: ProtocolVersion, temper: Temper, wha
     })
 }
 
-fn attack_client(hostile: Hostile, version: ProtocolVersion, temper: Temper, what: &str) -> AllocationInfo {
+fn attack_client(hostile: HostilePeer, version: ProtocolVersion, temper: Temper, what: &str) -> AllocationInfo {
     let config = std::sync::Arc::new(client_config(version));
     let mut attack = Attack::new(hostile, Role::Server, version, config.settings.limits.frame_bytes);
     measure(|| {
@@ -256,7 +256,7 @@ fn attack_client(hostile: Hostile, version: ProtocolVersion, temper: Temper, wha
         for step in 0.. {
             ask(&mut victim, step);
             victim.turn(&mut attack, hostile.reads || step == 0);
-            let Some(said) = aside(|| attack.speak()) else { break };
+            let Some(said) = aside(|| attack.next_bytes()) else { break };
             victim.feed(&said, hostile.chunk.min(CHUNK));
             aside(|| drop(said));
         }
@@ -264,14 +264,14 @@ fn attack_client(hostile: Hostile, version: ProtocolVersion, temper: Temper, wha
     })
 }
 
-/// Batches are only in the first of them, tasks of sessions only in the second.
+/// Batches exist only in the first one, tasks of sessions only in the second.
 const VERSIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28];
 
-type Run = fn(Hostile, ProtocolVersion, Temper, &str) -> AllocationInfo;
+type Run = fn(HostilePeer, ProtocolVersion, Temper, &str) -> AllocationInfo;
 
-fn attack_all(peers: &[Hostile], versions: &[ProtocolVersion], run: Run) {
-    // Beside what the limits add up to there is the chunk that is read.
+fn attack_all(peers: &[HostilePeer], versions: &[ProtocolVersion], run: Run) {
+    // The chunk that is read is counted beside the sum of the limits.
     let bound = (limits().memory() + 2 * CHUNK) as u64;
     for hostile in peers {
         for version in versions.iter().copied() {

@@ -1,6 +1,6 @@
-//! The invariants of the core, as properties of random conversations in both eras, and with both of them on one connection.
+//! The invariants of the core as properties of random conversations, in each era and with both eras on one connection.
 //!
-//! Law 1 (no I/O, no clock, no randomness in the core) is a matter of what is linked: see `layers.rs` and `no_std.rs`.
+//! Law 1 (no I/O, no clock, no randomness in the core) concerns what is linked: see `layers.rs` and `no_std.rs`.
 
 mod invariants_support;
 
@@ -12,9 +12,9 @@ use mcp_proto::{
     protocol::{Era, ProtocolVersion, VersionSet},
 };
 use mcp_tests::{
+    harness::Harness,
     message::{CAPABILITIES, VERSION, listen, modern, modern_with},
     modern::speaking,
-    solo::Solo,
 };
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
@@ -27,14 +27,14 @@ use invariants_support::{
     who,
 };
 
-/// What left a client: ids that come once, in a session an answer to each request at most, and without one nothing but
-/// requests that say everything of themselves, and cancellations.
+/// Checks the output of a client: ids are unique. In a session each request has at most one response. Without one there
+/// are only requests with complete metadata, and cancellations.
 fn check_client(play: &Play) {
     let parse = |line: &String| serde_json::from_str::<Value>(line).expect("lines are JSON");
-    let is_modern = play.bed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
-    let asked: Vec<Value> = play.bed.server.log.iter().map(parse).filter(|it| it["method"].is_string()).collect();
+    let is_modern = play.testbed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
+    let asked: Vec<Value> = play.testbed.server.log.iter().map(parse).filter(|it| it["method"].is_string()).collect();
     let (mut ids, mut answered) = (BTreeSet::new(), BTreeSet::new());
-    for message in play.bed.client.log.iter().map(parse) {
+    for message in play.testbed.client.log.iter().map(parse) {
         assert_eq!(message["jsonrpc"], "2.0", "{message}");
         match (message["method"].as_str(), message.get("id")) {
             (Some(_), Some(id)) => {
@@ -60,13 +60,13 @@ fn check_client(play: &Play) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Law 3: every accepted request ends exactly once, every inbound request gets at most one answer, and none behind its
-    /// cancellation. What a server says is watched while it is said.
+    /// Law 3: every accepted request ends exactly once, and every inbound request gets at most one response and none
+    /// after its cancellation. The output of the server is checked as it is sent.
     // req: BASE-006 BASE-007 BASE-029 PROG-011 CANC-012 LIFE-042
     // req: M-BASE-001 M-BASE-003 M-BASE-004 M-BASE-005 M-BASE-021 M-BASE-022 M-BASE-024 M-BASE-046 M-BASE-053
     // req: M-STDIO-014 M-STDIO-009 M-PROG-010 M-SUBS-006 M-SUBS-015
     #[test]
-    fn everything_that_begins_ends_exactly_once(eras in eras(), config in link(), ops in vec(op(), 0..120)) {
+    fn every_request_ends_exactly_once(eras in eras(), config in link(), ops in vec(op(), 0..120)) {
         let mut play = Play::new(eras, config);
         for op in &ops {
             play.step(op);
@@ -79,13 +79,13 @@ proptest! {
         }
         prop_assert_eq!(play.monitor.open(), Vec::<Value>::new(), "requests without an answer");
         check_client(&play);
-        play.bed.assert_at_rest();
+        play.testbed.assert_idle();
     }
 
-    /// Law 3, when either end closes in the middle of it: calls end, and so does the connection.
+    /// Law 3 when one side closes early: calls end, and so does the connection.
     // req: LIFE-041
     #[test]
-    fn everything_ends_when_an_end_closes(
+    fn closing_either_side_ends_every_call(
         eras in eras(), config in link(), ops in vec(op(), 0..60), who in who(), more in vec(op(), 0..30)
     ) {
         let mut play = Play::new(eras, config);
@@ -93,40 +93,40 @@ proptest! {
             play.step(op);
         }
         play.finish();
-        play.bed.advance(Duration::from_secs(60));
+        play.testbed.advance(Duration::from_secs(60));
         play.collect();
         for ledger in [&play.client, &play.server] {
             for call in &ledger.calls {
                 prop_assert_eq!(ledger.ended.get(call), Some(&1), "call {:?}", call);
             }
         }
-        prop_assert!(play.bed.client.conn.is_drained() && play.bed.server.conn.is_drained());
+        prop_assert!(play.testbed.client.conn.is_drained() && play.testbed.server.conn.is_drained());
         play.finish();
-        play.bed.assert_at_rest();
+        play.testbed.assert_idle();
     }
 
-    /// Law 5: over any lossless link, two peers come to rest, at rest nothing waits to be written, and what was asked has been
-    /// answered.
+    /// Law 5: over any lossless link two peers become idle. Then no output is pending and every request has its
+    /// response.
     #[test]
-    fn two_peers_come_to_rest_without_help_from_a_timer(eras in eras(), config in link(), ops in vec(op(), 0..80)) {
+    fn peers_become_idle_without_timers(eras in eras(), config in link(), ops in vec(op(), 0..80)) {
         let mut play = Play::new(eras, config);
         for op in ops.iter().filter(|op| !matches!(op, Op::Wait(_) | Op::Stall(..) | Op::Respond(_, _, How::Putting))) {
             play.step(op);
         }
-        // Time passes only as bytes need it to arrive.
+        // The clock advances only as the link needs it.
         play.come_to_rest();
         let mut out = Vec::new();
-        prop_assert_eq!(play.bed.client.conn.poll_transmit(&mut out), None);
-        prop_assert_eq!(play.bed.server.conn.poll_transmit(&mut out), None);
-        for usage in [play.bed.client.conn.usage(), play.bed.server.conn.usage()] {
+        prop_assert_eq!(play.testbed.client.conn.poll_transmit(&mut out), None);
+        prop_assert_eq!(play.testbed.server.conn.poll_transmit(&mut out), None);
+        for usage in [play.testbed.client.conn.usage(), play.testbed.server.conn.usage()] {
             prop_assert_eq!((usage.outbox_bytes, usage.changes), (0, 0));
         }
         prop_assert_eq!(play.unanswered(), Vec::new());
     }
 
-    /// Law 5, where there is little room: a caller that is told that there is none has something to poll, and then there is room.
+    /// Law 5 with a small outbox: a caller that gets `Busy` has output to poll, and afterwards the outbox has capacity.
     #[test]
-    fn where_there_is_no_room_there_is_output(is_modern in any::<bool>(), steps in vec(press(), 0..150)) {
+    fn busy_implies_pending_output(is_modern in any::<bool>(), steps in vec(press(), 0..150)) {
         let mut cramped = Cramped::new(is_modern);
         for step in &steps {
             cramped.step(step);
@@ -134,68 +134,68 @@ proptest! {
         cramped.finish();
     }
 
-    /// Law 5, where each end has so little room that it pauses reading: the deadline of the pause ends any wait, and each
-    /// call ends once.
+    /// Law 5 where each side has so little capacity that it pauses reading: the deadline of the pause ends any wait,
+    /// and each call ends once.
     #[test]
-    fn two_peers_that_pause_reading_come_to_rest(
+    fn peers_that_pause_reading_become_idle(
         config in link(), (up, down) in (1usize..40, 1usize..40), room in 300usize..2000, requests in 1usize..40
     ) {
-        let mut bed = mcp_tests::bed::Bed::ready_with(config, |limits| {
+        let mut testbed = mcp_tests::testbed::Testbed::ready_with(config, |limits| {
             (limits.outbox_bytes, limits.requests) = (room, requests);
         });
-        (bed.client.high_water, bed.server.high_water) = (1, 1);
-        let ends = play_pauses(&mut bed, up, down);
+        (testbed.client.high_water, testbed.server.high_water) = (1, 1);
+        let ends = play_pauses(&mut testbed, up, down);
         prop_assert_eq!(ends, (up, down));
-        bed.assert_at_rest();
+        testbed.assert_idle();
     }
 
     /// Law 2: the same inputs give the same outputs, byte for byte.
     #[test]
-    fn the_same_inputs_give_the_same_outputs(eras in eras(), config in link(), ops in vec(op(), 0..80)) {
+    fn outputs_are_deterministic(eras in eras(), config in link(), ops in vec(op(), 0..80)) {
         let run = || {
             let mut play = Play::new(eras, config);
             for op in &ops {
                 play.step(op);
             }
-            (play.bed.client.log, play.bed.server.log)
+            (play.testbed.client.log, play.testbed.server.log)
         };
         prop_assert_eq!(run(), run());
     }
 }
 
-/// The client sends `up` requests and the server `down`, each as soon as there is room. Both answer at once.
-/// Returns how many calls of each side have ended.
-fn play_pauses(bed: &mut mcp_tests::bed::Bed, up: usize, down: usize) -> (usize, usize) {
+/// Sends `up` requests from the client and `down` from the server, each as soon as it fits. Both sides respond at once.
+/// Returns the number of ended calls of each side.
+fn play_pauses(testbed: &mut mcp_tests::testbed::Testbed, up: usize, down: usize) -> (usize, usize) {
     let (mut asked, mut ended) = ((0, 0), (0, 0));
     let options = RequestOptions::no_timeout;
     for _ in 0..100_000 {
-        let now = bed.now;
-        while asked.0 < up && bed.client.conn.request_raw(now, "tools/call", None, options()).is_ok() {
+        let now = testbed.now;
+        while asked.0 < up && testbed.client.conn.request_raw(now, "tools/call", None, options()).is_ok() {
             asked.0 += 1;
         }
-        while asked.1 < down && bed.server.conn.request_raw(now, "roots/list", None, options()).is_ok() {
+        while asked.1 < down && testbed.server.conn.request_raw(now, "roots/list", None, options()).is_ok() {
             asked.1 += 1;
         }
-        bed.settle();
-        ended.0 += settle_events(&mut bed.client);
-        ended.1 += settle_events(&mut bed.server);
-        bed.settle();
+        testbed.settle();
+        ended.0 += settle_events(&mut testbed.client);
+        ended.1 += settle_events(&mut testbed.server);
+        testbed.settle();
         if ended == (up, down) {
             break;
         }
-        let due = [bed.client.conn.poll_timeout(), bed.server.conn.poll_timeout()];
+        let due = [testbed.client.conn.poll_timeout(), testbed.server.conn.poll_timeout()];
         if let Some(due) = due.into_iter().flatten().map(|deadline| deadline.at).min() {
-            bed.advance(due.saturating_since(bed.now));
+            testbed.advance(due.saturating_since(testbed.now));
         }
     }
-    ended.0 += settle_events(&mut bed.client);
-    ended.1 += settle_events(&mut bed.server);
-    bed.settle();
+    ended.0 += settle_events(&mut testbed.client);
+    ended.1 += settle_events(&mut testbed.server);
+    testbed.settle();
     ended
 }
 
-/// Answers requests where there is room. Returns how many calls have ended.
-fn settle_events<E>(end: &mut mcp_tests::bed::End<E>) -> usize {
+/// Responds to requests as far as responses fit, and returns the number of ended calls.
+fn settle_events<E>(end: &mut mcp_tests::testbed::Peer<E>) -> usize {
     let mut ended = 0;
     let result = mcp_proto::wire::Json::parse("{}").expect("JSON");
     for event in end.take_events() {
@@ -203,7 +203,7 @@ fn settle_events<E>(end: &mut mcp_tests::bed::End<E>) -> usize {
             Event::Response { .. } => ended += 1,
             Event::Request { key, .. } => {
                 match end.conn.respond_raw(key, &(&result).into()) {
-                    // It is tried again when there is room.
+                    // It is retried when there is capacity.
                     Err(SendError::Busy) => end.events.push(event),
                     answered => assert_eq!(answered, Ok(())),
                 }
@@ -216,23 +216,23 @@ fn settle_events<E>(end: &mut mcp_tests::bed::End<E>) -> usize {
 
 /// Two peers that write more than the links hold wait for each other to read. Only the deadline of the pause ends that.
 #[test]
-fn a_pause_that_both_wait_for_ends_at_its_deadline() {
+fn mutual_read_pause_ends_at_its_deadline() {
     let config = mcp_tests::link::LinkConfig::one_byte();
-    let mut bed = mcp_tests::bed::Bed::ready_with(config, |limits| {
+    let mut testbed = mcp_tests::testbed::Testbed::ready_with(config, |limits| {
         (limits.outbox_bytes, limits.requests) = (2000, 40);
     });
-    (bed.client.high_water, bed.server.high_water) = (1, 1);
-    let start = bed.now;
-    assert_eq!(play_pauses(&mut bed, 30, 30), (30, 30));
-    assert!(bed.client.pauses + bed.server.pauses > 0, "reading was never paused");
-    let took = bed.now.saturating_since(start);
+    (testbed.client.high_water, testbed.server.high_water) = (1, 1);
+    let start = testbed.now;
+    assert_eq!(play_pauses(&mut testbed, 30, 30), (30, 30));
+    assert!(testbed.client.pauses + testbed.server.pauses > 0, "reading was never paused");
+    let took = testbed.now.saturating_since(start);
     assert!(took >= Duration::from_secs(30), "no deadline was needed: {took:?}");
-    bed.assert_at_rest();
+    testbed.assert_idle();
 }
 
-/// The plays do what they are there for: questions are asked, changes are told, and both eras are served on one connection.
+/// The random plays contain input requests and list changes, and often both eras on one connection.
 #[test]
-fn the_plays_mix_the_eras() {
+fn generated_plays_mix_the_eras() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
 
     let mut runner = TestRunner::deterministic();
@@ -242,16 +242,16 @@ fn the_plays_mix_the_eras() {
         let mut play = Play::new(plan.0, plan.1);
         plan.2.iter().for_each(|op| play.step(op));
         play.finish();
-        questions += play.monitor.questions;
-        news += play.monitor.news;
+        questions += play.monitor.input_requests;
+        news += play.monitor.subscription_messages;
         mixed += usize::from(play.monitor.results.iter().all(|results| *results > 0));
     }
     assert!(questions > 20 && news > 100 && mixed > 25, "{questions} {news} {mixed}");
 }
 
-/// There is no room often enough to say something about it.
+/// The random plays find a full outbox often enough.
 #[test]
-fn there_is_little_room() {
+fn generated_plays_exhaust_capacity() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
 
     let mut runner = TestRunner::deterministic();
@@ -268,37 +268,38 @@ fn there_is_little_room() {
 
 type Seen = (Vec<Event<'static>>, Vec<String>);
 
-fn replay<E>(mut solo: Solo<E>, chunks: &[&[u8]]) -> (Seen, ResourceUsage) {
+fn replay<E>(mut harness: Harness<E>, chunks: &[&[u8]]) -> (Seen, ResourceUsage) {
     let mut lines = LineDecoder::new(2000);
     for chunk in chunks {
-        solo.feed_stream(&mut lines, chunk);
+        harness.feed_stream(&mut lines, chunk);
     }
     lines.end();
-    solo.feed_stream(&mut lines, b"");
-    let events = solo.take_events();
-    ((events, solo.sent_text()), solo.conn.usage())
+    harness.feed_stream(&mut lines, b"");
+    let events = harness.take_events();
+    ((events, harness.sent_text()), harness.conn.usage())
 }
 
-/// A server for any client: with a session of this revision, without one, or for both eras.
-fn some_server(kind: usize, version: ProtocolVersion) -> Solo<ServerRole> {
+/// Returns a server with a session of this revision, without a session, or for both eras.
+fn some_server(kind: usize, version: ProtocolVersion) -> Harness<ServerRole> {
     match kind % 4 {
-        0 => Solo::ready_server(version),
-        1 => Solo::modern_server(),
-        2 => Solo::speaking(VersionSet::ALL),
+        0 => Harness::ready_server(version),
+        1 => Harness::modern_server(),
+        2 => Harness::speaking(VersionSet::ALL),
         _ => {
-            let mut config = mcp_tests::solo::full_server();
+            let mut config = mcp_tests::harness::full_server();
             config.settings.versions = VersionSet::ALL;
-            Solo::ready_server_with(config, version)
+            Harness::ready_server_with(config, version)
         }
     }
 }
 
-/// A client with requests in flight: in a session of this revision, without one, or still looking for its server's era.
-fn some_client(kind: usize, version: ProtocolVersion) -> Solo<ClientRole> {
+/// Returns a client with requests in flight: in a session of this revision, without a session, or before the era is
+/// known.
+fn some_client(kind: usize, version: ProtocolVersion) -> Harness<ClientRole> {
     let mut client = match kind % 3 {
-        0 => Solo::ready_client(version),
-        1 => Solo::modern_client(),
-        _ => return Solo::client(speaking(VersionSet::ALL)),
+        0 => Harness::ready_client(version),
+        1 => Harness::modern_client(),
+        _ => return Harness::client(speaking(VersionSet::ALL)),
     };
     let params = mcp_proto::wire::Json::parse(r#"{"name":"t","notifications":{}}"#).expect("JSON");
     for method in ["tools/call", "subscriptions/listen", "tools/call"] {
@@ -311,10 +312,10 @@ fn some_client(kind: usize, version: ProtocolVersion) -> Solo<ClientRole> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Laws 2 and 4: however a stream is cut, whatever is in it, the same events and answers come out, and no panic.
+    /// Laws 2 and 4: the events and responses do not depend on the cuts of a stream, and no input causes a panic.
     // req: STDIO-017
     #[test]
-    fn any_cut_of_the_same_bytes_gives_the_same_events(
+    fn events_do_not_depend_on_chunk_boundaries(
         lines in vec(line(), 0..30),
         cuts in vec(any::<prop::sample::Index>(), 0..20),
         version in prop::sample::select(ProtocolVersion::LEGACY.to_vec()),
@@ -338,21 +339,21 @@ proptest! {
     }
 }
 
-/// Law 4: memory stays under what the limits add up to, whatever comes in and whichever peer does not read.
+/// Law 4: memory stays below the sum of the limits, for any input and for peers that do not read.
 #[test]
-fn a_flood_stays_within_the_limits() {
+fn message_flood_stays_within_limits() {
     flood(50, usize::MAX);
     flood(usize::MAX, 4000);
 }
 
 fn flood(requests: usize, request_bytes: usize) {
-    let mut config = mcp_tests::solo::full_server();
+    let mut config = mcp_tests::harness::full_server();
     config.settings.versions = VersionSet::ALL;
     let limits = &mut config.settings.limits;
     (limits.requests, limits.request_bytes, limits.subscriptions) = (requests, request_bytes, 5);
     (limits.outbox_bytes, limits.control_bytes) = (10_000, 5_000);
     let limits = limits.clone();
-    let mut solo = Solo::ready_server_with(config, ProtocolVersion::LATEST_LEGACY);
+    let mut harness = Harness::ready_server_with(config, ProtocolVersion::LATEST_LEGACY);
     let mut ended = false;
     for n in 0..200_000u64 {
         let message = match n % 8 {
@@ -365,27 +366,27 @@ fn flood(requests: usize, request_bytes: usize) {
             6 => modern(n, "server/discover", json!({})),
             _ => modern_with(n, "tools/list", json!({}), json!({VERSION: "2031-01-01"})),
         };
-        solo.feed(&message);
-        // A server that has much to tell is not held up.
-        let _ = solo.conn.notify(&mcp_proto::schema::ResourceUpdatedParams::new("a:b"));
-        let usage = solo.conn.usage();
+        harness.feed(&message);
+        // Notifications are sent as far as they fit.
+        let _ = harness.conn.notify(&mcp_proto::schema::ResourceUpdatedParams::new("a:b"));
+        let usage = harness.conn.usage();
         assert!(usage.requests <= limits.requests && usage.request_bytes <= limits.request_bytes, "{usage:?}");
         assert!(usage.outbox_bytes <= limits.outbox_bytes + limits.control_bytes + 1000, "{usage:?}");
         assert!(usage.subscriptions <= limits.subscriptions, "{usage:?}");
         assert!(usage.events == 0);
-        ended |= solo.take_events().iter().any(|event| matches!(event, Event::Closed(_)));
+        ended |= harness.take_events().iter().any(|event| matches!(event, Event::Closed(_)));
     }
     assert!(ended, "a peer that never reads its refusals is left in the end");
 }
 
-/// Law 4, for a client of 2026-07-28 whose server asks and asks.
+/// Law 4 for a client of 2026-07-28 whose server sends many input requests.
 #[test]
-fn a_flood_of_questions_stays_within_the_limits() {
-    let mut config = mcp_tests::solo::full_client();
+fn input_request_flood_stays_within_limits() {
+    let mut config = mcp_tests::harness::full_client();
     let limits = &mut config.settings.limits;
-    (limits.requests, limits.request_bytes, limits.questions, limits.calls) = (40, 4000, 10, 20);
+    (limits.requests, limits.request_bytes, limits.input_requests, limits.calls) = (40, 4000, 10, 20);
     let limits = limits.clone();
-    let mut client = Solo::modern_client_with(config);
+    let mut client = Harness::modern_client_with(config);
     let params = mcp_proto::wire::Json::parse(r#"{"name":"t"}"#).expect("JSON");
     let mut asked = 0;
     for n in 0..5_000u64 {

@@ -1,8 +1,8 @@
 //! The layers of the workspace, read from its sources.
 //!
-//! Imports in each crate run down, no circle has more than three files, no file imports through its own `lib.rs`. The core
-//! touches nothing outside of itself, adapters decide nothing, and files stay short. `cargo run -p mcp-tests --bin structure`
-//! prints what the checks find.
+//! In each crate imports run down, no cycle has more than three files, and no file imports through its own `lib.rs`.
+//! The core uses nothing outside of itself, adapters contain no protocol decisions, and files stay short. `cargo run -p
+//! mcp-tests --bin structure` prints the findings.
 
 use std::fmt::Write as _;
 
@@ -10,12 +10,13 @@ use mcp_tests::structure::tokens::words;
 use mcp_tests::structure::{CRATES, LONGEST_FILE, Report, Rooms, check, sources};
 use mcp_tests::workspace::{self, Source};
 
-/// Faults that are known, by crate: exactly these. A fault that is gone is deleted here in the same change, so the table only
+/// The known faults of each crate: exactly these. A change that removes a fault also removes its row, so the table only
 /// shrinks. It is empty.
 const KNOWN: [(&str, &[&str]); 0] = [];
 
-/// What adapters know of the core: a connection, its clock, its frames and its end, what a server says of itself, and of HTTP
-/// what an answer is and who may come in. No method, no capability, no revision, no error: nothing that could be decided by.
+/// The names of the core that adapters use: a connection with its clock, frames and close reason, the server's
+/// introduction, and for HTTP the response and the caller. There is no method, capability, revision or error, so
+/// adapters cannot make protocol decisions.
 const KNOWN_TO_ADAPTERS: [&str; 28] = [
     "Caller",
     "Client",
@@ -67,12 +68,13 @@ const OUTSIDE_NAMES: [&str; 12] = [
     "tokio",
 ];
 
-/// Whether a file holds unit tests only.
+/// Returns whether a file contains only unit tests.
 fn is_test(source: &Source) -> bool {
     source.path.with_extension("").iter().any(|part| part == "tests")
 }
 
-/// Every word in `source` that reaches outside of the core. Unit tests are left out: they run where there is a standard library.
+/// Returns every word in `source` that reaches outside of the core. Unit tests are left out, since they run with a
+/// standard library.
 fn outside(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
     for word in words(&source.text) {
@@ -97,7 +99,7 @@ fn report(found: Vec<String>) {
 }
 
 #[test]
-fn crates_have_the_known_faults_only() {
+fn crates_have_only_known_faults() {
     let mut found = Vec::new();
     for member in CRATES {
         let sources = sources(member.folder);
@@ -114,30 +116,30 @@ fn crates_have_the_known_faults_only() {
     report(found);
 }
 
-/// The folders of the core are its layers: this holds without exception.
+/// The folders of the core are its layers. This rule has no exceptions.
 #[test]
-fn no_layer_of_the_core_imports_from_a_layer_above() {
+fn core_imports_only_run_downward() {
     let core = CRATES[0];
     let found = check(&sources(core.folder), core.rooms);
     report(found.upward.into_iter().chain(found.without_room).collect());
 }
 
 #[test]
-fn the_core_touches_nothing_outside() {
+fn core_does_not_use_io_clocks_or_randomness() {
     let sources = sources("core");
     assert!(!sources.is_empty(), "no sources found");
     report(sources.iter().filter(|source| !is_test(source)).flat_map(outside).collect());
 }
 
 #[test]
-fn the_core_is_no_std_and_safe() {
+fn core_is_no_std_and_forbids_unsafe() {
     let lib = sources("core").into_iter().find(|source| source.path.ends_with("lib.rs")).expect("lib.rs");
     for line in ["#![no_std]", "#![forbid(unsafe_code)]"] {
         assert!(lib.text.lines().any(|found| found == line), "{line} is missing");
     }
 }
 
-/// What a source uses of the core that an adapter has no business with.
+/// Returns the names of the core in a source that an adapter must not use.
 fn decides(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
     let mut fault = |what: String| found.push(format!("{}: {what}", source.path.display()));
@@ -155,7 +157,7 @@ fn decides(source: &Source) -> Vec<String> {
             }
         }
     }
-    // It is passed on as it is; only the last one is looked at, to go home after it.
+    // Adapters pass events on unchanged. They only match `Event::Closed`, after which they finish.
     for (at, _) in source.text.match_indices("Event::") {
         if !source.text[at..].starts_with("Event::Closed") {
             fault("an event that is looked into".to_owned());
@@ -165,7 +167,7 @@ fn decides(source: &Source) -> Vec<String> {
 }
 
 #[test]
-fn adapters_decide_nothing() {
+fn adapters_contain_no_protocol_decisions() {
     for adapter in ["blocking", "smol", "tokio"] {
         let root = workspace::root().join("adapters").join(adapter);
         let sources = workspace::sources(&root, &["src"], &["rs"]).expect("readable sources");
@@ -174,7 +176,7 @@ fn adapters_decide_nothing() {
 }
 
 #[test]
-fn what_an_adapter_should_not_know_is_found() {
+fn finds_protocol_decisions_in_adapters() {
     for text in [
         "use mcp_proto::{connection::Connection, protocol::Method};",
         "fn f() -> bool { mcp_proto::protocol::has(1) }",
@@ -199,12 +201,12 @@ fn source(path: &str, text: &str) -> Source {
 
 const ROOMS: Rooms = &[&["codec"], &["wire"], &["rpc"], &["protocol"], &["schema", "cache"], &["connection"]];
 
-/// Checks sources with the rooms above.
+/// Checks sources against the rooms above.
 fn checked(files: &[(&str, &str)]) -> Report {
     check(&files.iter().map(|(path, text)| source(path, text)).collect::<Vec<_>>(), ROOMS)
 }
 
-/// The files that imports of the layers below and above lead to.
+/// The files that imports of the layers below and above resolve to.
 const AROUND: [(&str, &str); 4] = [
     ("lib.rs", "mod rpc; mod schema; mod wire; mod protocol; pub use wire::Id;"),
     ("wire/mod.rs", "pub struct Id; pub fn f() {}"),
@@ -213,7 +215,7 @@ const AROUND: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn an_import_that_runs_upward_is_found() {
+fn finds_upward_imports() {
     for text in [
         "use crate::schema::Tool;",
         "use crate::schema;",
@@ -235,7 +237,7 @@ fn an_import_that_runs_upward_is_found() {
 }
 
 #[test]
-fn an_import_that_runs_downward_is_fine() {
+fn accepts_downward_imports() {
     for text in [
         "use crate::{wire::{self, Id}, rpc};",
         "use super::{Kind, super::wire::Id};",
@@ -252,7 +254,7 @@ fn an_import_that_runs_downward_is_fine() {
 }
 
 #[test]
-fn an_import_through_lib_is_found() {
+fn finds_imports_through_lib() {
     for text in
         ["use crate::Id;", "use crate::{Id as Number, wire};", "fn f(id: crate::Id) {}", "use super::super::Id;"]
     {
@@ -264,7 +266,7 @@ fn an_import_through_lib_is_found() {
 }
 
 #[test]
-fn a_circle_through_a_re_export_is_found() {
+fn finds_import_cycles_through_re_exports() {
     let lib = ("lib.rs", "mod wire; pub use wire::{A, B};");
     let front = ("wire/mod.rs", "mod a; mod b; pub use {a::A, b::B};");
     for (one, other) in [
@@ -282,7 +284,7 @@ fn a_circle_through_a_re_export_is_found() {
 }
 
 #[test]
-fn a_circle_of_four_files_is_a_fault() {
+fn reports_import_cycles_of_four_files() {
     let around = |last| {
         checked(&[
             ("wire/mod.rs", "mod a; mod b; mod c; mod d;"),
@@ -299,7 +301,7 @@ fn a_circle_of_four_files_is_a_fault() {
 }
 
 #[test]
-fn a_circle_through_a_macro_is_found() {
+fn finds_import_cycles_through_macros() {
     let found = checked(&[
         ("lib.rs", "mod wire;"),
         ("wire/mod.rs", "#[macro_use] mod macros; mod id;"),
@@ -310,7 +312,7 @@ fn a_circle_through_a_macro_is_found() {
 }
 
 #[test]
-fn what_is_long_is_found() {
+fn finds_long_functions_and_files() {
     let body = "\n    f();".repeat(78);
     let found = checked(&[("wire.rs", &format!("fn f() {{{body}\n}}\nfn g() {{{body}\n\n}}"))]);
     assert_eq!(found.long_functions, ["wire.rs:81: `g` has 81 lines"]);
@@ -318,7 +320,7 @@ fn what_is_long_is_found() {
 }
 
 #[test]
-fn what_reaches_outside_is_found() {
+fn finds_io_clock_and_randomness_uses() {
     for text in [
         "use std::net::TcpStream;",
         "use std::{fmt, io::{self, Read}};",

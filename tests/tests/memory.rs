@@ -1,4 +1,4 @@
-//! What a connection costs in memory: nothing for what has ended, and never more than its limits.
+//! The memory of a connection: ended calls use none, and the total never exceeds the limits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,11 +11,11 @@ use mcp_proto::{
     wire::{ErrorObject, Json, RawJson},
 };
 use mcp_tests::{
-    caller::Caller,
-    solo::{Solo, full_client, full_server},
+    harness::{Harness, full_client, full_server},
+    http_client::HttpClient,
 };
 
-/// Two ends, joined by nothing but a buffer: what is measured is theirs.
+/// Two sides that are connected by a buffer only, so the measured memory is theirs.
 struct Pair {
     client: Client,
     server: Server,
@@ -43,12 +43,12 @@ impl Pair {
         assert!(self.client.is_ready() && self.server.is_ready());
     }
 
-    /// Carries everything to the server.
+    /// Delivers all output to the server.
     fn up(&mut self, on_event: impl FnMut(&mut Server, Event<'_>)) {
         carry(&mut self.client, &mut self.server, self.now, &mut self.out, on_event);
     }
 
-    /// Carries everything to the client.
+    /// Delivers all output to the client.
     fn down(&mut self, on_event: impl FnMut(&mut Client, Event<'_>)) {
         carry(&mut self.server, &mut self.client, self.now, &mut self.out, on_event);
     }
@@ -89,7 +89,7 @@ fn params() -> Json {
     Json::parse(r#"{"name":"t","arguments":{"a":[1,2,3]}}"#).expect("it is JSON")
 }
 
-/// One call from its beginning to its end, with a report and a notification on the way.
+/// Runs one call to its end, with a progress report and a notification on the way.
 fn call(pair: &mut Pair, end: End, params: &RawJson<'_>) {
     let timeout = Duration::from_secs(1);
     let options = RequestOptions { idle_timeout: Some(timeout), ..RequestOptions::default() };
@@ -134,29 +134,29 @@ fn calls(pair: &mut Pair, count: usize, ends: &[End]) -> AllocationInfo {
 }
 
 #[test]
-fn once_it_is_warm_a_call_allocates_nothing() {
+fn warm_calls_allocate_nothing() {
     let mut pair = Pair::new();
     calls(&mut pair, 1000, &ENDS);
     for end in [End::Result, End::Cancelled, End::TakenBack] {
-        // The first round makes the room that the others use again.
+        // The first round allocates the capacity that the others reuse.
         calls(&mut pair, 1000, &[end]);
         assert_eq!(calls(&mut pair, 1000, &[end]), AllocationInfo::default(), "{end:?}");
     }
 }
 
-/// A million, where the compiler helps.
+/// A million with optimizations.
 const MANY: usize = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
 
 #[test]
-fn calls_leave_nothing_behind_however_they_end() {
+fn ended_calls_free_all_memory() {
     let whole = measure(|| {
         let mut pair = Pair::new();
         calls(&mut pair, 1000, &ENDS);
         let after = calls(&mut pair, MANY, &ENDS);
-        // Ids grow longer, so a buffer may grow once.
+        // Ids become longer, so a buffer may grow once.
         assert!(after.bytes_current < 500, "the heap is flat: {after:?}");
         assert_eq!((pair.client.usage(), pair.server.usage()), (ResourceUsage::default(), ResourceUsage::default()));
-        // The last way for calls to end is the end of the connection.
+        // Calls also end with the connection.
         for _ in 0..1000 {
             let options = RequestOptions::default();
             pair.client.request_raw(pair.now, "vendor/a", None, options).expect("it is ready");
@@ -187,14 +187,14 @@ fn small_limits() -> Limits {
     limits
 }
 
-/// What the limits add up to: bytes, and a few hundred of them for each entry of a table.
+/// Returns the sum of the limits: bytes, and a few hundred for each table entry.
 fn bound(limits: &Limits) -> u64 {
     let bytes = limits.outbox_bytes + limits.control_bytes + limits.request_bytes + 2 * limits.frame_bytes;
     (bytes + (limits.requests + limits.calls) * 500) as u64
 }
 
 #[test]
-fn whatever_piles_up_stays_under_what_the_limits_add_up_to() {
+fn memory_stays_below_the_sum_of_the_limits() {
     type Flood = fn(&mut Server, Timestamp, u64);
     fn feed(server: &mut Server, now: Timestamp, text: &str) -> Option<ReplyKey> {
         let event = server.handle_frame(now, Frame::new(text.as_bytes()));
@@ -257,9 +257,9 @@ fn whatever_piles_up_stays_under_what_the_limits_add_up_to() {
         let cost = measure(|| {
             let mut config = full_server();
             config.settings.limits = limits.clone();
-            let mut solo = Solo::ready_server_with(config, ProtocolVersion::V2025_03_26);
-            let warm = measure(|| (0..20_000).for_each(|id| step(&mut solo.conn, solo.now, id)));
-            // While a buffer grows, the old one and the new one are there.
+            let mut harness = Harness::ready_server_with(config, ProtocolVersion::V2025_03_26);
+            let warm = measure(|| (0..20_000).for_each(|id| step(&mut harness.conn, harness.now, id)));
+            // While a buffer grows, the old one and the new one exist.
             assert!(warm.bytes_max <= 2 * bound(&limits), "{flood}: {warm:?}, bound {}", bound(&limits));
             assert!(warm.bytes_current as u64 <= bound(&limits), "{flood}: {warm:?}, bound {}", bound(&limits));
         });
@@ -268,7 +268,7 @@ fn whatever_piles_up_stays_under_what_the_limits_add_up_to() {
 }
 
 #[test]
-fn a_line_that_never_ends_takes_no_more_than_the_limit_and_a_chunk() {
+fn endless_lines_use_bounded_memory() {
     const LIMIT: usize = 1 << 20;
     for size in [1000, 64 << 10, 3 << 20] {
         let chunk = vec![b'x'; size];
@@ -289,7 +289,7 @@ fn a_line_that_never_ends_takes_no_more_than_the_limit_and_a_chunk() {
     }
 }
 
-/// A server with its handshake behind it, from bytes to bytes.
+/// Returns a server after its handshake, with its input as bytes.
 fn idle_server(config: &Arc<ServerConfig>, out: &mut Vec<u8>) -> Server {
     const INITIALIZE: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"client","version":"1.0.0"}}}"#;
     const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -302,7 +302,7 @@ fn idle_server(config: &Arc<ServerConfig>, out: &mut Vec<u8>) -> Server {
 }
 
 #[test]
-fn as_many_idle_servers_fit_into_one_process() {
+fn idle_servers_use_at_most_one_kib() {
     /// The goal is 1 KiB.
     const EACH: u64 = 1 << 10;
     let (config, mut out) = (Arc::new(full_server()), Vec::new());
@@ -318,10 +318,10 @@ fn as_many_idle_servers_fit_into_one_process() {
 }
 
 #[test]
-fn a_request_in_flight_takes_no_more_than_it_has_to() {
-    /// Those of the peer, and those of ours.
+fn in_flight_requests_use_bounded_memory() {
+    /// The bytes of an inbound request, and of an outbound one.
     const EACH: (u64, u64) = (256, 256);
-    // However many there are: tables grow by steps.
+    // The bytes hold for any count, though tables grow in steps.
     for count in [1000, 10_000, 13_000] {
         let mut config = full_client();
         config.settings.limits.calls = count;
@@ -350,9 +350,9 @@ fn a_request_in_flight_takes_no_more_than_it_has_to() {
     }
 }
 
-/// What a server says of its tools is read where it lies: a long name above many short ones is not copied for each of them.
+/// Schemas are read in place: a long name above many short ones is not copied for each of them.
 #[test]
-fn a_schema_takes_no_more_than_its_text() {
+fn schema_parsing_does_not_copy_names() {
     let schema = |annotation: &str| {
         let one =
             |number: u32| format!(r#""{number}":{{"type":"string"{}}}"#, annotation.replace('#', &number.to_string()));
@@ -368,12 +368,12 @@ fn a_schema_takes_no_more_than_its_text() {
     }
 }
 
-/// An open stream brings many small pieces: none of them costs memory, however long the id that was read.
+/// An open stream brings many small chunks. They allocate nothing, however long the last event id is.
 #[test]
-fn a_piece_of_a_stream_costs_nothing() {
-    let (mut caller, stream) = Caller::in_session(ProtocolVersion::V2025_11_25);
+fn stream_chunks_allocate_nothing() {
+    let (mut caller, stream) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
     caller.body(stream, format!("id: {}\ndata: \n\n", "z".repeat(4096)));
-    let (client, now) = (&mut caller.client, caller.now);
+    let (client, now) = (&mut caller.core, caller.now);
     let info = measure(|| {
         for _ in 0..1000 {
             client.handle_body(now, stream, b":");

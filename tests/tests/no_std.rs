@@ -1,6 +1,7 @@
-//! The core needs no standard library and few crates: `tests/no-std` is a program without one, built and run here.
+//! The core needs no standard library and few crates. `tests/no-std` is a program without one, which is built and run
+//! here.
 //!
-//! Linkers of other systems are told in other words what `tests/no-std/build.rs` says.
+//! Other linkers need other flags than those in `tests/no-std/build.rs`.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -13,17 +14,17 @@ use std::{env, fs, thread};
 
 use mcp_tests::workspace;
 
-/// Crates that the core may stand on without default features, itself included.
+/// The maximum number of crates of the core without default features, including itself.
 const CRATES: usize = 15;
 
-/// Far more than the program needs. A panic in it never ends.
+/// Far more than the program needs. A panic in it loops for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO"));
-    // Everything needed was fetched to build this test.
+    // All dependencies were fetched when this test was built.
     command.current_dir(folder).arg("--offline").stdin(Stdio::null());
-    // Flags meant for this build, for example for coverage, may need what the program does not have.
+    // Flags for this build, for example for coverage, may need things that the program does not have.
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     command
 }
@@ -32,7 +33,7 @@ fn cargo(folder: &Path) -> Command {
 fn build() -> PathBuf {
     let package = workspace::root().join("tests/no-std");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-std");
-    // The same versions as everywhere else.
+    // The program uses the lock file of the workspace.
     fs::copy(workspace::root().join("Cargo.lock"), package.join("Cargo.lock")).expect("a writable folder");
     let status = cargo(&package)
         .args(["build", "--release", "--target-dir"])
@@ -44,13 +45,13 @@ fn build() -> PathBuf {
     target.join("release").join(format!("mcp-no-std{}", env::consts::EXE_SUFFIX))
 }
 
-/// Runs the program to its end; it is killed if it does not come to one.
+/// Runs the program, and kills it after the timeout.
 fn run(program: &Path) -> Option<ExitStatus> {
     let mut child = Command::new(program).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut stdout = child.stdout.take().expect("a pipe");
     let (sender, ended) = mpsc::channel();
     thread::spawn(move || {
-        // Closed by the end of the program.
+        // The program closes the pipe when it exits.
         let _ = stdout.read_to_end(&mut Vec::new());
         let _ = sender.send(());
     });
@@ -62,24 +63,24 @@ fn run(program: &Path) -> Option<ExitStatus> {
     in_time.then_some(status)
 }
 
-/// Whether a file holds the name of anything in the crate `std`, as both ways to write symbols put it.
+/// Returns whether a file contains a symbol of the crate `std`, in either mangling scheme.
 fn mentions_std(path: &Path) -> bool {
     let bytes = fs::read(path).expect("a program");
     [&b"_ZN3std"[..], b"_3std"].iter().any(|name| bytes.windows(name.len()).any(|window| window == *name))
 }
 
 #[test]
-fn a_program_without_std_links_the_core() {
+fn no_std_program_links_the_core() {
     let program = build();
     assert!(!mentions_std(&program), "std is in {}", program.display());
-    // The search itself finds something where there is something.
+    // The search works: this test program contains such symbols.
     assert!(mentions_std(&env::current_exe().expect("a path")), "this test seems to have no std");
     let status = run(&program).expect("the program ends");
     assert_eq!(status.code(), Some(0), "the status is the line in talk.rs where it went wrong");
 }
 
 #[test]
-fn the_core_stands_on_few_crates() {
+fn core_depends_on_few_crates() {
     let output = cargo(&workspace::root())
         .args(["tree", "-p", "mcp-proto", "-e", "normal", "--no-default-features", "--prefix", "none"])
         .stderr(Stdio::inherit())

@@ -1,15 +1,15 @@
-//! The prose of the repository: words that documentation does without, and the width of Markdown.
+//! Checks the prose of the repository: words that it avoids, the width of Markdown, and paths on pages.
 
 use std::fmt::Write as _;
 use std::fs;
 
 use mcp_tests::workspace::{self, Source};
 
-/// Pronouns that stand where the name of a component belongs. Each line with one of them counts once.
+/// Pronouns that replace the name of a component. Each line with one of them counts once.
 const PRONOUNS: [&str; 3] = ["whoever", "nobody", "somebody"];
 
-/// How many lines each folder has: exactly these. A line that is reworded is subtracted here in the same change, so the numbers
-/// only shrink. All of them together are to become five at most.
+/// The exact number of such lines in each folder. A change that rewords a line also changes the number here, so the
+/// numbers only shrink.
 const KNOWN: [(&str, usize); 13] = [
     ("core", 0),
     ("adapters/service", 0),
@@ -65,7 +65,7 @@ fn wide(source: &Source) -> Vec<String> {
             is_code = !is_code;
         }
         let width = line.chars().count();
-        // One word cannot be broken: an address, for example.
+        // A single word cannot be broken: an address, for example.
         let is_one_word = line.split_whitespace().count() <= 1;
         if width > WIDEST && !is_code && !is_one_word && !line.starts_with('|') {
             found.push(format!("{}:{}: {width} columns", source.path.display(), at + 1));
@@ -99,7 +99,7 @@ fn report(found: &[String]) {
 }
 
 #[test]
-fn lines_with_pronouns_are_the_known_number() {
+fn pronoun_counts_match_the_table() {
     let mut found = Vec::new();
     for (folder, known) in KNOWN {
         let sources = files(folder, &["rs", "md", "toml", "csv", "lua", "mjs", "patch", "py", "sh"]);
@@ -107,7 +107,7 @@ fn lines_with_pronouns_are_the_known_number() {
             sources.iter().filter(|source| !source.path.ends_with(file!())).flat_map(pronouns).collect();
         if lines.len() != known {
             found.push(format!("{folder}: {} lines with {PRONOUNS:?}, and {known} in the table", lines.len()));
-            // All of them are found with `git grep -iwE`.
+            // `git grep -iwE` finds all of them.
             found.extend(lines.into_iter().take(10));
         }
     }
@@ -115,7 +115,7 @@ fn lines_with_pronouns_are_the_known_number() {
 }
 
 #[test]
-fn markdown_is_narrow() {
+fn markdown_lines_are_at_most_100_columns() {
     let mut pages = files(".", &["md"]);
     for (folder, _) in KNOWN.iter().filter(|(folder, _)| *folder != ".") {
         pages.extend(files(folder, &["md"]));
@@ -126,7 +126,7 @@ fn markdown_is_narrow() {
 
 #[test]
 fn paths_in_pages_exist() {
-    // The changelog and the requirements speak of what was there.
+    // The changelog names files that existed earlier.
     let mut pages = files(".", &["md"]);
     pages.retain(|page| !page.path.ends_with("CHANGELOG.md"));
     for folder in ["docs", "tests", "benches", "fuzz"] {
@@ -136,7 +136,7 @@ fn paths_in_pages_exist() {
 }
 
 #[test]
-fn a_pronoun_and_a_wide_line_are_found() {
+fn finds_pronouns_and_wide_lines() {
     let source = |text: &str| Source { path: "page.md".into(), text: text.to_owned() };
     for text in ["/// Whoever asks.", "a nobody", "// of somebody's", "NOBODY"] {
         assert_eq!(pronouns(&source(text)).len(), 1, "{text}");

@@ -1,6 +1,6 @@
-//! Every example that the specification publishes is read as what its folder says, and written as it was.
+//! Every published example of the specification is decoded as the type of its folder, and encoded unchanged.
 //!
-//! The examples are those of 2026-07-28. Where they are missing, the test is shown as ignored.
+//! The examples are those of 2026-07-28. Without them, the test is reported as ignored.
 
 mod schema_support;
 
@@ -46,7 +46,7 @@ fn sorted(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A message, as far as it is needed to find its params or result.
+/// The parts of a message that are needed to find its params or result.
 #[derive(Deserialize)]
 struct Envelope {
     method: Option<String>,
@@ -190,7 +190,7 @@ fn unchanged<T: Encode>(read: &T, text: &str) -> Result<(), Failed> {
     let written = encode(read, None)?;
     expect(same(&value(&written), &expected), &format!("written as {written}"))?;
 
-    // One example leaves out the caching hints, which the revision requires.
+    // One example omits the caching hints, which the revision requires.
     let written = encode(read, ProtocolVersion::V2026_07_28)?;
     let mut value = value(&written);
     if let Some(members) = value.as_object_mut() {

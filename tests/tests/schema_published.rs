@@ -1,7 +1,6 @@
-//! Every typed message of every revision is valid against the JSON Schema that this revision publishes, and is read back
-//! as it was.
+//! Every typed message of every revision is valid against the JSON Schema of that revision, and is decoded unchanged.
 //!
-//! Where the published schemas are missing, the tests are shown as ignored.
+//! Without the published schemas, the tests are reported as ignored.
 
 mod schema_support;
 
@@ -31,7 +30,7 @@ use schema_support::{encode, noise, published, same, value};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// How many random messages are tried for each type and revision.
+/// The number of random messages for each type and revision.
 const ROUNDS: u64 = 300;
 
 fn main() -> ExitCode {
@@ -46,11 +45,11 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// How many messages of each revision were found to be valid.
+/// The number of valid messages of each revision.
 static JUDGED: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
 fn trials(version: ProtocolVersion) -> Vec<Trial> {
-    // Where there are published schemas, there is one of each revision: only without the folder are tests ignored.
+    // Tests are ignored only if the whole folder is missing.
     let published = published();
     let path = published.as_ref().map(|folder| folder.join(format!("schema/{version}.json")));
     let schema = path.and_then(|path| fs::read_to_string(path).ok()).map(|text| corrected(value(&text)));
@@ -74,7 +73,7 @@ fn trials(version: ProtocolVersion) -> Vec<Trial> {
     ]
 }
 
-/// Names in the published schemas that stand for several messages, or for what all messages have.
+/// Names in the published schemas that stand for several messages, or for their common parts.
 const GENERAL: [&str; 17] = [
     "Request",
     "Notification",
@@ -95,7 +94,7 @@ const GENERAL: [&str; 17] = [
     "JSONRPCBatchRequest",
 ];
 
-/// Every message that the schema defines is one of those that are tried.
+/// Checks that every message of the schema is tested.
 fn every_message(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
     let of = |methods: &[Method], what: &'static str| -> Vec<String> {
         methods.iter().filter(|it| it.versions().contains(version)).map(|it| definition(*it, what)).collect()
@@ -111,7 +110,7 @@ fn every_message(schema: &Value, version: ProtocolVersion) -> Result<(), Failed>
     .concat()
     .into_iter()
     .collect();
-    // What is not asked for by a request of its own is tried by itself: see `server_results` and `parts`.
+    // Types without a request of their own are tested separately: see `server_results` and `parts`.
     let inside: &[&str] = match version {
         ProtocolVersion::V2025_11_25 => &["CreateTaskResult"],
         ProtocolVersion::V2026_07_28 => &[
@@ -135,10 +134,10 @@ fn every_message(schema: &Value, version: ProtocolVersion) -> Result<(), Failed>
     expect(left.is_empty(), || format!("no test tries {left:?}"))
 }
 
-/// The schema as its source in TypeScript has it.
+/// Returns the schema as its TypeScript source has it.
 ///
-/// The source decides in case of doubt. Its generator writes `integer` for `number`, and leaves out `null`, where a
-/// type is a union of plain types: in the answers to forms and in `JSONValue`.
+/// The source is authoritative. Its generator writes `integer` for `number`, and omits `null` where a type is a union
+/// of plain types: in the results of forms and in `JSONValue`.
 fn corrected(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(members) => {
@@ -157,7 +156,7 @@ fn corrected(mut schema: Value) -> Value {
     schema
 }
 
-/// The schema with what the skills extension adds to it, as its types in TypeScript say.
+/// Returns the schema with the additions of the skills extension, from its TypeScript types.
 fn with_skills(mut schema: Value) -> Value {
     let uri = json!({"type": "string", "format": "uri"});
     let cursor = json!({"type": "string"});
@@ -214,7 +213,7 @@ fn with_skills(mut schema: Value) -> Value {
     schema
 }
 
-/// The schema with what the tasks extension adds to it, as its types in TypeScript say.
+/// Returns the schema with the additions of the tasks extension, from its TypeScript types.
 fn with_tasks(mut schema: Value) -> Value {
     let task = json!({
         "type": "object",
@@ -284,7 +283,7 @@ fn with_tasks(mut schema: Value) -> Value {
     schema
 }
 
-/// The name that the published schema has for what belongs to a method.
+/// Returns the name of a method's params or result in the published schema.
 fn definition(method: Method, what: &str) -> String {
     let name = match (method, what) {
         (Method::Ping | Method::SetLevel | Method::Subscribe | Method::Unsubscribe, "Result") => "Empty",
@@ -303,7 +302,7 @@ fn definition(method: Method, what: &str) -> String {
     format!("{name}{what}")
 }
 
-/// A validator of one definition.
+/// Returns a validator of one definition.
 fn validator(schema: &Value, definition: &str) -> Result<Validator, Failed> {
     let mut schema = schema.clone();
     let modern = schema["$schema"].as_str().is_some_and(|dialect| dialect.contains("2020-12"));
@@ -316,7 +315,7 @@ fn validator(schema: &Value, definition: &str) -> Result<Validator, Failed> {
     Ok(jsonschema::options().with_draft(draft).should_validate_formats(true).build(&schema)?)
 }
 
-/// Validators by method, each made once.
+/// Validators by method, each created once.
 struct Judges<'a> {
     version: ProtocolVersion,
     schema: &'a Value,
@@ -342,7 +341,7 @@ impl<'a> Judges<'a> {
         judge(validator, message, self.version)
     }
 
-    /// Every method that the revision has was tried often enough.
+    /// Checks that every method of the revision was tested often enough.
     fn finish(self, version: ProtocolVersion, methods: &[Method]) -> Result<(), Failed> {
         for method in methods.iter().filter(|method| method.versions().contains(version)) {
             let count = self.made.iter().find(|(known, ..)| known == method).map_or(0, |(_, _, count)| *count);
@@ -361,7 +360,7 @@ fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Failed>
     if holds { Ok(()) } else { Err(otherwise().into()) }
 }
 
-/// Random values for `version`, enough for each of `kinds` of them. Some attempts lead to nothing that it has.
+/// Returns random values for `version`, enough for `kinds` types. Some attempts give no value of the revision.
 fn values<T: ArbitraryAt>(kinds: usize, version: ProtocolVersion) -> impl Iterator<Item = Result<T, Failed>> {
     (0..ROUNDS * kinds as u64).filter_map(move |seed| {
         let noise = noise(seed, 2048);
@@ -373,7 +372,7 @@ fn values<T: ArbitraryAt>(kinds: usize, version: ProtocolVersion) -> impl Iterat
     })
 }
 
-/// Encodes a value and checks that it comes back as it was.
+/// Encodes a value and checks that it is decoded as the same value.
 fn round_trip<T: Encode + PartialEq + std::fmt::Debug>(
     sent: &T,
     version: ProtocolVersion,
@@ -388,7 +387,7 @@ fn round_trip<T: Encode + PartialEq + std::fmt::Debug>(
     Ok(value(&text))
 }
 
-/// What the engine adds to the params of a request.
+/// Returns params with the members that the engine adds.
 fn complete_params(mut params: Value, version: ProtocolVersion) -> Value {
     if version == ProtocolVersion::V2026_07_28 {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(version.as_str());
@@ -397,7 +396,7 @@ fn complete_params(mut params: Value, version: ProtocolVersion) -> Value {
     params
 }
 
-/// What the engine adds to a result.
+/// Returns a result with the members that the engine adds.
 fn complete_result(mut result: Value, method: Method, version: ProtocolVersion) -> Value {
     if version == ProtocolVersion::V2026_07_28 && result.get("resultType").is_none() {
         result["resultType"] = json!("complete");
@@ -482,7 +481,7 @@ fn server_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed
     judges.finish(version, ClientRequest::METHODS)
 }
 
-/// What travels inside of other messages, or in their errors.
+/// Checks types inside of other messages or of their errors.
 fn parts(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
     match version {
         ProtocolVersion::V2025_11_25 => {

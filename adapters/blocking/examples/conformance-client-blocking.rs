@@ -4,7 +4,7 @@
 //! conformance-client-blocking URL
 //! ```
 //!
-//! What it does is in `adapters/examples/conformance`.
+//! The shared code is in `adapters/examples/conformance`.
 
 #[path = "../../examples/conformance/mod.rs"]
 mod conformance;
@@ -12,12 +12,17 @@ mod conformance;
 use std::error::Error;
 
 use conformance::Scenario;
-use mcp_blocking::Client;
+use mcp_blocking::http::{Connector, OAuth};
 use mcp_service::block_on;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let scenario = Scenario::from_env()?;
-    let client = Client::connect_http(&scenario.url, &scenario.host)?;
+    let mut connector = Connector::new(&scenario.url)?;
+    if let Some(credentials) = scenario.credentials()? {
+        let credentials: OAuth = credentials;
+        connector = connector.credentials(credentials);
+    }
+    let client = connector.connect(&scenario.host)?;
     let played = block_on(scenario.play(&client));
     let ending = client.close();
     played?;

@@ -1,4 +1,4 @@
-//! A client with threads that connects to any server over stdio, or over HTTP, and tries all that it has.
+//! A client with threads that connects to any server over stdio, or over HTTP, and tries all of its features.
 //!
 //! ```sh
 //! cargo run --example tour-blocking                       # tours our own server, everything-blocking
@@ -6,7 +6,7 @@
 //! tour-blocking http://127.0.0.1:8000/mcp                 # tours one that is there
 //! ```
 //!
-//! What it does there is in `adapters/examples/tour`.
+//! The stops of a tour are in `adapters/examples/tour`.
 
 #[path = "../../examples/tour/mod.rs"]
 mod tour;
@@ -22,9 +22,9 @@ fn main() -> ExitCode {
     tour::exit(run())
 }
 
-/// Whether all went well.
+/// Returns whether there were no failures.
 fn run() -> Result<bool, Box<dyn Error>> {
-    // Ctrl-C must not leave a server behind.
+    // Ctrl-C must not leave the child process running.
     shutdown_on_signals()?;
     let mut tour = Tour::from_args()?;
     let client = match tour.target.clone() {
@@ -32,7 +32,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
         Target::Url(url) => Client::connect_http(&url, &tour.host),
     };
     let client = client.map_err(|error| tour.refused(error))?;
-    // The stops are the same on every adapter, and wait in the way of tasks.
+    // The stops are the same on every adapter, and are async.
     block_on(tour.visit(&client, client.server()));
     Ok(tour.sum_up(&client.close()))
 }

@@ -111,7 +111,7 @@ impl Child {
         let mut shutdown_sequence = process.shutdown_sequence(Instant::now());
         loop {
             let has_ended = process.has_ended();
-            match shutdown_sequence.next(Instant::now(), has_ended, group.is_anybody_left()) {
+            match shutdown_sequence.next(Instant::now(), has_ended, group.has_members()) {
                 ShutdownStep::Wait(time) if has_ended => thread::sleep(time),
                 ShutdownStep::Wait(time) => drop(process.wait_ended(time)),
                 ShutdownStep::Terminate => group.terminate(),

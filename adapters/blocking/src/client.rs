@@ -105,7 +105,7 @@ impl Client {
     /// Connects over any transport.
     ///
     /// # Errors
-    /// If there is no server behind it that the host can talk to.
+    /// If the peer is no server that supports a revision of the host.
     pub fn connect(transport: Transport, host: &Host) -> Result<Self, Error> {
         Self::connect_with(transport, host, &DriverOptions::default())
     }
@@ -137,7 +137,7 @@ impl Client {
     ) -> Result<Self, Error> {
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
-        let connection = |now| Connection::knowing(host.config(), options.opening, now);
+        let connection = |now| Connection::with_opening(host.config(), options.opening, now);
         Self::begin(Handle::start(connection, session, transport, options)?, calls, child)
     }
 
@@ -162,7 +162,7 @@ impl Client {
         }
     }
 
-    /// Returns what the server reported about itself in the handshake.
+    /// Returns the result of the handshake: the server's info and capabilities.
     ///
     /// # Panics
     /// Never: without a handshake there is no client.

@@ -48,8 +48,8 @@ impl<E: Send + 'static> Handle<E> {
         transport: Transport,
         options: &DriverOptions,
     ) -> io::Result<Self> {
-        let (driver, keep) = Driver::begin(connection, application, transport, options);
-        let timer_thread = spawn("mcp-timer", keep)?;
+        let (driver, run) = Driver::begin(connection, application, transport, options);
+        let timer_thread = spawn("mcp-timer", run)?;
         Ok(Self::new(driver.clone(), Piped { driver, timer_thread: Mutex::new(Some(timer_thread)) }))
     }
 

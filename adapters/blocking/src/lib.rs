@@ -9,12 +9,12 @@
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Echo {
-//!     /// What to say.
+//!     /// The message to return.
 //!     message: String,
 //! }
 //!
 //! let service = Service::builder("echo", "1.0.0")
-//!     .tool(Tool::new("echo", |echo: Echo| echo.message).description("Says it again"))
+//!     .tool(Tool::new("echo", |echo: Echo| echo.message).description("Returns the message"))
 //!     .build()?;
 //! mcp_blocking::serve_stdio(&service)?;
 //! # }
@@ -42,7 +42,7 @@
 //! | standard input and output | [`Client::spawn`] a [`Command`] | [`serve_stdio`] |
 //! | TCP | [`Client::connect_tcp`] | [`serve_tcp`], [`Listener::tcp`] |
 //! | Unix domain sockets | [`Client::connect_unix`] | [`serve_unix`], [`Listener::unix`] |
-//! | HTTP (feature `http`) | [`Client::connect_http`](Client), `http::Connector` | `http::serve_http`, `http::Listener`, `http::Endpoint` |
+//! | HTTP (feature `http`) | `Client::connect_http`, `http::Connector` | `http::serve_http`, `http::Listener`, `http::Endpoint` |
 //! | any [`Transport`]: a reader and a writer, memory, whole messages, your own | [`Client::connect`] | [`serve`], [`Server::start`] |
 //!
 //! A [`Supervisor`] starts a server again when it has ended.
@@ -51,9 +51,9 @@
 //!
 //! - **Handlers never block the connection.** Responses, progress, cancellations and pings are processed while all
 //!   handlers are busy or wait for the peer. Handlers run on a bounded number of threads ([`DriverOptions::handlers`]),
-//!   notifications one after the other and before the requests that came behind them.
-//! - **A peer that does not read blocks nothing.** Calls time out, are cancelled and dropped without it, and what is
-//!   kept for it is bounded by [`Limits`](mcp_proto::connection::Limits).
+//!   notifications one after the other and before the requests that arrived after them.
+//! - **A peer that does not read blocks nothing.** Calls time out, are cancelled and dropped without it, and its
+//!   buffers are bounded by [`Limits`](mcp_proto::connection::Limits).
 //! - **Shutdown is bounded.** [`Client::close`], [`Server::close`] and `drop` may be called from any thread, also from
 //!   handlers. They take a bounded time: for pending responses ([`Limits::drain`]), for the peer, for a child.
 //! - **No leaks.** Threads, descriptors and all processes of a child's group are cleaned up. If the transport cannot be
@@ -95,7 +95,7 @@ pub use server::{Server, serve, serve_stdio, serve_with};
 pub use supervisor::Supervisor;
 pub use transport::{ByteReader, ByteWriter, MessageSink, MessageSource, Transport};
 
-// What the types of this crate are made of, so that one dependency is enough.
+// The crates whose types are in the API of this crate, so that one dependency is enough.
 pub use mcp_driver;
 pub use mcp_proto;
 pub use mcp_service;

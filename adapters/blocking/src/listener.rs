@@ -22,7 +22,7 @@ use mcp_service::Service;
 use crate::{server::Server, transport::Transport};
 use mcp_driver::{DriverOptions, Error, StopHandle};
 
-/// Accepts connections and serves each of them on threads of its own, independent of the others.
+/// Accepts connections and serves each of them on separate threads, independent of the others.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -52,14 +52,14 @@ const DESCRIPTORS: usize = 6;
 impl Listener {
     /// Listens on a TCP address. There is no encryption and no authentication: every client that can connect is served.
     ///
-    /// A loopback address keeps other machines away. It does not keep away other users and programs of this machine,
-    /// nor what they can be made to send: a web page can have a browser send bytes to any local port. A connection that
+    /// A loopback address excludes other machines. It does not exclude other users and programs of this machine, nor
+    /// bytes that they are made to send: a web page can make a browser send bytes to any local port. A connection that
     /// does not begin with a JSON object, such as one of a browser, is closed before any of its input is processed; a
-    /// program that forwards connections can be made to send anything. Prefer a [Unix domain socket](Self::unix), which
-    /// has permissions, or HTTP, whose requests name their origin.
+    /// program that forwards connections can be made to send any bytes. Prefer a [Unix domain socket](Self::unix),
+    /// which has permissions, or HTTP, whose requests name their origin.
     ///
     /// # Errors
-    /// If the address cannot be had.
+    /// If the address cannot be bound.
     pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -91,7 +91,7 @@ impl Listener {
     /// Sets how many clients are served at once; further connections are closed. Default 64. In any case they take no
     /// more than three quarters of the descriptor limit of this process.
     ///
-    /// A peer address gets connections while it has fewer than seven times as many as are left: one address gets at
+    /// A peer address gets connections while it has fewer than seven times as many as are free: one address gets at
     /// most 56 of 64, a second one 7, and a third one 1. Of fewer than 8, one address may get all. An IPv6 network of
     /// 64 bits counts as one address. On a Unix domain socket there are no addresses, and no shares.
     #[must_use]
@@ -101,7 +101,8 @@ impl Listener {
     }
 
     /// Sets how long a client may take to send its first message, and to complete each message that it has begun,
-    /// before its connection ends. Default 30 seconds. While the server pauses reading, the time does not pass.
+    /// before its connection ends. Default 30 seconds. The time restarts after the server has paused reading. It does
+    /// not depend on the size of a message: one of 16 MiB has to arrive with 4.5 Mbit/s.
     #[must_use]
     pub const fn message_timeout(mut self, timeout: Duration) -> Self {
         self.message = timeout;

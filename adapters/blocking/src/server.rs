@@ -29,7 +29,7 @@ pub fn serve_with(service: &Service, transport: Transport, options: &DriverOptio
     Disconnected::new(reason.unwrap_or(CloseReason::Local), None, None).into_result()
 }
 
-/// Serves the client at standard input and output, until either side ends it. Most servers need no more than this:
+/// Serves the client at standard input and output, until either side ends it. Most servers need only this:
 ///
 /// ```no_run
 /// # use mcp_service::Service;
@@ -40,7 +40,7 @@ pub fn serve_with(service: &Service, transport: Transport, options: &DriverOptio
 /// # }
 /// ```
 ///
-/// What handlers print goes to standard error: see [`Transport::stdio`].
+/// Output of handlers with `println!` goes to standard error: see [`Transport::stdio`].
 ///
 /// # Errors
 /// As [`serve`], and if standard input and output were taken before.

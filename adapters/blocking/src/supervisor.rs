@@ -26,21 +26,21 @@ pub struct Supervisor {
     command: Command,
     host: Host,
     options: DriverOptions,
-    clients: mcp_driver::Supervisor<Client>,
+    clients: mcp_driver::Restarter<Client>,
 }
 
 impl Supervisor {
     /// Creates a supervisor that has not started the server yet.
     #[must_use]
     pub fn new(command: Command, host: &Host) -> Self {
-        let clients = mcp_driver::Supervisor::new(RestartPolicy::default());
+        let clients = mcp_driver::Restarter::new(RestartPolicy::default());
         Self { command, host: host.clone(), options: DriverOptions::default(), clients }
     }
 
     /// Sets how often the server is started again.
     #[must_use]
     pub fn restart(mut self, policy: RestartPolicy) -> Self {
-        self.clients = mcp_driver::Supervisor::new(policy);
+        self.clients = mcp_driver::Restarter::new(policy);
         self
     }
 

@@ -38,7 +38,7 @@ pub trait ByteReader: Send + 'static {
 
     /// Returns a handle with which another thread makes the current and all further calls of `read` return `0`.
     ///
-    /// Without it, a connection that ends leaves behind the thread that waits in `read`, until that returns.
+    /// Without it, the thread that waits in `read` outlives the connection, until `read` returns.
     fn stopper(&self) -> Option<StopHandle> {
         None
     }
@@ -63,7 +63,7 @@ pub trait ByteWriter: Send + 'static {
 
     /// Returns a handle with which another thread makes the current and all further calls of `write` fail.
     ///
-    /// Without it, a connection that ends while its peer does not read leaves behind the thread that writes.
+    /// Without it, a thread that waits in `write` outlives the connection while its peer does not read.
     fn stopper(&self) -> Option<StopHandle> {
         None
     }
@@ -115,14 +115,14 @@ pub struct Transport {
 /// The input of a connection.
 pub(crate) enum Input {
     Bytes(Box<dyn ByteReader>),
-    MessageTransport(Box<dyn MessageSource>),
+    Messages(Box<dyn MessageSource>),
 }
 
 impl Input {
     pub(crate) fn stopper(&self) -> Option<StopHandle> {
         match self {
             Self::Bytes(source) => source.stopper(),
-            Self::MessageTransport(source) => source.stopper(),
+            Self::Messages(source) => source.stopper(),
         }
     }
 }
@@ -135,7 +135,7 @@ impl Transport {
 
     /// Creates a transport of your own that carries whole messages.
     pub fn messages(source: impl MessageSource, sink: impl MessageSink) -> Self {
-        Self::with_input(Input::MessageTransport(Box::new(source)), Sending(sink))
+        Self::with_input(Input::Messages(Box::new(source)), Sending(sink))
     }
 
     fn with_input(input: Input, sink: impl ByteWriter) -> Self {
@@ -165,12 +165,12 @@ impl Transport {
         (Self::new(from_right, to_right), Self::new(from_left, to_left))
     }
 
-    /// Runs over this process's standard input and output, and takes them out of the reach of other code: descriptor 0
-    /// becomes `/dev/null` and descriptor 1 a copy of standard error. So handlers that print with `println!`, and
-    /// programs that they start, do not disturb the connection.
+    /// Runs over this process's standard input and output, and replaces them for other code: descriptor 0 becomes
+    /// `/dev/null` and descriptor 1 a copy of standard error. So handlers that print with `println!`, and programs that
+    /// they start, do not disturb the connection.
     ///
     /// # Errors
-    /// If they were taken before, or the system has no descriptors left.
+    /// If they were taken before, or the system has no free descriptors.
     pub fn stdio() -> io::Result<Self> {
         let (input, output) = take_stdio()?;
         Ok(Self::new(FdReader::new(input), FdWriter::new(output, false)))
@@ -180,18 +180,17 @@ impl Transport {
     /// input or write to standard output while the connection lasts, and standard output stays open after it.
     ///
     /// # Errors
-    /// If the system has no descriptors left.
+    /// If the system has no free descriptors.
     pub fn stdio_shared() -> io::Result<Self> {
         let (input, output) = share_stdio()?;
         Ok(Self::new(FdReader::new(input), FdWriter::new(output, false)))
     }
 
-    /// Runs over a TCP connection. There is no encryption and no authentication in it: anything that can connect is
-    /// served. The connection ends if the input does not begin with a JSON object, as an HTTP request of a browser does
-    /// not.
+    /// Runs over a TCP connection. There is no encryption and no authentication: every peer that can connect is served.
+    /// The connection ends if its first bytes are no JSON object, as those of a browser's request are not.
     ///
     /// # Errors
-    /// If the system has no descriptors left.
+    /// If the system has no free descriptors.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         Self::tcp_within(stream, None)
     }
@@ -207,7 +206,7 @@ impl Transport {
     /// Runs over a Unix domain socket. The permissions of its path decide which users can connect.
     ///
     /// # Errors
-    /// If the system has no descriptors left.
+    /// If the system has no free descriptors.
     pub fn unix(stream: UnixStream) -> io::Result<Self> {
         Self::socket(stream.into(), None)
     }
@@ -218,8 +217,8 @@ impl Transport {
             .close_timeout(CLOSE_TIMEOUT))
     }
 
-    /// Sets how long reading continues after the last byte was written, if the peer does not end its stream by itself.
-    /// Default: not at all; for sockets, half a second.
+    /// Sets how long reading continues after the last byte was written, if the peer does not end its stream. Default:
+    /// not at all; for sockets, half a second.
     #[must_use]
     pub fn close_timeout(mut self, close_timeout: Duration) -> Self {
         self.close_timeout = close_timeout;

@@ -10,8 +10,12 @@ mod http;
 mod http_crowds;
 #[path = "../../tests/http_peers.rs"]
 mod http_peers;
+#[path = "../../tests/http_protected.rs"]
+mod http_protected;
+#[path = "../../tests/http_scopes.rs"]
+mod http_scopes;
 
-/// The adapter in the way of those on runtimes: what blocks here is done when it is awaited.
+/// The adapter with async methods, like the others. They block when they are polled.
 pub(crate) mod adapter {
     use std::{io, net::SocketAddr, net::ToSocketAddrs, ops::Deref};
 
@@ -46,7 +50,8 @@ pub(crate) mod adapter {
 
         use super::{Client, Error, Host, Service, SocketAddr, StopHandle, ToSocketAddrs, io};
         pub(crate) use mcp_blocking::http::{
-            AuthProvider, ClientOptions, Endpoint, EndpointOptions, HttpClient, Paths, Policy, ResponseHandler,
+            AccessToken, AuthProvider, Body, ClientOptions, Endpoint, EndpointOptions, FetchClient, HttpClient,
+            HttpFetch, Paths, Policy, Refusal, ResourceServer, ResponseHandler, TokenError, TokenVerifier,
         };
 
         pub(crate) struct Listener(mcp_blocking::http::Listener);
@@ -58,6 +63,10 @@ pub(crate) mod adapter {
 
             pub(crate) fn with_http_sse(self) -> Self {
                 Self(self.0.with_http_sse())
+            }
+
+            pub(crate) fn protect(self, server: ResourceServer) -> Self {
+                Self(self.0.protect(server))
             }
 
             pub(crate) fn endpoint(self, endpoint: EndpointOptions) -> Self {
@@ -124,7 +133,7 @@ pub(crate) fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 
     async { thread.join().expect("no panic") }
 }
 
-/// What blocks cannot be given up; what waits can.
+/// Limits the time of a future. A future that blocks in `poll` cannot be interrupted, one that is pending can.
 pub(crate) async fn timeout<T>(time: Duration, future: impl Future<Output = T>) -> Option<T> {
     use mcp_driver::Watched;
     use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};

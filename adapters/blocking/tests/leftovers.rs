@@ -1,5 +1,5 @@
-//! What is left of servers and clients over HTTP when they have ended: nothing. Threads and descriptors are counted for the whole
-//! process, so this is one test.
+//! Servers and clients over HTTP release all resources when they have ended. Threads and descriptors are counted for
+//! the whole process, so this is one test.
 
 use std::{
     fs,
@@ -18,13 +18,13 @@ use mcp_driver::Watched;
 use mcp_proto::{connection::Settings, protocol::VersionSet};
 use mcp_service::{Context, Host, Service, Tool};
 
-/// More than anything takes; a test that needs it has failed.
+/// A timeout that no operation of a passing test reaches.
 const LONG: Duration = Duration::from_secs(20);
 
-/// What takes less is not waited for by those who leave after 10 seconds without anything to do.
+/// Shorter than the 10 seconds after which idle threads end, so that the test detects threads that only time out.
 const SOON: Duration = Duration::from_secs(8);
 
-/// Threads and descriptors of this process.
+/// Returns the numbers of threads and descriptors of this process.
 fn held() -> (usize, usize) {
     let count = |path| fs::read_dir(path).expect("Linux has it").count();
     (count("/proc/self/task"), count("/proc/self/fd"))
@@ -35,7 +35,7 @@ fn names() -> Vec<String> {
     tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok()).collect()
 }
 
-/// What was there before, and nothing else. The system may take a moment to see the last of a thread.
+/// Waits until no more threads and descriptors are left than before. The system may take a moment to remove a thread.
 fn nothing_is_left(before: (usize, usize), what: &str) {
     let start = Instant::now();
     loop {
@@ -48,7 +48,7 @@ fn nothing_is_left(before: (usize, usize), what: &str) {
     }
 }
 
-/// A tool that waits, as a future and as a function, and how many wait.
+/// A service with tools that wait, async and blocking, and the number of calls that wait.
 fn service() -> (Service, Arc<Watched<usize>>) {
     let begun = Arc::new(Watched::new(0));
     let (one, other) = (begun.clone(), begun.clone());
@@ -76,7 +76,7 @@ fn service() -> (Service, Arc<Watched<usize>>) {
 }
 
 #[test]
-fn nothing_is_left_of_servers_and_clients() {
+fn servers_and_clients_release_resources() {
     let before = held();
     for versions in [VersionSet::ALL, VersionSet::LEGACY] {
         let host = Host::builder("test", "1").versions(versions).build();
@@ -88,7 +88,7 @@ fn nothing_is_left_of_servers_and_clients() {
         connect().close().into_result().expect("a good end");
         let with_server = held();
 
-        // Clients that are closed, dropped, and dropped while something is on its way.
+        // Clients that are closed, dropped, and dropped during a call.
         for round in 1..=3 {
             let clients: Vec<_> = (0..4).map(|_| connect()).collect();
             for client in &clients {
@@ -104,14 +104,14 @@ fn nothing_is_left_of_servers_and_clients() {
                 _ => drop((calls, clients)),
             }
         }
-        // Those that it served may be kept for a while, in case there are more.
+        // The server may keep idle threads and connections for a while.
         let start = Instant::now();
         while held().1 > with_server.1 && start.elapsed() < LONG {
             thread::yield_now();
         }
         assert!(held().1 <= with_server.1, "connections are left: {:?}", names());
 
-        // A server that stops while it is asked, by clients of ours and by one that only listens.
+        // A server that stops during calls, while another connection has sent a part of a request.
         let client = connect();
         let calls = ["wait", "wait_on_a_thread"].map(|tool| client.call_tool(tool, ()).expect("it is sent"));
         assert!(begun.wait_until(LONG, |begun| *begun == 26), "they begin");

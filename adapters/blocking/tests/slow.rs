@@ -1,5 +1,4 @@
-//! Handlers that are functions and slow, over HTTP: they run on the threads of their connections and delay no other
-//! request.
+//! Slow blocking handlers, over HTTP: they run on the threads of their connections and delay no other request.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -21,7 +20,7 @@ use mcp_proto::{connection::SendError, protocol::VersionSet, schema::Root};
 use mcp_service::{Context, Host, Roots, Service, Tool};
 use serde_json::{Value, json};
 
-/// More than anything takes; a test that needs it has failed.
+/// A timeout that no operation of a passing test reaches.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A server whose handlers wait at a gate.
@@ -29,7 +28,7 @@ struct Site {
     address: SocketAddr,
     stop: StopHandle,
     served: JoinHandle<()>,
-    /// How many handlers have begun, how many were cancelled, and whether they may go on.
+    /// The number of handlers that have begun, the number of cancelled ones, and whether they may continue.
     begun: Arc<Watched<usize>>,
     cancelled: Arc<Watched<usize>>,
     gate: Arc<Watched<bool>>,
@@ -56,7 +55,7 @@ impl Site {
             .tool(Tool::new("naps", {
                 let (naps, never) = (AtomicU64::new(0), Watched::new(()));
                 move || {
-                    // About as long as others wait before they go on with its connection.
+                    // About as long as it takes until another thread takes over the connection.
                     let nap = Duration::from_micros(600 + naps.fetch_add(97, Ordering::Relaxed) % 2000);
                     never.wait_until(nap, |()| false);
                     "napped"
@@ -96,20 +95,20 @@ impl Site {
         self.served.join().expect("no panic");
     }
 
-    /// A client of a session.
+    /// Connects a client with a session.
     fn client(&self, host: &Host) -> Client {
         Client::connect_http(&format!("http://{}/mcp", self.address), host).expect("it serves")
     }
 }
 
-/// A connection that speaks by hand.
+/// Opens a connection without an HTTP client.
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(LONG)).expect("a time");
     stream
 }
 
-/// Calls a tool by hand, as a request that stands alone.
+/// Sends a hand-written call of a tool, in 2026-07-28.
 fn call(stream: &mut TcpStream, tool: &str) {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -127,13 +126,13 @@ fn call(stream: &mut TcpStream, tool: &str) {
     stream.write_all((head + &body).as_bytes()).expect("it is read");
 }
 
-/// Reads until this has come.
-fn hear(mut stream: &TcpStream, wanted: &str) {
-    let (mut heard, mut chunk) = (String::new(), [0; 1024]);
-    while !heard.contains(wanted) {
+/// Reads until a text has arrived.
+fn read_until(mut stream: &TcpStream, wanted: &str) {
+    let (mut received, mut chunk) = (String::new(), [0; 1024]);
+    while !received.contains(wanted) {
         let read = stream.read(&mut chunk).expect("it goes on");
-        assert!(read > 0, "{wanted} comes before the end: {heard}");
-        heard.push_str(&String::from_utf8_lossy(&chunk[..read]));
+        assert!(read > 0, "{wanted} comes before the end: {received}");
+        received.push_str(&String::from_utf8_lossy(&chunk[..read]));
     }
 }
 
@@ -142,7 +141,7 @@ fn host() -> Host {
 }
 
 #[test]
-fn whoever_hangs_up_on_a_slow_function_is_noticed() {
+fn disconnect_cancels_slow_handler() {
     let site = Site::new();
     for round in 1..=3 {
         let mut stream = connect(site.address);
@@ -155,21 +154,21 @@ fn whoever_hangs_up_on_a_slow_function_is_noticed() {
 }
 
 #[test]
-fn what_a_slow_function_says_leaves_before_it_is_done() {
+fn progress_is_sent_before_slow_handler_returns() {
     let site = Site::new();
     let mut stream = connect(site.address);
     call(&mut stream, "says");
-    hear(&stream, "notifications/progress");
+    read_until(&stream, "notifications/progress");
     site.open();
-    hear(&stream, "said");
-    // The same connection goes on, whichever thread is with it now.
+    read_until(&stream, "said");
+    // The connection continues on another thread.
     call(&mut stream, "quick");
-    hear(&stream, "quick");
+    read_until(&stream, "quick");
     site.stop();
 }
 
 #[test]
-fn a_function_asks_its_client_over_the_stream_of_its_call() {
+fn blocking_handler_requests_roots_on_call_stream() {
     let site = Site::new();
     let roots = Roots::new([Root::new("file:///here")]).expect("a good root");
     let host = Host::builder("test", "1").versions(VersionSet::LEGACY).roots(&roots).build();
@@ -183,7 +182,7 @@ fn a_function_asks_its_client_over_the_stream_of_its_call() {
 }
 
 #[test]
-fn slow_functions_on_all_connections_hold_up_nobody() {
+fn slow_handlers_do_not_delay_other_connections() {
     const CONNECTIONS: usize = 32;
     let site = Site::new();
     let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| connect(site.address)).collect();
@@ -194,17 +193,17 @@ fn slow_functions_on_all_connections_hold_up_nobody() {
     // Neither a new connection nor a session waits for them.
     let mut other = connect(site.address);
     call(&mut other, "quick");
-    hear(&other, "quick");
+    read_until(&other, "quick");
     let client = site.client(&host());
     client.call_tool("quick", ()).expect("it is sent").wait().expect("it is answered");
     site.open();
-    streams.iter().for_each(|stream| hear(stream, "waited"));
+    streams.iter().for_each(|stream| read_until(stream, "waited"));
     drop(client);
     site.stop();
 }
 
 #[test]
-fn it_does_not_matter_when_another_thread_goes_on_with_a_connection() {
+fn connection_thread_handoff_loses_no_response() {
     let site = Site::new();
     let address = site.address;
     thread::scope(|scope| {
@@ -213,7 +212,7 @@ fn it_does_not_matter_when_another_thread_goes_on_with_a_connection() {
                 let mut stream = connect(address);
                 for _ in 0..100 {
                     call(&mut stream, "naps");
-                    hear(&stream, "napped");
+                    read_until(&stream, "napped");
                 }
             });
         }
@@ -222,7 +221,7 @@ fn it_does_not_matter_when_another_thread_goes_on_with_a_connection() {
 }
 
 #[test]
-fn other_requests_of_a_session_do_not_wait_for_a_slow_function() {
+fn slow_handlers_do_not_delay_same_session() {
     let site = Site::new();
     let host = Host::builder("test", "1").versions(VersionSet::LEGACY).build();
     let client = site.client(&host);
@@ -240,33 +239,33 @@ fn other_requests_of_a_session_do_not_wait_for_a_slow_function() {
 }
 
 #[test]
-fn a_panic_is_answered_and_the_connection_goes_on() {
+fn panicking_handler_gets_response_keeps_connection() {
     let site = Site::new();
     let mut stream = connect(site.address);
     for _ in 0..3 {
         call(&mut stream, "panics");
-        hear(&stream, "}}");
+        read_until(&stream, "}}");
         call(&mut stream, "quick");
-        hear(&stream, "quick");
+        read_until(&stream, "quick");
     }
     site.stop();
 }
 
 #[test]
-fn a_server_stops_while_functions_run_and_connections_are_idle() {
+fn server_stops_with_busy_and_idle_connections() {
     let site = Site::new();
-    // One has never asked, one has been answered, and two wait, of which one will be told.
+    // One connection has sent no request, one is idle, and two wait for handlers, one of which handles cancellation.
     let (fresh, mut answered, mut told, mut waits) =
         (connect(site.address), connect(site.address), connect(site.address), connect(site.address));
     call(&mut answered, "quick");
-    hear(&answered, "quick");
+    read_until(&answered, "quick");
     call(&mut told, "minds");
     call(&mut waits, "waits");
     assert!(site.begun.wait_until(LONG, |begun| *begun == 2), "they begin");
     (site.stop)();
     for mut idle in [fresh, answered] {
         let mut rest = Vec::new();
-        // It may be cut off.
+        // The connection may be reset.
         let _ = idle.read_to_end(&mut rest);
     }
     assert!(site.cancelled.wait_until(LONG, |cancelled| *cancelled == 1), "it is told");
@@ -275,7 +274,7 @@ fn a_server_stops_while_functions_run_and_connections_are_idle() {
 }
 
 #[test]
-fn what_comes_in_one_piece_is_answered_in_order() {
+fn pipelined_requests_get_responses_in_order() {
     let site = Site::new();
     let mut stream = connect(site.address);
     for tool in ["quick", "panics", "quick", "quick"] {

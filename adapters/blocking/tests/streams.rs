@@ -1,4 +1,4 @@
-//! Readers, writers and transports of one's own. What all adapters have in common is tried in `tests/adapters`.
+//! Custom readers, writers and transports. Tests that all adapters share are in `tests/adapters`.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -15,7 +15,7 @@ use mcp_proto::connection::CloseReason;
 use mcp_service::{Host, Service, Tool};
 use serde_json::json;
 
-/// More than anything takes; a test that needs it has failed.
+/// A timeout that no operation of a passing test reaches.
 const LONG: Duration = Duration::from_secs(60);
 
 fn service() -> Service {
@@ -24,7 +24,7 @@ fn service() -> Service {
     Service::builder("x", "1").tool(echo).build().expect("a good name")
 }
 
-/// A stream that hands over one byte at a time and is interrupted all the time.
+/// A stream that transfers one byte at a time and is interrupted before each.
 struct Reluctant<T>(T, bool);
 
 impl<T: Read> Read for Reluctant<T> {
@@ -46,7 +46,7 @@ impl<T: Write> Write for Reluctant<T> {
 }
 
 #[test]
-fn streams_that_are_slow_and_interrupted_lose_nothing() {
+fn slow_interrupted_streams_lose_no_data() {
     let ((a, b), (c, d)) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
     let (left, right) =
         (Transport::from_io(Reluctant(a, false), d), Transport::from_io(Reluctant(c, false), Reluctant(b, false)));
@@ -60,7 +60,7 @@ fn streams_that_are_slow_and_interrupted_lose_nothing() {
     assert_eq!(server.wait(), CloseReason::Eof);
 }
 
-/// A source that says when it is read, and ends when it is told to.
+/// A reader that reports each read, and ends when it is stopped.
 struct Silent {
     told: Arc<(Mutex<bool>, Condvar)>,
     read: Sender<()>,
@@ -83,7 +83,7 @@ impl ByteReader for Silent {
     }
 }
 
-/// A sink that notes when it is dropped.
+/// A writer that records when it is dropped.
 struct Closing(Arc<Mutex<Vec<&'static str>>>);
 
 impl ByteWriter for Closing {
@@ -99,7 +99,7 @@ impl Drop for Closing {
 }
 
 #[test]
-fn a_transport_ends_in_order() {
+fn transport_closes_sink_before_on_close() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let (read, reads) = channel();
     let told = Arc::new((Mutex::new(false), Condvar::new()));
@@ -121,7 +121,8 @@ const INITIALIZE: &str = concat!(
     "\n"
 );
 
-/// A client that has asked before anybody read, leaves after that, and says what is done on which thread.
+/// A client whose request is there before the first read, and which then disconnects. It records the thread of each
+/// operation.
 struct Early(Sender<(&'static str, thread::ThreadId)>);
 
 impl Early {
@@ -154,7 +155,7 @@ impl ByteWriter for Early {
 }
 
 #[test]
-fn what_was_asked_before_is_answered_without_another_thread() {
+fn early_request_is_served_on_calling_thread() {
     let (note, noted) = channel();
     serve(&service(), Transport::new(Early(note.clone()), Early(note))).expect("its client has left");
     let here = thread::current().id();

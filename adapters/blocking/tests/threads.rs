@@ -14,14 +14,14 @@ use std::{
 use mcp_blocking::http::Threads;
 use mcp_driver::{Runtime, Timer, Watched};
 
-/// More than anything takes; a test that needs it has failed.
+/// A timeout that no operation of a passing test reaches.
 const LONG: Duration = Duration::from_secs(20);
 
 fn threads() -> Threads {
     Threads::current().expect("there are threads")
 }
 
-/// Says that it was dropped.
+/// Sends a message when it is dropped.
 struct Dropped(Sender<&'static str>);
 
 impl Drop for Dropped {
@@ -31,7 +31,7 @@ impl Drop for Dropped {
 }
 
 #[test]
-fn tasks_that_block_hold_up_nobody() {
+fn blocking_tasks_do_not_delay_other_tasks() {
     let (threads, gate, done) = (threads(), Arc::new(Watched::new(false)), Arc::new(Watched::new(0)));
     let run = |blocks: bool| {
         let (gate, done) = (gate.clone(), done.clone());
@@ -44,7 +44,7 @@ fn tasks_that_block_hold_up_nobody() {
             done.update(|done| *done += 1);
         }));
     };
-    // More than there are to poll them.
+    // More tasks than there are threads.
     (0..20).for_each(|_| run(true));
     (0..100).for_each(|_| run(false));
     let opens = gate.clone();
@@ -54,7 +54,7 @@ fn tasks_that_block_hold_up_nobody() {
 }
 
 #[test]
-fn functions_run_beside_each_other_and_panics_are_their_own() {
+fn blocking_functions_run_in_parallel_despite_panics() {
     let (threads, begun) = (threads(), Arc::new(Watched::new(0)));
     for number in 0..50 {
         let begun = begun.clone();
@@ -75,7 +75,7 @@ fn functions_run_beside_each_other_and_panics_are_their_own() {
 }
 
 #[test]
-fn a_task_ends_when_it_is_dropped() {
+fn dropped_handle_or_pool_drops_tasks() {
     let (threads, (sender, heard)) = (threads(), channel());
     let task = |sender: Sender<&'static str>| {
         let said = sender.clone();
@@ -96,7 +96,7 @@ fn a_task_ends_when_it_is_dropped() {
     assert_eq!(heard.recv_timeout(LONG), Ok("dropped"));
 }
 
-/// Waits until then, after it has waited for something that is later.
+/// Waits until a time, after the timer was set to a later one.
 fn until(threads: &Threads, at: Instant) -> impl Future<Output = ()> + Send + use<> {
     let (mut timer, mut first) = (threads.timer(), true);
     poll_fn(move |cx| {
@@ -108,7 +108,7 @@ fn until(threads: &Threads, at: Instant) -> impl Future<Output = ()> + Send + us
 }
 
 #[test]
-fn timers_run_out_and_not_too_early() {
+fn timers_fire_and_never_early() {
     let (threads, (sender, heard)) = (threads(), channel());
     let start = Instant::now();
     for number in [3_u32, 1, 2, 0] {
@@ -126,7 +126,7 @@ fn timers_run_out_and_not_too_early() {
 }
 
 #[test]
-fn what_is_under_way_goes_on_when_the_last_handle_is_gone() {
+fn detached_tasks_finish_after_last_handle_drops() {
     let (sender, heard) = channel();
     let gate = Arc::new(Watched::new(false));
     {

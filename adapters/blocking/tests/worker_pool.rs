@@ -1,5 +1,4 @@
-//! Handlers that are functions and slow, over a pipe: they run where their connection is read and delay no other
-//! request.
+//! Slow blocking handlers, over a pipe: they run on the thread that reads their connection and delay no other request.
 
 use std::{
     hint::black_box,
@@ -17,10 +16,10 @@ use mcp_driver::Watched;
 use mcp_service::{Context, Service, Tool};
 use serde_json::{Value, json};
 
-/// More than anything takes; a test that needs it has failed.
+/// A timeout that no operation of a passing test reaches.
 const LONG: Duration = Duration::from_secs(60);
 
-/// How many handlers have begun, and whether they may go on.
+/// The number of handlers that have begun, and whether they may continue.
 #[derive(Default)]
 struct Gate {
     begun: Watched<usize>,
@@ -28,7 +27,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// Blocks in a way that the worker pool does not notice.
+    /// Blocks without notifying the worker pool.
     fn pass(&self) {
         self.begun.update(|begun| *begun += 1);
         assert!(self.open.wait_until(LONG, |open| *open), "the test opens it");
@@ -39,7 +38,7 @@ impl Gate {
     }
 }
 
-/// A client that speaks by hand, and the server that it speaks to.
+/// A client of hand-written messages, with its server.
 struct Peer {
     stream: UnixStream,
     lines: BufReader<UnixStream>,
@@ -62,7 +61,7 @@ impl Peer {
         peer
     }
 
-    /// Says all of it at once.
+    /// Sends all messages in one write.
     fn send(&mut self, messages: &[Value]) {
         let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
         self.stream.write_all(text.as_bytes()).expect("it is read");
@@ -96,7 +95,7 @@ fn service(gate: &Arc<Gate>) -> Service {
 }
 
 #[test]
-fn calls_that_come_in_one_piece_run_beside_each_other() {
+fn calls_in_one_write_run_concurrently() {
     const CALLS: usize = 64;
     let gate = Arc::new(Gate::default());
     let mut peer = Peer::new(&service(&gate), CALLS);
@@ -112,11 +111,11 @@ fn calls_that_come_in_one_piece_run_beside_each_other() {
 }
 
 #[test]
-fn one_that_blocks_holds_up_neither_what_came_with_it_nor_what_comes_later() {
+fn blocking_call_does_not_delay_other_requests() {
     let gate = Arc::new(Gate::default());
     let mut peer = Peer::new(&service(&gate), 2);
     let ping = |id: usize| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
-    // Held back, answered beside it, behind it and after it.
+    // One call blocks. The others get their responses at the same time or later.
     peer.send(&[call(1, "quick"), call(2, "blocks"), call(3, "quick"), ping(4)]);
     let mut answered: Vec<_> = (0..3).map(|_| peer.receive()["id"].as_u64()).collect();
     answered.sort_unstable();
@@ -125,7 +124,7 @@ fn one_that_blocks_holds_up_neither_what_came_with_it_nor_what_comes_later() {
         peer.send(&[if id % 2 == 0 { ping(id) } else { call(id, "quick") }]);
         assert_eq!(peer.receive()["id"], id);
     }
-    // All threads that there may be for handlers are busy.
+    // All threads for handlers are busy.
     peer.send(&[call(200, "blocks"), call(201, "quick"), ping(202)]);
     assert_eq!(peer.receive()["id"], 202);
     gate.wait_for(2);
@@ -136,7 +135,7 @@ fn one_that_blocks_holds_up_neither_what_came_with_it_nor_what_comes_later() {
 }
 
 #[test]
-fn those_who_ask_give_way_at_once() {
+fn calls_waiting_for_roots_do_not_block_others() {
     const CALLS: usize = 32;
     let gate = Arc::new(Gate::default());
     let mut peer = Peer::new(&service(&gate), CALLS);
@@ -153,10 +152,10 @@ fn those_who_ask_give_way_at_once() {
 }
 
 #[test]
-fn it_does_not_matter_when_another_thread_takes_over() {
+fn worker_takeover_loses_no_response() {
     let turns = AtomicU64::new(0);
     let computes = Tool::new("computes", move || {
-        // From nothing to more than what others wait for before they take over.
+        // From no time to more than the time after which another thread takes over.
         let steps = turns.fetch_add(97, Ordering::Relaxed) % 2500 * 100;
         (0..steps).fold(0, |sum, step| black_box(sum ^ step)).to_string()
     });

@@ -3,7 +3,10 @@
 use std::{
     fmt,
     future::Future,
+    marker::PhantomData,
+    net::SocketAddr,
     ops::Deref,
+    path::Path,
     sync::{Arc, OnceLock},
 };
 
@@ -18,17 +21,22 @@ use crate::{
     error::{Disconnected, Error},
     handle::Handle,
     options::DriverOptions,
-    process::child::Child,
-    stream::transport::IntoTransport,
+    process::{child::Child, command::Command},
+    runtime::Runtime,
+    stream::{
+        stream_runtime::{Resolve, StreamRuntime},
+        transport::IntoTransport,
+    },
 };
 use mcp_service::{Calls, Deferred, Host, Peer};
 
-/// A connection to a server after the handshake, with the child process if the server runs as one. An adapter provides
-/// the transports.
+/// A connection to a server after the handshake, with the child process if the server runs as one.
 ///
 /// It is cheap to clone. When the last clone is dropped, the connection begins to [close](Self::close).
-#[derive(Clone)]
-pub struct Client(Arc<Inner>);
+pub struct Client<R> {
+    inner: Arc<Inner>,
+    runtime: PhantomData<fn() -> R>,
+}
 
 struct Inner {
     peer: Peer<ClientRole>,
@@ -38,33 +46,93 @@ struct Inner {
     server: OnceLock<InitializeResult>,
 }
 
-impl Client {
-    /// Connects over a transport.
+impl<R: StreamRuntime> Client<R> {
+    /// Starts a program and connects to its standard input and output.
+    ///
+    /// Some old servers exit when the client probes their era. Such a program is started a second time, without the
+    /// probe.
     ///
     /// # Errors
-    /// If there is no runtime, or no server at the other end that the host can talk to.
+    /// If the program cannot be started, or is no server that the host supports.
+    pub async fn spawn(command: Command, host: &Host) -> Result<Self, Error> {
+        Self::spawn_with(command, host, &DriverOptions::default()).await
+    }
+
+    /// Starts a program and connects to it as [`spawn`](Self::spawn) does, with these options.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    pub async fn spawn_with(command: Command, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
+        let command = &command;
+        let start = || async move {
+            let runtime = R::current()?;
+            runtime.start_threads()?;
+            let (transport, child) =
+                Child::start(command, &runtime).map_err(|error| Error::Spawn { program: command.program(), error })?;
+            Ok((transport, Some(child)))
+        };
+        Self::connect_with_retry(start, host, options).await
+    }
+
+    /// Connects over TCP. If the server closes the connection because of the probe of its era, the client connects a
+    /// second time without the probe.
+    ///
+    /// The address can be anything that implements `ToSocketAddrs`: see [`Resolve`].
+    ///
+    /// # Errors
+    /// If no server listens there, or the host does not support it.
+    pub async fn connect_tcp<A>(address: A, host: &Host) -> Result<Self, Error>
+    where
+        R: Resolve<A>,
+    {
+        let addresses: &[SocketAddr] = &R::resolve(address).await?;
+        let connect = || async move { Ok((R::connect_tcp(addresses.to_vec()).await?, None)) };
+        Self::connect_with_retry(connect, host, &DriverOptions::default()).await
+    }
+
+    /// Connects to a Unix domain socket, as [`connect_tcp`](Self::connect_tcp) does.
+    ///
+    /// # Errors
+    /// As [`connect_tcp`](Self::connect_tcp).
+    pub async fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let connect = || async move { Ok((R::connect_unix(path.to_owned()).await?, None)) };
+        Self::connect_with_retry(connect, host, &DriverOptions::default()).await
+    }
+}
+
+impl<R: Runtime> Client<R> {
+    /// Connects over any transport.
+    ///
+    /// # Errors
+    /// If no server that the host supports responds over it.
+    pub async fn connect(transport: impl IntoTransport<Runtime = R>, host: &Host) -> Result<Self, Error> {
+        Self::connect_with(transport, host, &DriverOptions::default()).await
+    }
+
+    /// Connects over any transport as [`connect`](Self::connect) does, with these options.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
     pub async fn connect_with(
-        transport: impl IntoTransport,
+        transport: impl IntoTransport<Runtime = R>,
         host: &Host,
         options: &DriverOptions,
     ) -> Result<Self, Error> {
         Self::connect_once(transport, None, host, options).await
     }
 
-    /// Connects over the transport that `way` returns, with the child process at its other end. Connects a second time
+    /// Connects over the transport that `open` returns, with the child process at its other end. Connects a second time
     /// if the failed handshake has shown how else to begin.
-    ///
-    /// # Errors
-    /// As `way`, and as [`connect_with`](Self::connect_with).
-    pub async fn connect_with_retry<M: IntoTransport, F: Future<Output = Result<(M, Option<Child>), Error>>>(
-        way: impl Fn() -> F,
-        host: &Host,
-        options: &DriverOptions,
-    ) -> Result<Self, Error> {
+    async fn connect_with_retry<M, F>(open: impl Fn() -> F, host: &Host, options: &DriverOptions) -> Result<Self, Error>
+    where
+        M: IntoTransport<Runtime = R>,
+        F: Future<Output = Result<(M, Option<Child>), Error>>,
+    {
         connect_with_hint(options, |options| {
-            let way = way();
+            let opened = open();
             async move {
-                let (transport, child) = way.await?;
+                let (transport, child) = opened.await?;
                 Self::connect_once(transport, child, host, &options).await
             }
         })
@@ -72,17 +140,19 @@ impl Client {
     }
 
     async fn connect_once(
-        transport: impl IntoTransport,
+        transport: impl IntoTransport<Runtime = R>,
         child: Option<Child>,
         host: &Host,
         options: &DriverOptions,
     ) -> Result<Self, Error> {
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
-        let connection = |now| Connection::knowing(host.config(), options.opening, now);
+        let connection = |now| Connection::with_opening(host.config(), options.opening, now);
         Self::begin(Handle::start(connection, session, transport, options)?, calls, child).await
     }
+}
 
+impl<R> Client<R> {
     /// Waits for the handshake.
     pub(super) async fn begin(
         handle: Handle<ClientRole>,
@@ -90,42 +160,45 @@ impl Client {
         child: Option<Child>,
     ) -> Result<Self, Error> {
         let peer = Peer::new(handle.connection(), calls);
-        let client = Self(Arc::new(Inner { peer, handle, child, server: OnceLock::new() }));
+        let inner = Arc::new(Inner { peer, handle, child, server: OnceLock::new() });
+        let client = Self { inner, runtime: PhantomData };
         #[cfg(feature = "signals")]
-        signals::register(&client.0);
+        signals::register(&client.inner);
         let ready = client.ready().await;
         let server = client.connection().update(|connection, _| connection.server().cloned());
         match (ready, server) {
             (Ok(()), Some(server)) => {
-                client.0.server.get_or_init(|| server);
+                client.inner.server.get_or_init(|| server);
                 Ok(client)
             }
             _ => Err(Error::Handshake(client.close().await)),
         }
     }
 
-    /// Returns what the server reported about itself in the handshake.
+    /// Returns the server's result of the handshake: its name and version, its capabilities and its instructions.
     ///
     /// # Panics
     /// Never: without a handshake there is no client.
     #[must_use]
     pub fn server(&self) -> &InitializeResult {
-        self.0.server.get().expect("the handshake is over")
+        self.inner.server.get().expect("the handshake is over")
     }
 
-    /// Ends the connection and waits until its tasks and its child process have ended, which takes a bounded time
-    /// however the server behaves. Calls in flight end at once. The input of a child is closed; processes of its group
-    /// that do not end then are killed. A second call has no further effect.
+    /// Ends the connection and waits until its tasks, descriptors and child processes are gone. This takes a bounded
+    /// time, however the server behaves. Calls in flight fail at once. The input of a child process is closed; if the
+    /// child does not exit then, its whole process group is killed. Further calls wait for the same end.
     ///
     /// In a handler of this connection it does not wait.
     pub fn close(&self) -> Deferred<Disconnected> {
-        self.0.handle.begin_close();
+        self.inner.handle.begin_close();
         self.wait()
     }
 
-    /// Waits until the connection, its tasks and its child process have ended. In a handler it does not wait.
+    /// Waits until the connection has ended and its tasks, descriptors and child processes are gone. In a handler of
+    /// this connection it does not wait.
     pub fn wait(&self) -> Deferred<Disconnected> {
-        let (ended, child, connection) = (self.0.handle.wait(), self.0.child.clone(), self.connection().clone());
+        let Inner { handle, child, .. } = &*self.inner;
+        let (ended, child, connection) = (handle.wait(), child.clone(), self.connection().clone());
         Deferred::new(async move {
             let reason = ended.await.unwrap_or(CloseReason::Local);
             #[cfg(feature = "signals")]
@@ -154,17 +227,23 @@ pub async fn connect_with_hint<T, F: Future<Output = Result<T, Error>>>(
     }
 }
 
-impl Deref for Client {
-    type Target = Peer<ClientRole>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0.peer
+impl<R> Clone for Client<R> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), runtime: PhantomData }
     }
 }
 
-impl fmt::Debug for Client {
+impl<R> Deref for Client<R> {
+    type Target = Peer<ClientRole>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.inner.peer
+    }
+}
+
+impl<R> fmt::Debug for Client<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("handle", &self.0.handle).finish_non_exhaustive()
+        f.debug_struct("Client").field("handle", &self.inner.handle).finish_non_exhaustive()
     }
 }
 

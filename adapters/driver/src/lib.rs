@@ -2,8 +2,8 @@
 //! restarts, HTTP.
 //!
 //! Applications use the adapter of their runtime, which re-exports the types that they need: `mcp-tokio`, `mcp-smol`,
-//! or `mcp-blocking` for threads. An adapter implements [`Runtime`] and provides the I/O. This crate has no tasks,
-//! timers or sockets of its own.
+//! or `mcp-blocking` for threads. An adapter implements [`Runtime`] and provides the I/O; one with child processes
+//! and sockets implements `StreamRuntime`. This crate has no tasks, timers or sockets of its own.
 //!
 //! # Features
 //!
@@ -12,6 +12,10 @@
 //! - `hyper`: HTTP/1.1 for servers.
 //! - `net`: listeners and clients of HTTP over the sockets of a runtime.
 //! - `tls`: encryption for them.
+//! - `auth`: OAuth 2.1. Servers: access tokens, challenges, the metadata document. Clients: credentials, stores for
+//!   them, redirects.
+//! - `jwt`: servers whose access tokens are JSON Web Tokens.
+//! - `signing`: clients that authenticate with keys of their own.
 //! - `tower`: endpoints as services of tower.
 //! - `signals`: ends the children of this process when it receives a signal.
 
@@ -27,10 +31,12 @@ mod limits;
 mod listener;
 mod options;
 mod process;
+mod restarter;
 mod runtime;
 mod server;
 mod stop;
 mod stream;
+#[cfg(all(unix, feature = "os"))]
 mod supervisor;
 mod sync;
 pub mod tuning;
@@ -43,24 +49,26 @@ pub use error::{Disconnected, Error};
 pub use handle::Handle;
 pub use limits::quota::{Permit, Quota};
 #[cfg(all(unix, feature = "os"))]
-pub use listener::{Listener, Socket, SocketFile};
+pub use listener::{Listener, SocketFile};
 pub use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot, WaitQueue, job_cost, on_block};
 pub use options::DriverOptions;
-#[cfg(all(unix, feature = "os"))]
-pub use process::child::Child;
 pub use process::command::Command;
 pub use process::restart::{RestartPolicy, RestartState};
 #[cfg(all(unix, feature = "signals"))]
 pub use process::signals;
 pub use process::state::{ChildState, Exit, ShutdownSequence, ShutdownStep, Stderr};
+pub use restarter::Restarter;
 pub use runtime::{Runtime, Timer};
 pub use server::{Server, serve, serve_with};
 pub use stop::StopHandle;
 pub use stream::io::{ByteReader, ByteWriter, MessageTransport};
 pub use stream::line_reader::{LineReader, Sniffer};
 pub use stream::memory;
+#[cfg(all(unix, feature = "os"))]
+pub use stream::stream_runtime::{Resolve, StreamRuntime};
 pub use stream::transport::{IntoTransport, Transport};
 pub use stream::write_buffer::WriteBuffer;
+#[cfg(all(unix, feature = "os"))]
 pub use supervisor::Supervisor;
 #[cfg(all(unix, feature = "os"))]
 pub use unix::blocking_fd::{FdReader, FdWriter};

@@ -19,38 +19,24 @@ use crate::{
         quota::{Permit, Quota},
     },
     options::DriverOptions,
-    runtime::{Runtime, sleep},
+    runtime::sleep,
     server::Server,
     stop::StopHandle,
-    stream::transport::{IntoTransport, Transport},
+    stream::{
+        stream_runtime::{Resolve, StreamRuntime},
+        transport::{IntoTransport, Transport},
+    },
     tuning::{MESSAGE_TIMEOUT, WRITE_TIMEOUT},
     unix::fd::{ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
     watched::Watched,
 };
-use mcp_service::Service;
-use mcp_service::driver_api::Holder;
+use mcp_service::{Service, driver_api::Holder};
 
-/// A socket that clients connect to.
-pub trait Socket {
-    /// The transport of its connections.
-    type Transport: IntoTransport;
-
-    /// Accepts a connection. Returns its client as well, so that one client cannot use up all connections.
-    ///
-    /// # Errors
-    /// The error of the system. One that is not [fatal](is_fatal) does not end the listener.
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Transport, Holder)>>;
-
-    /// Returns the address, if it is one of TCP.
-    fn local_addr(&self) -> Option<SocketAddr>;
-}
-
-/// Accepts connections and serves each of them in a task of its own, independent of the others.
-///
-/// An adapter provides the socket, and the functions that create one.
-pub struct Listener<S> {
-    socket: S,
-    file: Option<SocketFile>,
+/// Accepts connections and serves each of them independently of the others.
+pub struct Listener<R: StreamRuntime> {
+    socket: Socket<R>,
+    /// The file of a Unix domain socket, which is removed when this is dropped.
+    _file: Option<SocketFile>,
     stopped: Arc<Watched<bool>>,
     connections: usize,
     message: Duration,
@@ -58,12 +44,48 @@ pub struct Listener<S> {
     options: DriverOptions,
 }
 
-impl<S: Socket> Listener<S> {
-    /// Serves at a socket.
-    pub fn new(socket: S) -> Self {
+/// A socket that clients connect to.
+enum Socket<R: StreamRuntime> {
+    Tcp(R::TcpListener),
+    Unix(R::UnixListener),
+}
+
+impl<R: StreamRuntime> Listener<R> {
+    /// Listens on a TCP address. There is no encryption and no authentication: every peer that can connect is served.
+    ///
+    /// A loopback address keeps other machines away. It does not keep away other users and programs of this machine: a
+    /// web page, for example, can make a browser send bytes to any local port. A connection that does not begin with a
+    /// JSON object, such as one of a browser, is closed before any of its bytes are processed. A program that forwards
+    /// connections can be made to send anything. Prefer a [Unix domain socket](Self::unix), which has permissions, or
+    /// HTTP, where the origin of a request is checked.
+    ///
+    /// The address can be anything that implements `ToSocketAddrs`: see [`Resolve`].
+    ///
+    /// # Errors
+    /// If the socket cannot be bound to the address.
+    pub async fn tcp<A>(address: A) -> io::Result<Self>
+    where
+        R: Resolve<A>,
+    {
+        let addresses = R::resolve(address).await?;
+        Ok(Self::new(Socket::Tcp(R::listen_tcp(addresses).await?), None))
+    }
+
+    /// Listens on a Unix domain socket at a path that must not exist yet. The file is removed when the listener is
+    /// dropped.
+    ///
+    /// # Errors
+    /// If the socket cannot be bound to the path.
+    pub fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
+        let path = path.as_ref();
+        let socket = Socket::Unix(R::listen_unix(path)?);
+        Ok(Self::new(socket, Some(SocketFile(path.to_owned()))))
+    }
+
+    fn new(socket: Socket<R>, file: Option<SocketFile>) -> Self {
         Self {
             socket,
-            file: None,
+            _file: file,
             stopped: Arc::default(),
             connections: 64,
             message: MESSAGE_TIMEOUT,
@@ -72,34 +94,30 @@ impl<S: Socket> Listener<S> {
         }
     }
 
-    /// Sets the path of the socket, which is removed in the end.
-    #[must_use]
-    pub fn at(mut self, path: &Path) -> Self {
-        self.file = Some(SocketFile(path.to_owned()));
-        self
-    }
-
-    /// Sets how many clients are served at once; further connections are closed. Default 64. In any case they take no
-    /// more than three quarters of the descriptor limit of this process.
+    /// Sets how many clients are served at once. Further connections are accepted and closed. Default 64; the limit is
+    /// never more than three quarters of the descriptors that this process may have.
     ///
-    /// A peer address gets connections while it has fewer than seven times as many as are left: one address gets at
-    /// most 56 of 64, a second one 7, and a third one 1. Of fewer than 8, one address may get all. An IPv6 network of
-    /// 64 bits counts as one address. On a Unix domain socket there are no addresses, and no shares.
+    /// A peer address gets another connection as long as it has fewer than seven times as many as are free. So one
+    /// address gets at most 56 of 64, a second one 7, and a third one 1. With a limit below 8, one address may get all.
+    /// An IPv6 network of 64 bits counts as one address. Connections over a Unix domain socket have no address and are
+    /// limited only in total.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
         self
     }
 
-    /// Sets how long a client may take to send its first message, and to complete each message that it has begun,
-    /// before its connection ends. Default 30 seconds. While the server pauses reading, the time does not pass.
+    /// Sets how long a client may take for its first message, and for the rest of a message that has begun, before its
+    /// connection ends. Default 30 seconds. The time starts anew after the server has paused reading. It does not
+    /// depend on the size of a message: one of 16 MiB has to arrive with 4.5 Mbit/s.
     #[must_use]
     pub fn message_timeout(mut self, timeout: Duration) -> Self {
         self.message = timeout;
         self
     }
 
-    /// Sets how long a client may read nothing of pending output before its connection ends. Default 30 seconds.
+    /// Sets how long a client may read nothing while output waits to be written to it, before its connection ends.
+    /// Default 30 seconds.
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.write = timeout;
@@ -113,21 +131,24 @@ impl<S: Socket> Listener<S> {
         self
     }
 
-    /// Returns the address, if it is one of TCP.
+    /// Returns the local address of a TCP socket, or `None` for a Unix domain socket.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.socket.local_addr()
+        match &self.socket {
+            Socket::Tcp(listener) => R::local_addr(listener).ok(),
+            Socket::Unix(_) => None,
+        }
     }
 
-    /// Returns a handle with which another task or thread stops [`serve`](Self::serve).
+    /// Returns a handle with which another task or thread makes [`serve`](Self::serve) return.
     #[must_use]
     pub fn stopper(&self) -> StopHandle {
         let stopped = self.stopped.clone();
         Box::new(move || stopped.update(|stopped| *stopped = true))
     }
 
-    /// Accepts and serves connections until it is stopped. Then it closes all connections, as [`Server::close`] does.
-    /// Dropping the future begins to close them, too.
+    /// Accepts and serves connections until it is [stopped](Self::stopper). Then it closes all connections, as
+    /// [`Server::close`] does, and waits until they have ended. Dropping the future begins to close them, too.
     ///
     /// # Errors
     /// If the socket fails. A connection that fails does not affect the others.
@@ -147,7 +168,7 @@ impl<S: Socket> Listener<S> {
                 Some(Err(error)) if is_transient(&error) => continue,
                 Some(Err(error)) if is_fatal(&error) => return Err(error.into()),
                 Some(Err(_)) => {
-                    sleep(&<S::Transport as IntoTransport>::Runtime::current()?, ACCEPT_BACKOFF).await;
+                    sleep(&R::current()?, ACCEPT_BACKOFF).await;
                     continue;
                 }
             };
@@ -183,9 +204,26 @@ impl<M: IntoTransport> IntoTransport for Accepted<M> {
     }
 }
 
-impl<S: fmt::Debug> fmt::Debug for Listener<S> {
+impl<R: StreamRuntime> Socket<R> {
+    /// Accepts a connection. Returns its client as well, so that one client cannot use up all connections.
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(R::Transport, Holder)>> {
+        match self {
+            Self::Tcp(listener) => {
+                let accepted = R::poll_accept_tcp(listener, cx);
+                accepted.map_ok(|(transport, address)| (transport, Holder::at(address.ip())))
+            }
+            Self::Unix(listener) => R::poll_accept_unix(listener, cx).map_ok(|transport| (transport, Holder::Unknown)),
+        }
+    }
+}
+
+impl<R: StreamRuntime> fmt::Debug for Listener<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listener").field("socket", &self.socket).finish_non_exhaustive()
+        let socket: &dyn fmt::Debug = match &self.socket {
+            Socket::Tcp(listener) => listener,
+            Socket::Unix(listener) => listener,
+        };
+        f.debug_struct("Listener").field("socket", socket).finish_non_exhaustive()
     }
 }
 

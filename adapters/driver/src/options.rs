@@ -21,16 +21,17 @@ pub struct DriverOptions {
     /// take memory, but no thread.
     pub async_handlers: usize,
     /// The number of functions that run at the same time for all sessions of an HTTP endpoint or, on a runtime, for all
-    /// connections of a listener; at least one. A client gets a [part](super::Quota). While it uses its part, its other
-    /// functions wait. If four times this number of functions of a client wait, its next ones are refused with an
+    /// connections of a listener; at least one. A client gets a [share](super::Quota). While it uses its share, its
+    /// other functions wait. If four times this number of functions of a client wait, its next ones are refused with an
     /// error. Requests that need no function are not affected. Default 384: fewer than the blocking threads of
     /// runtimes, of which tokio has 512 and smol 500.
     pub functions: usize,
     /// How long a function waits to start because of [`functions`](Self::functions). Then its request gets an error.
+    /// A function whose connection ends keeps its place among the waiting ones of its client until then.
     /// Default 60 seconds.
     pub function_wait: Duration,
     /// The number of bytes that wait to be written or for a stream, for all sessions of an HTTP endpoint. A client gets
-    /// a [part](super::Quota). While it holds its part, its requests are refused with 503, and a session that takes
+    /// a [share](super::Quota). While it holds its share, its requests are refused with 503, and a session that takes
     /// more is ended: its responses are aborted. An additional quarter is for messages that are kept for replay: those
     /// beyond it are not kept. Another quarter is for the descriptions of clients in `initialize`: a session beyond it
     /// is refused with 503. Fewer than 4 KiB are not counted. Default 256 MiB.

@@ -1,6 +1,6 @@
 //! The interface of a driver to its runtime.
 
-#[cfg(all(unix, feature = "net"))]
+#[cfg(all(unix, any(feature = "net", feature = "auth")))]
 use std::sync::{Arc, Mutex};
 use std::{
     future::{Future, poll_fn},
@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-#[cfg(all(unix, feature = "net"))]
+#[cfg(all(unix, any(feature = "net", feature = "auth")))]
 use crate::{sync::lock, watched::Watched};
 
 /// A runtime: tasks, threads that may block, and timers.
@@ -84,7 +84,7 @@ pub(crate) async fn select_biased<T, U>(
 }
 
 /// Runs a function that may block on another thread, and returns its result.
-#[cfg(all(unix, feature = "net"))]
+#[cfg(all(unix, any(feature = "net", feature = "auth")))]
 pub(super) async fn unblock<R: Runtime, T: Send + 'static>(
     runtime: &R,
     f: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -101,17 +101,17 @@ pub(super) async fn unblock<R: Runtime, T: Send + 'static>(
 }
 
 /// A function on another thread, and its result.
-#[cfg(all(unix, feature = "net"))]
+#[cfg(all(unix, any(feature = "net", feature = "auth")))]
 struct UnblockTask<T> {
     result: Mutex<Option<io::Result<T>>>,
     over: Watched<bool>,
 }
 
 /// Reports, when it is dropped, that the function has ended or will not run.
-#[cfg(all(unix, feature = "net"))]
+#[cfg(all(unix, any(feature = "net", feature = "auth")))]
 struct DoneGuard<T>(Arc<UnblockTask<T>>);
 
-#[cfg(all(unix, feature = "net"))]
+#[cfg(all(unix, any(feature = "net", feature = "auth")))]
 impl<T> Drop for DoneGuard<T> {
     fn drop(&mut self) {
         self.0.over.update(|over| *over = true);

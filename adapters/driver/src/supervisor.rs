@@ -1,110 +1,70 @@
-//! Supervision of a server that is started again after it has ended.
+//! A server that is started again when it has ended.
 
-use std::{
-    fmt,
-    future::Future,
-    ops::Deref,
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use mcp_service::Host;
 
-use mcp_proto::connection::ClientRole;
-
-use crate::sync::lock;
 use crate::{
-    error::{Disconnected, Error},
-    process::restart::{RestartPolicy, RestartState},
+    client::Client,
+    error::Error,
+    options::DriverOptions,
+    process::{command::Command, restart::RestartPolicy},
+    restarter::Restarter,
+    runtime::sleep,
+    stream::stream_runtime::StreamRuntime,
 };
-use mcp_service::{Peer, driver_api::WaitQueue};
 
-/// Starts a server again when a client is requested and the server no longer runs, as often as the policy allows. `C`
-/// is the type of the client.
+/// Starts a server when a client is requested and it does not run: the first time, and again after it has ended, as
+/// often as [`RestartPolicy`] allows.
 ///
-/// The adapter passes the functions that start the server and that sleep.
-pub struct Supervisor<C> {
-    state: Mutex<State<C>>,
-    /// Tasks that request a client while another task starts the server.
-    queue: WaitQueue,
+/// Nothing runs in the background: call [`client`](Self::client) each time before a request. Requests to a server that
+/// has ended are not repeated. [Subscriptions](mcp_service::Peer::listen) are made again, and the era of the old server
+/// is tried first.
+#[derive(Debug)]
+pub struct Supervisor<R> {
+    command: Command,
+    host: Host,
+    options: DriverOptions,
+    clients: Restarter<Client<R>>,
 }
 
-struct State<C> {
-    restarts: RestartState,
-    client: Option<C>,
-    /// Set while a task starts the server.
-    busy: bool,
-}
-
-impl<C: Clone + Deref<Target = Peer<ClientRole>>> Supervisor<C> {
-    /// Creates a supervisor that has not started a server yet.
+impl<R: StreamRuntime> Supervisor<R> {
+    /// Creates a supervisor. It starts no server before the first call of [`client`](Self::client).
     #[must_use]
-    pub fn new(policy: RestartPolicy) -> Self {
-        let state = State { restarts: RestartState::new(policy), client: None, busy: false };
-        Self { state: Mutex::new(state), queue: WaitQueue::default() }
+    pub fn new(command: Command, host: &Host) -> Self {
+        let clients = Restarter::new(RestartPolicy::default());
+        Self { command, host: host.clone(), options: DriverOptions::default(), clients }
     }
 
-    /// Returns a client of a running server: the last one if its connection is still open, otherwise a new one.
+    /// Sets how often and how soon a server that has ended is started again.
+    #[must_use]
+    pub fn restart(mut self, policy: RestartPolicy) -> Self {
+        self.clients = Restarter::new(policy);
+        self
+    }
+
+    /// Sets the options of each connection.
+    #[must_use]
+    pub fn options(mut self, options: DriverOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Returns a client of a running server: the last one if its connection is still open, otherwise one of a new
+    /// server. A start waits for the server's handshake, and for the pause of the [policy](RestartPolicy) if the server
+    /// has ended often.
     ///
     /// # Errors
-    /// Why it could not be started in the first place; or [`Error::GivenUp`].
-    pub async fn client<F: Future<Output = Result<C, Error>>, S: Future<Output = ()>>(
-        &self,
-        start: impl Fn() -> F,
-        sleep: impl Fn(Duration) -> S,
-    ) -> Result<C, Error> {
-        let (last, guard) = self.queue.acquire(|| self.try_start()).await;
-        let mut why = match last {
-            None => {
-                let client = start().await?;
-                return Ok(guard.keep(client));
-            }
-            Some(client) if client.is_open() => return Ok(client),
-            Some(client) => Error::Closed(Disconnected::new(client.closed().await, None, None)),
+    /// The error of the very first start, or [`Error::GivenUp`] when the policy allows no further start.
+    pub async fn client(&self) -> Result<Client<R>, Error> {
+        let start = || async {
+            let options = self.clients.last().map_or_else(|| self.options.clone(), |last| self.options.after(&last));
+            Client::spawn_with(self.command.clone(), &self.host, &options).await
         };
-        loop {
-            let now = Instant::now();
-            let Some(at) = lock(&self.state).restarts.next(now) else { return Err(Error::GivenUp(Box::new(why))) };
-            sleep(at.saturating_duration_since(now)).await;
-            match start().await {
-                Ok(client) => return Ok(guard.keep(client)),
-                Err(error) => why = error,
+        let sleep = |time| async move {
+            // Without a runtime the next start returns the error.
+            if let Ok(runtime) = R::current() {
+                sleep(&runtime, time).await;
             }
-        }
-    }
-
-    /// Returns the last client.
-    pub fn last(&self) -> Option<C> {
-        lock(&self.state).client.clone()
-    }
-
-    fn try_start(&self) -> Option<(Option<C>, StartGuard<'_, C>)> {
-        let mut state = lock(&self.state);
-        if std::mem::replace(&mut state.busy, true) {
-            return None;
-        }
-        Some((state.client.clone(), StartGuard(self)))
-    }
-}
-
-/// The permission to start the server, which one task has at a time.
-struct StartGuard<'a, C>(&'a Supervisor<C>);
-
-impl<C: Clone> StartGuard<'_, C> {
-    fn keep(&self, client: C) -> C {
-        let before = lock(&self.0.state).client.replace(client.clone());
-        drop(before);
-        client
-    }
-}
-
-impl<C> Drop for StartGuard<'_, C> {
-    fn drop(&mut self) {
-        lock(&self.0.state).busy = false;
-        self.0.queue.notify_one();
-    }
-}
-
-impl<C> fmt::Debug for Supervisor<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Supervisor").field("restarts", &lock(&self.state).restarts).finish_non_exhaustive()
+        };
+        self.clients.client(start, sleep).await
     }
 }

@@ -1,10 +1,14 @@
-//! A client under test of the official conformance suite: it uses all that its server has, as the scenario wants it, on any
-//! adapter.
+//! A client under test of the official conformance suite, on any adapter. It uses all features of its server, as the
+//! scenario requires.
 //!
-//! The suite gives it the address of a server as its last argument, and says in the environment which revision to speak
-//! and, for some scenarios, what to call.
+//! The suite passes the address of a server as the last argument. The environment has the revision to use and, for some
+//! scenarios, the calls to make.
+
+mod auth;
 
 use std::{env, error::Error};
+
+use mcp_driver::http::auth::{AuthRuntime, OAuth};
 
 use mcp_proto::{
     connection::ClientRole,
@@ -14,24 +18,26 @@ use mcp_proto::{
 use mcp_service::{Failure, Host, Peer};
 use serde_json::{Value, json};
 
-/// What the suite wants.
+/// The scenario that the suite selects.
 pub(crate) struct Scenario {
     pub(crate) url: String,
     pub(crate) host: Host,
-    /// Whether it is about skills, and whether those are to be loaded.
+    /// For scenarios about skills, whether the skills are loaded.
     skills: Option<bool>,
-    /// What to call, and with what, instead of everything that there is.
+    /// The calls with their arguments, if not all tools are called.
     calls: Option<Vec<(String, Value)>>,
+    /// The context of the scenario, besides the revision.
+    context: Value,
 }
 
 impl Scenario {
-    /// What the command line and the environment say.
+    /// Reads the command line and the environment.
     pub(crate) fn from_env() -> Result<Self, Box<dyn Error>> {
         let url = env::args().next_back().filter(|url| url.starts_with("http")).ok_or("there is no address")?;
         let versions = match env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
             Ok(version) => {
                 let version = ProtocolVersion::parse(&version).ok_or("this revision is not known")?;
-                // A server of the modern era may be asked first; what it turns out to be is found out then.
+                // A server of the modern era is probed first, so its era need not be configured.
                 if version.era() == Era::Modern { VersionSet::ALL } else { VersionSet::only(version) }
             }
             Err(_) => VersionSet::ALL,
@@ -46,17 +52,23 @@ impl Scenario {
             .versions(versions)
             .elicitation(|form, _| Ok::<_, Failure>(fill_in(&form)))
             .build();
-        // What matters there is what happens when tools are listed; they cannot be called.
+        // This scenario is about the list of tools. The tools cannot be called.
         let only_lists = env::var("MCP_CONFORMANCE_SCENARIO").is_ok_and(|name| name == "json-schema-ref-no-deref");
         let calls = if only_lists { Some(Vec::new()) } else { calls };
         let skills = env::var("MCP_CONFORMANCE_SCENARIO").ok().and_then(|name| {
             let of_skills = name.strip_prefix("sep-2640-client-")?;
             Some(of_skills != "no-prefetch")
         });
-        Ok(Self { url, host, skills, calls })
+        Ok(Self { url, host, skills, calls, context: context.unwrap_or_default() })
     }
 
-    /// Uses all that a server has.
+    /// Returns the credentials for a scenario that needs some.
+    pub(crate) fn credentials<R: AuthRuntime>(&self) -> Result<Option<OAuth<R>>, Box<dyn Error>> {
+        let is_about_auth = env::var("MCP_CONFORMANCE_SCENARIO").is_ok_and(|name| name.starts_with("auth/"));
+        is_about_auth.then(|| auth::provider(&self.url, &self.context)).transpose()
+    }
+
+    /// Uses all features of a server.
     pub(crate) async fn play(&self, server: &Peer<ClientRole>) -> Result<(), Box<dyn Error>> {
         if let Some(loads) = self.skills {
             return use_skills(server, loads).await;
@@ -86,7 +98,7 @@ impl Scenario {
     }
 }
 
-/// Looks at all skills, and loads them if that is wanted, with all that belongs to them.
+/// Lists all skills, and loads them with their files if `loads` is set.
 async fn use_skills(server: &Peer<ClientRole>, loads: bool) -> Result<(), Box<dyn Error>> {
     let mut skills = server.all_skills();
     while let Some(skill) = skills.try_next().await? {
@@ -101,7 +113,7 @@ async fn use_skills(server: &Peer<ClientRole>, loads: bool) -> Result<(), Box<dy
     Ok(())
 }
 
-/// A call of each tool.
+/// Returns a call of each tool.
 fn calls(tools: &[Tool]) -> Vec<(String, Value)> {
     let known = |name: &str| tools.iter().find(|tool| tool.name == name);
     let arguments = |tool: &Tool| {
@@ -117,7 +129,7 @@ fn calls(tools: &[Tool]) -> Vec<(String, Value)> {
     tools.iter().map(|tool| (tool.name.clone(), arguments(tool))).collect()
 }
 
-/// Something that fits a schema, if that is a simple one.
+/// Returns a value that fits a schema, if that is a simple one.
 fn example(name: &str, schema: &Value) -> Value {
     match schema["type"].as_str() {
         Some("number" | "integer") => json!(5),
@@ -130,7 +142,7 @@ fn example(name: &str, schema: &Value) -> Value {
     }
 }
 
-/// Says yes, and leaves the rest to defaults.
+/// Accepts a form, with the defaults of its fields.
 fn fill_in(form: &ElicitFormParams) -> ElicitResult {
     let asked = serde_json::to_value(&form.requested_schema).unwrap_or_default();
     let confirms = asked["properties"].get("confirmed").is_some();

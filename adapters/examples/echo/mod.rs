@@ -7,16 +7,16 @@ use mcp_proto::http::{
     server::{EndpointOptions, Paths},
 };
 
-/// What the command line asks for.
+/// The settings from the command line.
 pub(crate) struct Wanted {
-    /// Where to listen for HTTP, instead of standard input and output.
+    /// The address to serve HTTP on, instead of standard input and output.
     pub(crate) http: Option<String>,
-    /// Whether every answer is to be a stream of events, also one that is all there is to say.
+    /// Whether every response is an event stream, even if it has only one message.
     streams: bool,
 }
 
 impl Wanted {
-    /// What the command line asks for.
+    /// Reads the command line.
     pub(crate) fn from_args() -> Result<Self, Box<dyn Error>> {
         let (mut http, mut streams) = (None, false);
         let mut args = env::args().skip(1);
@@ -36,8 +36,8 @@ impl Wanted {
         let mut endpoint = EndpointOptions::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");
         if self.streams {
-            // An answer that is not there at once becomes a stream.
-            endpoint.limits.patience = Duration::ZERO;
+            // A response that is not ready immediately becomes a stream.
+            endpoint.limits.stream_after = Duration::ZERO;
         }
         endpoint
     }

@@ -1,4 +1,4 @@
-//! The picture and the sound that come up everywhere.
+//! The image and the audio that the fixtures share.
 
 use mcp_proto::schema::{AudioContent, ContentBlock, ImageContent, TextResourceContents};
 
@@ -23,7 +23,7 @@ pub(crate) fn sound() -> ContentBlock {
     AudioContent::from_bytes(WAV, "audio/wav").into()
 }
 
-/// A resource that comes with its text.
+/// An embedded text resource.
 pub(crate) fn document(uri: &str, mime_type: &str, text: &str) -> ContentBlock {
     let mime_type = Some(mime_type.to_owned());
     ContentBlock::resource(TextResourceContents { mime_type, ..TextResourceContents::new(uri, text) })

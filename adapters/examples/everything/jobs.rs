@@ -15,28 +15,28 @@ use super::rounds::{Named, name_question, text, text_question};
 
 #[derive(Deserialize, JsonSchema)]
 struct Job {
-    /// How long it takes, in milliseconds.
+    /// The duration in milliseconds.
     ms: u32,
-    /// What it is called.
+    /// The name of the job.
     label: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Compute {
-    /// How long it takes.
+    /// The duration in seconds.
     seconds: f64,
-    /// What it is called.
+    /// The name of the job.
     label: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Delete {
-    /// What would be deleted, if this were serious.
+    /// The file to delete. The tool only pretends to delete it.
     filename: String,
 }
 
 pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
-    // Tours and tests are in a hurry.
+    // A short poll interval, so that tours and tests are fast.
     let mut policy = TaskPolicy::default();
     policy.poll_interval = Duration::from_millis(200);
     builder
@@ -55,7 +55,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
                 Ok::<_, Failure>(format!("computed {}", job.label))
             })
             .task_support(TaskSupport::Optional)
-            .description("Takes its time and says how far it is, as a task or without"),
+            .description("Runs for some time and reports progress, as a task or without"),
         )
         .tool(
             Tool::new_async("failing_job", async |context: Context| {
@@ -75,7 +75,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
         .tool(
             Tool::new_async("confirm_delete", confirm)
                 .task_support(TaskSupport::Optional)
-                .description("Asks the user before it pretends to delete a file"),
+                .description("Requests confirmation before it pretends to delete a file"),
         )
         .tool(
             Tool::new_async("multi_input", async |context: Context| {
@@ -84,7 +84,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
                 Ok::<_, Failure>(format!("{name} likes {color}"))
             })
             .task_support(TaskSupport::Optional)
-            .description("Asks the user for two things at once"),
+            .description("Requests two inputs at once"),
         )
         .tool(
             Tool::new_async("test_tool_with_task", async |context: Context| {
@@ -96,7 +96,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
             })
             .task_support(TaskSupport::Required)
             .defer_task()
-            .description("Asks the user for a name before it becomes a task"),
+            .description("Requests a name before it becomes a task"),
         )
 }
 
@@ -104,7 +104,7 @@ fn color_question() -> Result<Named, Failure> {
     text_question("user_color", "What is the name of a color that you like?", "name")
 }
 
-/// Works in ten steps, and says after each how far it is.
+/// Works in ten steps, and reports the progress after each.
 async fn run(context: &Context, time: Duration) -> Result<(), CallError> {
     for step in 1..=10_u8 {
         context.sleep(time / 10).await?;

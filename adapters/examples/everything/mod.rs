@@ -1,6 +1,6 @@
-//! A service with everything that servers can have: the fixtures of `tests/interop/README.md`, on any adapter.
+//! A service with all features of a server: the fixtures of `tests/interop/README.md`, on any adapter.
 //!
-//! Handlers that wait are futures, except in `rounds`, where they are plain functions: both kinds work everywhere.
+//! Handlers that wait are async, except in `rounds`, where they are blocking: both kinds work everywhere.
 
 mod content;
 mod jobs;
@@ -15,15 +15,15 @@ use std::{env, error::Error};
 
 use mcp_service::{RegisterError, Service};
 
-/// What the command line asks for.
+/// The settings from the command line.
 pub(crate) struct Wanted {
     pub(crate) service: Service,
-    /// Where to listen for HTTP, instead of standard input and output.
+    /// The address to serve HTTP on, instead of standard input and output.
     pub(crate) http: Option<String>,
 }
 
 impl Wanted {
-    /// What the command line asks for.
+    /// Reads the command line.
     pub(crate) fn from_args() -> Result<Self, Box<dyn Error>> {
         let (mut page_size, mut http, mut key) = (None, None, None);
         let mut args = env::args().skip(1);
@@ -50,9 +50,9 @@ fn key_of(digits: &str) -> Option<[u8; 32]> {
     Some(key)
 }
 
-/// The service. With a page size, its lists come in pages of that many. With a key, it is one of several processes that
-/// keep nothing from one request to the next: what it hands out is sealed with that, and there is nothing that runs as a task,
-/// since those live where they were begun. It goes by another name then.
+/// Builds the service. With a page size, its lists come in pages of that many items. With a key, it is one of several
+/// processes without state between requests: it signs the state in its results with the key, and offers no tasks, since
+/// those live in one process. It has another name then.
 fn service(page_size: Option<usize>, key: Option<[u8; 32]>) -> Result<Service, RegisterError> {
     let name = if key.is_some() { "everything-stateless" } else { "everything" };
     let mut builder = Service::builder(name, env!("CARGO_PKG_VERSION"))

@@ -1,4 +1,4 @@
-//! Tools that ask the client something before they answer.
+//! Tools that send requests to the client before they return.
 
 use mcp_proto::{
     schema::{
@@ -12,21 +12,21 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Tokens that the model may use for an answer.
+/// The maximum number of tokens of a response of the model.
 const TOKENS: u64 = 100;
 
-/// Rounds in which the model may use tools.
+/// The maximum number of rounds in which the model may use tools.
 const ROUNDS: usize = 10;
 
 #[derive(Deserialize, JsonSchema)]
 struct Ask {
-    /// What the model is asked.
+    /// The prompt for the model.
     prompt: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Message {
-    /// What the user is asked.
+    /// The message for the user.
     message: String,
 }
 
@@ -37,12 +37,12 @@ struct Lookup {
 
 pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
     builder
-        .tool(Tool::new_async("test_sampling", sampling).description("Asks the client's model"))
+        .tool(Tool::new_async("test_sampling", sampling).description("Samples from the client's model"))
         .tool(
             Tool::new_async("test_sampling_tools", sampling_tools)
-                .description("Asks the client's model and lends it a tool"),
+                .description("Samples from the client's model, which may use a tool"),
         )
-        .tool(Tool::new_async("test_elicitation", elicitation).description("Asks the client's user who it is"))
+        .tool(Tool::new_async("test_elicitation", elicitation).description("Requests user data with a form"))
         .tool(
             Tool::new_async("test_elicitation_sep1034_defaults", |context: Context| completed(context, defaults()))
                 .description("Shows the client's user a form that is filled in already"),
@@ -52,7 +52,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
                 .description("Shows the client's user a form with choices of every kind"),
         )
         .tool(Tool::new_async("test_url_elicitation", url).description("Sends the client's user to a page"))
-        .tool(Tool::new_async("test_roots", roots).description("Asks the client for its roots"))
+        .tool(Tool::new_async("test_roots", roots).description("Requests the roots of the client"))
 }
 
 async fn sampling(ask: Ask, context: Context) -> Result<String, Failure> {
@@ -87,7 +87,7 @@ async fn sampling_tools(ask: Ask, context: Context) -> Result<String, Failure> {
     Err(Failure::new("The model does not stop using tools"))
 }
 
-/// What the tool that the model was lent has to say.
+/// Runs the tool that is offered to the model.
 fn look_up(used: &ToolUseContent) -> Result<SamplingContent, Failure> {
     let lookup: Lookup = used.input.decode()?;
     let found = ContentBlock::text(format!("looked up: {}", lookup.query));
@@ -173,7 +173,7 @@ fn enums() -> Value {
 async fn url(context: Context) -> Result<String, Failure> {
     let visit = context.elicit_url("Please sign in", "https://example.com/sign-in").await?;
     let action = visit.action.clone();
-    // A real server says so when the user comes back from the page.
+    // A real server sends this notification when the user returns from the page.
     visit.complete()?;
     Ok(format!("Url elicitation: action={action}"))
 }

@@ -58,7 +58,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
         )
 }
 
-/// Those proposals that begin with what is written already.
+/// Returns the proposals that begin with the value so far.
 pub(super) fn starting_with<T: AsRef<str>>(start: &str, all: impl IntoIterator<Item = T>) -> Vec<String> {
     all.into_iter().map(|text| text.as_ref().to_owned()).filter(|text| text.starts_with(start)).collect()
 }

@@ -1,4 +1,4 @@
-//! Tools and a prompt whose questions have names: the fixtures of 2026-07-28. They work in sessions just as well.
+//! Tools and a prompt that name their input requests: the fixtures of 2026-07-28. They also work in sessions.
 
 use mcp_proto::{
     protocol::Capability,
@@ -10,7 +10,7 @@ use mcp_proto::{
 use mcp_service::{ClientResponses, Context, Failure, Prompt, ServiceBuilder, Tool};
 use serde_json::{Value, json};
 
-/// A question with its name.
+/// An input request with its name.
 pub(super) type Named = (&'static str, InputRequest);
 
 pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
@@ -20,27 +20,32 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
                 .requires(Capability::Sampling)
                 .description("Works only for clients with a model"),
         )
-        .tool(Tool::new("test_logging_tool", log).description("Logs, if the request wants to hear of it"))
-        .tool(Tool::new("test_streaming_elicitation", elicitation).description("Asks the user for a name"))
-        .tool(Tool::new("test_input_required_result_elicitation", elicitation).description("Asks the user for a name"))
-        .tool(Tool::new("test_input_required_result_sampling", sampling).description("Asks the model for a capital"))
-        .tool(Tool::new("test_input_required_result_list_roots", roots).description("Asks the client for its roots"))
+        .tool(Tool::new("test_logging_tool", log).description("Logs, if the request sets a log level"))
+        .tool(Tool::new("test_streaming_elicitation", elicitation).description("Requests a name from the user"))
+        .tool(
+            Tool::new("test_input_required_result_elicitation", elicitation)
+                .description("Requests a name from the user"),
+        )
+        .tool(Tool::new("test_input_required_result_sampling", sampling).description("Samples the name of a capital"))
+        .tool(Tool::new("test_input_required_result_list_roots", roots).description("Requests the roots of the client"))
         .tool(
             Tool::new("test_input_required_result_request_state", confirm)
-                .description("Asks the user to confirm, and recognizes its own state"),
+                .description("Requests confirmation, and recognizes its own state"),
         )
         .tool(
             Tool::new("test_input_required_result_tampered_state", confirm)
-                .description("Asks the user to confirm, and refuses a state that is not its own"),
+                .description("Requests confirmation, and refuses a state that is not its own"),
         )
         .tool(
             Tool::new("test_input_required_result_multiple_inputs", several)
-                .description("Asks user, model and client at once"),
+                .description("Requests input from user, model and client at once"),
         )
-        .tool(Tool::new("test_input_required_result_multi_round", two_rounds).description("Asks the user twice"))
+        .tool(
+            Tool::new("test_input_required_result_multi_round", two_rounds).description("Requests input in two rounds"),
+        )
         .tool(
             Tool::new("test_input_required_result_capabilities", whoever_can)
-                .description("Asks only for what the client can do"),
+                .description("Requests only the input that the client supports"),
         )
         .prompt(
             Prompt::new("test_input_required_result_prompt", |context: Context| {
@@ -48,13 +53,13 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
                 let answers = context.ask_all([asked]).wait()?;
                 Ok::<_, Failure>(format!("Use this context: {}", text(&answers, "user_context", "context")?))
             })
-            .description("Asks the user what it should be about"),
+            .description("Requests the subject from the user"),
         )
 }
 
 fn log(context: Context) -> Result<&'static str, Failure> {
     context.log(LoggingLevel::Info, None, "The tool runs").wait()?;
-    Ok("It is logged if the client asks for logs.")
+    Ok("The message is logged if the request sets a log level.")
 }
 
 fn elicitation(context: Context) -> Result<String, Failure> {
@@ -133,7 +138,7 @@ fn roots_question() -> Named {
     ("client_roots", ListRootsParams::default().into())
 }
 
-/// What the user has put into a field of a form; nothing if there is no form.
+/// Returns the value of a field of a form, or nothing if there is no form.
 fn member(answer: &ElicitResult, field: &str) -> Option<Value> {
     serde_json::to_value(answer.content.as_ref()?.get(field)?).ok()
 }
@@ -141,10 +146,10 @@ fn member(answer: &ElicitResult, field: &str) -> Option<Value> {
 pub(super) fn text(answers: &ClientResponses, name: &str, field: &str) -> Result<String, Failure> {
     let answer = answers.get::<ElicitParams>(name)?;
     let text = member(&answer, field).and_then(|value| value.as_str().map(str::to_owned));
-    text.ok_or_else(|| Failure::new(format!("The user did not say: {}", answer.action)))
+    text.ok_or_else(|| Failure::new(format!("There is no input from the user: {}", answer.action)))
 }
 
-/// What the model has said.
+/// Returns the text that the model generated.
 fn said(answers: &ClientResponses, name: &str) -> Result<String, Failure> {
     let answer = answers.get::<CreateMessageParams>(name)?;
     let texts = answer.content.iter().filter_map(|content| match content {

@@ -1,4 +1,4 @@
-//! Skills: folders that tell a model how to do something.
+//! Skills: folders with instructions for a model.
 
 use mcp_service::{ServiceBuilder, Skill};
 

@@ -1,4 +1,4 @@
-//! Tools that answer by themselves.
+//! Tools that send no requests to the client.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use serde::{Deserialize, Serialize};
 
 use super::content::{document, picture, sound};
 
-/// Between two things that a tool says.
+/// The time between two notifications of a tool.
 const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Deserialize, JsonSchema)]
 struct Name {
-    /// Whom to greet.
+    /// The name to greet.
     name: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Wait {
-    /// How long, in milliseconds.
+    /// The duration in milliseconds.
     ms: u32,
 }
 
@@ -44,7 +44,7 @@ struct Sum {
 }
 
 pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
-    // Tools that only look are marked as such.
+    // Tools that only read are annotated as such.
     let looks = |tool: Tool| {
         tool.annotations(ToolAnnotations {
             read_only_hint: Some(true),
@@ -76,7 +76,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
             .description("Always fails"),
         ))
         .tool(looks(
-            Tool::new_async("test_tool_with_progress", with_progress).description("Says how far it is, three times"),
+            Tool::new_async("test_tool_with_progress", with_progress).description("Reports progress three times"),
         ))
         .tool(looks(
             Tool::new_async("test_tool_with_logging", with_logging).description("Logs what it does, three times"),
@@ -89,12 +89,11 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
         .tool(looks(Tool::new_async("test_slow", slow).description("Takes its time, unless it is cancelled")))
         .tool(looks(
             Tool::new("test_structured", |Terms { a, b }: Terms| Structured(Sum { sum: a + b }))
-                .output::<Sum>()
                 .description("Adds two numbers"),
         ))
         .tool(looks(
             Tool::new_async("test_reconnection", reconnection)
-                .description("Lets its client go, and come back for the answer"),
+                .description("Closes the stream, so that the client resumes it for the response"),
         ))
         .tool(looks(
             Tool::with_schema("test_header", regional(), |Region { region }: Region| format!("in {region}"))
@@ -148,7 +147,7 @@ async fn reconnection(context: Context) -> Result<&'static str, CallError> {
     Ok("You have come back.")
 }
 
-/// A schema with an annotation that types do not have.
+/// A schema with an annotation that derived schemas do not have.
 fn regional() -> JsonObject {
     let schema =
         r#"{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}},"required":["region"]}"#;
@@ -188,7 +187,7 @@ fn change_resources(context: Context) -> Result<&'static str, Failure> {
     Ok("test://dynamic-resource is there")
 }
 
-/// A schema that uses what JSON Schema 2020-12 has to offer, and is listed as it is.
+/// A schema that uses the features of JSON Schema 2020-12, and is listed unchanged.
 fn schema_2020_12() -> JsonObject {
     JsonObject::parse(include_str!("schema_2020_12.json")).expect("the file holds an object")
 }

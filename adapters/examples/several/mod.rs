@@ -5,10 +5,9 @@
 //! several-blocking weather=PROGRAM files=PROGRAM
 //! ```
 //!
-//! Each server has a connection and a [`Host`] of its own: what one of them asks or says is known to be from that one, none of
-//! them hears of the others, and whichever is slow, dies, or cannot be started leaves the others alone. Tools are called by
-//! the name of their server and their own, `weather__get_alerts`, so it does not matter if two servers have tools of one
-//! name.
+//! Each server has a connection and a [`Host`] of its own, so requests and notifications are attributed to their
+//! server. A server that is slow, exits, or cannot be started does not affect the others. Tools are called by the name
+//! of their server and their own, `weather__get_alerts`, so two servers can have tools of the same name.
 
 use std::{
     collections::BTreeMap,
@@ -27,13 +26,13 @@ use mcp_proto::{
 use mcp_service::{CallError, Host, Peer};
 use serde_json::{Value, json};
 
-/// Between the name of a server and that of a tool. Models can be told such names; dots are not for all of them.
+/// Separates the name of a server from that of a tool. Some model APIs do not accept dots in names of tools.
 const BETWEEN: &str = "__";
 
-/// How long a server may take for one answer.
+/// The timeout of one response.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The servers that the command line asks for, with the names that they go by.
+/// Returns the servers of the command line, with their names.
 pub(crate) fn from_args() -> Result<Vec<(String, Command)>, Box<dyn Error>> {
     let mut servers = Vec::new();
     for arg in env::args().skip(1) {
@@ -53,15 +52,15 @@ pub(crate) fn from_args() -> Result<Vec<(String, Command)>, Box<dyn Error>> {
     Ok(servers)
 }
 
-/// What one server gets to see of us, and what we hear of it.
+/// Builds the client of one server. It prints the log messages of the server.
 pub(crate) fn host(server: &str) -> Host {
     let server = server.to_owned();
     Host::builder("several", "1.0.0")
-        .on(move |log: LogMessageParams, _| say(format_args!("{server} says: {}", log.data.get())))
+        .on(move |log: LogMessageParams, _| say(format_args!("{server}: {}", log.data.get())))
         .build()
 }
 
-/// The servers that are there, by their names.
+/// The connected servers, by their names.
 #[derive(Default)]
 pub(crate) struct Servers(BTreeMap<String, Peer<ClientRole>>);
 
@@ -70,12 +69,13 @@ impl Servers {
         self.0.insert(name, server.within(PATIENCE));
     }
 
-    /// A server could not be started: the others do without.
+    /// Reports that a server could not be started. The others are used without it.
     pub(crate) fn missing(&self, name: &str, error: &dyn fmt::Display) {
         say(format_args!("{name} is not there: {error}"));
     }
 
-    /// All tools of all servers, each under its whole name. Servers that have none, or do not answer, are left out.
+    /// Returns all tools of all servers, each under its full name. Servers without tools, or without a response, are
+    /// left out.
     pub(crate) async fn tools(&self) -> Vec<(String, Tool)> {
         let mut all = Vec::new();
         for (name, server) in &self.0 {
@@ -87,14 +87,14 @@ impl Servers {
         all
     }
 
-    /// Calls a tool by its whole name.
+    /// Calls a tool by its full name.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<CallToolResult, CallError> {
         let found = tool.split_once(BETWEEN).and_then(|(server, tool)| Some((self.0.get(server)?, tool)));
         let (server, tool) = found.ok_or_else(|| CallError::Invalid(format!("there is no {tool}")))?;
         server.call_tool(tool, arguments)?.await
     }
 
-    /// Shows what there is, and tries the tools that are known.
+    /// Prints all tools, and calls those that this example has arguments for.
     pub(crate) async fn try_out(&self) {
         let tools = self.tools().await;
         for (name, tool) in &tools {

@@ -1,16 +1,16 @@
-//! Arguments that fit a schema, as far as anybody can guess them.
+//! Arguments that fit a schema, as far as they can be generated.
 
 use mcp_proto::schema::Tool;
 use serde_json::{Map, Value, json};
 
-/// How deep schemas are followed. One that refers to itself has no end.
+/// How deep schemas are followed. A recursive one has no end.
 const DEPTH: usize = 16;
 
-/// Words that names of tools begin with which only look at something.
+/// Words with which names of read-only tools begin.
 const LOOKING: [&str; 12] =
     ["get", "list", "read", "search", "find", "show", "describe", "echo", "count", "check", "query", "help"];
 
-/// Arguments for a tool that can be called without harm, or else why it is not.
+/// Returns arguments for a tool that can be called without harm, or the reason why it is not called.
 pub(crate) fn safe(tool: &Tool) -> Result<Value, &'static str> {
     let hints = tool.annotations.clone().unwrap_or_default();
     let schema: Value = tool.input_schema.decode().map_err(|_| "its schema cannot be read")?;
@@ -31,7 +31,7 @@ pub(crate) fn safe(tool: &Tool) -> Result<Value, &'static str> {
     }
 }
 
-/// A value that fits a schema: of an object only what is required.
+/// Generates a value that fits a schema: of an object only the required members.
 pub(crate) fn generate(schema: &Value) -> Option<Value> {
     value(schema, schema, DEPTH)
 }

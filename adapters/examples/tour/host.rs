@@ -1,4 +1,4 @@
-//! What this client does for servers: it stands in for a model and a user, and remembers what it heard.
+//! The client side of a tour: it stands in for a model and a user, and counts the messages of the server.
 
 use std::{
     env,
@@ -28,7 +28,7 @@ use mcp_service::{Failure, Host, Peer, Roots, TaskPolicy};
 
 use super::arguments;
 
-/// What came from the server beside answers.
+/// Counters of the messages of the server that are not responses.
 #[derive(Clone, Default)]
 pub(crate) struct Heard(Arc<Watched<Counts>>);
 
@@ -43,7 +43,7 @@ pub(crate) struct Counts {
     pub(crate) tasks_changed: usize,
     pub(crate) completed: usize,
     pub(crate) updated: Vec<String>,
-    /// What the server did wrong, or says that we did.
+    /// The errors of the server, and those that it has reported.
     pub(crate) faults: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl Heard {
         self.0.update(f);
     }
 
-    /// Waits until something was heard, but not forever. Whether it was.
+    /// Waits until a condition on the counters holds, at most for a time. Returns whether it holds.
     pub(crate) async fn wait(
         &self,
         client: &Peer<ClientRole>,
@@ -74,12 +74,12 @@ impl Heard {
 }
 
 impl Counts {
-    /// What the server asked of this client.
+    /// Formats the counters of requests of the server.
     pub(crate) fn questions(&self) -> String {
         format!("{} prompts for the model, {} forms, {} pages", self.sampled, self.filled_in, self.opened)
     }
 
-    /// What the server said without being asked.
+    /// Formats the counters of notifications of the server.
     pub(crate) fn news(&self) -> String {
         let lists = self.tools_changed + self.lists_changed;
         let Self { logged, tasks_changed, completed, updated, .. } = self;
@@ -90,14 +90,14 @@ impl Counts {
     }
 }
 
-/// The folders that the server's command line names, or else the current one.
+/// Returns the folders that the server's command line names, or else the current one.
 pub(crate) fn folders(args: &[OsString]) -> io::Result<Vec<PathBuf>> {
     let named = args.iter().map(PathBuf::from).filter(|path| path.is_dir()).collect::<Vec<_>>();
     let folders = if named.is_empty() { vec![env::current_dir()?] } else { named };
     folders.iter().map(|folder| folder.canonicalize()).collect()
 }
 
-/// A host that can do everything, with these folders as its roots.
+/// Builds a host with all capabilities, with these folders as its roots.
 pub(crate) fn host(
     name: &str,
     heard: &Heard,
@@ -118,7 +118,7 @@ pub(crate) fn host(
         .elicitation(move |params, _| fill_in(&form, params))
         .elicitation_url(move |params: ElicitUrlParams, _| {
             page.note(|counts| counts.opened += 1);
-            // A real client shows the user where this leads before it opens anything.
+            // A real client shows the user the address before it opens anything.
             Ok::<_, Failure>(if params.url.is_empty() { ElicitAction::Decline } else { ElicitAction::Accept })
         })
         .tasks(TaskPolicy::default())
@@ -133,7 +133,7 @@ pub(crate) fn host(
         .build())
 }
 
-/// A folder as a URI.
+/// Returns the URI of a folder.
 fn uri(folder: &std::path::Path) -> String {
     let mut uri = String::from("file://");
     for byte in folder.to_string_lossy().bytes() {
@@ -145,7 +145,7 @@ fn uri(folder: &std::path::Path) -> String {
     uri
 }
 
-/// What a very small model says. It uses the first tool that it is given, once.
+/// Stands in for a model: it uses the first tool that it is given, once.
 fn sample(heard: &Heard, params: CreateMessageParams) -> Result<CreateMessageResult, Failure> {
     heard.note(|counts| counts.sampled += 1);
     let is_answered = |content: &SamplingContent| matches!(content, SamplingContent::ToolResult(_));
@@ -162,7 +162,7 @@ fn sample(heard: &Heard, params: CreateMessageParams) -> Result<CreateMessageRes
     Ok(CreateMessageResult { stop_reason: Some(stop), ..CreateMessageResult::new(Role::Assistant, content, "tour") })
 }
 
-/// Fills in a form: what has a default is left to it.
+/// Fills in a form, except for fields with a default.
 fn fill_in(heard: &Heard, params: ElicitFormParams) -> Result<ElicitResult, Failure> {
     heard.note(|counts| counts.filled_in += 1);
     let form = serde_json::to_value(&params.requested_schema)?;

@@ -1,4 +1,4 @@
-//! What is known of well-known servers.
+//! Scripts for well-known servers.
 
 use std::{path::Path, time::Duration};
 
@@ -7,7 +7,7 @@ use super::scripts::{
     Step,
 };
 
-/// The calls for a server of this name that may look at a folder.
+/// Returns the calls for a server of this name, which may read a folder.
 pub(crate) fn steps(server: &str, folder: &Path) -> &'static [Step] {
     match server {
         "everything" => OURS,
@@ -25,7 +25,7 @@ const fn step(tool: &'static str, arguments: &'static str, expected: &'static [E
     Step { tool, arguments, expected }
 }
 
-/// Our own server; the fixtures are in `tests/interop/README.md`.
+/// The server of these examples; the fixtures are in `tests/interop/README.md`.
 const OURS: &[Step] = &[
     step("test_simple_text", "{}", &[Text("This is a simple text response for testing.")]),
     step("test_image_content", "{}", &[Kinds(&["image"])]),
@@ -68,7 +68,7 @@ const OURS: &[Step] = &[
     step("test_tool_with_task", "{}", &[Text("Hello, tour! This took a while.")]),
     step("test_trigger_tool_change", "{}", &[Contains("is there")]),
     step("test_dynamic_tool", "{}", &[Text("dynamic")]),
-    // All tours of one server over HTTP have the same list.
+    // All tours of one server over HTTP share its list.
     step("test_trigger_tool_change", "{}", &[Contains("is gone")]),
 ];
 
@@ -123,7 +123,7 @@ const EVERYTHING: &[Step] = &[
     ),
 ];
 
-/// `@modelcontextprotocol/server-filesystem`: looks at the first folder that it may look at, and at a file in it.
+/// `@modelcontextprotocol/server-filesystem`: reads its first allowed folder, and a file in it.
 const FILES: &[Step] = &[
     step("list_allowed_directories", "{}", &[Contains("Allowed directories:"), Keep("folder", second_line)]),
     step("list_directory", r#"{"path": "{folder}"}"#, &[Keep("file", first_file)]),
@@ -139,7 +139,7 @@ const FILES: &[Step] = &[
     step("read_text_file", r#"{"path": "/etc/hostname"}"#, &[Failure, Contains("denied")]),
 ];
 
-/// `@modelcontextprotocol/server-memory`: remembers two things, finds them, and forgets them again.
+/// `@modelcontextprotocol/server-memory`: stores two entities, finds them, and deletes them again.
 const MEMORY: &[Step] = &[
     step(
         "create_entities",
@@ -176,7 +176,7 @@ const MEMORY: &[Step] = &[
     step("read_graph", "{}", &[Lacks("tour Ada"), Lacks("tour tea")]),
 ];
 
-/// `@modelcontextprotocol/server-sequential-thinking`: two thoughts.
+/// `@modelcontextprotocol/server-sequential-thinking`: two steps.
 const THINKING: &[Step] = &[
     step(
         "sequentialthinking",
@@ -209,7 +209,7 @@ const TIME: &[Step] = &[
     ),
 ];
 
-/// `mcp-server-git`: looks at the repository that it may look at.
+/// `mcp-server-git`: reads the repository of its command line.
 const GIT: &[Step] = &[
     step("git_status", r#"{"repo_path": "{root}"}"#, &[Contains("Repository status:")]),
     step("git_log", r#"{"repo_path": "{root}", "max_count": 1}"#, &[Contains("Message: "), Keep("commit", commit)]),
@@ -243,12 +243,12 @@ fn first_file(text: &str) -> Option<&str> {
 pub(crate) struct Watched {
     pub(crate) uri: &'static str,
     pub(crate) tool: &'static str,
-    /// The tool switches something on, and off when it is called again.
+    /// The tool switches updates on, and off when it is called again.
     pub(crate) toggles: bool,
     pub(crate) patience: Duration,
 }
 
-/// What can be watched on a server.
+/// Returns the resource of a server that can be made to change.
 pub(crate) fn watched(server: &str) -> Option<Watched> {
     let patience = Duration::from_secs(15);
     match server {
@@ -263,7 +263,7 @@ pub(crate) fn watched(server: &str) -> Option<Watched> {
     }
 }
 
-/// A tool that takes as long as it is told to.
+/// Returns a tool of a server whose duration is an argument.
 pub(crate) fn slow(server: &str) -> Option<&'static str> {
     match server {
         "everything" => Some("test_slow"),
@@ -272,7 +272,7 @@ pub(crate) fn slow(server: &str) -> Option<&'static str> {
     }
 }
 
-/// A text for an argument of a prompt.
+/// Returns a text for an argument of a prompt.
 pub(crate) fn text(argument: &str) -> &'static str {
     match argument {
         "resourceId" => "1",

@@ -4,13 +4,12 @@
 //! cargo run --example tour-blocking                       # tours our own server, everything-blocking
 //! cargo run --example tour-blocking -- COMMAND ARGS...    # tours another one
 //! tour-blocking http://127.0.0.1:8000/mcp                 # tours one that is there
-//! tour-blocking --era auto|modern|legacy -- COMMAND ...   # speaks what the server speaks (default), or one era only
+//! tour-blocking --era auto|modern|legacy -- COMMAND ...   # the era of the server (default), or only this one
 //! ```
 //!
-//! It lists what there is, calls the tools that look safe, reads, subscribes or listens, completes, sets the log level
-//! and pings, as far as the era has it; it answers what the server asks back. Of some well-known servers it knows what
-//! has to come out, and checks it. It ends with a summary, and with status 1 if either side broke a rule or something
-//! came out wrong.
+//! It lists all items, calls the tools that look safe, reads, subscribes or listens, completes, sets the log level and
+//! pings, as far as the era has it, and responds to requests of the server. For some well-known servers it also checks
+//! the results. It ends with a summary, and with status 1 if either side broke a rule or a result was wrong.
 
 mod arguments;
 mod host;
@@ -40,28 +39,28 @@ use mcp_service::{Host, Peer};
 
 use self::{host::Heard, report::Report, route::Visit};
 
-/// What a tour needs: whom to visit, and who is to talk to it.
+/// The settings of a tour: the server to connect to, and the host.
 pub(crate) struct Tour {
     pub(crate) target: Target,
     pub(crate) host: Host,
     versions: VersionSet,
     heard: Heard,
     report: Report,
-    /// The folder that the server may look at.
+    /// The folder that the server may read.
     folder: PathBuf,
 }
 
-/// Whom to visit.
+/// The server to connect to.
 #[derive(Clone)]
 pub(crate) enum Target {
-    /// A server to be started.
+    /// A server to start as a child process.
     Command(Command),
-    /// One that is there, over HTTP.
+    /// A running server, over HTTP.
     Url(String),
 }
 
 impl Tour {
-    /// The tour that the command line asks for.
+    /// Reads the command line.
     pub(crate) fn from_args() -> Result<Self, Box<dyn Error>> {
         let mut args = env::args_os().skip(1).peekable();
         let versions = match args.next_if(|arg| arg == "--era") {
@@ -86,14 +85,14 @@ impl Tour {
         Ok(Self { target, host, versions, heard, report, folder: folders.swap_remove(0) })
     }
 
-    /// What to say if the server cannot be talked to.
+    /// Returns the error text if the connection failed.
     pub(crate) fn refused(&self, error: impl fmt::Display) -> String {
         let only_modern = self.versions.intersection(VersionSet::LEGACY).is_empty();
         let hint = "\nIt may be a server of the legacy era: --era auto finds out";
         format!("{error}{}", if only_modern { hint } else { "" })
     }
 
-    /// Tries all that a server has.
+    /// Tries all features of a server.
     pub(crate) async fn visit(&mut self, client: &Peer<ClientRole>, server: &InitializeResult) {
         let (heard, report, folder) = (self.heard.clone(), mem::take(&mut self.report), self.folder.clone());
         let mut visit = Visit::new(client.clone(), server.clone(), heard, report, folder);
@@ -101,14 +100,14 @@ impl Tour {
         self.report = visit.report;
     }
 
-    /// Says how it went, once the connection was closed. Whether all went well.
+    /// Prints the summary after the connection was closed. Returns whether there were no failures.
     pub(crate) fn sum_up(mut self, ending: &Disconnected) -> bool {
         self.report.ended(ending);
         self.report.summary(&self.heard)
     }
 }
 
-/// How this program ends after a tour that went well, or not, or could not be begun.
+/// Returns the exit status of this program after a tour with or without failures, or an error before it.
 pub(crate) fn exit(toured: Result<bool, Box<dyn Error>>) -> ExitCode {
     match toured {
         Ok(true) => ExitCode::SUCCESS,
@@ -120,12 +119,12 @@ pub(crate) fn exit(toured: Result<bool, Box<dyn Error>>) -> ExitCode {
     }
 }
 
-/// The example of this name on the adapter that this one is on.
+/// Returns the name of an example of the same adapter.
 fn our_name(example: &str) -> String {
     format!("{example}-{}", env!("CARGO_PKG_NAME").trim_start_matches("mcp-"))
 }
 
-/// The revisions of an era.
+/// Returns the revisions of an era.
 fn versions(era: Option<OsString>) -> Result<VersionSet, String> {
     match era.as_ref().and_then(|era| era.to_str()) {
         Some("auto") => Ok(VersionSet::ALL),
@@ -135,7 +134,8 @@ fn versions(era: Option<OsString>) -> Result<VersionSet, String> {
     }
 }
 
-/// The example `everything-…` of the same adapter: beside this one, and built if it is not there.
+/// Returns the path of the example `everything-…` of the same adapter, next to this one. Builds it if it does not
+/// exist.
 fn our_server() -> Result<PathBuf, Box<dyn Error>> {
     let name = our_name("everything");
     let path = env::current_exe()?.with_file_name(format!("{name}{}", env::consts::EXE_SUFFIX));
@@ -144,7 +144,7 @@ fn our_server() -> Result<PathBuf, Box<dyn Error>> {
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
         let mut build = Build::new(cargo);
         build.args(["build", "--quiet", "--manifest-path", manifest, "--example", &name]);
-        // This program says which profile and folder it was built in: .../TARGET/PROFILE/examples/tour-….
+        // The profile and the target folder are in the path of this program: .../TARGET/PROFILE/examples/tour-….
         let folders: Vec<&Path> = path.ancestors().skip(2).take(2).collect();
         if let [profile, target] = folders[..] {
             let name = profile.file_name().and_then(|name| name.to_str()).unwrap_or("debug");

@@ -1,4 +1,4 @@
-//! What is shown on the way, and what is counted.
+//! The output of a tour, and its counters.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -11,7 +11,7 @@ use super::{host::Heard, show};
 /// Characters of a progress bar.
 const BAR: usize = 24;
 
-/// Writes to standard output and keeps the score.
+/// Prints to standard output and counts the outcomes.
 #[derive(Default)]
 pub(crate) struct Report {
     calls: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Report {
     skipped: usize,
     checks: usize,
     failures: Vec<String>,
-    /// A progress bar is on the line.
+    /// Whether a progress bar is on the line.
     drawn: bool,
 }
 
@@ -28,18 +28,18 @@ impl Report {
         self.print(&format!("\n{text}"));
     }
 
-    /// A line with a name and what there is to say about it.
+    /// Prints a line with a name and a text.
     pub(crate) fn line(&mut self, name: &str, text: &str) {
         self.print(&show::line(name, text));
     }
 
-    /// Something that is not tried, and why.
+    /// Prints what is not tried, and the reason.
     pub(crate) fn skip(&mut self, name: &str, why: &str) {
         self.skipped += 1;
         self.line(name, &format!("- {why}"));
     }
 
-    /// How far something is: a bar that grows where that can be seen, lines elsewhere.
+    /// Prints progress: as a bar on a terminal, or else as lines.
     pub(crate) fn progress(&mut self, name: &str, progress: &Progress<'_>) {
         let Progress { progress, total, message } = progress;
         let message = message.as_deref().unwrap_or_default();
@@ -56,7 +56,7 @@ impl Report {
         self.drawn = true;
     }
 
-    /// Counts a request and shows how it ended. Errors that the server may answer with are no failures by themselves.
+    /// Counts a request and prints its outcome. Errors that a server may return are not counted as failures.
     pub(crate) fn call<T>(
         &mut self,
         name: &str,
@@ -69,7 +69,7 @@ impl Report {
                 self.line(name, &text(&value));
                 return Some(value);
             }
-            // Errors about the message itself, and not about what it asks for.
+            // Errors about the content of the message, and not about its form.
             Err(CallError::Rpc(error)) if !matches!(error.code.0, -32700 | -32600) => {
                 self.refused += 1;
                 self.line(name, &format!("refused: {error}"));
@@ -92,7 +92,7 @@ impl Report {
         self.failures.push(format!("{name}: {why}"));
     }
 
-    /// How the connection ended after it was closed.
+    /// Prints how the connection ended after it was closed.
     pub(crate) fn ended(&mut self, ending: &Disconnected) {
         self.heading("end");
         self.line("connection", &ending.reason.to_string());
@@ -104,15 +104,15 @@ impl Report {
         }
     }
 
-    /// The last words. Whether all went well.
+    /// Prints the summary. Returns whether there were no failures.
     pub(crate) fn summary(&mut self, heard: &Heard) -> bool {
         let counts = heard.read(Clone::clone);
         self.heading("summary");
         let Self { calls, refused, skipped, checks, .. } = self;
         let line = format!("{calls} requests ({refused} refused), {skipped} tools not tried, {checks} checks");
         self.line("this client", &line);
-        self.line("the server asked for", &counts.questions());
-        self.line("the server said", &counts.news());
+        self.line("requests of the server", &counts.questions());
+        self.line("notifications of the server", &counts.news());
         let faults = counts.faults.iter().map(|fault| format!("violation: {fault}"));
         let failures: Vec<String> = std::mem::take(&mut self.failures).into_iter().chain(faults).collect();
         for failure in &failures {

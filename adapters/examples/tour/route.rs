@@ -25,35 +25,35 @@ use super::{
     show, tools,
 };
 
-/// Resources of a list that are read, prompts that are filled in.
+/// How many resources of a list are read, and how many prompts are filled in.
 const SOME: usize = 20;
 
-/// How long a server may take to say that it tells of changes.
+/// How long to wait for the acknowledgement of a subscription.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Requests that are in flight at once.
 const MANY: usize = 100;
 
-/// How long a call has been on its way before it is given up.
+/// How long a call is in flight before it is cancelled.
 const SOON: Duration = Duration::from_millis(20);
 
-/// One visit to one server.
+/// One tour of one server.
 pub(crate) struct Visit {
     pub(crate) client: Peer<ClientRole>,
     pub(crate) server: InitializeResult,
     pub(crate) heard: Heard,
     pub(crate) report: Report,
-    /// The folder that the server may look at.
+    /// The folder that the server may read.
     pub(crate) folder: PathBuf,
     era: Era,
-    /// What is heard of changes, where that has to be asked for.
+    /// The subscription to changes, in the era that needs one.
     subscription: Option<Subscription>,
 }
 
-/// What to do at a stop.
+/// The function of a stop.
 type Stop = for<'a> fn(&'a mut Visit) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Every list that can change.
+/// A filter for the changes of all lists.
 fn lists() -> SubscriptionFilter {
     let wanted = Some(true);
     SubscriptionFilter {
@@ -64,7 +64,7 @@ fn lists() -> SubscriptionFilter {
     }
 }
 
-/// Waits for what was asked for.
+/// Waits for the response to a request.
 pub(crate) async fn wait<T>(pending: Result<Pending<T>, SendError>) -> Result<T, CallError> {
     pending?.await
 }
@@ -81,7 +81,8 @@ impl Visit {
         Self { client, server, heard, report, folder, era, subscription: None }
     }
 
-    /// Whether there is a session, and all that comes with it: pings, a log level, questions between requests, tasks.
+    /// Returns whether there is a session, with its features: pings, a log level, requests of the server at any time,
+    /// tasks.
     pub(crate) fn has_session(&self) -> bool {
         self.era == Era::Legacy
     }
@@ -111,7 +112,7 @@ impl Visit {
         }
     }
 
-    /// Whether the connection has ended, of itself. Why is told in the end.
+    /// Returns whether the connection has ended. The summary shows the reason.
     pub(crate) fn is_over(&self) -> bool {
         self.client.close_reason().is_some()
     }
@@ -156,7 +157,7 @@ impl Visit {
         }
     }
 
-    /// All pages of a list.
+    /// Reads all pages of a list.
     pub(crate) async fn list<T>(&mut self, what: &str, pages: Pages<T>) -> Vec<T> {
         let items = pages.try_collect().await;
         let items = self.report.call(&format!("list of {what}"), items, |items| items.len().to_string());
@@ -179,7 +180,7 @@ impl Visit {
         }
     }
 
-    /// Fills in the templates whose variables the server completes.
+    /// Lists the skills and reads their files, or only the main file if no files are listed.
     async fn skills(&mut self) {
         self.report.heading("skills");
         for skill in self.list("skills", self.client.all_skills()).await.iter().take(SOME) {
@@ -214,7 +215,7 @@ impl Visit {
         }
     }
 
-    /// What the server proposes for an argument.
+    /// Returns the proposals of the server for an argument.
     async fn complete(
         &mut self,
         owner: &str,
@@ -240,7 +241,7 @@ impl Visit {
         self.subscription = self.listen("changes of lists", lists()).await;
     }
 
-    /// Asks to hear of changes, which are heard for as long as what comes back is kept.
+    /// Subscribes to changes. The subscription lasts until the returned value is dropped.
     async fn listen(&mut self, name: &str, filter: SubscriptionFilter) -> Option<Subscription> {
         match wait(self.client.within(PATIENCE).listen(filter)).await {
             Ok(subscription) => {
@@ -251,15 +252,15 @@ impl Visit {
                 self.report.fail(name, &error.to_string());
                 None
             }
-            // Not every server that has no session has changes to tell of.
+            // Not every server without sessions supports subscriptions.
             Err(_) => {
-                self.report.line(name, "nothing is to be heard here");
+                self.report.line(name, "subscriptions are not supported");
                 None
             }
         }
     }
 
-    /// Subscribes to a resource, has it changed if anybody knows how, and leaves again.
+    /// Subscribes to a resource, triggers a change of it if a script has a tool for that, and unsubscribes.
     async fn subscriptions(&mut self) {
         let watched = self.watched();
         let first = self.client.all_resources().try_next().await.ok().flatten().map(|resource| resource.uri);
@@ -307,7 +308,7 @@ impl Visit {
         }
     }
 
-    /// What is required, as the server proposes it.
+    /// Returns the required arguments of a prompt, as the server proposes them.
     async fn prompt_arguments(&mut self, prompt: &Prompt) -> Vec<(String, String)> {
         let mut known = Vec::new();
         for argument in prompt.arguments.iter().flatten().filter(|argument| argument.required == Some(true)) {
@@ -319,7 +320,7 @@ impl Visit {
         known
     }
 
-    /// The tasks that the tools have left behind. They are done, so there is nothing to cancel.
+    /// Lists the tasks that the tools have created. They are complete, so none is cancelled.
     async fn tasks(&mut self) {
         self.report.heading("tasks");
         for task in self.list("tasks", self.client.all_tasks()).await {
@@ -331,7 +332,7 @@ impl Visit {
         }
     }
 
-    /// An unknown method and an unknown notification change nothing.
+    /// Checks that an unknown method and an unknown notification have no effect.
     async fn unknown(&mut self) {
         self.report.heading("manners");
         let refused = wait(self.client.request_raw("tour/no-such-method", None)).await;
@@ -349,10 +350,10 @@ impl Visit {
         }
     }
 
-    /// Calls a tool that takes its time, if there is one, and gives it up.
+    /// Calls a slow tool, if there is one, and cancels the call.
     async fn cancellation(&mut self) {
         let Some(tool) = known::slow(&self.server.server_info.name) else { return };
-        // A server that goes on all the same must not be kept from ending for long.
+        // If the server ignores the cancellation, its exit must not take long.
         let arguments = json!({"ms": 3_600_000, "duration": 1, "steps": 1});
         let Ok(call) = self.client.call_tool(tool, arguments) else { return };
         if self.client.sleep(SOON).await.is_err() {

@@ -1,4 +1,4 @@
-//! Calls that are known to make sense, followed step by step.
+//! Scripts of calls with their expected results.
 
 use std::{collections::HashMap, path::Path};
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{known, show};
 
-/// A call and what has to come of it. In texts, `{name}` stands for what was kept under this name, and `{root}` for the
-/// folder that the server may look at.
+/// A call and its expected result. In texts, `{name}` stands for the value that was kept under this name, and `{root}`
+/// for the folder that the server may read.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) tool: &'static str,
@@ -17,45 +17,45 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// The code that the call is refused with, if it is to be refused.
+    /// Returns the code of the expected error, if there is one.
     pub(crate) fn refused(&self) -> Option<i64> {
         self.expected.iter().find_map(|expect| if let Expect::Refused(code) = expect { Some(*code) } else { None })
     }
 
-    /// Whether it makes no sense without a session.
+    /// Returns whether the step needs a session.
     pub(crate) fn needs_session(&self) -> bool {
         self.expected.iter().any(|expect| matches!(expect, Expect::Session))
     }
 }
 
-/// What has to come of a call.
+/// A condition on the outcome of a call.
 #[derive(Clone, Copy)]
 pub(crate) enum Expect {
-    /// This text and nothing else.
+    /// The text is exactly this.
     Text(&'static str),
-    /// This somewhere in its text.
+    /// The text contains this.
     Contains(&'static str),
-    /// This nowhere in its text.
+    /// The text does not contain this.
     Lacks(&'static str),
-    /// Content of these kinds.
+    /// The content has these kinds.
     Kinds(&'static [&'static str]),
-    /// This as structured content, and whatever else is in it.
+    /// The structured content contains these members.
     Structured(&'static str),
     /// The tool fails.
     Failure,
     /// The server refuses the call with this code.
     Refused(i64),
-    /// It works only in a session, and is left out elsewhere.
+    /// The step works only in a session, and is left out elsewhere.
     Session,
-    /// Progress, at least so often.
+    /// There are at least this many progress notifications.
     Progress(usize),
-    /// Log messages, at least so many.
+    /// There are at least this many log messages.
     Logs(usize),
-    /// Something to keep: what the function finds in the text.
+    /// Keeps the value that the function finds in the text.
     Keep(&'static str, fn(&str) -> Option<&str>),
 }
 
-/// The calls that are known to make sense on one server.
+/// The steps for one server.
 pub(crate) struct Script {
     steps: &'static [Step],
     kept: HashMap<&'static str, String>,
@@ -71,7 +71,7 @@ impl Script {
         self.steps.iter().any(|step| step.tool == tool)
     }
 
-    /// The steps for these tools.
+    /// Returns the steps for these tools.
     pub(crate) fn steps(&self, is_there: impl Fn(&str) -> bool) -> Vec<Step> {
         self.steps.iter().filter(|step| is_there(step.tool)).copied().collect()
     }
@@ -80,7 +80,7 @@ impl Script {
         self.fill_in_all(serde_json::from_str(step.arguments).unwrap_or_default())
     }
 
-    /// Checks what came of a step. `logged` waits for log messages.
+    /// Checks the outcome of a step. `logged` waits for log messages.
     pub(crate) async fn check(
         &mut self,
         step: &Step,
@@ -156,7 +156,7 @@ fn kind(block: &ContentBlock) -> &'static str {
     }
 }
 
-/// Whether the structured content has these members.
+/// Returns whether the structured content has these members.
 fn is_part(expected: &str, result: &CallToolResult) -> bool {
     let content: Option<Value> = result.structured_content.as_ref().and_then(|content| content.decode().ok());
     let expected: Value = serde_json::from_str(expected).unwrap_or_default();

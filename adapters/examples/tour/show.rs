@@ -1,14 +1,14 @@
-//! Results as a line for people.
+//! Results as one line for terminals.
 
 use mcp_proto::schema::{CallToolResult, ContentBlock, ResourceContents};
 
-/// Columns for names.
+/// The width of names in columns.
 const NAME: usize = 36;
 
-/// Characters of a text that are shown.
+/// The maximum number of characters of a text.
 const WIDTH: usize = 90;
 
-/// A name and what there is to say about it, without anything that would move the cursor.
+/// Formats a name and a text, without control characters that would move the cursor.
 pub(crate) fn line(name: &str, text: &str) -> String {
     format!("  {:<NAME$} {}", plain(name, NAME), plain(text, WIDTH))
 }

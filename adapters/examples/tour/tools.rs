@@ -1,4 +1,4 @@
-//! The stop where tools are called.
+//! The stop that calls tools.
 
 use std::{
     collections::HashSet,
@@ -24,7 +24,7 @@ use super::{
     show,
 };
 
-/// A tool that says nothing for so long, or takes so long in all, is given up.
+/// The timeouts of a call: without progress, and in total.
 fn patience() -> RequestOptions {
     RequestOptions {
         idle_timeout: Some(Duration::from_secs(20)),
@@ -33,19 +33,19 @@ fn patience() -> RequestOptions {
     }
 }
 
-/// How long tasks are kept.
+/// The time to live of tasks.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// How long a server may take to add tools after what was asked of it.
+/// How long to wait for tools that a server adds after a call.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a server may take to send what it logs.
+/// How long to wait for the log messages of a server.
 const LOG: Duration = Duration::from_secs(2);
 
-/// Rounds after which a list that keeps changing is left alone.
+/// The number of rounds after which a list that keeps changing is not read again.
 const ROUNDS: usize = 5;
 
-/// What came of a call: the result, and how often there was progress, if there can have been any.
+/// The outcome of a call: the result, and the number of progress notifications, if there can have been any.
 type Called = (Result<CallToolResult, CallError>, Option<usize>);
 
 pub(crate) async fn call_them(visit: &mut Visit) {
@@ -71,14 +71,14 @@ pub(crate) async fn call_them(visit: &mut Visit) {
                 try_out(visit, tool).await;
             }
         }
-        // Some servers add tools once they know what the client can do.
+        // Some servers add tools when they have the capabilities of the client.
         if !visit.heard.wait(&visit.client, PAUSE, |counts| counts.tools_changed > changes).await {
             return;
         }
     }
 }
 
-/// Makes a call of the script, and checks what comes of it.
+/// Makes a call of the script, and checks its outcome.
 async fn follow(visit: &mut Visit, script: &mut Script, tool: &Tool, step: &Step) {
     let logged = visit.heard.read(|counts| counts.logged);
     let arguments = script.arguments(step);
@@ -99,7 +99,7 @@ async fn follow(visit: &mut Visit, script: &mut Script, tool: &Tool, step: &Step
     }
 }
 
-/// Calls a tool that nothing is known of, if that looks safe.
+/// Calls a tool that is not in a script, if that looks safe.
 async fn try_out(visit: &mut Visit, tool: &Tool) {
     match arguments::safe(tool) {
         Ok(arguments) => {
@@ -112,7 +112,7 @@ async fn try_out(visit: &mut Visit, tool: &Tool) {
     }
 }
 
-/// How a tool can be called: by itself, as a task, or both. Without a session that is for the server to say.
+/// Returns whether to call a tool plainly, as a task, or in both ways. Without a session the server decides that.
 fn ways(visit: &Visit, tool: &Tool) -> &'static [bool] {
     match tool.task_support() {
         _ if !visit.has_session() => &[false],
@@ -146,11 +146,11 @@ async fn call(visit: &mut Visit, tool: &Tool, arguments: &Value, as_task: bool) 
             Err(error) => Err(error),
         }
     };
-    // A call that became a task by itself reports no progress.
+    // A call that the server made a task reports no progress.
     (result, Some(count).filter(|_| !became_task.load(Ordering::Relaxed)))
 }
 
-/// Without a session every request says by itself which log messages it wants.
+/// Calls a tool. Without a session every request carries the level of its log messages.
 fn call_plainly(
     client: &Peer<ClientRole>,
     tool: &Tool,

@@ -1,8 +1,9 @@
-//! The weather server that everybody begins with: two tools over the data of the National Weather Service of the United States.
+//! A common first MCP server: two tools over the data of the US National Weather Service.
 //!
-//! The examples of the adapters (`weather-tokio` and so on) are this server in one file each; here its parts can be tested.
+//! The examples of the adapters (`weather-tokio` and so on) are this server in one file each. The parts here have
+//! tests.
 //!
-//! Handlers are plain functions, which may wait for the network: each runs on a thread of its own, on every adapter.
+//! Handlers are blocking functions, which may wait for the network: every adapter runs them on threads of their own.
 
 mod source;
 
@@ -30,7 +31,7 @@ struct Place {
     longitude: f64,
 }
 
-/// The service that the command line asks for.
+/// Builds the service that the command line selects.
 pub(crate) fn from_args() -> Result<Service, Box<dyn Error>> {
     match env::args().nth(1).as_deref() {
         None => Ok(service(Sample)?),
@@ -39,7 +40,7 @@ pub(crate) fn from_args() -> Result<Service, Box<dyn Error>> {
     }
 }
 
-/// The service, over data from somewhere.
+/// Builds the service over a source of data.
 pub(crate) fn service(source: impl Source) -> Result<Service, RegisterError> {
     let alerts_from = Arc::new(source);
     let forecast_from = alerts_from.clone();
@@ -101,7 +102,7 @@ struct Of<T> {
 
 #[derive(Deserialize)]
 struct Point {
-    /// Where the forecast for this place is.
+    /// The URL of the forecast for the location.
     forecast: String,
 }
 

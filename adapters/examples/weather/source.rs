@@ -1,25 +1,25 @@
-//! Where the data comes from.
+//! Sources of the data.
 
 use std::process::Command;
 
 use mcp_service::Failure;
 use serde::de::DeserializeOwned;
 
-/// The service that has the data.
+/// The origin of the data.
 pub(super) const API: &str = "https://api.weather.gov";
 
-/// Something that knows what api.weather.gov says.
+/// A source of documents of api.weather.gov.
 pub(crate) trait Source: Send + Sync + 'static {
-    /// The document at a path, as text.
+    /// Returns the document at a path, as text.
     fn fetch(&self, path: &str) -> Result<String, Failure>;
 
-    /// The document at a path.
+    /// Returns the document at a path.
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         Ok(serde_json::from_str(&self.fetch(path)?)?)
     }
 }
 
-/// A few documents that came with the program: always the same weather, and no network.
+/// A few documents that are part of the program: always the same weather, and no network.
 pub(crate) struct Sample;
 
 impl Source for Sample {
@@ -35,8 +35,8 @@ impl Source for Sample {
     }
 }
 
-/// The real thing, fetched by `curl`, which has to be installed: so these examples need no HTTP library. In a program of your
-/// own, put the client that you have here.
+/// The live data, fetched by `curl`, which has to be installed, so that the examples need no HTTP library. A real
+/// program uses the HTTP client that it already has.
 pub(crate) struct Curl;
 
 impl Source for Curl {

@@ -46,6 +46,65 @@
 //! - Tools can run [as tasks](#tasks), without a change to the function.
 //! - The items of a service can [change](Service::update) at any time, also from within a handler.
 //!
+//! # State
+//!
+//! Handlers share a state: one value of any type, which the builder takes. A handler has it as its first parameter, so
+//! methods of the type are handlers:
+//!
+//! ```
+//! # #[cfg(feature = "schemas")] {
+//! use std::sync::Mutex;
+//!
+//! use mcp_service::{Context, Prompt, Resource, Service, State, Tool};
+//!
+//! #[derive(Default)]
+//! struct Counter(Mutex<i64>);
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Amount {
+//!     by: i64,
+//! }
+//!
+//! impl Counter {
+//!     fn get(&self) -> String {
+//!         self.0.lock().expect("no panic").to_string()
+//!     }
+//!
+//!     async fn add(&self, amount: Amount) -> String {
+//!         *self.0.lock().expect("no panic") += amount.by;
+//!         self.get()
+//!     }
+//! }
+//!
+//! async fn reset(State(counter): State<Counter>, _context: Context) -> &'static str {
+//!     *counter.0.lock().expect("no panic") = 0;
+//!     "reset"
+//! }
+//!
+//! let service = Service::builder("counter", "1.0.0")
+//!     .with_state(Counter::default())
+//!     .tool(Tool::new("get", Counter::get))
+//!     .tool(Tool::new_async("add", Counter::add))
+//!     .tool(Tool::new_async("reset", reset))
+//!     .tool(Tool::new("double", |counter: &Counter| {
+//!         *counter.0.lock().expect("no panic") *= 2;
+//!         counter.get()
+//!     }))
+//!     .prompt(Prompt::new("report", Counter::get))
+//!     .resource(Resource::new("counter://value", "value", Counter::get))
+//!     .build()?;
+//! # }
+//! # Ok::<(), mcp_service::RegisterError>(())
+//! ```
+//!
+//! - The parameters of a handler are the state, the arguments and the [`Context`], in this order, each of them optional.
+//! - The state is `&S`, [`State<S>`](State) or `Arc<S>`. An `async fn` can use `&S` until it ends.
+//! - The type needs no `Clone`. It is `Send` and `Sync`, and handlers run at the same time: what changes is behind a lock
+//!   or atomic. A lock of `std` cannot be held across `.await` in a handler, since its future must be `Send`.
+//! - A handler with another state than that of the builder does not compile. For a part of the state, see [`FromState`].
+//! - [`with_shared_state`](ServiceBuilder::with_shared_state) takes an `Arc` that the program keeps.
+//!   [`Tool::with_state`] sets the state of one item, which can then be [added](Service::add) later.
+//!
 //! # Asynchronous handlers
 //!
 //! Each method with a handler that is a function has a variant for a function that returns a future. Its name ends in
@@ -68,8 +127,8 @@
 //! wait return a [`Deferred`]: a function blocks on it, and a future awaits it.
 //!
 //! Cancelling a request does not end its handler. The handler [checks](Context::is_cancelled) for cancellation or
-//! [waits](Context::cancelled) for it, and pending operations of its context end at once. A future is dropped only if
-//! it is still pending when the connection has ended, and does not run a task that outlives the connection.
+//! [waits](Context::cancelled) for it, and pending operations of its context end at once. A future that is
+//! still pending when the connection has ended is dropped, unless it runs a task that outlives the connection.
 //!
 //! # Middleware
 //!
@@ -122,7 +181,7 @@
 //! [`Peer`], which has a method for each request. The method returns a [`Pending`], on which a thread blocks or which a
 //! task awaits; dropping it cancels the request. Lists are read page by page, as [`Pages`].
 //!
-//! Hosts speak every revision, and detect the one of each server. Some features of a `Peer` exist only without a
+//! Hosts support every revision, and detect the one of each server. Some features of a `Peer` exist only without a
 //! session (2026-07-28): results with a time to live are cached (see [`bypass_cache`](Peer::bypass_cache)), and clients
 //! that [`listen`](Peer::listen) are notified of changes, from one connection to the next.
 //!
@@ -183,6 +242,7 @@ pub use driver_api::{
     waiters::{Capacity, Waiters},
 };
 pub use inbound::{
+    completion_request::CompletionRequest,
     context::Context,
     failure::Failure,
     fault::Fault,
@@ -191,6 +251,7 @@ pub use inbound::{
     request::RequestInfo,
     rpc_result::ResponseKind,
     session::{ClientSession, ServerSession, Session},
+    shared_state::{FromState, HandlerState, JoinState, State},
     state::Role,
     task_policy::TaskPolicy,
 };
@@ -211,7 +272,7 @@ pub use server::{
     builder::ServiceBuilder,
     catalog_update::{CatalogUpdate, Registration},
     client_requests::UrlElicitation,
-    completion::{CompletionRequest, IntoCompletion},
+    completion::IntoCompletion,
     input_required::ClientResponses,
     prompt::{IntoPrompt, Prompt},
     register_error::RegisterError,
@@ -219,9 +280,11 @@ pub use server::{
     resource_template::ResourceTemplate,
     service::Service,
     tool::Tool,
-    tool_result::{IntoToolResult, Structured},
+    tool_result::IntoToolResult,
     visibility::CatalogItem,
 };
+#[cfg(feature = "schemas")]
+pub use server::{elicited::Elicited, tool_result::Structured};
 #[cfg(feature = "skills")]
 pub use skills::verify::{SkillFault, SkillFile};
 pub use tasks::handle::{ResultOrTask, TaskHandle};

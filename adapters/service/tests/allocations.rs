@@ -1,4 +1,4 @@
-//! What a small call costs on its way through a service, beside what the connection does with it.
+//! The allocations of a small call in a service, besides those of the connection.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,7 +31,7 @@ impl ConnectionHandle<ServerRole> for Wire {
     }
 }
 
-/// Takes in a frame, runs what comes of it, and hands back what leaves.
+/// Handles a frame, runs its job, and writes the output to `out`.
 fn exchange(
     wire: &Wire,
     connection: &Arc<dyn ConnectionHandle<ServerRole>>,
@@ -48,7 +48,7 @@ fn exchange(
 }
 
 #[test]
-fn a_small_call_costs_one_allocation() {
+fn small_call_allocates_once() {
     #[derive(serde::Deserialize)]
     struct Echo {
         message: String,
@@ -82,7 +82,7 @@ fn a_small_call_costs_one_allocation() {
         );
         let answer = r#"{"content":[{"type":"text","text":"thirty-two bytes, as it happens"}]}"#;
         exchange(&call, answer);
-        // The text that the handler has made of its arguments. What is known of the work takes the place of what was.
+        // Each call allocates the result text of the handler. The entry of the call is reused.
         let calls = 100;
         let allocated = measure(|| (0..calls).for_each(|_| exchange(&call, answer)));
         assert_eq!(allocated.count_total, calls, "{tool}");

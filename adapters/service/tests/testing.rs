@@ -58,7 +58,7 @@ fn service() -> Service {
 }
 
 #[test]
-fn a_tool_is_tested_in_a_few_lines() {
+fn test_client_calls_a_tool() {
     let client = TestClient::new(&service());
     let result = client.call_tool("add", json!({"a": 1, "b": 2})).expect("a result");
     assert_eq!(result.content[0].as_text(), Some("3"));
@@ -66,7 +66,7 @@ fn a_tool_is_tested_in_a_few_lines() {
 }
 
 #[test]
-fn it_is_the_same_in_every_revision() {
+fn test_client_supports_every_revision() {
     for version in ProtocolVersion::ALL {
         let client = TestClient::of(&service()).version(version).connect();
         assert_eq!(client.server().version(), Some(version));
@@ -82,7 +82,7 @@ fn it_is_the_same_in_every_revision() {
 }
 
 #[test]
-fn time_passes_when_everything_waits_for_it() {
+fn test_clock_advances_when_all_are_idle() {
     let client = TestClient::new(&service());
     let mut seen = Vec::new();
     let (send, progress) = std::sync::mpsc::channel();
@@ -100,7 +100,7 @@ fn time_passes_when_everything_waits_for_it() {
 }
 
 #[test]
-fn timeouts_need_no_patience() {
+fn call_times_out_in_simulated_time() {
     let client = TestClient::new(&service());
     let call = client.server().within(Duration::from_secs(30)).call_tool("sleep", ()).expect("it can be sent");
     assert_eq!(client.wait(call), Err(CallError::TimedOut { total: true }));
@@ -111,7 +111,7 @@ fn timeouts_need_no_patience() {
 }
 
 #[test]
-fn a_call_can_be_given_up_in_the_middle() {
+fn running_call_can_be_cancelled() {
     for name in ["dig", "sleep"] {
         let client = TestClient::of(&service()).version(ProtocolVersion::V2025_11_25).connect();
         let call = client.server().call_tool(name, ()).expect("it can be sent");
@@ -127,7 +127,7 @@ fn a_call_can_be_given_up_in_the_middle() {
 }
 
 #[test]
-fn a_host_answers_what_the_server_asks() {
+fn host_responds_to_server_requests() {
     let host = Host::builder("host", "1")
         .sampling(|_, _| Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("Me"), "m")))
         .build();
@@ -140,7 +140,7 @@ fn a_host_answers_what_the_server_asks() {
 }
 
 #[test]
-fn somebody_sees_more_than_nobody() {
+fn principal_sees_more_tools_than_anonymous() {
     let names = |client: &TestClient| {
         let tools = client.run(client.server().all_tools().try_collect()).expect("a list");
         tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>()
@@ -148,7 +148,7 @@ fn somebody_sees_more_than_nobody() {
     assert_eq!(names(&TestClient::new(&service())), ["add", "dig", "sleep", "ask"]);
     let known = TestClient::of(&service()).principal(Principal::new("me")).connect();
     assert_eq!(names(&known), ["add", "dig", "sleep", "ask", "late"]);
-    // It becomes a task, which is followed.
+    // The call becomes a task, and the client follows it.
     let call = known.call_tool("late", ()).expect("a result");
     assert!(!call.is_error());
     assert!(known.elapsed() >= Duration::from_secs(5));
@@ -156,7 +156,7 @@ fn somebody_sees_more_than_nobody() {
 }
 
 #[test]
-fn what_no_client_says_can_be_said_by_hand() {
+fn test_client_can_send_raw_messages() {
     let client = TestClient::of(&service()).version(ProtocolVersion::V2025_11_25).connect();
     client.say("{ this is no JSON");
     client.say(r#"{"jsonrpc":"2.0","id":"mine","method":"tools/call","params":{"name":"add"}}"#);
@@ -170,7 +170,7 @@ fn what_no_client_says_can_be_said_by_hand() {
 }
 
 #[test]
-fn what_cannot_happen_fails_with_what_was_said() {
+fn failed_assertions_show_the_transcript() {
     let message = |f: &dyn Fn()| {
         let panic = catch_unwind(AssertUnwindSafe(f)).expect_err("it fails");
         panic.downcast_ref::<String>().expect("a text").clone()
@@ -178,7 +178,7 @@ fn what_cannot_happen_fails_with_what_was_said() {
     let client = TestClient::of(&service()).version(ProtocolVersion::V2025_11_25).connect();
     client.call_tool("add", json!({"a": 1, "b": 2})).expect("a result");
     let stuck = message(&|| client.run(std::future::pending()));
-    assert!(stuck.starts_with("nothing can happen any more"), "{stuck}");
+    assert!(stuck.starts_with("the connection is idle"), "{stuck}");
     assert!(stuck.contains(r#"    0.000 s  client  {"jsonrpc":"2.0","#), "{stuck}");
     let other = message(&|| client.transcript().assert(["client: ping"]));
     assert!(other.contains("client: ping") && other.contains("tools/call"), "{other}");
@@ -190,7 +190,7 @@ fn what_cannot_happen_fails_with_what_was_said() {
 }
 
 #[test]
-fn more_calls_than_a_server_takes_wait_to_be_read() {
+fn calls_over_the_server_limit_wait() {
     let mut settings = mcp_proto::connection::Settings::default();
     settings.limits.requests = 4;
     let service = Service::builder("test", "1.0.0")

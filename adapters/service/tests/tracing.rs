@@ -1,4 +1,4 @@
-//! What can be watched, and where traces go on.
+//! Spans, and the propagation of trace contexts.
 
 use std::{
     collections::BTreeMap,
@@ -63,13 +63,13 @@ impl Collector {
         self.0.seen.lock().expect("no panic")
     }
 
-    /// The fields of the spans that have ended, in the order in which they began.
+    /// Returns the fields of the spans that have ended, in the order in which they began.
     fn completed(&self) -> Vec<Fields> {
         let seen = self.seen();
         seen.spans.iter().filter(|(id, _)| seen.closed.contains(id)).map(|(_, fields)| fields.clone()).collect()
     }
 
-    /// The only span about this.
+    /// Returns the only span with this name.
     fn about(&self, name: &str) -> Fields {
         let spans: Vec<_> = self.completed().into_iter().filter(|fields| fields.has("name", name)).collect();
         assert_eq!(spans.len(), 1, "{name}: {spans:?}");
@@ -129,9 +129,9 @@ impl Subscriber for Collector {
     }
 }
 
-/// Runs a test under a collector of its own. Handlers are futures, which run on the thread of the test.
+/// Runs a test with a collector of its own. Handlers are async, and run on the thread of the test.
 fn collect(f: impl FnOnce(&Collector)) {
-    // Which places in the code anybody watches is remembered for all threads together.
+    // `tracing` caches the interest of call sites for all threads together.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let collector = Collector::default();
@@ -170,7 +170,7 @@ fn trace() -> TraceContext {
 }
 
 #[test]
-fn each_request_has_a_span_that_says_what_came_of_it() {
+fn each_request_has_a_span_with_its_outcome() {
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
         collect(|collector| {
             let client = TestClient::of(&service()).version(version).principal(Principal::new("me")).connect();
@@ -226,7 +226,7 @@ fn each_request_has_a_span_that_says_what_came_of_it() {
 }
 
 #[test]
-fn what_the_peer_does_wrong_is_a_warning() {
+fn peer_faults_are_logged_as_warnings() {
     collect(|collector| {
         let client = TestClient::of(&service()).version(ProtocolVersion::V2025_11_25).connect();
         client.say("{ this is no JSON");
@@ -252,9 +252,9 @@ fn middleware_runs_in_the_span() {
     });
 }
 
-// What is asked on behalf of a request belongs to its trace.
+// Requests of a handler belong to the trace of its request.
 #[test]
-fn a_trace_goes_on_in_what_is_asked() {
+fn nested_requests_continue_the_trace() {
     collect(|_| trace_goes_on());
 }
 
@@ -277,7 +277,7 @@ fn trace_goes_on() {
     assert_eq!(asked(&host(), &service(), Some(trace())), (all(), all()));
     assert_eq!(asked(&host(), &service(), None), (none(), none()));
 
-    // An application that traces by itself knows better.
+    // A trace context of the application replaces the received one.
     let own = "00-11111111111111111111111111111111-2222222222222222-01";
     let own_trace = move || TraceContext::within(own).ok();
     let of_own = || [own, "-", "-"].map(str::to_owned);
@@ -295,6 +295,6 @@ fn trace_goes_on() {
         .trace_with(own_trace)
         .build();
     assert_eq!(asked(&tracing_host, &service(), None), (of_own(), of_own()));
-    // What is said aloud counts.
+    // An explicit trace context has priority.
     assert_eq!(asked(&tracing_host, &service(), Some(trace())), (all(), all()));
 }

@@ -1,4 +1,4 @@
-//! The weather server of the examples, tested as its author would: without a network.
+//! Tests the weather server of the examples without a network.
 
 #![allow(dead_code, reason = "the examples have a command line, and tests have none")]
 
@@ -16,7 +16,7 @@ fn call(source: impl Source, tool: &str, arguments: Value) -> (String, bool) {
 }
 
 #[test]
-fn alerts_are_told_by_state() {
+fn alerts_are_listed_by_state() {
     let (text, failed) = call(Sample, "get_alerts", json!({"state": "CA"}));
     assert!(!failed);
     assert!(
@@ -30,7 +30,7 @@ fn alerts_are_told_by_state() {
 }
 
 #[test]
-fn a_forecast_takes_two_steps() {
+fn forecast_takes_two_fetches() {
     let place = json!({"latitude": 37.7749, "longitude": -122.4194});
     let (text, failed) = call(Sample, "get_forecast", place.clone());
     assert!(!failed);
@@ -48,7 +48,7 @@ fn a_forecast_takes_two_steps() {
 }
 
 #[test]
-fn whoever_has_no_network_says_so() {
+fn missing_network_is_a_tool_error() {
     struct Offline;
     impl Source for Offline {
         fn fetch(&self, _: &str) -> Result<String, Failure> {

@@ -4,7 +4,7 @@
 //! conformance-client-smol URL
 //! ```
 //!
-//! What it does is in `adapters/examples/conformance`.
+//! The shared code is in `adapters/examples/conformance`.
 
 #[path = "../../examples/conformance/mod.rs"]
 mod conformance;
@@ -12,7 +12,7 @@ mod conformance;
 use std::error::Error;
 
 use conformance::Scenario;
-use mcp_smol::Client;
+use mcp_smol::http::{Connector, OAuth};
 
 fn main() -> Result<(), Box<dyn Error>> {
     smol::block_on(run())
@@ -20,7 +20,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let scenario = Scenario::from_env()?;
-    let client = Client::connect_http(&scenario.url, &scenario.host).await?;
+    let mut connector = Connector::new(&scenario.url)?;
+    if let Some(credentials) = scenario.credentials()? {
+        let credentials: OAuth = credentials;
+        connector = connector.credentials(credentials);
+    }
+    let client = connector.connect(&scenario.host).await?;
     let played = scenario.play(&client).await;
     let ending = client.close().await;
     played?;

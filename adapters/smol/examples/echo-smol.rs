@@ -14,14 +14,14 @@ use mcp_smol::http::Listener;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Echo {
-    /// What to say.
+    /// The message to return.
     message: String,
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wanted = Wanted::from_args()?;
     let service = Service::builder("echo", "1.0.0")
-        .tool(Tool::new_async("echo", async |echo: Echo| echo.message).description("Says it again"))
+        .tool(Tool::new_async("echo", async |echo: Echo| echo.message).description("Returns the message"))
         .build()?;
     smol::block_on(async {
         match wanted.http.clone() {

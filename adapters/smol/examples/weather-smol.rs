@@ -1,5 +1,5 @@
-//! A complete MCP server on smol: two tools over the data of the US National Weather Service, served over standard input and
-//! output.
+//! A complete MCP server on smol: two tools over the data of the US National Weather Service, served over standard
+//! input and output.
 //!
 //! ```sh
 //! cargo run -p mcp-smol --example weather-smol            # a fixed sample, without a network

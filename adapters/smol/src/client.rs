@@ -1,23 +1,11 @@
 //! A connection to a server.
 
-use std::{
-    fmt, io,
-    net::{TcpStream, ToSocketAddrs},
-    ops::Deref,
-    os::unix::net::UnixStream,
-    path::Path,
-};
-
-use async_io::Async;
-use mcp_proto::{connection::ClientRole, schema::InitializeResult};
-use mcp_service::{Deferred, Host, Peer};
-
-use crate::{child, executor, transport::Transport};
-use mcp_driver::{Command, Disconnected, DriverOptions, Error};
+use crate::driver::Smol;
 
 /// A connection to a server after the handshake.
 ///
-/// It dereferences to a [`Peer`], which has a method for each request to a server and options per call:
+/// It dereferences to a [`Peer`](mcp_service::Peer), which has a method for each request to a server and options per
+/// call:
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -40,127 +28,6 @@ use mcp_driver::{Command, Disconnected, DriverOptions, Error};
 /// ```
 ///
 /// It is cheap to clone, and any number of tasks can use it at once. When the last clone is dropped, the connection
-/// begins to [close](Self::close); its task completes this as long as the process runs. A `Peer` alone does not keep it
-/// open.
-#[derive(Clone)]
-pub struct Client(mcp_driver::Client);
-
-impl Client {
-    /// Starts a program and connects to its standard input and output.
-    ///
-    /// Some old servers exit when the client probes their era. Such a program is started a second time, without the
-    /// probe.
-    ///
-    /// # Errors
-    /// If the program cannot be started, or is no server that the host supports.
-    pub async fn spawn(command: Command, host: &Host) -> Result<Self, Error> {
-        Self::spawn_with(command, host, &DriverOptions::default()).await
-    }
-
-    /// Starts a program and connects to it as [`spawn`](Self::spawn) does, with these options.
-    ///
-    /// # Errors
-    /// As [`spawn`](Self::spawn).
-    pub async fn spawn_with(command: Command, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
-        let command = &command;
-        let start = || async move {
-            executor::start()?;
-            let (transport, child) =
-                child::spawn(command).map_err(|error| Error::Spawn { program: command.program(), error })?;
-            Ok((transport, Some(child)))
-        };
-        Ok(Self(mcp_driver::Client::connect_with_retry(start, host, options).await?))
-    }
-
-    /// Connects over TCP. If the server closes the connection because of the probe of its era, the client connects a
-    /// second time without the probe.
-    ///
-    /// # Errors
-    /// If no server listens there, or the host does not support it.
-    pub async fn connect_tcp(address: impl ToSocketAddrs + Send + 'static, host: &Host) -> Result<Self, Error> {
-        // Finding a name's addresses can take its time.
-        let addresses: Vec<_> = blocking::unblock(move || address.to_socket_addrs().map(Iterator::collect)).await?;
-        let addresses = &addresses;
-        let connect = || async move {
-            let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-            for address in addresses {
-                match Async::<TcpStream>::connect(*address).await {
-                    Ok(stream) => return Ok((Transport::tcp(stream)?, None)),
-                    Err(error) => last = error,
-                }
-            }
-            Err(last.into())
-        };
-        Ok(Self(mcp_driver::Client::connect_with_retry(connect, host, &DriverOptions::default()).await?))
-    }
-
-    /// Connects to a Unix domain socket, as [`connect_tcp`](Self::connect_tcp) does.
-    ///
-    /// # Errors
-    /// As [`connect_tcp`](Self::connect_tcp).
-    pub async fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
-        let path = path.as_ref();
-        let connect = || async move { Ok((Transport::unix(Async::<UnixStream>::connect(path).await?), None)) };
-        Ok(Self(mcp_driver::Client::connect_with_retry(connect, host, &DriverOptions::default()).await?))
-    }
-
-    /// Connects over any transport.
-    ///
-    /// # Errors
-    /// If no server that the host supports responds over it.
-    pub async fn connect(transport: Transport, host: &Host) -> Result<Self, Error> {
-        Self::connect_with(transport, host, &DriverOptions::default()).await
-    }
-
-    /// Connects over any transport as [`connect`](Self::connect) does, with these options.
-    ///
-    /// # Errors
-    /// As [`connect`](Self::connect).
-    pub async fn connect_with(transport: Transport, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
-        Ok(Self(mcp_driver::Client::connect_with(transport, host, options).await?))
-    }
-
-    /// Returns the server's result of the handshake: its name and version, its capabilities and its instructions.
-    ///
-    /// # Panics
-    /// Never: without a handshake there is no client.
-    #[must_use]
-    pub fn server(&self) -> &InitializeResult {
-        self.0.server()
-    }
-
-    /// Ends the connection and waits until its tasks, descriptors and child processes are gone. This takes a bounded
-    /// time, however the server behaves. Calls in flight fail at once. The input of a child process is closed; if the
-    /// child does not exit then, its whole process group is killed. Further calls wait for the same end.
-    ///
-    /// In a handler of this connection it does not wait.
-    pub fn close(&self) -> Deferred<Disconnected> {
-        self.0.close()
-    }
-
-    /// Waits until the connection has ended and its tasks, descriptors and child processes are gone. In a handler of
-    /// this connection it does not wait.
-    pub fn wait(&self) -> Deferred<Disconnected> {
-        self.0.wait()
-    }
-}
-
-impl From<mcp_driver::Client> for Client {
-    fn from(client: mcp_driver::Client) -> Self {
-        Self(client)
-    }
-}
-
-impl Deref for Client {
-    type Target = Peer<ClientRole>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+/// begins to [close](Client::close); its task completes this as long as the process runs. A `Peer` alone does not keep
+/// it open.
+pub type Client = mcp_driver::Client<Smol>;

@@ -19,7 +19,7 @@ pub struct Smol;
 
 impl Runtime for Smol {
     type Task = async_task::Task<()>;
-    type Timer = Alarm;
+    type Timer = SleepTimer;
 
     fn current() -> io::Result<Self> {
         Ok(Self)
@@ -37,18 +37,18 @@ impl Runtime for Smol {
         blocking::unblock(f).detach();
     }
 
-    fn timer(&self) -> Alarm {
-        Alarm { timer: async_io::Timer::never(), set: None }
+    fn timer(&self) -> SleepTimer {
+        SleepTimer { timer: async_io::Timer::never(), set: None }
     }
 }
 
 /// A timer and its current deadline.
-pub struct Alarm {
+pub struct SleepTimer {
     timer: async_io::Timer,
     set: Option<Instant>,
 }
 
-impl Timer for Alarm {
+impl Timer for SleepTimer {
     fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
         if self.set.is_none_or(|set| set > at) {
             self.set(at);
@@ -65,7 +65,7 @@ impl Timer for Alarm {
     }
 }
 
-impl Alarm {
+impl SleepTimer {
     fn set(&mut self, at: Instant) {
         self.timer.set_at(at);
         self.set = Some(at);

@@ -32,8 +32,8 @@ struct State {
 /// If not a single thread can be started.
 pub(crate) fn start() -> io::Result<()> {
     let mut state = lock(&STATE);
-    let wanted = if state.started { 0 } else { thread::available_parallelism().map_or(1, Into::into) };
-    for number in 0..wanted {
+    let count = if state.started { 0 } else { thread::available_parallelism().map_or(1, Into::into) };
+    for number in 0..count {
         match threads::spawn("mcp-smol", move || async_io::block_on(poll_fn(|cx| work(number, cx)))) {
             Ok(_) => state.started = true,
             // With fewer threads it takes longer; without any, nothing can be run.

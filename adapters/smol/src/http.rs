@@ -1,6 +1,6 @@
 //! MCP over HTTP: Streamable HTTP in all revisions that have it, and the transport of 2024-11-05.
 //!
-//! A server with a listener of its own:
+//! A server with its own listener:
 //!
 //! ```no_run
 //! use mcp_smol::{http::Listener, mcp_service::Service};
@@ -15,8 +15,8 @@
 //! ```
 //!
 //! An [`Endpoint`] serves requests of other HTTP servers, as types of the crate `http`. A client connects with
-//! [`Client::connect_http`], or with a [`Connector`] for more options. For access control and limits see
-//! [`mcp_driver::http`].
+//! [`Client::connect_http`](crate::Client::connect_http), or with a [`Connector`] for more options. For access control
+//! and limits see [`mcp_driver::http`].
 
 use std::{
     cell::RefCell,
@@ -29,10 +29,19 @@ use std::{
 
 use async_io::Async;
 use hyper::rt::{Read, ReadBufCursor, Write};
+#[cfg(feature = "auth")]
+pub use mcp_driver::http::auth;
 #[cfg(feature = "tls")]
 pub use mcp_driver::http::rustls;
+#[cfg(feature = "auth")]
 pub use mcp_driver::http::{
-    AuthProvider, Body, HttpClient, MemoryStore, Proxy, ResponseHandler, Store, StoreLimits, StoreUsage,
+    AccessToken, HttpFetch, IntrospectionVerifier, ResourceMetadata, ResourceServer, Scopes, TokenError, TokenVerifier,
+};
+#[cfg(feature = "jwt")]
+pub use mcp_driver::http::{Algorithm, JwtVerifier, KeySet, KeySetError, Keys};
+pub use mcp_driver::http::{
+    AuthProvider, Bearer, Body, HttpClient, MemoryStore, Proxy, Refusal, ResponseHandler, Store, StoreLimits,
+    StoreUsage,
 };
 use mcp_driver::{
     http::{self, NetRuntime},
@@ -43,9 +52,9 @@ pub use mcp_proto::http::{
     client::ClientOptions,
     server::{EndpointOptions, Paths},
 };
-use mcp_service::{Host, Service};
+use mcp_service::Service;
 
-use crate::{client::Client, driver::Smol, io::is_transient};
+use crate::{driver::Smol, io::is_transient};
 use mcp_driver::Error;
 
 /// A [`Service`] at an HTTP endpoint.
@@ -54,8 +63,16 @@ pub type Endpoint = http::Endpoint<Smol>;
 /// Listens on a TCP address and serves HTTP/1.1.
 pub type Listener = http::Listener<Smol>;
 
+/// An HTTP client for short requests, such as for the keys of an authorization server.
+#[cfg(feature = "auth")]
+pub type FetchClient = http::FetchClient<Smol>;
+
 /// A builder of connections to a server over HTTP: its address, the provider of credentials, and the HTTP client.
 pub type Connector = http::Connector<Smol>;
+
+/// A provider of credentials with OAuth: see [`auth`].
+#[cfg(feature = "auth")]
+pub type OAuth = auth::OAuth<Smol>;
 
 /// Listens on a TCP address and serves HTTP at `/mcp` there until the process ends or the socket fails. See
 /// [`Listener`] for more options.
@@ -66,22 +83,16 @@ pub async fn serve_http(service: &Service, address: impl ToSocketAddrs + Send + 
     http::serve_http::<Smol>(service, address).await
 }
 
-impl Client {
-    /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest revision that it
-    /// supports: Streamable HTTP without or with a session, or the transport of 2024-11-05. See [`Connector`] for more
-    /// options.
-    ///
-    /// # Errors
-    /// If the address is no HTTP address, no server listens there, or the host does not support it.
-    pub async fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
-        Connector::new(url)?.connect(host).await
+#[cfg(feature = "auth")]
+impl auth::AuthRuntime for Smol {
+    fn transport() -> std::sync::Arc<dyn auth::AuthTransport<Self>> {
+        std::sync::Arc::new(http::NetTransport::default())
     }
 }
 
 impl NetRuntime for Smol {
     type Stream = Stream;
     type Socket = Async<TcpListener>;
-    type Client = Client;
 
     async fn connect(address: SocketAddr) -> io::Result<Stream> {
         Ok(Stream::new(Async::<TcpStream>::connect(address).await?, None))
@@ -100,7 +111,7 @@ impl NetRuntime for Smol {
                     keep_alive(&stream);
                     // An accepted connection that is lost is no failure of the socket.
                     if let Ok(stream) = Async::new(stream) {
-                        return Poll::Ready(Ok((Stream::new(stream, Some(Looks::default())), address)));
+                        return Poll::Ready(Ok((Stream::new(stream, Some(ReadAttempts::default())), address)));
                     }
                 }
             }
@@ -121,11 +132,11 @@ thread_local! {
 #[derive(Debug)]
 pub struct Stream {
     stream: Async<TcpStream>,
-    /// Set when the last read left nothing in the socket: the next read waits for readiness first.
+    /// Set when the last read has emptied the socket: the next read waits for readiness first.
     is_drained: bool,
     /// Absent for clients: they check before each request, since a connection that the peer has closed must not be used
     /// again.
-    looks: Option<Looks>,
+    attempts: Option<ReadAttempts>,
 }
 
 /// Decides when to try a read for the next request without waiting for readiness.
@@ -134,26 +145,26 @@ pub struct Stream {
 /// requests, has often sent the next one when its response is written. For most other clients the try fails, and tries
 /// become rare.
 #[derive(Debug, Default)]
-struct Looks {
+struct ReadAttempts {
     /// Set by a write, cleared by the next read.
     wrote: bool,
     /// The number of tries in a row that have read something, and of those that have not.
     found: u8,
-    vain: u8,
-    /// The number of tries to leave out.
+    failures: u8,
+    /// The number of tries to skip.
     pause: u8,
 }
 
 impl Stream {
-    /// Creates a stream and disables Nagle's algorithm, so that output leaves at once.
-    fn new(stream: Async<TcpStream>, looks: Option<Looks>) -> Self {
+    /// Creates a stream and disables Nagle's algorithm, so that output is sent at once.
+    fn new(stream: Async<TcpStream>, attempts: Option<ReadAttempts>) -> Self {
         let _ = stream.get_ref().set_nodelay(true);
-        Self { stream, is_drained: false, looks }
+        Self { stream, is_drained: false, attempts }
     }
 
     fn will_write(&mut self) {
-        if let Some(looks) = &mut self.looks {
-            looks.wrote = true;
+        if let Some(attempts) = &mut self.attempts {
+            attempts.wrote = true;
         }
     }
 
@@ -172,8 +183,8 @@ impl Stream {
     }
 }
 
-impl Looks {
-    /// The most tries in a row that read something. Then one is left out, so that other connections have their turn.
+impl ReadAttempts {
+    /// The most tries in a row that read something. Then one is skipped, so that other connections can run.
     const ROW: u8 = 8;
     /// How often the pause after a failed try is doubled at most.
     const DOUBLED: u8 = 5;
@@ -188,13 +199,13 @@ impl Looks {
         is_due
     }
 
-    fn looked(&mut self, found: bool) {
+    fn record(&mut self, found: bool) {
         if found {
-            (self.found, self.vain) = ((self.found + 1) % Self::ROW, 0);
+            (self.found, self.failures) = ((self.found + 1) % Self::ROW, 0);
             self.pause = u8::from(self.found == 0);
         } else {
-            (self.found, self.pause) = (0, 1 << self.vain);
-            self.vain = (self.vain + 1).min(Self::DOUBLED);
+            (self.found, self.pause) = (0, 1 << self.failures);
+            self.failures = (self.failures + 1).min(Self::DOUBLED);
         }
     }
 }
@@ -205,8 +216,8 @@ impl Read for Stream {
         cx: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let looks = self.is_drained && self.looks.as_mut().is_none_or(Looks::is_due);
-        if self.is_drained && !looks {
+        let attempts = self.is_drained && self.attempts.as_mut().is_none_or(ReadAttempts::is_due);
+        if self.is_drained && !attempts {
             ready!(self.stream.poll_readable(cx))?;
         }
         let limit = buffer.remaining().min(CHUNK);
@@ -217,8 +228,8 @@ impl Read for Stream {
                 Ok(read)
             })
         });
-        if looks && let Some(it) = &mut self.looks {
-            it.looked(read.is_ready());
+        if attempts && let Some(it) = &mut self.attempts {
+            it.record(read.is_ready());
         }
         self.is_drained = !matches!(read, Poll::Ready(Ok(read)) if read == limit);
         read.map_ok(|_| ())
@@ -260,12 +271,12 @@ mod tests {
     use super::*;
 
     /// Returns the indices of the responses that are followed by a try.
-    fn looks(looks: &mut Looks, answers: usize, found: bool) -> Vec<usize> {
+    fn attempts(attempts: &mut ReadAttempts, answers: usize, found: bool) -> Vec<usize> {
         let look = |_: &usize| {
-            looks.wrote = true;
-            let is_due = looks.is_due();
+            attempts.wrote = true;
+            let is_due = attempts.is_due();
             if is_due {
-                looks.looked(found);
+                attempts.record(found);
             }
             is_due
         };
@@ -273,16 +284,16 @@ mod tests {
     }
 
     #[test]
-    fn looks_in_vain_become_rare() {
-        let mut it = Looks::default();
+    fn failed_read_attempts_become_rare() {
+        let mut it = ReadAttempts::default();
         assert!(!it.is_due(), "nothing was answered");
-        assert_eq!(looks(&mut it, 120, false), [0, 2, 5, 10, 19, 36, 69, 102]);
+        assert_eq!(attempts(&mut it, 120, false), [0, 2, 5, 10, 19, 36, 69, 102]);
     }
 
     #[test]
-    fn whoever_has_asked_again_lets_others_have_their_turn() {
-        let mut it = Looks::default();
-        assert_eq!(looks(&mut it, 20, true), [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19]);
-        assert_eq!(looks(&mut it, 3, false), [0, 2]);
+    fn successful_read_attempts_yield_periodically() {
+        let mut it = ReadAttempts::default();
+        assert_eq!(attempts(&mut it, 20, true), [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19]);
+        assert_eq!(attempts(&mut it, 3, false), [0, 2]);
     }
 }

@@ -9,12 +9,12 @@
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Echo {
-//!     /// What to say.
+//!     /// The message to return.
 //!     message: String,
 //! }
 //!
 //! let service = Service::builder("echo", "1.0.0")
-//!     .tool(Tool::new_async("echo", async |echo: Echo| echo.message).description("Says it again"))
+//!     .tool(Tool::new_async("echo", async |echo: Echo| echo.message).description("Returns the message"))
 //!     .build()?;
 //! smol::block_on(mcp_smol::serve_stdio(&service))?;
 //! # }
@@ -44,7 +44,7 @@
 //! | standard input and output | [`Client::spawn`] a [`Command`] | [`serve_stdio`] |
 //! | TCP | [`Client::connect_tcp`] | [`serve_tcp`], [`Listener::tcp`] |
 //! | Unix domain sockets | [`Client::connect_unix`] | [`serve_unix`], [`Listener::unix`] |
-//! | HTTP (feature `http`) | [`Client::connect_http`](Client), `http::Connector` | `http::serve_http`, `http::Listener`, `http::Endpoint` |
+//! | HTTP (feature `http`) | `Client::connect_http`, `http::Connector` | `http::serve_http`, `http::Listener`, `http::Endpoint` |
 //! | any [`Transport`]: a reader and a writer, memory, whole messages, your own | [`Client::connect`] | [`serve`], [`Server::start`] |
 //!
 //! A [`Supervisor`] starts a server again when it has ended.
@@ -53,9 +53,10 @@
 //!
 //! - **Handlers never block the connection.** Responses, progress, cancellations and pings are processed while all
 //!   handlers are busy or wait for the peer. Handlers run in bounded numbers ([`DriverOptions::handlers`],
-//!   [`DriverOptions::async_handlers`]), notifications one after the other and before the requests that came behind them.
-//! - **A peer that does not read blocks nothing.** Calls time out, are cancelled and dropped without it, and what is
-//!   kept for it is bounded by [`Limits`](mcp_proto::connection::Limits).
+//!   [`DriverOptions::async_handlers`]), notifications one after the other and before the requests that arrived after
+//!   them.
+//! - **A peer that does not read blocks nothing.** Calls time out, are cancelled and dropped without it, and its
+//!   buffers are bounded by [`Limits`](mcp_proto::connection::Limits).
 //! - **Dropping a future loses nothing.** The connection owns its buffers, and its task reads and writes. Dropping the
 //!   future of a call, of [`Client::close`] or of [`serve`] loses no data of other requests.
 //! - **Shutdown is bounded.** [`Client::close`], [`Server::close`] and `drop` may be called anywhere, also in handlers.
@@ -87,6 +88,7 @@ pub mod http;
 mod io;
 mod listener;
 mod server;
+mod stream_runtime;
 mod supervisor;
 mod transport;
 

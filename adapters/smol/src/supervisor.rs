@@ -1,20 +1,16 @@
 //! A server that is started again when it has ended.
 
-use async_io::Timer;
-use mcp_service::Host;
-
-use crate::client::Client;
-use mcp_driver::{Command, DriverOptions, Error, RestartPolicy};
+use crate::driver::Smol;
 
 /// Starts a server when a client is requested and it does not run: the first time, and again after it has ended, as
-/// often as [`RestartPolicy`] allows.
+/// often as [`RestartPolicy`](crate::RestartPolicy) allows.
 ///
-/// Nothing runs in the background: call [`client`](Self::client) each time before a request. Requests to a server that
-/// has ended are not repeated. [Subscriptions](mcp_service::Peer::listen) are made again, and the era of the old server
-/// is tried first.
+/// Nothing runs in the background: call [`client`](Supervisor::client) each time before a request. Requests to a server
+/// that has ended are not repeated. [Subscriptions](mcp_service::Peer::listen) are made again, and the era of the old
+/// server is tried first.
 ///
 /// ```no_run
-/// # async fn ask() -> Result<(), mcp_smol::Error> {
+/// # async fn list_tools() -> Result<(), mcp_smol::Error> {
 /// use mcp_smol::{Command, Supervisor, mcp_service::Host};
 ///
 /// let server = Supervisor::new(Command::new("my-server"), &Host::builder("my-client", "1.0.0").build());
@@ -22,50 +18,4 @@ use mcp_driver::{Command, DriverOptions, Error, RestartPolicy};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
-pub struct Supervisor {
-    command: Command,
-    host: Host,
-    options: DriverOptions,
-    clients: mcp_driver::Supervisor<Client>,
-}
-
-impl Supervisor {
-    /// Creates a supervisor. It starts no server before the first call of [`client`](Self::client).
-    #[must_use]
-    pub fn new(command: Command, host: &Host) -> Self {
-        let clients = mcp_driver::Supervisor::new(RestartPolicy::default());
-        Self { command, host: host.clone(), options: DriverOptions::default(), clients }
-    }
-
-    /// Sets how often and how soon a server that has ended is started again.
-    #[must_use]
-    pub fn restart(mut self, policy: RestartPolicy) -> Self {
-        self.clients = mcp_driver::Supervisor::new(policy);
-        self
-    }
-
-    /// Sets the options of each connection.
-    #[must_use]
-    pub fn options(mut self, options: DriverOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Returns a client of a running server: the last one if its connection is still open, otherwise one of a new
-    /// server. A start waits for the server's handshake, and for the pause of the [policy](RestartPolicy) if the server
-    /// has ended often.
-    ///
-    /// # Errors
-    /// The error of the very first start, or [`Error::GivenUp`] when the policy allows no further start.
-    pub async fn client(&self) -> Result<Client, Error> {
-        let start = || async {
-            let options = self.clients.last().map_or_else(|| self.options.clone(), |last| self.options.after(&last));
-            Client::spawn_with(self.command.clone(), &self.host, &options).await
-        };
-        let sleep = |time| async move {
-            Timer::after(time).await;
-        };
-        self.clients.client(start, sleep).await
-    }
-}
+pub type Supervisor = mcp_driver::Supervisor<Smol>;

@@ -75,7 +75,7 @@ impl Transport {
     /// Readiness is checked before each read and each write.
     ///
     /// # Errors
-    /// If they were taken before, or the process has no descriptors left.
+    /// If they were taken before, or the process has no free descriptors.
     pub fn stdio() -> io::Result<Self> {
         take_stdio().map(Self::descriptors)
     }
@@ -84,7 +84,7 @@ impl Transport {
     /// input or write to standard output while the connection lasts. Standard output stays open after it.
     ///
     /// # Errors
-    /// If the process has no descriptors left.
+    /// If the process has no free descriptors.
     pub fn stdio_shared() -> io::Result<Self> {
         share_stdio().map(Self::descriptors)
     }
@@ -99,8 +99,8 @@ impl Transport {
     /// # Errors
     /// It does not fail at present.
     pub fn tcp(stream: Async<TcpStream>) -> io::Result<Self> {
-        // A message is written in one go, and the next one waits for its answer.
-        // A connection that has been reset by now refuses it, and is noticed where it is read.
+        // A message is written in one call, so Nagle's algorithm would only delay it. The call fails if the connection
+        // was reset, which the next read reports.
         let _ = stream.get_ref().set_nodelay(true);
         Ok(Self(mcp_driver::Transport::duplex(Socket(stream)).close_timeout(CLOSE_TIMEOUT).json_first()))
     }
@@ -111,8 +111,8 @@ impl Transport {
         Self(mcp_driver::Transport::duplex(Socket(stream)).close_timeout(CLOSE_TIMEOUT))
     }
 
-    /// Sets how long reading goes on after the output has ended, if the peer does not end its stream before. Default:
-    /// no time at all; for sockets, half a second.
+    /// Sets how long the connection reads after the output has ended, if the peer does not end its stream before.
+    /// Default: no time at all; for sockets, half a second.
     #[must_use]
     pub fn close_timeout(self, close_timeout: Duration) -> Self {
         Self(self.0.close_timeout(close_timeout))

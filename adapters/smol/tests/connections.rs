@@ -1,4 +1,4 @@
-//! What is smol's of the clients and servers that are tasks.
+//! Tests of async clients and servers that are specific to smol.
 
 use std::os::unix::net::UnixStream;
 
@@ -15,7 +15,7 @@ use connections::{LONG, converse};
 #[path = "../../tests/connections.rs"]
 mod connections;
 
-/// Fails the test, rather than hanging, if it takes too long.
+/// Fails the test, instead of hanging, if a future takes too long.
 fn run<T>(future: impl Future<Output = T>) -> T {
     let late = async {
         Timer::after(LONG).await;

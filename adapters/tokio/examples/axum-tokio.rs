@@ -1,7 +1,7 @@
-//! A server of one tool among the routes of an application of axum.
+//! An MCP server with one tool as a route of an axum application.
 //!
-//! `axum::serve` bounds neither how long the head of a request may take, nor how many connections there are, nor how long a
-//! client may read nothing. So connections are served here, with hyper.
+//! `axum::serve` bounds neither how long the head of a request may take, nor how many connections there are, nor how
+//! long a client may read nothing. So this example serves connections with hyper.
 //!
 //! ```sh
 //! cargo run --example axum-tokio -- 127.0.0.1:8000
@@ -28,27 +28,27 @@ use tokio::{
     time::sleep,
 };
 
-/// How many connections there may be at once. No address takes all of them.
+/// The maximum number of connections. A single address cannot take all of them.
 const CONNECTIONS: usize = 1024;
 
-/// How long the head of a request may take to come in, and how long a client may read nothing.
+/// The timeout of the head of a request, and of writes to a client that reads nothing.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long to wait when no connection can be accepted, for lack of descriptors for example.
+/// How long to wait if no connection can be accepted, for lack of descriptors for example.
 const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Echo {
-    /// What to say.
+    /// The message to return.
     message: String,
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let service = Service::builder("echo", "1.0.0")
-        .tool(Tool::new_async("echo", async |echo: Echo| echo.message).description("Says it again"))
+        .tool(Tool::new_async("echo", async |echo: Echo| echo.message).description("Returns the message"))
         .build()?;
-    // The router says where it is; under which names, and by which web pages it may be asked, is said here.
+    // The router has the path of the endpoint. The policy has its host names, and the web pages that may use it.
     let endpoint = Endpoint::new(&service, EndpointOptions::new(Policy::loopback()))?;
     let app = Router::new().route("/", get(|| async { "MCP is at /mcp" })).route_service("/mcp", endpoint.clone());
 
@@ -63,7 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 sleep(PAUSE).await;
                 continue;
             };
-            // An address that has its share is hung up on.
+            // A connection of an address that has reached its share is closed.
             if let Some(permit) = connections.take(&Holder::at(peer.ip()), 1) {
                 let serving = graceful.watch(connection(stream, peer, &app, &endpoint));
                 tokio::spawn(async move {
@@ -74,7 +74,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     };
     let stopped = async {
-        // Without a signal there is nothing to wait for, and it serves until the process is killed.
+        // Without a signal handler the server runs until the process is killed.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -96,7 +96,7 @@ fn connection(
     endpoint: &Endpoint,
 ) -> http1::Connection<impl hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static, TowerToHyperService<Router>> {
     let stream = WriteTimeout::new(TokioIo::new(stream), endpoint.runtime(), TIMEOUT);
-    // Clients that no layer knows by name are told apart by their addresses.
+    // Clients without a principal are distinguished by their addresses.
     let app = app.clone().layer(Extension(PeerAddr(peer.ip())));
     http1::Builder::new()
         .timer(TokioTimer::new())

@@ -14,7 +14,7 @@ use mcp_tokio::http::Listener;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Echo {
-    /// What to say.
+    /// The message to return.
     message: String,
 }
 
@@ -22,7 +22,7 @@ struct Echo {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wanted = Wanted::from_args()?;
     let service = Service::builder("echo", "1.0.0")
-        .tool(Tool::new_async("echo", async |echo: Echo| echo.message).description("Says it again"))
+        .tool(Tool::new_async("echo", async |echo: Echo| echo.message).description("Returns the message"))
         .build()?;
     match wanted.http.clone() {
         None => mcp_tokio::serve_stdio(&service).await?,

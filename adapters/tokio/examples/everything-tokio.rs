@@ -1,10 +1,11 @@
-//! A server with everything that servers can have, over standard input and output, or over HTTP.
+//! A server with all features, over standard input and output, or over HTTP.
 //!
 //! ```sh
 //! everything-tokio [--page-size N] [--stateless KEY] [--http ADDRESS]
 //! ```
 //!
-//! Over HTTP it is at `/mcp`, and at `/sse` for clients of 2024-11-05. What it serves is in `adapters/examples/everything`.
+//! Over HTTP it is at `/mcp`, and at `/sse` for clients of 2024-11-05. Its service is in
+//! `adapters/examples/everything`.
 
 #[path = "../../examples/everything/mod.rs"]
 mod everything;

@@ -1,4 +1,4 @@
-//! A client on tokio that drives several servers at once. What it does there is in `adapters/examples/several`.
+//! A client on tokio that drives several servers at once. The shared code is in `adapters/examples/several`.
 
 #[path = "../../examples/several/mod.rs"]
 mod several;
@@ -11,7 +11,7 @@ use crate::several::Servers;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // Ctrl-C must not leave servers behind.
+    // Ctrl-C must not leave child processes running.
     shutdown_on_signals()?;
     let (mut servers, mut clients) = (Servers::default(), Vec::new());
     for (name, command) in several::from_args()? {

@@ -1,4 +1,4 @@
-//! A client on tokio that connects to any server over stdio, or over HTTP, and tries all that it has.
+//! A client on tokio that connects to any server over stdio, or over HTTP, and tries all of its features.
 //!
 //! ```sh
 //! cargo run --example tour-tokio                       # tours our own server, everything-tokio
@@ -6,7 +6,7 @@
 //! cargo run --example tour-tokio -- http://127.0.0.1:8000/mcp
 //! ```
 //!
-//! What it does there is in `adapters/examples/tour`.
+//! The stops of a tour are in `adapters/examples/tour`.
 
 #[path = "../../examples/tour/mod.rs"]
 mod tour;
@@ -22,9 +22,9 @@ async fn main() -> ExitCode {
     tour::exit(run().await)
 }
 
-/// Whether all went well.
+/// Returns whether there were no failures.
 async fn run() -> Result<bool, Box<dyn Error>> {
-    // Ctrl-C must not leave a server behind.
+    // Ctrl-C must not leave the child process running.
     shutdown_on_signals()?;
     let mut tour = Tour::from_args()?;
     let client = match tour.target.clone() {

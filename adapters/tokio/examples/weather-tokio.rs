@@ -1,5 +1,5 @@
-//! A complete MCP server on tokio: two tools over the data of the US National Weather Service, served over standard input and
-//! output.
+//! A complete MCP server on tokio: two tools over the data of the US National Weather Service, served over standard
+//! input and output.
 //!
 //! ```sh
 //! cargo run -p mcp-tokio --example weather-tokio            # a fixed sample, without a network

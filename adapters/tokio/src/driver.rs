@@ -24,7 +24,7 @@ pub struct Tokio(Handle);
 
 impl Runtime for Tokio {
     type Task = Task;
-    type Timer = Alarm;
+    type Timer = SleepTimer;
 
     /// Returns the runtime of the current task.
     fn current() -> io::Result<Self> {
@@ -43,8 +43,8 @@ impl Runtime for Tokio {
         threads::run(&self.0, f);
     }
 
-    fn timer(&self) -> Alarm {
-        Alarm(None)
+    fn timer(&self) -> SleepTimer {
+        SleepTimer(None)
     }
 }
 
@@ -60,9 +60,9 @@ impl Drop for Task {
 }
 
 /// A timer that is created when it is first needed.
-pub struct Alarm(Option<Pin<Box<Sleep>>>);
+pub struct SleepTimer(Option<Pin<Box<Sleep>>>);
 
-impl Timer for Alarm {
+impl Timer for SleepTimer {
     fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let at = at.into();
         let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(at)));

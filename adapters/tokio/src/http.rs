@@ -1,6 +1,6 @@
 //! MCP over HTTP: Streamable HTTP in all revisions that have it, and the transport of 2024-11-05.
 //!
-//! A server with a listener of its own:
+//! A server with its own listener:
 //!
 //! ```no_run
 //! use mcp_tokio::{http::Listener, mcp_service::Service};
@@ -15,8 +15,9 @@
 //! ```
 //!
 //! An [`Endpoint`] serves MCP in an application of axum, or of another framework with tower services: see
-//! `adapters/tokio/examples/axum-tokio.rs`. A client connects with [`Client::connect_http`], or with a [`Connector`]
-//! for more options. For access control and limits see [`mcp_driver::http`].
+//! `adapters/tokio/examples/axum-tokio.rs`. A client connects with
+//! [`Client::connect_http`](crate::Client::connect_http), or with a [`Connector`] for more options. For access control
+//! and limits see [`mcp_driver::http`].
 
 #[cfg(feature = "redis")]
 mod shared;
@@ -30,10 +31,19 @@ use std::{
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
+#[cfg(feature = "auth")]
+pub use mcp_driver::http::auth;
 #[cfg(feature = "tls")]
 pub use mcp_driver::http::rustls;
+#[cfg(feature = "auth")]
 pub use mcp_driver::http::{
-    AuthProvider, Body, HttpClient, MemoryStore, Proxy, ResponseHandler, Store, StoreLimits, StoreUsage,
+    AccessToken, HttpFetch, IntrospectionVerifier, ResourceMetadata, ResourceServer, Scopes, TokenError, TokenVerifier,
+};
+#[cfg(feature = "jwt")]
+pub use mcp_driver::http::{Algorithm, JwtVerifier, KeySet, KeySetError, Keys};
+pub use mcp_driver::http::{
+    AuthProvider, Bearer, Body, HttpClient, MemoryStore, Proxy, Refusal, ResponseHandler, Store, StoreLimits,
+    StoreUsage,
 };
 use mcp_driver::{
     http::{self, NetRuntime},
@@ -44,7 +54,7 @@ pub use mcp_proto::http::{
     client::ClientOptions,
     server::{EndpointOptions, Paths},
 };
-use mcp_service::{Host, Service};
+use mcp_service::Service;
 use rustix::{
     io::Errno,
     net::{RecvFlags, recv},
@@ -53,7 +63,7 @@ use rustix::{
 pub use shared::RedisStore;
 use tokio::net::TcpStream;
 
-use crate::{client::Client, driver::Tokio};
+use crate::driver::Tokio;
 use mcp_driver::Error;
 
 /// A [`Service`] at an HTTP endpoint, as a tower service. It runs on the runtime that is current when it is created.
@@ -62,8 +72,16 @@ pub type Endpoint = http::Endpoint<Tokio>;
 /// Listens on a TCP address and serves HTTP/1.1.
 pub type Listener = http::Listener<Tokio>;
 
+/// An HTTP client for short requests, such as for the keys of an authorization server.
+#[cfg(feature = "auth")]
+pub type FetchClient = http::FetchClient<Tokio>;
+
 /// A builder of connections to a server over HTTP: its address, the provider of credentials, and the HTTP client.
 pub type Connector = http::Connector<Tokio>;
+
+/// A provider of credentials with OAuth: see [`auth`].
+#[cfg(feature = "auth")]
+pub type OAuth = auth::OAuth<Tokio>;
 
 /// Listens on a TCP address and serves HTTP at `/mcp` there until the process ends or the socket fails. See
 /// [`Listener`] for more options.
@@ -74,22 +92,16 @@ pub async fn serve_http(service: &Service, address: impl ToSocketAddrs + Send + 
     http::serve_http::<Tokio>(service, address).await
 }
 
-impl Client {
-    /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest revision that it
-    /// supports: Streamable HTTP without or with a session, or the transport of 2024-11-05. See [`Connector`] for more
-    /// options.
-    ///
-    /// # Errors
-    /// If the address is no HTTP address, no server listens there, or the host does not support it.
-    pub async fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
-        Connector::new(url)?.connect(host).await
+#[cfg(feature = "auth")]
+impl auth::AuthRuntime for Tokio {
+    fn transport() -> std::sync::Arc<dyn auth::AuthTransport<Self>> {
+        std::sync::Arc::new(http::NetTransport::default())
     }
 }
 
 impl NetRuntime for Tokio {
     type Stream = Stream;
     type Socket = tokio::net::TcpListener;
-    type Client = Client;
 
     async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
         Ok(Stream::new(TcpStream::connect(address).await?, true))
@@ -118,7 +130,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Creates a stream and disables Nagle's algorithm, so that output leaves at once.
+    /// Creates a stream and disables Nagle's algorithm, so that output is sent at once.
     fn new(stream: TcpStream, looks: bool) -> Self {
         let _ = stream.set_nodelay(true);
         Self { stream: TokioIo::new(stream), looks, waits: false }
@@ -192,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_sees_that_a_connection_was_left_before_the_runtime_does() {
+    fn detects_peer_close_before_reuse() {
         Builder::new_current_thread().enable_io().build().expect("a runtime").block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
             let mut stream = Tokio::connect(listener.local_addr().expect("an address")).await.expect("it listens");

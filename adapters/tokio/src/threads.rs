@@ -1,8 +1,8 @@
 //! Threads for functions, which may block for any time.
 //!
 //! They are not the threads of [`spawn_blocking`](tokio::task::spawn_blocking). A runtime that is dropped waits for
-//! those, so a server whose `main` has returned would go on until its slowest function has ended. A process ends
-//! without waiting for these.
+//! those, so a server whose `main` has returned would run until its slowest function has ended. A process ends without
+//! waiting for these.
 
 use std::{
     collections::VecDeque,
@@ -15,7 +15,7 @@ use std::{
 use tokio::runtime::Handle;
 
 /// The most threads: as many as tokio has by default.
-const MOST: usize = 512;
+const MAX_THREADS: usize = 512;
 
 /// How long a thread waits for another function before it ends.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ pub(crate) fn run(runtime: &Handle, f: impl FnOnce() + Send + 'static) {
     let function = Function { run: Box::new(f), runtime: runtime.clone() };
     let mut state = lock(&THREADS);
     state.waiting.push_back(function);
-    let is_short = state.waiting.len() > state.idle && state.threads < MOST;
+    let is_short = state.waiting.len() > state.idle && state.threads < MAX_THREADS;
     state.threads += usize::from(is_short);
     drop(state);
     THREADS.more.notify_one();
@@ -66,7 +66,7 @@ pub(crate) fn run(runtime: &Handle, f: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Runs functions until none has come for [`IDLE_TIMEOUT`]; the body of a thread.
+/// Runs functions until none has arrived for [`IDLE_TIMEOUT`]; the body of a thread.
 fn work() {
     let mut state = lock(&THREADS);
     loop {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_is_dropped_does_not_wait_for_a_function() {
+    fn dropped_runtime_does_not_wait_for_functions() {
         let (release, wait) = mpsc::channel::<()>();
         let (begun, began) = mpsc::channel();
         let (ended, end) = mpsc::channel();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_run_beside_each_other_and_find_their_runtime() {
+    fn blocking_functions_run_in_parallel_in_the_runtime() {
         let runtime = runtime();
         let all = 50;
         let barrier = std::sync::Arc::new(std::sync::Barrier::new(all + 1));

@@ -70,7 +70,7 @@ impl Transport {
     /// Readiness is checked before each read and each write.
     ///
     /// # Errors
-    /// If they were taken before, the process has no descriptors left, or there is no runtime.
+    /// If they were taken before, the process has no free descriptors, or there is no runtime.
     pub fn stdio() -> io::Result<Self> {
         Self::descriptors(take_stdio()?)
     }
@@ -79,7 +79,7 @@ impl Transport {
     /// input or write to standard output while the connection lasts. Standard output stays open after it.
     ///
     /// # Errors
-    /// If the process has no descriptors left, or there is no runtime.
+    /// If the process has no free descriptors, or there is no runtime.
     pub fn stdio_shared() -> io::Result<Self> {
         Self::descriptors(share_stdio()?)
     }
@@ -95,8 +95,8 @@ impl Transport {
     /// # Errors
     /// It does not fail at present.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
-        // A message is written in one go, and the next one waits for its answer.
-        // A connection that has been reset by now refuses it, and is noticed where it is read.
+        // A message is written in one call, so Nagle's algorithm would only delay it. The call fails if the connection
+        // was reset, which the next read reports.
         let _ = stream.set_nodelay(true);
         let (reader, writer) = stream.into_split();
         Ok(Self(Self::from_io(reader, writer).close_timeout(CLOSE_TIMEOUT).0.json_first()))
@@ -109,8 +109,8 @@ impl Transport {
         Self::from_io(reader, writer).close_timeout(CLOSE_TIMEOUT)
     }
 
-    /// Sets how long reading goes on after the output has ended, if the peer does not end its stream before. Default:
-    /// no time at all; for sockets, half a second.
+    /// Sets how long the connection reads after the output has ended, if the peer does not end its stream before.
+    /// Default: no time at all; for sockets, half a second.
     #[must_use]
     pub fn close_timeout(self, close_timeout: Duration) -> Self {
         Self(self.0.close_timeout(close_timeout))

@@ -1,9 +1,9 @@
-//! What is tokio's of the clients and servers that are tasks.
+//! Tests of async clients and servers that are specific to tokio.
 
 use mcp_proto::connection::CloseReason;
 use mcp_service::CallError;
 use mcp_tokio as adapter;
-use mcp_tokio::{DriverOptions, Error, Server, Transport};
+use mcp_tokio::{Client, DriverOptions, Error, Listener, Server, Transport};
 use tokio::{
     net::{UnixStream, unix::pipe},
     runtime::{Builder, Runtime},
@@ -20,7 +20,7 @@ fn on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
     runtime.block_on(async { timeout(LONG, future).await.expect("it takes too long") })
 }
 
-/// Fails the test, rather than hanging, if it takes too long.
+/// Fails the test, instead of hanging, if a future takes too long.
 fn run<T>(future: impl Future<Output = T>) -> T {
     on(&Builder::new_current_thread().enable_all().build().expect("a runtime"), future)
 }
@@ -40,7 +40,18 @@ fn any_reader_and_writer() {
 }
 
 #[test]
-fn a_runtime_that_ends_leaves_nobody_waiting() {
+fn an_address_can_be_borrowed() {
+    run(async {
+        let address = "127.0.0.1:0".to_owned();
+        let listener = Listener::tcp(&address).await.expect("there is a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        drop(listener);
+        assert!(matches!(Client::connect_tcp(&*address, &host()).await, Err(Error::Io(_))));
+    });
+}
+
+#[test]
+fn ended_runtime_fails_pending_calls() {
     let runtime = with_a_worker();
     let (client, server) = on(&runtime, joined(Transport::pair(100), &host()));
     let call = client.call_tool("wait", ()).expect("it is sent");

@@ -10,6 +10,10 @@ mod http;
 mod http_crowds;
 #[path = "../../tests/http_peers.rs"]
 mod http_peers;
+#[path = "../../tests/http_protected.rs"]
+mod http_protected;
+#[path = "../../tests/http_scopes.rs"]
+mod http_scopes;
 #[path = "../../tests/https.rs"]
 mod https;
 

@@ -1,6 +1,7 @@
-//! Sessions that two endpoints share, as two processes would: what one has begun, the other goes on with.
+//! Sessions that two endpoints share, as two processes would: a session that begins at one of them continues at the
+//! other.
 //!
-//! Each test runs with sessions in memory, and in a Redis that is started for it; where there is none, those are ignored.
+//! Each test runs with sessions in memory, and in a Redis server that it starts. Without Redis the latter are ignored.
 
 #[path = "shared/bounds.rs"]
 mod bounds;
@@ -48,21 +49,23 @@ use mcp_tokio::{
 use serde_json::{Value, json};
 use tokio::{runtime::Builder, sync::Semaphore, time::timeout};
 
-/// More than anything takes; a test that needs it has failed.
+/// A timeout that no operation of a passing test reaches.
 const LONG: Duration = Duration::from_secs(60);
 
-/// What two processes have in common, as each of them has it.
+/// The stores of two processes, which share their content.
 type Both = [Store; 2];
 
 type Test = fn(Both) -> Pin<Box<dyn Future<Output = ()>>>;
 
 fn main() -> ExitCode {
     let tests: [(&str, Test); 7] = [
-        ("a_session_goes_on_elsewhere", |shared| Box::pin(a_session_goes_on_elsewhere(shared))),
-        ("what_is_set_holds_everywhere", |shared| Box::pin(what_is_set_holds_everywhere(shared))),
-        ("a_stream_is_taken_up_elsewhere", |shared| Box::pin(a_stream_is_taken_up_elsewhere(shared))),
-        ("a_session_ends_everywhere", |shared| Box::pin(a_session_ends_everywhere(shared))),
-        ("a_session_is_nobody_elses", |shared| Box::pin(a_session_is_nobody_elses(shared))),
+        ("session_continues_on_another_endpoint", |shared| Box::pin(session_continues_on_another_endpoint(shared))),
+        ("session_settings_apply_on_all_endpoints", |shared| Box::pin(session_settings_apply_on_all_endpoints(shared))),
+        ("stream_resumes_on_another_endpoint", |shared| Box::pin(stream_resumes_on_another_endpoint(shared))),
+        ("deleted_session_ends_on_all_endpoints", |shared| Box::pin(deleted_session_ends_on_all_endpoints(shared))),
+        ("shared_session_is_bound_to_its_principal", |shared| {
+            Box::pin(shared_session_is_bound_to_its_principal(shared))
+        }),
         ("a_process_that_leaves_takes_no_session_with_it", |shared| Box::pin(a_process_that_leaves(shared))),
         ("a_client_need_not_know", |shared| Box::pin(a_client_need_not_know(shared))),
     ];
@@ -112,19 +115,21 @@ fn main() -> ExitCode {
         let mut limits = StoreLimits::default();
         limits.bytes = 2048;
         let shared = Store::new(MemoryStore::new(limits));
-        run(|both| Box::pin(a_session_that_is_too_large(both)), |_| [shared.clone(), shared])
+        run(|both| Box::pin(oversized_session_is_rejected(both)), |_| [shared.clone(), shared])
     }));
     trials.push(Trial::test("the_oldest_session_of_a_principal_gives_way", || {
         let mut limits = StoreLimits::default();
         limits.bytes_each = 4096;
         let shared = Store::new(MemoryStore::new(limits));
-        run(|both| Box::pin(the_oldest_session_gives_way(both)), |_| [shared.clone(), shared])
+        run(|both| Box::pin(oldest_session_is_evicted(both)), |_| [shared.clone(), shared])
     }));
-    trials.push(Trial::test("adopted_sessions_belong_to_their_clients", || {
+    trials.push(Trial::test("adopted_sessions_count_for_their_client", || {
         let shared = Store::new(MemoryStore::default());
-        run(|both| Box::pin(clients::adopted_sessions_belong_to_their_clients(both)), |_| [shared.clone(), shared])
+        run(|both| Box::pin(clients::adopted_sessions_count_for_their_client(both)), |_| [shared.clone(), shared])
     }));
-    trials.push(Trial::test("what_could_not_be_written_down_is_later", || moody(what_could_not_be_written_down)));
+    trials.push(Trial::test("what_could_not_be_written_down_is_later", || {
+        moody(failed_write_is_visible_only_after_retry)
+    }));
     trials.push(Trial::test("what_was_set_last_holds", || moody(what_was_set_last_holds)));
     trials.push(Trial::test("a_store_that_fails_is_told", || {
         run(|shared| Box::pin(a_store_that_fails(shared)), |_| [(); 2].map(|()| Store::new(Broken)))
@@ -142,7 +147,7 @@ fn run(
     Ok(())
 }
 
-/// Runs a test of a store's bounds. Making one may block.
+/// Runs a test of the limits of a store. Creating one may block.
 fn bounded(
     test: bounds::Test,
     make: impl Fn(StoreLimits, &tokio::runtime::Handle) -> Arc<dyn bounds::Store>,
@@ -154,7 +159,7 @@ fn bounded(
     Ok(())
 }
 
-/// A service with a tool that reports progress, as often as it is let.
+/// A service with a tool that reports progress once for each permit.
 fn service(gate: &Arc<Semaphore>) -> Service {
     let gate = gate.clone();
     let count = Tool::new_async("count", move |context: Context| {
@@ -191,7 +196,7 @@ fn two([one, other]: &Both) -> (Endpoint, Endpoint, Arc<Semaphore>) {
     (process(one, &gate), process(other, &gate), gate)
 }
 
-/// What one endpoint is asked.
+/// Sends requests to one endpoint.
 struct Site<'a> {
     endpoint: &'a Endpoint,
     session: Option<&'a str>,
@@ -235,7 +240,7 @@ impl Site<'_> {
         answer["result"]["content"][0]["text"].clone()
     }
 
-    /// Begins a session. Its id.
+    /// Begins a session. Returns its id.
     async fn initialize(&self) -> String {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"sampling": {}},
             "clientInfo": {"name": "raw", "version": "1"}});
@@ -256,7 +261,7 @@ fn nowhere(endpoint: &Endpoint) -> Site<'_> {
     Site { endpoint, session: None, principal: None }
 }
 
-/// The events of a stream as they come.
+/// The events of a stream.
 struct Stream {
     body: Body,
     decoder: SseDecoder,
@@ -268,7 +273,7 @@ impl Stream {
         Self { body, decoder, chunk: Vec::new() }
     }
 
-    /// The next message, and its id; `None` at the end.
+    /// Returns the next message with its id, or `None` at the end.
     async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             let mut rest = &self.chunk[..];
@@ -289,7 +294,7 @@ impl Stream {
         }
     }
 
-    /// What comes until the end: the progress of steps, and 0 for the answer.
+    /// Reads to the end. Returns the progress of the steps, and 0 for the response.
     async fn steps(&mut self) -> Vec<u64> {
         let mut steps = Vec::new();
         while let Some((_, message)) = self.next().await {
@@ -300,10 +305,10 @@ impl Stream {
     }
 }
 
-async fn a_session_goes_on_elsewhere(shared: Both) {
+async fn session_continues_on_another_endpoint(shared: Both) {
     let (a, b, _) = two(&shared);
     let id = nowhere(&a).initialize().await;
-    // Whatever comes next comes to the other one.
+    // The later requests go to the other endpoint.
     at(&b, &id).is_ready().await;
     assert_eq!(at(&b, &id).call("client").await, "raw");
     assert_eq!(at(&a, &id).call("client").await, "raw");
@@ -323,7 +328,7 @@ fn set_level(level: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": level, "method": "logging/setLevel", "params": {"level": level}})
 }
 
-async fn what_is_set_holds_everywhere(shared: Both) {
+async fn session_settings_apply_on_all_endpoints(shared: Both) {
     let (a, b, _) = two(&shared);
     let id = nowhere(&a).initialize().await;
     at(&a, &id).is_ready().await;
@@ -334,7 +339,7 @@ async fn what_is_set_holds_everywhere(shared: Both) {
     }
 }
 
-async fn a_stream_is_taken_up_elsewhere(shared: Both) {
+async fn stream_resumes_on_another_endpoint(shared: Both) {
     let (a, b, gate) = two(&shared);
     let id = nowhere(&a).initialize().await;
     at(&a, &id).is_ready().await;
@@ -347,7 +352,7 @@ async fn a_stream_is_taken_up_elsewhere(shared: Both) {
     let (last, first) = stream.next().await.expect("the first step");
     assert_eq!(first["params"]["progress"], 1.0);
     drop(stream);
-    // The stream is lost. It is resumed in a process that does not know the request, which still runs in the first one.
+    // The stream is lost. It is resumed at a process without the request, which still runs in the first one.
     let (head, body) = at(&b, &id).send("GET", Some(&last), None).await;
     assert_eq!(head.status, 200);
     let mut stream = Stream::new(body, SseDecoder::new(1 << 20));
@@ -356,19 +361,19 @@ async fn a_stream_is_taken_up_elsewhere(shared: Both) {
     assert_eq!(message["params"]["progress"], 2.0);
     gate.add_permits(1);
     assert_eq!(stream.steps().await, [3, 0], "the rest of it, and its end");
-    // Again, now that all of it is there: from both places, and from where it was sent.
+    // Once more, with the complete stream: at both processes, and after different messages.
     for (endpoint, from, rest) in [(&b, &last, vec![2, 3, 0]), (&b, &second, vec![3, 0]), (&a, &second, vec![3, 0])] {
         let (head, body) = at(endpoint, &id).send("GET", Some(from), None).await;
         assert_eq!(head.status, 200);
         assert_eq!(Stream::new(body, SseDecoder::new(1 << 20)).steps().await, rest, "behind {from}");
     }
-    // What belongs to another session is not found by its id.
+    // The id of an event does not give access to another session.
     let other = nowhere(&b).initialize().await;
     let (head, _) = at(&b, &other).send("GET", Some(&last), None).await;
     assert_eq!(head.status, 400, "streams of this one were not sent elsewhere");
 }
 
-async fn a_session_ends_everywhere(shared: Both) {
+async fn deleted_session_ends_on_all_endpoints(shared: Both) {
     let (a, b, _) = two(&shared);
     let id = nowhere(&a).initialize().await;
     at(&a, &id).is_ready().await;
@@ -382,7 +387,7 @@ async fn a_session_ends_everywhere(shared: Both) {
     assert_eq!((a.sessions(), b.sessions()), (0, 0));
 }
 
-async fn a_session_is_nobody_elses(shared: Both) {
+async fn shared_session_is_bound_to_its_principal(shared: Both) {
     let (a, b, _) = two(&shared);
     let me = |endpoint| Site { endpoint, session: None, principal: Some("me") };
     let id = me(&a).initialize().await;
@@ -437,12 +442,12 @@ async fn a_process_that_leaves(shared: Both) {
     assert_eq!(at(&a, &id).post(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await.0, 503);
     assert_eq!(at(&b, &id).call("client").await, "raw");
     b.close().await;
-    // And one that comes.
+    // Another process that starts later.
     let c = process(&shared[0], &gate);
     assert_eq!(at(&c, &id).call("client").await, "raw");
 }
 
-/// Hands each request to the next of two endpoints.
+/// Passes requests to two endpoints in turn.
 struct Balanced {
     endpoints: [Endpoint; 2],
     count: Arc<AtomicUsize>,
@@ -499,7 +504,7 @@ fn moody<F: Future<Output = ()> + 'static>(test: fn(Moody, Both) -> F) -> Result
 }
 
 /// A change that failed is not visible before its retry succeeds.
-async fn what_could_not_be_written_down(store: Moody, shared: Both) {
+async fn failed_write_is_visible_only_after_retry(store: Moody, shared: Both) {
     let (a, b, _) = two(&shared);
     let id = nowhere(&a).initialize().await;
     at(&a, &id).is_ready().await;
@@ -510,7 +515,7 @@ async fn what_could_not_be_written_down(store: Moody, shared: Both) {
     assert_eq!(at(&b, &id).call("level").await, "error");
 }
 
-/// However long it takes to write down what was set before.
+/// The last of two concurrent changes holds, even if storing the first one takes longer.
 async fn what_was_set_last_holds(store: Moody, shared: Both) {
     let (a, b, gate) = two(&shared);
     let id = nowhere(&a).initialize().await;
@@ -524,15 +529,15 @@ async fn what_was_set_last_holds(store: Moody, shared: Both) {
     assert_eq!(at(&b, &id).call("level").await, "debug");
 }
 
-/// The `initialize` of a client that says so much of itself.
+/// Returns the `initialize` request of a client with a long title.
 fn initialize(title: usize) -> Value {
     let info = json!({"name": "raw", "version": "1", "title": "x".repeat(title)});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
 }
 
-/// The client is told so, and has no session.
-async fn a_session_that_is_too_large(shared: Both) {
+/// The client gets an error, and has no session.
+async fn oversized_session_is_rejected(shared: Both) {
     let (a, _, _) = two(&shared);
     for (title, status) in [(1000, 503), (256 << 10, 413), (10, 200)] {
         let (head, body) = nowhere(&a).send("POST", None, Some(initialize(title))).await;
@@ -547,8 +552,8 @@ async fn a_session_that_is_too_large(shared: Both) {
     }
 }
 
-/// Its client finds out at either process.
-async fn the_oldest_session_gives_way(shared: Both) {
+/// Both processes refuse the removed session.
+async fn oldest_session_is_evicted(shared: Both) {
     let (a, b, _) = two(&shared);
     let by = |endpoint, principal| Site { endpoint, session: None, principal: Some(principal) };
     let ping = || json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
@@ -569,7 +574,7 @@ async fn the_oldest_session_gives_way(shared: Both) {
     assert_eq!(Site { session: Some(&yours), ..by(&b, "you") }.post(ping()).await.0, 200);
 }
 
-/// It is not taken for a session that is lost: then clients would begin new ones.
+/// The failure is not reported as an unknown session, since the client would begin a new one.
 async fn a_store_that_fails(shared: Both) {
     let (a, _, _) = two(&shared);
     let params =

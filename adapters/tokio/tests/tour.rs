@@ -1,4 +1,4 @@
-//! The examples of this adapter, as they are run by users. What is tried is in `adapters/tests/tour.rs`.
+//! Runs the examples of this adapter. The tests are in `adapters/tests/tour.rs`.
 
 #[path = "../../tests/tour.rs"]
 mod tour;

@@ -1,10 +1,10 @@
-//! A case as a benchmark of criterion.
+//! Runs a case as a benchmark of criterion.
 
 use allocation_counter::measure;
 use criterion::{Criterion, Throughput};
 use mcp_benches::Case;
 
-/// Times a case, and says what it allocates on this thread.
+/// Times a case, and prints its allocations on this thread.
 pub(crate) fn bench(criterion: &mut Criterion, case: Case) {
     const RUNS: u64 = 10;
     let (mut group, name) = (criterion.benchmark_group(case.group), case.name.clone());

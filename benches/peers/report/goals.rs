@@ -1,8 +1,8 @@
-//! What was aimed at, and what came of it.
+//! The goals, and whether they are reached.
 
 use crate::Results;
 
-/// One goal: what was measured, and how much it should be.
+/// One goal: the measured and the required value.
 pub(crate) struct Goal {
     pub(crate) what: String,
     pub(crate) measured: String,
@@ -10,19 +10,19 @@ pub(crate) struct Goal {
     pub(crate) reached: bool,
 }
 
-/// At least so much.
+/// A goal with a minimum.
 fn least(what: impl Into<String>, measured: f64, wanted: f64, unit: &str) -> Goal {
     let (reached, measured) = (measured >= wanted, format!("{}{unit}", short(measured)));
     Goal { what: what.into(), measured, wanted: format!("at least {wanted}{unit}"), reached }
 }
 
-/// At most so much.
+/// A goal with a maximum.
 fn most(what: impl Into<String>, measured: f64, wanted: f64, unit: &str) -> Goal {
     let (reached, measured) = (measured <= wanted, format!("{}{unit}", short(measured)));
     Goal { what: what.into(), measured, wanted: format!("at most {wanted}{unit}"), reached }
 }
 
-/// Three digits.
+/// Formats a number with three digits.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         large if large >= 100.0 => format!("{value:.0}"),
@@ -39,7 +39,7 @@ pub(crate) fn goals(results: &Results) -> Vec<Goal> {
 }
 
 fn core(Results { times, allocations, .. }: &Results) -> Vec<Goal> {
-    // Params and results are texts, or types. To those who use rmcp they are types.
+    // Params and results are texts, or types. With rmcp they are types.
     let against_rmcp = |at_once: usize, typed: &str| {
         times.of(&format!("rmcp/memory, {at_once} at once")) / times.of(&format!("round trip/{at_once} at once{typed}"))
     };

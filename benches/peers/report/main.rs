@@ -1,5 +1,5 @@
-//! Measures everything beside its limits and its peers, and writes `benches/RESULTS.md` with its pictures:
-//! `cargo bench -p mcp-benches-peers --bench report`.
+//! Measures the cases, their limits and other SDKs, and writes `benches/RESULTS.md` with its charts: `cargo bench -p
+//! mcp-benches-peers --bench report`.
 #![allow(missing_docs, reason = "it is a program")]
 
 mod goals;
@@ -27,16 +27,16 @@ use stdio::{Figures, Start};
 use timing::Times;
 use web::{Form, Rates};
 
-/// Servers by name: as they were built, and over standard input and output.
+/// Servers by name: the size of the program, and its figures over standard input and output.
 type Servers = BTreeMap<&'static str, (Program, Figures)>;
 
-/// All that was measured.
+/// All measurements.
 pub(crate) struct Results {
-    /// In this process.
+    /// Timings in this process.
     pub(crate) times: Times,
-    /// Allocations per message by case, and bytes that are held.
+    /// Allocations per message by case, and bytes of memory.
     pub(crate) allocations: BTreeMap<String, f64>,
-    /// The smallest servers, as they were built, and over standard input and output.
+    /// The smallest servers: the size of the programs, and their figures over standard input and output.
     pub(crate) servers: Servers,
     /// Servers over HTTP.
     pub(crate) web: BTreeMap<String, Rates>,
@@ -78,7 +78,7 @@ fn measure() -> Result<Results, Box<dyn Error>> {
     Ok(Results { times, allocations, servers: servers()?, web: web()? })
 }
 
-/// What another program counts, since counting takes time.
+/// Runs the program that counts allocations, since counting takes time.
 fn allocations() -> Result<BTreeMap<String, f64>, Box<dyn Error>> {
     let bench = ["bench", "--quiet", "--package", "mcp-benches-peers", "--bench", "allocations"];
     let output = Command::new(env!("CARGO")).args(bench).output()?;

@@ -1,4 +1,4 @@
-//! The page.
+//! The page `benches/RESULTS.md`.
 
 use std::{fmt::Write, fs, process::Command};
 
@@ -27,7 +27,7 @@ Written by `cargo bench -p mcp-benches-peers --bench report`, which measures eve
 - Every answer of a server is compared with what was said to it.
 ";
 
-/// What the commands of the system say of this machine.
+/// Describes this machine, from commands of the system.
 fn machine() -> String {
     let said = |program: &str, args: &[&str]| {
         let output = Command::new(program).args(args).output();
@@ -63,7 +63,7 @@ impl Table {
     }
 }
 
-/// Nanoseconds, as people read them.
+/// Formats nanoseconds with a unit.
 fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         large if large >= 1e6 => format!("{} ms", short(large / 1e6)),
@@ -72,7 +72,7 @@ fn time(nanoseconds: f64) -> String {
     }
 }
 
-/// With a separator for thousands.
+/// Formats a number with a separator for thousands.
 fn whole(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
@@ -100,7 +100,7 @@ pub(crate) fn write(results: &Results) -> String {
     wrap(&sections.join("\n"))
 }
 
-/// Breaks lines of text that are longer than Markdown of this repository may be. Tables stay as they are.
+/// Wraps lines at the maximum width of Markdown in this repository. Tables are not wrapped.
 fn wrap(page: &str) -> String {
     const WIDTH: usize = 100;
     let mut wrapped = String::new();
@@ -311,7 +311,7 @@ fn number(count: usize) -> f64 {
     count as f64
 }
 
-/// The pictures and their names.
+/// Returns the charts with the names of their files.
 pub(crate) fn pictures(Results { times, servers, .. }: &Results) -> [(&'static str, String); 2] {
     let in_flight = Line {
         name: "core".to_owned(),

@@ -1,23 +1,23 @@
-//! Pictures: lines, both axes by powers of ten.
+//! Line charts with logarithmic axes.
 
 use std::fmt::Write;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 360.0;
-/// Where the lines are drawn.
+/// The edges of the plot.
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = 530.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 310.0;
 const COLOURS: [&str; 6] = ["#c0392b", "#2471a3", "#1e8449", "#b9770e", "#7d3c98", "#566573"];
 
-/// A line: what it is, and where it goes.
+/// A line with its name.
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Draws lines, with marks below.
+/// Draws a chart with lines and the marks of its horizontal axis.
 pub(crate) fn draw(title: &str, (across, up): (&str, &str), marks: &[(f64, String)], lines: &[Line]) -> String {
     let points = || lines.iter().flat_map(|line| &line.points);
     let lowest = points().map(|point| point.1.log10()).fold(f64::MAX, f64::min).floor();

@@ -1,4 +1,4 @@
-//! The smallest servers as programs: how long they take to build, how large they are, what they stand on.
+//! The smallest servers as programs: the time of their build, their size, and their dependencies.
 
 use std::{
     fs, io,
@@ -7,19 +7,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A program that was built from nothing.
+/// A program that was built from scratch.
 #[derive(Clone)]
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
-    /// What building it took, all that it stands on included.
+    /// The time of the build, with all dependencies.
     pub(crate) build: Duration,
-    /// How many packages are linked into it, itself not included.
+    /// The number of linked packages, without itself.
     pub(crate) packages: usize,
-    /// Bytes, stripped.
+    /// The size in bytes, stripped.
     pub(crate) size: u64,
 }
 
-/// Builds one of the servers from nothing.
+/// Builds one of the servers from scratch.
 pub(crate) fn build(package: &str) -> io::Result<Program> {
     let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../servers");
     let target = target().join("footprint").join(package);
@@ -47,7 +47,7 @@ pub(crate) fn build(package: &str) -> io::Result<Program> {
     Ok(Program { path, build, packages: packages.len().saturating_sub(1), size })
 }
 
-/// The name and the version of a package in a tree.
+/// Returns the name and the version of a package in the output of `cargo tree`.
 fn package_of(line: &str) -> &str {
     line.split(" (").next().unwrap_or(line)
 }
@@ -56,7 +56,7 @@ fn run(command: &mut Command) -> io::Result<()> {
     if command.status()?.success() { Ok(()) } else { Err(io::Error::other(format!("{command:?} failed"))) }
 }
 
-/// Where this project is built.
+/// Returns the target folder of this project.
 fn target() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let release = program.ancestors().find(|path| path.ends_with("release"));

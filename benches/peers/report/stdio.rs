@@ -1,5 +1,5 @@
-//! A server as a child, asked by hand: lines are written and line breaks counted, and what came is checked when the clock has
-//! stopped.
+//! A server as a child process with hand-written requests: line breaks are counted while the clock runs, and responses
+//! are checked after that.
 
 use std::{
     fs,
@@ -21,21 +21,21 @@ pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications
 const STARTS: usize = 60;
 const ROUNDS: usize = 6;
 
-/// What starts a server.
+/// Returns the command of a server.
 pub(crate) type Start<'a> = Box<dyn Fn() -> Command + Sync + 'a>;
 
-/// What was measured of a server.
+/// The measurements of a server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
-    /// From its start to its answer to `initialize`, in milliseconds.
+    /// The time from its start to its response to `initialize`, in milliseconds.
     pub(crate) start: f64,
-    /// Small calls per second, one by one, and with 64 unanswered; it and who asks it on one processor.
+    /// Small calls per second, one by one, and with 64 in flight. Server and client share one processor.
     pub(crate) one_by_one: f64,
     pub(crate) pipelined: f64,
-    /// Megabytes of text per second, one way, one call after the other: of 16 KiB, and of 1 MiB.
+    /// Megabytes of text per second, in one direction, one call after the other: of 16 KiB, and of 1 MiB.
     pub(crate) medium: f64,
     pub(crate) large: f64,
-    /// The most memory that it ever had, in MiB, after 64 unanswered calls of 1 MiB.
+    /// The peak of its memory, in MiB, after 64 calls of 1 MiB in flight.
     pub(crate) peak: f64,
     /// Instructions and allocations of a small call, one by one.
     pub(crate) instructions: f64,
@@ -51,7 +51,7 @@ struct Server {
 }
 
 impl Server {
-    /// Up to the answer to `initialize`.
+    /// Starts a server, and waits for the response to `initialize`.
     fn start(command: &mut Command) -> io::Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
@@ -62,21 +62,21 @@ impl Server {
         Ok(server)
     }
 
-    /// Behind the handshake.
+    /// Starts a server, and completes the handshake.
     fn ready(command: &mut Command) -> io::Result<Self> {
         let mut server = Self::start(command)?;
         server.exchange(&[INITIALIZED, "\n"].concat(), 0)?;
         Ok(server)
     }
 
-    /// Writes, and reads so many answers.
+    /// Writes requests, and reads this many responses.
     fn exchange(&mut self, requests: &str, answers: usize) -> io::Result<()> {
         let input = self.input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         input.write_all(requests.as_bytes())?;
         read(&mut self.output, &mut self.answers, answers)
     }
 
-    /// So many calls, `at_once` to a piece. `said` is JSON.
+    /// Returns this many calls, `at_once` in each text. `said` is JSON.
     fn requests(&mut self, calls: usize, at_once: usize, said: &str) -> Vec<String> {
         let first = self.next;
         self.next += calls;
@@ -90,7 +90,7 @@ impl Server {
         pieces.map(|first| (first..(first + at_once).min(self.next)).map(line).collect()).collect()
     }
 
-    /// Makes calls, so many at a time. What it took, once everything that was said has come back as it was.
+    /// Makes calls, `at_once` at a time. Returns the duration, if every result contains the message.
     fn call(&mut self, calls: usize, at_once: usize, said: &str) -> io::Result<Duration> {
         let said = serde_json::to_string(said)?;
         let requests = self.requests(calls, at_once, &said);
@@ -107,7 +107,7 @@ impl Server {
         if right == calls { Ok(taken) } else { Err(io::Error::other(format!("{right} of {calls} answers are right"))) }
     }
 
-    /// Makes calls, all at once, from a thread that does not wait for what comes back.
+    /// Makes calls, all at once, from a thread that does not wait for responses.
     fn flood(&mut self, calls: usize, said: &str) -> io::Result<()> {
         let requests = self.requests(calls, 1, &serde_json::to_string(said)?);
         let mut input = self.input.take().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -120,14 +120,14 @@ impl Server {
         Ok(())
     }
 
-    /// The most memory that it ever had, in MiB.
+    /// Returns the peak of its memory, in MiB.
     fn peak(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
         peak.and_then(|peak| peak.parse().ok()).unwrap_or(f64::NAN) / 1024.0
     }
 
-    /// Waits for its end. What it has said on standard error.
+    /// Waits until it exits. Returns its standard error.
     fn end(mut self) -> io::Result<String> {
         drop(self.input.take());
         let mut said = String::new();
@@ -152,7 +152,7 @@ fn read(output: &mut ChildStdout, answers: &mut Vec<u8>, mut lines: usize) -> io
     Ok(())
 }
 
-/// Starts a server and ends it. How long the start took, in milliseconds.
+/// Starts a server and ends it. Returns the time of the start, in milliseconds.
 fn start(command: &mut Command) -> io::Result<f64> {
     let begin = Instant::now();
     let server = Server::start(command)?;
@@ -161,21 +161,21 @@ fn start(command: &mut Command) -> io::Result<f64> {
     Ok(taken.as_secs_f64() * 1e3)
 }
 
-/// Calls per second.
+/// Returns calls per second.
 #[expect(clippy::cast_precision_loss, reason = "they are not that many")]
 fn rate(server: &mut Server, calls: usize, at_once: usize, said: &str) -> io::Result<f64> {
     Ok(calls as f64 / server.call(calls, at_once, said)?.as_secs_f64())
 }
 
-/// Has this thread, and whatever it starts, on one processor.
+/// Pins this thread, and the processes that it starts, to one processor.
 pub(crate) fn stay() {
     let mut one = CpuSet::new();
     one.set(0);
     let _ = sched_setaffinity(None, &one);
 }
 
-/// Each server is timed once in each round, so that what disturbs the machine for a while disturbs all of them. Of starts
-/// the median counts, of rates the best, since whatever disturbs makes them fewer.
+/// Times each server once in each round, so that a disturbance of the machine affects all of them. Of starts the median
+/// counts. Of rates the best counts, since a disturbance only lowers them.
 fn timed(servers: &[Start<'_>]) -> io::Result<Vec<Figures>> {
     let mut starts = vec![Vec::new(); servers.len()];
     for _ in 0..STARTS {
@@ -205,7 +205,7 @@ fn timed(servers: &[Start<'_>]) -> io::Result<Vec<Figures>> {
     Ok(figures)
 }
 
-/// What valgrind counts of one call, apart from what begins and ends with the process.
+/// Returns a count of valgrind for one call, without the start and the end of the process.
 fn counted(tool: &[&str], command: &Command, find: fn(&str) -> Option<f64>) -> io::Result<f64> {
     const CALLS: usize = 1_000;
     let count = |calls: usize| {
@@ -220,18 +220,18 @@ fn counted(tool: &[&str], command: &Command, find: fn(&str) -> Option<f64>) -> i
     Ok((count(200 + CALLS)? - count(200)?) / CALLS as f64)
 }
 
-/// `Collected : 1234` of callgrind.
+/// Parses `Collected : 1234` of callgrind.
 fn instructions(said: &str) -> Option<f64> {
     said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
 }
 
-/// `Total: 12,345 bytes in 67 blocks` of dhat.
+/// Parses `Total: 12,345 bytes in 67 blocks` of dhat.
 fn blocks(said: &str) -> Option<f64> {
     let total = said.lines().find_map(|line| line.split_once("Total:"))?.1;
     total.split_once(" bytes in ")?.1.split_once(" blocks")?.0.replace(',', "").parse().ok()
 }
 
-/// Measures servers beside each other.
+/// Measures several servers in turns.
 pub(crate) fn measure(servers: &[Start<'_>]) -> io::Result<Vec<Figures>> {
     let callgrind = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
     let dhat = ["--tool=dhat", "--dhat-out-file=/dev/null"];

@@ -1,4 +1,4 @@
-//! How long cases take, beside each other.
+//! Timings of cases in turns.
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +7,7 @@ use std::{
 
 use mcp_benches::{Case, Work};
 
-/// How often each case is timed, and for how long each time.
+/// The number of rounds, and the duration of a case in each.
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(20);
 
@@ -20,26 +20,26 @@ impl Times {
         *self.0.get(case).unwrap_or_else(|| panic!("{case} was not timed"))
     }
 
-    /// Nanoseconds per message.
+    /// Returns nanoseconds per message.
     pub(crate) fn of(&self, case: &str) -> f64 {
         self.get(case).0
     }
 
-    /// Megabytes per second.
+    /// Returns megabytes per second.
     pub(crate) fn speed(&self, case: &str) -> f64 {
         let (time, bytes) = self.get(case);
         bytes / time * 1e3
     }
 
-    /// All cases of a group: name, nanoseconds and bytes per message.
+    /// Returns all cases of a group: name, nanoseconds and bytes per message.
     pub(crate) fn group(&self, group: &str) -> impl Iterator<Item = (&str, f64, f64)> {
         let prefix = format!("{group}/");
         self.0.iter().filter_map(move |(name, (time, bytes))| Some((name.strip_prefix(&prefix)?, *time, *bytes)))
     }
 }
 
-/// Times these cases. Each is timed once in each round, and the median of the rounds counts, so that what disturbs the
-/// machine for a while disturbs all of them.
+/// Times these cases. Each is timed once in each round, and the median of the rounds counts, so that a disturbance of
+/// the machine affects all of them.
 #[expect(clippy::cast_precision_loss, reason = "they are not that many")]
 pub(crate) fn time(cases: Vec<Case>, times: &mut Times) {
     let mut works: Vec<(String, Work, u64, Vec<f64>)> = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn time(cases: Vec<Case>, times: &mut Times) {
     }
 }
 
-/// How many runs make a round.
+/// Returns the number of runs in a round.
 fn runs(work: &mut Work) -> u64 {
     let mut runs = 1;
     loop {
@@ -74,7 +74,7 @@ fn runs(work: &mut Work) -> u64 {
     }
 }
 
-/// The value in the middle.
+/// Returns the median.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

@@ -1,4 +1,5 @@
-//! A server over HTTP, asked by hand: connections that stay, requests that are made before the clock runs.
+//! A server over HTTP with hand-written requests: connections are kept alive, and requests are formatted before the
+//! clock runs.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +15,7 @@ use memchr::memmem;
 
 use crate::stdio::stay;
 
-/// Calls per second, it and who asks it on one processor.
+/// Calls per second. Server and client share one processor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
     /// Over one connection.
@@ -23,7 +24,7 @@ pub(crate) struct Rates {
     pub(crate) many: f64,
 }
 
-/// What a call is answered with.
+/// The form of a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Json,
@@ -36,11 +37,11 @@ const ROUNDS: usize = 8;
 
 struct Connection {
     stream: TcpStream,
-    /// What has come and was not looked at.
+    /// The bytes that were read and not parsed yet.
     bytes: Vec<u8>,
 }
 
-/// An answer: its head and its body, as it came.
+/// The head and the body of a response.
 struct Answer {
     head: String,
     body: Vec<u8>,
@@ -53,7 +54,7 @@ impl Connection {
         Ok(Self { stream, bytes: Vec::new() })
     }
 
-    /// Reads until there are so many bytes behind `from`, or what is looked for is there: where it begins.
+    /// Reads until there are `bytes` bytes after `from`, or until `wanted` is found. Returns the position.
     fn until(&mut self, from: usize, wanted: &[u8], bytes: usize) -> io::Result<usize> {
         let mut chunk = [0; 16 << 10];
         loop {
@@ -106,7 +107,7 @@ fn post(session: Option<&str>, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A call, and that it wants to know of progress.
+/// A call, with a progress token if the response is a stream.
 fn call(session: Option<&str>, form: Form, id: usize) -> Vec<u8> {
     let (tool, meta) = match form {
         Form::Json => ("echo", String::new()),
@@ -116,7 +117,7 @@ fn call(session: Option<&str>, form: Form, id: usize) -> Vec<u8> {
     post(session, &format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{params}}}"))
 }
 
-/// Makes `CALLS` calls over these connections, one at a time on each. How many that is per second.
+/// Makes `CALLS` calls over these connections, one at a time on each. Returns calls per second.
 #[expect(clippy::cast_precision_loss, reason = "they are not that many")]
 fn rate(connections: &mut [Connection], session: Option<&str>, form: Form, next: &mut usize) -> io::Result<f64> {
     let requests: Vec<_> = (0..CALLS).map(|number| call(session, form, *next + number)).collect();
@@ -146,7 +147,7 @@ fn rate(connections: &mut [Connection], session: Option<&str>, form: Form, next:
     }
 }
 
-/// A server that is asked, and what asks it.
+/// A server with its clients.
 pub(crate) struct Server {
     child: Child,
     connections: Vec<Connection>,
@@ -156,7 +157,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one that says on standard output where it listens, and connects to it. Runs on the processor of its client.
+    /// Starts a server that prints its address on standard output, and connects to it. It runs on the processor of its
+    /// client.
     pub(crate) fn start(mut command: Command, form: Form, sessions: bool) -> io::Result<Self> {
         let starting = move || {
             stay();
@@ -179,7 +181,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Calls per second over so many of its connections.
+    /// Returns calls per second over this many of its connections.
     fn rate(&mut self, connections: usize) -> io::Result<f64> {
         let session = self.session.as_deref();
         rate(&mut self.connections[..connections], session, self.form, &mut self.next)
@@ -193,7 +195,7 @@ impl Drop for Server {
     }
 }
 
-/// Measures servers beside each other: each is timed once in each round, and its best round counts.
+/// Measures several servers in turns: each is timed once in each round, and its best round counts.
 pub(crate) fn measure(servers: Vec<(String, Server)>) -> io::Result<BTreeMap<String, Rates>> {
     let timed = move || {
         stay();

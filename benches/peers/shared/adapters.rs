@@ -16,10 +16,10 @@ use super::{
     service::{Echo, schema, service},
 };
 
-/// Wherever there is room.
+/// Any free port.
 const ANYWHERE: &str = "127.0.0.1:0";
 
-/// What is under way between two ends in memory.
+/// The capacity of an in-memory connection in one direction.
 const CAPACITY: usize = 64 << 10;
 
 fn functions() -> Service {
@@ -30,7 +30,7 @@ fn futures() -> Service {
     service(|schema| Tool::with_schema_async("echo", schema, async |echo: Echo| echo.message))
 }
 
-/// What is served over HTTP has a second tool, that has something to say before it answers: a stream.
+/// A service for HTTP, with a second tool that reports progress, so that its response is a stream.
 fn web() -> Service {
     let echo = |echo: Echo| async { echo.message };
     let stream = async |echo: Echo, context: Context| {
@@ -84,7 +84,7 @@ pub(super) fn serve(adapter: &str) {
     served.expect("it was served");
 }
 
-/// Serves HTTP on one thread, or as many as there are connections, after saying where.
+/// Serves HTTP on one thread, or on one for each connection. Prints the address.
 #[expect(clippy::print_stdout, reason = "the process that started it reads it")]
 pub(super) fn serve_http(adapter: &str) {
     let served = match adapter {
@@ -107,7 +107,7 @@ pub(super) fn serve_http(adapter: &str) {
     served.expect("it was served");
 }
 
-/// Makes calls at once, and waits for all of them as a task.
+/// Makes calls at once, and awaits all of them.
 async fn calls(client: &Peer<ClientRole>, arguments: &JsonObject, at_once: usize) {
     let calls: Vec<_> = (0..at_once).map(|_| client.call_tool("echo", arguments).expect("it is allowed")).collect();
     for call in calls {
@@ -115,7 +115,7 @@ async fn calls(client: &Peer<ClientRole>, arguments: &JsonObject, at_once: usize
     }
 }
 
-/// The same as a thread.
+/// Makes calls at once, and blocks until all are complete.
 fn blocking_calls(client: &Peer<ClientRole>, arguments: &JsonObject, at_once: usize) {
     let calls: Vec<_> = (0..at_once).map(|_| client.call_tool("echo", arguments).expect("it is allowed")).collect();
     for call in calls {
@@ -145,7 +145,7 @@ fn blocking(over: &str, at_once: usize) -> Box<dyn FnMut()> {
     })
 }
 
-/// The same for both runtimes: what differs is their names, and who waits.
+/// Cases of an async adapter. They differ in names and in the function that blocks on a future.
 macro_rules! on_a_runtime {
     ($name:ident, $adapter:ident, $runtime:expr, $block_on:path, $spawn:expr) => {
         fn $name(over: &str, at_once: usize) -> Box<dyn FnMut()> {

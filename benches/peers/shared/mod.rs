@@ -1,4 +1,4 @@
-//! Clients and servers of each adapter, and of rmcp, in one process and as parent and child.
+//! Clients and servers of each adapter, and of rmcp, in one process and as parent and child process.
 //!
 //! A child is this program, started with [`SERVE`]: a program with such children calls [`serve`] first.
 
@@ -11,13 +11,14 @@ use std::{env, process::Command};
 
 use mcp_benches::{Case, Work};
 
-/// The variable that says which server to be: of which adapter, behind `HTTP ` if it is to be one of that.
+/// The environment variable with the server of a child process: the name of an adapter, after `HTTP ` if it serves
+/// HTTP.
 const SERVE: &str = "ECHO";
 
 /// How many calls are made at once.
 const AT_ONCE: [usize; 2] = [1, 64];
 
-/// Serves standard input and output, or HTTP, if that is what this process is for.
+/// Serves standard input and output, or HTTP, if this is a child process. Returns whether it did.
 pub(crate) fn serve() -> bool {
     let Ok(adapter) = env::var(SERVE) else { return false };
     match adapter.strip_prefix("HTTP ") {
@@ -28,22 +29,22 @@ pub(crate) fn serve() -> bool {
     true
 }
 
-/// This program as a server.
+/// Returns the command that starts this program as a server.
 pub(crate) fn child(adapter: &str) -> Command {
     let mut command = Command::new(env::current_exe().expect("a program"));
     command.env(SERVE, adapter);
     command
 }
 
-/// Round trips of a small `tools/call`, client and server being of the same library.
+/// Round trips of a small `tools/call`, with client and server of the same library.
 pub(crate) fn cases() -> Vec<Case> {
     [adapters::cases(), rmcp::cases()].into_iter().flatten().collect()
 }
 
-/// A case of as many small calls at once.
+/// A case of this many small calls at once.
 fn case(peer: &'static str, over: &'static str, at_once: usize, make: fn(&str, usize) -> Box<dyn FnMut()>) -> Case {
     Case::new(peer, format!("{over}, {at_once} at once"), move || {
-        // Envelopes are not counted: how long they are is up to the library.
+        // Envelopes are not counted: their length depends on the library.
         let bytes = mcp_benches::ARGUMENTS.len() + mcp_benches::TEXT.len();
         Work::new(at_once, at_once * bytes, make(over, at_once))
     })

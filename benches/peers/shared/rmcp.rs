@@ -1,4 +1,4 @@
-//! The official SDK, on one thread as well.
+//! The official SDK, also on one thread.
 
 use futures_util::future::join_all;
 use mcp_benches::{ARGUMENTS, Case, TEXT};

@@ -1,5 +1,5 @@
-//! Counts the instructions of the core, and compares them with what they were when `benches/instructions.csv` was written.
-//! With `--update` it writes that file.
+//! Counts the instructions of the core, and compares them with those in `benches/instructions.csv`. With `--update` it
+//! writes that file.
 
 use std::{
     collections::BTreeMap,
@@ -11,10 +11,10 @@ use std::{
 use mcp_benches::counted;
 use serde_json::Value;
 
-/// By how much instructions may change, in percent, without being named.
+/// The change of instructions, in percent, that is not reported.
 const TOLERANCE: f64 = 5.0;
 
-/// What gungraun has counted, in the order of the cases.
+/// Runs gungraun. Returns its counts, in the order of the cases.
 fn count() -> Result<Vec<(String, u64)>, String> {
     let output = Command::new(env!("CARGO"))
         .args(["bench", "--quiet", "--package", "mcp-benches", "--bench", "instructions", "--", "--output-format=json"])

@@ -1,4 +1,4 @@
-//! Runs one case over and over, for a profiler to look at. See `benches/README.md`.
+//! Runs one case repeatedly, for a profiler. See `benches/README.md`.
 
 use std::{env, process::ExitCode};
 

@@ -1,4 +1,4 @@
-//! Calls that are given up before they end.
+//! Calls that end without a response.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use mcp_proto::{
 
 use crate::{ARGUMENTS, Case, Pair, Work};
 
-/// Calls at a time.
+/// The number of calls in flight.
 const CALLS: usize = 64;
 
-/// How they end.
+/// How the calls end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Cancelled when the server has them.
+    /// Cancelled after the server has received them.
     Cancelled,
     /// Cancelled before they were sent.
     TakenBack,
-    /// Not answered in time.
+    /// Timed out.
     TimedOut,
 }
 
@@ -71,7 +71,7 @@ fn round(pair: &mut Pair, end: End, params: &JsonObject, calls: &mut Vec<CallId>
             panic!("{event:?}")
         };
     }
-    // The server is told, and stops.
+    // The server receives the cancellations.
     let mut stopped = 0;
     pair.up(|server, _, event| {
         let Event::Cancelled { key, .. } = event else { panic!("{event:?}") };

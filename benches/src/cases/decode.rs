@@ -1,4 +1,4 @@
-//! From bytes to a message to a type, beside what it takes others to read the same bytes.
+//! Decoding of bytes to a message and to a type, compared with other ways to read the same bytes.
 
 use std::{borrow::Cow, hint::black_box};
 
@@ -15,7 +15,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{Case, FRAMES, Work, frame};
 
-/// What an envelope has, by name: the least that a server with serde can read.
+/// The members of an envelope: the minimum that a server with serde has to read.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "it is decoded for its own sake")]
 struct Envelope<'a> {
@@ -33,8 +33,8 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// What serde derives for our types: the same members, of the same kinds. What ours keep beside them, for who comes after
-/// them, it drops.
+/// Types with the same members as the types of this project, and derived decoders. They drop the unknown members, which
+/// the types of this project keep.
 mod derived {
     use serde::Deserialize;
     use serde_json::value::RawValue;
@@ -123,13 +123,13 @@ mod derived {
     }
 }
 
-/// What a message says beside its envelope.
+/// Returns the params or the result of a message.
 fn content(frame: &str) -> &str {
     let envelope: Envelope<'_> = serde_json::from_str(frame).expect("a message");
     envelope.params.or(envelope.result).expect("params or a result").get()
 }
 
-/// What is done to params or a result.
+/// Decodes params or a result.
 type Decoder = fn(&Json);
 
 fn ours<T: DeserializeOwned>(content: &Json) {
@@ -140,12 +140,12 @@ fn serde<T: DeserializeOwned>(content: &Json) {
     black_box(serde_json::from_str::<T>(black_box(content.get())).expect("it fits"));
 }
 
-/// What is done to a text.
+/// Reads a text.
 type Reader = fn(&str);
 
-/// What is done to whole messages, by name.
+/// The ways to read whole messages, by name.
 const READERS: [(&str, Reader); 6] = [
-    // The check of the text is part of it, as it is for those who read bytes.
+    // The check for UTF-8 is included, since messages arrive as bytes.
     ("envelope", |frame| {
         let text = wire::text(frame.as_bytes()).expect("UTF-8");
         black_box(Message::parse(text, 128)).expect("a message");
@@ -161,7 +161,7 @@ fn bytes<'a, T: Deserialize<'a>>(text: &'a str) {
     drop(black_box(serde_json::from_slice::<T>(text.as_bytes()).expect("it fits")));
 }
 
-/// What is done to the params or the result in a message: by us, and by code that serde has derived.
+/// Returns two decoders of the params or the result in a message: that of this project, and a derived one.
 fn typed(name: &str) -> Option<(Decoder, Decoder)> {
     Some(match name {
         "ping" => return None,

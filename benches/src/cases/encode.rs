@@ -1,4 +1,4 @@
-//! Answers: what a server has to say, as bytes.
+//! Encoding of responses.
 
 use std::hint::black_box;
 
@@ -21,7 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// The same small request is answered over and over, so that nearly all that is done for a large answer is writing it.
+/// Responds to the same small request repeatedly, so that for a large response nearly all of the time is encoding.
 fn answer(text: String) -> Work {
     let (request, result) = (frame("call"), CallToolResult::text(text));
     let (mut pair, mut out) = (Pair::new(VersionSet::LEGACY), Vec::new());
@@ -37,8 +37,8 @@ fn answer(text: String) -> Work {
     Work::new(1, bytes, answer)
 }
 
-/// The same text by itself, by us, and by the crate that is best at it: appended to a buffer that is large enough, with its
-/// quotes.
+/// Appends a text with quotes to a buffer that is large enough: with the encoder of this project, or with a specialized
+/// crate.
 fn escaped(text: String, escape: fn(&mut Vec<u8>, &str)) -> Work {
     let mut out = Vec::new();
     Work::new(1, text.len(), move || {
@@ -48,7 +48,7 @@ fn escaped(text: String, escape: fn(&mut Vec<u8>, &str)) -> Work {
     })
 }
 
-/// The same result by itself.
+/// Encodes only the result, with serde.
 fn serde(text: &str) -> Work {
     let result = json!({"content": [{"type": "text", "text": text}]});
     let mut out = Vec::new();

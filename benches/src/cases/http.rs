@@ -1,4 +1,4 @@
-//! A `tools/call` through both machines of HTTP: a request's head and body, a response's head and body.
+//! A `tools/call` through the HTTP client and the HTTP server: head and body of the request and of the response.
 
 use mcp_proto::protocol::VersionSet;
 

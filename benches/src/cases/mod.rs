@@ -1,4 +1,4 @@
-//! What there is to measure of the core.
+//! The cases of the core.
 
 mod churn;
 mod decode;
@@ -11,7 +11,7 @@ use crate::Case;
 
 pub use round_trip::IN_FLIGHT;
 
-/// Everything that is measured of the core, beside the limits that it is measured against.
+/// Returns all cases of the core, with their limits.
 #[must_use]
 pub fn core() -> Vec<Case> {
     [decode::cases(), encode::cases(), round_trip::cases(), churn::cases(), sse::cases(), http::cases()]
@@ -20,7 +20,7 @@ pub fn core() -> Vec<Case> {
         .collect()
 }
 
-/// Of these the instructions are counted: ours, and no larger than valgrind can bear.
+/// Returns the cases whose instructions are counted: without limits, and without those that are too large for valgrind.
 #[must_use]
 pub fn counted() -> Vec<Case> {
     core().into_iter().filter(|case| !case.name.contains("limit:") && !case.name.contains("0000")).collect()

@@ -1,4 +1,4 @@
-//! A `tools/call` through both machines: encoded, framed, decoded, dispatched, answered, framed, decoded.
+//! A `tools/call` through client and server: encoded, framed, decoded, dispatched, answered, framed, decoded.
 
 use std::{collections::VecDeque, hint::black_box};
 
@@ -12,10 +12,10 @@ use mcp_proto::{
 
 use crate::{Case, Pair, SIZES, TEXT, Work, text};
 
-/// How many requests are in flight where it is shown what comes of that.
+/// The numbers of requests in flight for the chart.
 pub const IN_FLIGHT: [usize; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
 
-/// What is called, as text and as a type.
+/// A call, as text and as types.
 struct Call {
     params: JsonObject,
     result: JsonObject,
@@ -44,7 +44,7 @@ impl Call {
         }
     }
 
-    /// Asks with params that are text already.
+    /// Sends a request with params that are already encoded.
     fn ask(&self, client: &mut Client, now: Timestamp) {
         let params = RawJson::from(&self.params);
         client.request_raw(now, "tools/call", Some(&params), RequestOptions::default()).expect("it is allowed");
@@ -55,7 +55,7 @@ impl Call {
     }
 }
 
-/// The key of a request whose tool is there.
+/// Reads the name of the tool. Returns the key of the request.
 fn dispatched(event: &Event<'_>) -> ReplyKey {
     let Event::Request { key, params: Some(params), .. } = event else { panic!("{event:?}") };
     let name = params.member("name");
@@ -63,13 +63,13 @@ fn dispatched(event: &Event<'_>) -> ReplyKey {
     *key
 }
 
-/// A result that was read as far as anybody has to who hands it on.
+/// Reads a result without decoding its content.
 fn answered(event: &Event<'_>) {
     let Event::Response { outcome: Outcome::Result(result), .. } = event else { panic!("{event:?}") };
     black_box(result.get());
 }
 
-/// As many calls at a time, their params and results being text.
+/// Makes this many calls at a time, with params and results as text.
 fn raw(pair: &mut Pair, call: &Call, at_once: usize) {
     for _ in 0..at_once {
         pair.ask(|client, now| call.ask(client, now));
@@ -78,7 +78,7 @@ fn raw(pair: &mut Pair, call: &Call, at_once: usize) {
     pair.down(|event| answered(&event));
 }
 
-/// As many calls at a time, their params and results being types.
+/// Makes this many calls at a time, with params and results as types.
 fn typed(pair: &mut Pair, call: &Call, at_once: usize) {
     for _ in 0..at_once {
         pair.ask(|client, now| {
@@ -129,7 +129,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Calls while so many are in flight: with each that is made, the oldest one is answered.
+/// Makes calls while this many are in flight: after each new call, the oldest one gets its response.
 fn curve(in_flight: usize) -> Work {
     const CALLS: usize = 100;
     let (mut pair, call) = (Pair::new(VersionSet::LEGACY), Call::small());

@@ -1,4 +1,4 @@
-//! Server-sent events, as bytes and out of them.
+//! Encoding and decoding of server-sent events.
 
 use std::hint::black_box;
 
@@ -16,7 +16,7 @@ pub(super) fn cases() -> Vec<Case> {
     ["result", "64 KiB prose"].into_iter().flat_map(of).collect()
 }
 
-/// An event that carries a message.
+/// Returns an event with a message of the corpus.
 fn event(name: &str) -> (SseText<'static>, Vec<u8>) {
     let data = Some(frame(name).as_bytes());
     let event = SseText { kind: Some("message"), id: Some("7-31"), retry: None, data };

@@ -43,9 +43,11 @@ pub struct AuthorizationRequest<'a> {
     /// Where the server sends the user back to: `https`, or `http` on a loopback host.
     pub redirect_uri: &'a Url,
     /// The identifier of the resource, byte for byte (RFC 8707).
-    pub resource: &'a str,
+    pub resource: &'a Url,
     /// The scopes; none leaves out the parameter.
     pub scopes: &'a Scopes,
+    /// The thumbprint of the key to which the code is bound (RFC 9449, section 10), if there is one.
+    pub key_thumbprint: Option<&'a str>,
 }
 
 /// Why there is no authorization request.
@@ -86,6 +88,7 @@ impl core::error::Error for NotAuthorizable {}
 /// It holds everything that the redirect is checked against and that the token request needs: `state`, the code verifier, and
 /// the issuer of the metadata from which the request was made. It is used at most once.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Authorization {
     url: Url,
     state: Secret,
@@ -93,7 +96,7 @@ pub struct Authorization {
     issuer: String,
     needs_iss: bool,
     redirect_uri: Url,
-    resource: String,
+    resource: Url,
     scopes: Scopes,
     expires_at: Timestamp,
     is_used: bool,
@@ -111,7 +114,7 @@ pub struct AuthorizationCode {
     /// The redirect URI of the request.
     pub redirect_uri: Url,
     /// The identifier of the resource.
-    pub resource: String,
+    pub resource: Url,
     /// The scopes that were asked for.
     pub scopes: Scopes,
 }
@@ -174,7 +177,7 @@ impl Authorization {
         now: Timestamp,
         lifetime: Duration,
     ) -> Result<Self, NotAuthorizable> {
-        let AuthorizationRequest { server, client, redirect_uri, resource, scopes } = *request;
+        let AuthorizationRequest { server, client, redirect_uri, resource, scopes, key_thumbprint } = *request;
         let endpoint = server.authorization_endpoint.as_ref().ok_or(NotAuthorizable::NoEndpoint)?;
         if !server.has_s256() {
             return Err(NotAuthorizable::NoPkce);
@@ -195,8 +198,9 @@ impl Authorization {
             ("state", state.expose()),
             ("code_challenge", &challenge),
             ("code_challenge_method", CodeVerifier::METHOD),
-            ("resource", resource),
+            ("resource", resource.as_str()),
             ("scope", &scope),
+            ("dpop_jkt", key_thumbprint.unwrap_or_default()),
         ];
         let known = endpoint.query().unwrap_or_default();
         if let Some((name, _)) = parse(known.as_bytes()).find(|(found, _)| params.iter().any(|(name, _)| name == found))
@@ -214,7 +218,7 @@ impl Authorization {
             issuer: server.issuer.clone(),
             needs_iss: server.has_iss,
             redirect_uri: redirect_uri.clone(),
-            resource: resource.into(),
+            resource: resource.clone(),
             scopes: scopes.clone(),
             expires_at: now + lifetime,
             is_used: false,
@@ -311,6 +315,7 @@ mod tests {
             client_id: "id & more".into(),
             secret: None,
             secret_expires_at: None,
+            redirect_uris: Vec::new(),
             auth_method: None,
         }
     }
@@ -325,8 +330,9 @@ mod tests {
             server,
             client,
             redirect_uri: &url(to),
-            resource: "https://mcp.example/mcp?x=1",
+            resource: &url("https://mcp.example/mcp?x=1"),
             scopes: &scopes,
+            key_thumbprint: None,
         };
         Authorization::new(&request, &SEED, NOW, Authorization::LIFETIME)
     }
@@ -339,7 +345,7 @@ mod tests {
 
     // req: AUTH-012 AUTH-063 M-AUTH-026 M-AUTH-045
     #[test]
-    fn the_url_has_all_parameters() {
+    fn authorization_url_has_all_parameters() {
         let server = server("https://as.example/authorize?tenant=a%20b", false);
         let authorization = begin(&server, &client(), CALLBACK).expect("an authorization");
         assert!(
@@ -365,7 +371,7 @@ mod tests {
 
     // req: M-AUTH-046 AUTH-065 SEC-009
     #[test]
-    fn what_cannot_be_asked_is_not() {
+    fn rejects_unusable_authorization_servers() {
         let good = server("https://as.example/authorize", false);
         let no_pkce = AuthorizationServer { code_challenge_methods: None, ..good.clone() };
         let no_endpoint = AuthorizationServer { authorization_endpoint: None, ..good.clone() };
@@ -389,7 +395,7 @@ mod tests {
 
     // req: M-AUTH-021 M-AUTH-022 M-AUTH-023 M-AUTH-024 M-AUTH-025
     #[test]
-    fn redirects_are_a_table() {
+    fn redirects_are_validated() {
         let state = state();
         let good = format!("code=c&state={state}");
         let iss = "iss=https%3A%2F%2Fas.example";

@@ -20,12 +20,16 @@ pub struct Challenge {
     params: Vec<(String, String)>,
 }
 
-/// Prints the scheme and the parameters. What stands in their place, such as a ticket, may be secret.
+/// Prints the scheme, the names of the parameters, and the error code. The other values, and a ticket in their place, may be
+/// secret: a description may quote the token that was sent.
 impl fmt::Debug for Challenge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { scheme, token, params } = self;
-        let token = token.as_ref().map(|_| "[redacted]");
-        f.debug_struct("Challenge").field("scheme", scheme).field("token", &token).field("params", params).finish()
+        let token = token.as_ref().map(|_| format_args!("[redacted]"));
+        let names: Vec<_> = params.iter().map(|(name, _)| name).collect();
+        let mut shown = f.debug_struct("Challenge");
+        shown.field("scheme", scheme).field("error", &self.error()).field("token", &token).field("params", &names);
+        shown.finish()
     }
 }
 
@@ -253,7 +257,7 @@ mod tests {
 
     // req: AUTH-032 M-AUTH-008
     #[test]
-    fn challenges_are_read_by_their_grammar() {
+    fn parses_challenges() {
         let table: [(&str, &[&str]); 30] = [
             ("", &[]),
             (" , ,", &[]),
@@ -297,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn every_beginning_of_a_value_can_be_read() {
+    fn parses_every_prefix_of_a_challenge() {
         let value = r#"Basic realm="a\"b", Bearer error="x", resource_metadata="https://a.example/", Negotiate YWJj=="#;
         for end in 0..=value.len() {
             let challenges = Challenge::parse_all([&value.as_bytes()[..end]]);
@@ -308,7 +312,7 @@ mod tests {
 
     // req: AUTH-033 AUTH-036 M-AUTH-006
     #[test]
-    fn parameters_of_bearer_tokens_are_known() {
+    fn reads_bearer_challenge_parameters() {
         let value = r#"Bearer error="insufficient_scope", scope="files:read files:write",
             resource_metadata="https://mcp.example/.well-known/oauth-protected-resource""#;
         let challenges = Challenge::parse_all([value.replace('\n', " ").as_bytes()]);
@@ -324,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_limits() {
+    fn challenge_parsing_has_limits() {
         let many = vec!["Bearer"; Challenge::MAX + 1].join(",");
         assert_eq!(parsed(&many).len(), Challenge::MAX);
         let params = |count: usize| {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{
     auth_method::AuthMethod,
+    client_metadata::ClientMetadata,
     document::{Document, DocumentError},
     metadata::AuthorizationServer,
     oauth_error::OAuthError,
@@ -44,6 +45,8 @@ pub struct ClientIdentity {
     pub secret: Option<Secret>,
     /// When the secret expires, in seconds since 1970; `None` if it does not.
     pub secret_expires_at: Option<u64>,
+    /// Where servers send users back to, as it was registered; empty if that is not known.
+    pub redirect_uris: Vec<Url>,
     /// How the client authenticates. `None` lets [`ClientOptions::choose`] decide by the metadata of the server.
     pub auth_method: Option<AuthMethod>,
 }
@@ -53,6 +56,12 @@ impl ClientIdentity {
     #[must_use]
     pub fn is_expired(&self, unix_seconds: u64) -> bool {
         self.secret_expires_at.is_some_and(|end| end <= unix_seconds)
+    }
+
+    /// Returns whether the client has registered itself.
+    pub(super) fn is_dynamic(&self, options: &ClientOptions) -> bool {
+        let is_document = options.metadata.as_ref().is_some_and(|it| it.url().as_str() == self.client_id);
+        options.pre_registered(self).is_none() && !is_document
     }
 
     /// Returns how the client authenticates at this server.
@@ -71,8 +80,8 @@ pub struct ClientOptions {
     /// Identities that the operators of authorization servers have given out. If there are some, no other kind is used: a
     /// server whose issuer is not among them is an error.
     pub pre_registered: Vec<ClientIdentity>,
-    /// The URL of the metadata document of the client, which is its identifier at servers that fetch it.
-    pub metadata_url: Option<Url>,
+    /// The metadata document of the client. Its URL is the identifier of the client at servers that fetch it.
+    pub metadata: Option<ClientMetadata>,
     /// What the client says of itself when it registers (RFC 7591); `None` if it does not register.
     pub registration: Option<Registration>,
 }
@@ -97,8 +106,8 @@ pub enum NoIdentity {
     NotSupported,
     /// The server offers no authentication that is possible with the secret of the client.
     AuthMethod,
-    /// The URL of the metadata document is not `https`, or has no path.
-    MetadataUrl,
+    /// The redirect URI is not one of those with which the client registers, or of its metadata document.
+    RedirectUri,
 }
 
 impl fmt::Display for NoIdentity {
@@ -107,7 +116,7 @@ impl fmt::Display for NoIdentity {
             Self::OtherIssuer => "the client is registered at another authorization server",
             Self::NotSupported => "the client has no identity that the authorization server takes; register it there",
             Self::AuthMethod => "the authorization server offers no authentication with a client secret",
-            Self::MetadataUrl => "the URL of the client's metadata is not an https URL with a path",
+            Self::RedirectUri => "the redirect URI is not one of those that the client names to servers",
         })
     }
 }
@@ -115,9 +124,32 @@ impl fmt::Display for NoIdentity {
 impl core::error::Error for NoIdentity {}
 
 impl ClientOptions {
+    /// Returns the pre-registered identity with this issuer and identifier.
+    fn pre_registered(&self, client: &ClientIdentity) -> Option<&ClientIdentity> {
+        self.pre_registered.iter().find(|it| it.issuer == client.issuer && it.client_id == client.client_id)
+    }
+
+    /// Returns whether a stored identity is one that these options allow, and is complete: the secret of a pre-registered
+    /// client is not stored.
+    pub(super) fn has(&self, client: &ClientIdentity) -> bool {
+        let is_allowed = self.pre_registered.is_empty() || self.pre_registered(client).is_some();
+        let needs_secret =
+            matches!(client.auth_method, Some(AuthMethod::ClientSecretBasic | AuthMethod::ClientSecretPost));
+        is_allowed && (!needs_secret || self.current(client).secret.is_some())
+    }
+
+    /// Returns the identity as it is now: that of the options, if it is pre-registered.
+    pub(super) fn current(&self, client: &ClientIdentity) -> ClientIdentity {
+        let known = self.pre_registered(client).filter(|it| it.secret.is_some() || it.auth_method.is_some());
+        known.map_or_else(
+            || client.clone(),
+            |it| ClientIdentity { auth_method: it.auth_method.or(client.auth_method), ..it.clone() },
+        )
+    }
+
     /// Chooses the identity at an authorization server, in the order of the specification: pre-registered, metadata document,
     /// dynamic registration. `stored` is what an earlier registration has resulted in; it is ignored if it is of another
-    /// issuer or expired.
+    /// issuer, expired, or registered with other redirect URIs than `redirect_uri`.
     ///
     /// See the specification, basic/authorization, Client Registration Approaches.
     ///
@@ -127,6 +159,7 @@ impl ClientOptions {
         &self,
         server: &AuthorizationServer,
         stored: Option<&ClientIdentity>,
+        redirect_uri: Option<&Url>,
         unix_seconds: u64,
     ) -> Result<IdentityChoice, NoIdentity> {
         let is_of_server = |identity: &&ClientIdentity| identity.issuer == server.issuer;
@@ -135,23 +168,31 @@ impl ClientOptions {
             let auth_method = Some(identity.method_at(server)?);
             return Ok(IdentityChoice::Known(ClientIdentity { auth_method, ..identity.clone() }));
         }
-        if let Some(url) = self.metadata_url.as_ref().filter(|_| server.takes_metadata_documents) {
-            if !url.is_https() || matches!(url.path(), "" | "/") {
-                return Err(NoIdentity::MetadataUrl);
+        if let Some(document) = self.metadata.as_ref().filter(|_| server.takes_metadata_documents) {
+            if redirect_uri.is_some_and(|uri| !document.has_redirect_uri(uri)) {
+                return Err(NoIdentity::RedirectUri);
             }
             return Ok(IdentityChoice::Known(ClientIdentity {
                 issuer: server.issuer.clone(),
-                client_id: url.as_str().into(),
+                client_id: document.url().as_str().into(),
                 secret: None,
                 secret_expires_at: None,
-                auth_method: Some(AuthMethod::None),
+                redirect_uris: Vec::new(),
+                auth_method: Some(document.auth_method()),
             }));
         }
-        if let Some(known) = stored.filter(is_of_server).filter(|it| !it.is_expired(unix_seconds)) {
+        let is_usable = |it: &&ClientIdentity| {
+            let has_uri = |uri: &Url| it.redirect_uris.is_empty() || it.redirect_uris.contains(uri);
+            !it.is_expired(unix_seconds) && redirect_uri.is_none_or(has_uri)
+        };
+        if let Some(known) = stored.filter(is_of_server).filter(is_usable) {
             let auth_method = Some(known.method_at(server)?);
             return Ok(IdentityChoice::Known(ClientIdentity { auth_method, ..known.clone() }));
         }
         match (&self.registration, &server.registration_endpoint) {
+            (Some(registration), _) if redirect_uri.is_some_and(|uri| !registration.redirect_uris.contains(uri)) => {
+                Err(NoIdentity::RedirectUri)
+            }
             (Some(_), Some(url)) => Ok(IdentityChoice::Register(url.clone())),
             _ => Err(NoIdentity::NotSupported),
         }
@@ -220,6 +261,8 @@ pub enum RegistrationError {
     Rejected(OAuthError),
     /// The server answers with this status and says no more. 408, 429 and 500 to 599 may pass.
     Status(u16),
+    /// There is no response. That may pass.
+    NoResponse,
     /// The response is not what RFC 7591 says.
     Document(DocumentError),
     /// The server wants a way to authenticate that is not known here.
@@ -231,6 +274,7 @@ impl fmt::Display for RegistrationError {
         match self {
             Self::Rejected(error) => write!(f, "the authorization server refuses to register the client: {error}"),
             Self::Status(status) => write!(f, "the registration was answered with status {status}"),
+            Self::NoResponse => f.write_str("the registration was not answered"),
             Self::Document(error) => write!(f, "the response to the registration: {error}"),
             Self::AuthMethod => f.write_str("the client was registered with an unknown way to authenticate"),
         }
@@ -248,25 +292,35 @@ impl ClientIdentity {
     /// # Errors
     /// Returns why the client is not registered.
     pub fn from_registration(issuer: &str, status: u16, body: &[u8]) -> Result<Self, RegistrationError> {
-        if let Some(error) = OAuthError::parse(body) {
+        let document = Document::parse(body);
+        if let Some(error) = document.as_ref().ok().and_then(OAuthError::of) {
             return Err(RegistrationError::Rejected(error));
         }
         if !(200..300).contains(&status) {
             return Err(RegistrationError::Status(status));
         }
-        Self::read(issuer, body).map_err(RegistrationError::Document)?.ok_or(RegistrationError::AuthMethod)
+        let client = document.and_then(|document| Self::of(issuer, &document));
+        client.map_err(RegistrationError::Document)?.ok_or(RegistrationError::AuthMethod)
     }
 
     /// Reads a registered client; `None` if it has another way to authenticate than there are here.
-    fn read(issuer: &str, body: &[u8]) -> Result<Option<Self>, DocumentError> {
-        let document = Document::parse(body)?;
+    fn of(issuer: &str, document: &Document) -> Result<Option<Self>, DocumentError> {
         let [client_id, secret, expires, method] = document.members([
             "client_id",
             "client_secret",
             "client_secret_expires_at",
             "token_endpoint_auth_method",
         ])?;
-        let (client_id, secret) = (client_id.needed_text()?, secret.text()?.map(Secret::new));
+        let (client_id, secret) = (client_id.needed_text()?, secret.text()?);
+        // RFC 6749, appendix A.1 and A.2: no control characters.
+        let is_printable = |text: &str| !text.chars().any(char::is_control);
+        if !is_printable(&client_id) {
+            return Err(DocumentError::Invalid("client_id"));
+        }
+        if secret.as_deref().is_some_and(|secret| !is_printable(secret)) {
+            return Err(DocumentError::Invalid("client_secret"));
+        }
+        let secret = secret.map(Secret::new);
         let method = match method.text()? {
             Some(name) => AuthMethod::parse(&name),
             None if secret.is_some() => Some(AuthMethod::ClientSecretBasic),
@@ -278,7 +332,15 @@ impl ClientIdentity {
         }
         let secret_expires_at = expires.seconds()?.filter(|end| *end > 0 && secret.is_some());
         let issuer = issuer.into();
-        Ok(method.map(|method| Self { issuer, client_id, secret, secret_expires_at, auth_method: Some(method) }))
+        let redirect_uris = Vec::new();
+        Ok(method.map(|method| Self {
+            issuer,
+            client_id,
+            secret,
+            secret_expires_at,
+            redirect_uris,
+            auth_method: Some(method),
+        }))
     }
 }
 
@@ -310,6 +372,7 @@ mod tests {
             client_id: id.into(),
             secret: None,
             secret_expires_at: None,
+            redirect_uris: Vec::new(),
             auth_method: None,
         }
     }
@@ -335,7 +398,10 @@ mod tests {
         let register = json!({"registration_endpoint": "https://as.example/r"});
         let options = |known: &[&str], has_document: bool, registers: bool| ClientOptions {
             pre_registered: known.iter().map(|issuer| identity(issuer, "known")).collect(),
-            metadata_url: has_document.then(|| url(document)),
+            metadata: has_document.then(|| {
+                let uris = [url("http://127.0.0.1/callback")];
+                ClientMetadata::new(url(document), "Client", uris).expect("a description")
+            }),
             registration: registers.then(registration),
         };
         let stored = identity(ISSUER, "stored");
@@ -354,28 +420,13 @@ mod tests {
             (options(&[], true, true), &json!({}), None, Err(NoIdentity::NotSupported)),
             (options(&[], false, true), &json!({}), Some(&stored), Ok("stored")),
         ] {
-            let result = chosen(options.choose(&server(members), stored, 100));
+            let result = chosen(options.choose(&server(members), stored, None, 100));
             assert_eq!(result, expected.map(String::from), "{options:?} {members}");
         }
     }
 
-    // req: M-AUTH-018
     #[test]
-    fn the_url_of_a_metadata_document_has_a_path() {
-        let server = server(&json!({"client_id_metadata_document_supported": true}));
-        for (text, is_good) in [
-            ("https://c.example/client", true),
-            ("https://c.example/", false),
-            ("https://c.example", false),
-            ("http://127.0.0.1/client", false),
-        ] {
-            let options = ClientOptions { metadata_url: Some(url(text)), ..ClientOptions::default() };
-            assert_eq!(options.choose(&server, None, 0).is_ok(), is_good, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_secret_is_used_as_the_server_takes_it() {
+    fn secret_uses_a_method_of_the_server() {
         let secret = ClientIdentity { secret: Some("x".to_string().into()), ..identity(ISSUER, "a") };
         for (methods, expected) in [
             (json!(["client_secret_post", "client_secret_basic"]), Ok(AuthMethod::ClientSecretBasic)),
@@ -390,7 +441,7 @@ mod tests {
 
     // req: M-AUTH-019
     #[test]
-    fn a_registration_says_what_the_client_is() {
+    fn registration_body_describes_the_client() {
         let server = server(&json!({"token_endpoint_auth_methods_supported": ["client_secret_post", "none"]}));
         let body = |registration: &Registration| -> Value {
             let scopes = Scopes::parse("a b").expect("scopes");
@@ -412,7 +463,7 @@ mod tests {
 
     // req: M-AUTH-020
     #[test]
-    fn responses_to_registrations_are_a_table() {
+    fn parses_registration_responses() {
         let rejected =
             |code: &str| Err(RegistrationError::Rejected(OAuthError { code: code.into(), description: None }));
         let missing = |name| Err(RegistrationError::Document(DocumentError::Missing(name)));

@@ -133,8 +133,13 @@ impl Candidates {
 pub enum Attempt<T, E> {
     /// The document.
     Found(T),
-    /// There is no usable document at this candidate: the next one is requested.
+    /// There is no document at this candidate, only an error of the client (4xx) or something else than a JSON object: the next
+    /// one is requested.
     NotHere(E),
+    /// There is a document at this candidate, or would be, and it must not be used: it speaks of another resource or issuer,
+    /// has members that are missing or wrong, is too long, or its URL is not followed. The next candidate is requested, but
+    /// what a server without metadata has is not assumed.
+    Refused(E),
     /// The request failed for a reason that may pass: the next candidate is requested, but if all others have none either, the
     /// document was not found to be missing.
     Transient(String),
@@ -143,26 +148,33 @@ pub enum Attempt<T, E> {
 /// Decides between attempts at all candidates.
 ///
 /// # Errors
-/// [`NotFound::Missing`] if no candidate has a document, [`NotFound::Transient`] if that is not sure because a request
-/// failed.
+/// [`NotFound::Missing`] if no candidate has a document, [`NotFound::Refused`] if one must not be used, and
+/// [`NotFound::Transient`] if it is not sure that there is none because a request failed.
 pub fn conclude<T, E>(attempts: impl IntoIterator<Item = Attempt<T, E>>) -> Result<T, NotFound<E>> {
     let mut reasons = Vec::new();
-    let mut transient = None;
+    let (mut refused, mut transient) = (None, None);
     for attempt in attempts {
         match attempt {
             Attempt::Found(found) => return Ok(found),
             Attempt::NotHere(reason) => reasons.push(reason),
+            Attempt::Refused(reason) => refused = refused.or(Some(reason)),
             Attempt::Transient(reason) => transient = transient.or(Some(reason)),
         }
     }
-    Err(transient.map_or(NotFound::Missing(reasons), NotFound::Transient))
+    Err(match (refused, transient) {
+        (Some(reason), _) => NotFound::Refused(reason),
+        (None, Some(reason)) => NotFound::Transient(reason),
+        (None, None) => NotFound::Missing(reasons),
+    })
 }
 
 /// Why a document was not found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotFound<E> {
-    /// No candidate has a usable one: why, in the order of the candidates.
+    /// No candidate has one: why, in the order of the candidates.
     Missing(Vec<E>),
+    /// A document must not be used: why.
+    Refused(E),
     /// A request failed: the first reason. Discovery can be repeated later.
     Transient(String),
 }
@@ -182,7 +194,7 @@ mod tests {
 
     // req: AUTH-034 M-AUTH-007
     #[test]
-    fn metadata_of_a_resource_is_below_its_path_or_at_the_root() {
+    fn lists_resource_metadata_candidates() {
         let table: [(&str, &[&str]); 8] = [
             ("https://a.example", &["https://a.example/.well-known/oauth-protected-resource"]),
             ("https://a.example/", &["https://a.example/.well-known/oauth-protected-resource"]),
@@ -236,7 +248,7 @@ mod tests {
 
     // req: AUTH-033 M-AUTH-006
     #[test]
-    fn what_a_challenge_names_comes_first() {
+    fn challenge_metadata_url_is_the_first_candidate() {
         let named = url("https://b.example/metadata");
         let candidates = protected_resource(&url("https://a.example/mcp"), Some(&named));
         assert_eq!(shown(&candidates)[0], "https://b.example/metadata");
@@ -247,7 +259,7 @@ mod tests {
 
     // req: AUTH-040 AUTH-041 AUTH-042 M-AUTH-009 M-AUTH-010
     #[test]
-    fn metadata_of_an_authorization_server_has_two_or_three_places() {
+    fn lists_server_metadata_candidates() {
         let table: [(&str, &[&str]); 5] = [
             (
                 "https://as.example",
@@ -298,7 +310,7 @@ mod tests {
 
     // req: AUTH-004 AUTH-005 AUTH-007
     #[test]
-    fn in_2025_03_26_the_server_is_its_own_authorization_server() {
+    fn server_of_2025_03_26_authorizes_itself() {
         let server = url("https://api.example/v1/mcp?x=1");
         assert_eq!(authorization_base(&server).as_str(), "https://api.example");
         assert_eq!(shown(&of_2025_03_26(&server)), ["https://api.example/.well-known/oauth-authorization-server"]);
@@ -309,27 +321,37 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_too_long_leaves_out_its_candidate() {
+    fn overlong_path_omits_its_candidate() {
         let long = url(&["https://a.example/", &"x".repeat(Url::MAX_LEN - 18)].concat());
         assert_eq!(shown(&protected_resource(&long, None)), ["https://a.example/.well-known/oauth-protected-resource"]);
         assert_eq!(authorization_base(&long).as_str(), "https://a.example");
     }
 
     #[test]
-    fn every_combination_of_attempts_is_decided() {
-        use Attempt::{Found, NotHere, Transient};
-        let attempts: [Attempt<u8, &str>; 5] =
-            [Found(1), NotHere("html"), NotHere("404"), Transient("500".into()), Transient("time".into())];
+    fn concludes_every_combination_of_attempts() {
+        use Attempt::{Found, NotHere, Refused, Transient};
+        let attempts: [Attempt<u8, &str>; 6] = [
+            Found(1),
+            NotHere("html"),
+            NotHere("404"),
+            Refused("another resource"),
+            Transient("500".into()),
+            Transient("time".into()),
+        ];
         for one in &attempts {
             for two in &attempts {
                 for three in &attempts {
                     let all = vec![one.clone(), two.clone(), three.clone()];
-                    let result = conclude(all.clone());
-                    let is_transient = all.iter().any(|attempt| matches!(attempt, Transient(_)));
-                    match result {
-                        Ok(found) => assert!(found == 1 && all.contains(&Found(1)), "{all:?}"),
-                        Err(NotFound::Transient(_)) => assert!(is_transient && !all.contains(&Found(1)), "{all:?}"),
-                        Err(NotFound::Missing(reasons)) => assert!(reasons.len() == 3 && !is_transient, "{all:?}"),
+                    let has = |is_it: fn(&Attempt<u8, &str>) -> bool| all.iter().any(is_it);
+                    let (is_found, is_refused) = (has(|it| *it == Found(1)), has(|it| matches!(it, Refused(_))));
+                    let is_transient = has(|it| matches!(it, Transient(_)));
+                    match conclude(all.clone()) {
+                        Ok(found) => assert!(found == 1 && is_found, "{all:?}"),
+                        Err(NotFound::Refused(_)) => assert!(is_refused && !is_found, "{all:?}"),
+                        Err(NotFound::Transient(_)) => assert!(is_transient && !is_refused && !is_found, "{all:?}"),
+                        Err(NotFound::Missing(reasons)) => {
+                            assert!(reasons.len() == 3 && !is_transient && !is_refused && !is_found, "{all:?}");
+                        }
                     }
                 }
             }

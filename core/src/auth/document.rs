@@ -1,9 +1,14 @@
 //! JSON documents of servers: metadata, registrations, tokens.
 
-use alloc::{borrow::ToOwned, string::String, vec::Vec};
+use alloc::{
+    borrow::ToOwned,
+    string::{String, ToString},
+    vec::Vec,
+};
 use core::{fmt, str};
 
 use serde_core::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::{
     scope::Scopes,
@@ -127,6 +132,22 @@ impl Member {
         self.url()?.ok_or(DocumentError::Missing(self.name))
     }
 
+    /// Returns an object.
+    pub(super) fn object(&self) -> Result<Option<Document>> {
+        let Some(json) = self.json.as_deref().filter(|json| *json != "null") else { return Ok(None) };
+        Document::parse(json.as_bytes()).map(Some).map_err(|_| DocumentError::Invalid(self.name))
+    }
+
+    /// Returns a list of objects, of at most `most`.
+    pub(super) fn objects(&self, most: usize) -> Result<Vec<Document>> {
+        let objects: Vec<Value> = self.decode()?.unwrap_or_default();
+        if objects.len() > most {
+            return Err(DocumentError::Invalid(self.name));
+        }
+        let parse = |object: &Value| Document::parse(object.to_string().as_bytes());
+        objects.iter().map(parse).collect::<Result<_>>().map_err(|_| DocumentError::Invalid(self.name))
+    }
+
     pub(super) fn flag(&self) -> Result<bool> {
         Ok(self.decode()?.unwrap_or(false))
     }
@@ -172,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_one_object() {
+    fn parses_exactly_one_object() {
         for body in ["", "[]", "null", "<html></html>", "{", "{}{}", "{\"a\":}"] {
             assert_eq!(Document::parse(body.as_bytes()).err(), Some(DocumentError::NotAnObject), "{body:?}");
         }
@@ -184,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_with_a_meaning_is_there_once() {
+    fn rejects_duplicate_members() {
         let members = |text: &str| Document::parse(text.as_bytes()).expect(text).members(["a", "b"]).map(|_| ());
         assert_eq!(members(r#"{"a":1,"c":1,"c":2}"#), Ok(()));
         assert_eq!(members(r#"{"a":1,"b":2,"b":3}"#), Err(DocumentError::Duplicate("b")));
@@ -192,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn members_have_types_and_limits() {
+    fn checks_member_types_and_limits() {
         assert_eq!(member(r#""x""#).text(), Ok(Some("x".into())));
         assert_eq!(member(r#""""#).text(), Ok(None));
         assert_eq!(member("null").text(), Ok(None));
@@ -210,6 +231,11 @@ mod tests {
         assert!(list(MAX_ITEMS).texts().is_ok() && list(MAX_ITEMS + 1).texts().is_err());
         assert_eq!(member(r#""ftp://x/""#).url(), Err(DocumentError::Url("a", UrlError::Scheme)));
         assert_eq!(member(r#"["a b"]"#).scopes(), Err(DocumentError::Invalid("a")));
+        let objects = |json: &str| member(json).objects(2).map(|objects| objects.len());
+        assert_eq!((objects("null"), objects("[]"), objects(r#"[{},{"b":[1]}]"#)), (Ok(0), Ok(0), Ok(2)));
+        for bad in ["{}", "[1]", "[[]]", "[{},{},{}]"] {
+            assert_eq!(objects(bad), Err(DocumentError::Invalid("a")), "{bad}");
+        }
         for (json, seconds) in [("3600", Some(3600)), (r#""3600""#, Some(3600)), ("3599.9", Some(3599)), ("null", None)]
         {
             assert_eq!(member(json).seconds(), Ok(seconds), "{json}");

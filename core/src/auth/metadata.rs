@@ -4,7 +4,7 @@ use alloc::{string::String, vec::Vec};
 
 use super::{
     auth_method::AuthMethod,
-    document::{Document, DocumentError},
+    document::{Document, DocumentError, Member},
     pkce::CodeVerifier,
     scope::Scopes,
     url::{Url, covers},
@@ -14,7 +14,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtectedResource {
     /// The identifier of the resource, byte for byte: the `resource` parameter of authorization and token requests.
-    pub resource: String,
+    pub resource: Url,
     /// The issuers of the authorization servers that the resource accepts, in its order; at least one.
     pub authorization_servers: Vec<Url>,
     /// The scopes that are used with the resource.
@@ -42,12 +42,18 @@ impl ProtectedResource {
         }
         let issuers = servers.texts()?.filter(|issuers| !issuers.is_empty());
         let issuers = issuers.ok_or(DocumentError::Missing("authorization_servers"))?;
-        let parse =
-            |issuer: &String| Url::parse(issuer).map_err(|error| DocumentError::Url("authorization_servers", error));
+        // One that is no URL does not take away the others.
+        let mut error = None;
+        let parse = |issuer: &String| Url::parse(issuer).map_err(|why| error = error.or(Some(why))).ok();
+        let authorization_servers: Vec<_> = issuers.iter().filter_map(parse).collect();
+        if let (true, Some(error)) = (authorization_servers.is_empty(), error) {
+            return Err(DocumentError::Url("authorization_servers", error));
+        }
         Ok(Self {
-            resource: url.as_str().into(),
-            authorization_servers: issuers.iter().map(parse).collect::<Result<_, _>>()?,
-            scopes_supported: scopes.scopes()?,
+            resource: url,
+            authorization_servers,
+            // A list that only advises does not take away the rest if it is malformed or too long.
+            scopes_supported: scopes.scopes().unwrap_or_default(),
             dpop_required: dpop.flag()?,
         })
     }
@@ -93,6 +99,11 @@ impl AuthorizationServer {
     /// # Errors
     /// Returns why the document is not used. That of another issuer is not: [`DocumentError::Mismatch`].
     pub fn parse(body: &[u8], issuer: &str) -> Result<Self, DocumentError> {
+        Self::parse_any(body, &[issuer])
+    }
+
+    /// Reads the metadata of an authorization server with one of these issuers.
+    pub(super) fn parse_any(body: &[u8], issuers: &[&str]) -> Result<Self, DocumentError> {
         let document = Document::parse(body)?;
         let [name, authorization, token, registration, revocation, scopes] = document.members([
             "issuer",
@@ -111,24 +122,46 @@ impl AuthorizationServer {
             "client_id_metadata_document_supported",
             "dpop_signing_alg_values_supported",
         ])?;
-        if name.needed_text()? != issuer {
+        let issuer = name.needed_text()?;
+        if !issuers.contains(&&*issuer) {
             return Err(DocumentError::Mismatch("issuer"));
         }
+        // Lists that only advise do not take away the rest if they are malformed or too long.
+        let advice = |list: &Member| list.texts().unwrap_or_default();
         Ok(Self {
-            issuer: issuer.into(),
+            issuer,
             authorization_endpoint: authorization.url()?,
             token_endpoint: token.needed_url()?,
             registration_endpoint: registration.url()?,
             revocation_endpoint: revocation.url()?,
-            scopes_supported: scopes.scopes()?,
+            scopes_supported: scopes.scopes().unwrap_or_default(),
             token_endpoint_auth_methods: methods.texts()?.unwrap_or_else(|| ["client_secret_basic".into()].into()),
-            token_endpoint_auth_algorithms: algorithms.texts()?.unwrap_or_default(),
-            grant_types: grants.texts()?.unwrap_or_else(|| ["authorization_code".into(), "implicit".into()].into()),
+            token_endpoint_auth_algorithms: advice(&algorithms).unwrap_or_default(),
+            grant_types: advice(&grants).unwrap_or_else(|| ["authorization_code".into(), "implicit".into()].into()),
             code_challenge_methods: challenges.texts()?,
             has_iss: iss.flag()?,
             takes_metadata_documents: documents.flag()?,
-            dpop_algorithms: dpop.texts()?.unwrap_or_default(),
+            dpop_algorithms: advice(&dpop).unwrap_or_default(),
         })
+    }
+
+    /// Describes a server of which nothing else is known.
+    pub(super) const fn with_token_endpoint(issuer: String, token_endpoint: Url) -> Self {
+        Self {
+            issuer,
+            authorization_endpoint: None,
+            token_endpoint,
+            registration_endpoint: None,
+            revocation_endpoint: None,
+            scopes_supported: None,
+            token_endpoint_auth_methods: Vec::new(),
+            token_endpoint_auth_algorithms: Vec::new(),
+            grant_types: Vec::new(),
+            code_challenge_methods: None,
+            has_iss: false,
+            takes_metadata_documents: false,
+            dpop_algorithms: Vec::new(),
+        }
     }
 
     /// Returns whether the server supports the code challenges that the client makes. A client refuses to continue without
@@ -175,11 +208,11 @@ mod tests {
 
     // req: AUTH-027 AUTH-028
     #[test]
-    fn metadata_of_a_resource_name_its_authorization_servers() {
+    fn reads_authorization_servers_of_a_resource() {
         let body = r#"{"resource":"https://mcp.example/mcp","authorization_servers":["https://as.example","https://b.example/t/"],
             "scopes_supported":["a","b"],"bearer_methods_supported":["header"],"dpop_bound_access_tokens_required":true}"#;
         let metadata = resource(body).expect("good metadata");
-        assert_eq!(metadata.resource, SERVER);
+        assert_eq!(metadata.resource.as_str(), SERVER);
         let issuers: Vec<_> = metadata.authorization_servers.iter().map(Url::as_str).collect();
         assert_eq!(issuers, ["https://as.example", "https://b.example/t/"]);
         assert_eq!(metadata.scopes_supported.map(|scopes| scopes.to_string()).as_deref(), Some("a b"));
@@ -193,7 +226,7 @@ mod tests {
         let good = r#"["https://as.example"]"#;
         for covering in [SERVER, "https://mcp.example/mcp/", "https://mcp.example", "https://mcp.example/"] {
             let metadata = resource(&with(covering, good)).expect(covering);
-            assert_eq!(metadata.resource, covering, "byte for byte");
+            assert_eq!(metadata.resource.as_str(), covering, "byte for byte");
         }
         for (body, error) in [
             ("<html>".to_string(), DocumentError::NotAnObject),
@@ -219,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_an_authorization_server_have_defaults() {
+    fn authorization_server_metadata_has_defaults() {
         let metadata = server("").expect("good metadata");
         assert_eq!(metadata.token_endpoint_auth_methods, ["client_secret_basic"]);
         assert_eq!(metadata.grant_types, ["authorization_code", "implicit"]);
@@ -240,9 +273,34 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_malformed_list_that_only_advises_does_not_take_away_the_metadata() {
+        let many = format!("[{}]", (0..257).map(|index| format!("\"s{index}\"")).collect::<Vec<_>>().join(","));
+        for list in [&*many, r#"["a b"]"#, r#"["\u0000"]"#, r#""a""#, "[1]", "{}"] {
+            let body = format!(
+                r#"{{"resource":"{SERVER}","authorization_servers":["https://as.example"],"scopes_supported":{list}}}"#
+            );
+            assert_eq!(resource(&body).expect(list).scopes_supported, None, "{list}");
+            assert_eq!(server(&format!(r#","scopes_supported":{list}"#)).expect(list).scopes_supported, None, "{list}");
+        }
+        for list in [&*many, r#""a""#, "[1]", r#"[""]"#] {
+            let metadata = server(&format!(
+                r#","grant_types_supported":{list},"dpop_signing_alg_values_supported":{list},
+                "token_endpoint_auth_signing_alg_values_supported":{list}"#
+            ));
+            let metadata = metadata.expect(list);
+            assert_eq!(metadata.grant_types, ["authorization_code", "implicit"]);
+            assert!(metadata.dpop_algorithms.is_empty() && metadata.token_endpoint_auth_algorithms.is_empty());
+        }
+        // What the client decides by is needed.
+        for name in ["code_challenge_methods_supported", "token_endpoint_auth_methods_supported"] {
+            assert_eq!(server(&format!(r#","{name}":"S256""#)), Err(DocumentError::Invalid(name)));
+        }
+    }
+
     // req: AUTH-065 M-AUTH-046
     #[test]
-    fn a_server_without_s256_is_seen() {
+    fn detects_missing_s256() {
         for (members, expected) in [
             ("", false),
             (r#","code_challenge_methods_supported":null"#, false),

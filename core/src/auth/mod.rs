@@ -6,6 +6,9 @@
 //! ([`Authorization`]), and exchanges the code for a token ([`TokenRequest`], [`TokenReply`]). Each of these is a pure function or a value: the
 //! application performs the HTTP requests, opens the browser, draws the random bytes and keeps the tokens.
 //!
+//! A protected server reads the token of each request with [`bearer_token`], publishes its [`ResourceMetadata`], and
+//! answers with the challenges of these.
+//!
 //! Everything that arrives is untrusted. Documents have [limits](document), URLs in them pass a [`UrlPolicy`], and secrets
 //! are [`Secret`]s, which are never printed.
 //!
@@ -13,14 +16,18 @@
 
 mod auth_method;
 mod authorization;
+mod bearer;
 mod challenge;
+pub mod client;
 mod client_identity;
+mod client_metadata;
 pub mod discovery;
 pub mod document;
 pub mod metadata;
 mod oauth_error;
 mod pkce;
 mod policy;
+mod resource_metadata;
 mod scope;
 mod secret;
 mod token;
@@ -30,12 +37,16 @@ pub use auth_method::AuthMethod;
 pub use authorization::{
     Authorization, AuthorizationCode, AuthorizationRequest, AuthorizationSeed, NotAuthorizable, RedirectError,
 };
+pub use bearer::{BearerError, MAX_TOKEN, bearer_token};
 pub use challenge::Challenge;
+pub use client::AuthClient;
 pub use client_identity::{ClientIdentity, ClientOptions, IdentityChoice, NoIdentity, Registration, RegistrationError};
+pub use client_metadata::{ClientMetadata, InvalidClientMetadata};
 pub use oauth_error::OAuthError;
 pub use pkce::CodeVerifier;
 pub use policy::{Network, UrlPolicy, UrlRefused};
+pub use resource_metadata::ResourceMetadata;
 pub use scope::Scopes;
 pub use secret::Secret;
-pub use token::{Grant, NotRequestable, TokenReply, TokenRequest, TokenType, Tokens};
+pub use token::{Grant, NotRequestable, RefreshToken, TokenReply, TokenRequest, TokenType, Tokens};
 pub use url::{Url, UrlError, canonical, covers};

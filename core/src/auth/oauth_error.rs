@@ -8,13 +8,13 @@ use super::document::Document;
 /// The most bytes of a description that are kept.
 const MAX_DESCRIPTION: usize = 1024;
 
-/// An error of an authorization server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An error of an authorization server. Only its code is printed, because the description may quote a token or a code.
+#[derive(Clone, PartialEq, Eq)]
 pub struct OAuthError {
     /// The code, of printable ASCII characters.
     pub code: String,
-    /// A text for developers, of at most 1,024 bytes and without control characters. It is the server's: the application
-    /// shows it as such, or not at all.
+    /// A text for developers, of at most 1,024 bytes and without control characters. It is the server's, and may quote what the
+    /// client has sent: the application shows it as such, or not at all, and does not log it.
     pub description: Option<String>,
 }
 
@@ -30,18 +30,41 @@ impl OAuthError {
         is_code.then(|| Self { code: code.to_owned(), description: description.filter(|text| !text.is_empty()) })
     }
 
+    /// Returns whether the server could not answer for the moment.
+    pub(super) fn is_temporary(&self) -> bool {
+        matches!(&*self.code, "temporarily_unavailable" | "server_error")
+    }
+
+    /// Returns whether the code, refresh token or assertion of the request is of no use any more.
+    pub(super) fn is_grant_invalid(&self) -> bool {
+        self.code == "invalid_grant"
+    }
+
+    /// Returns whether the server does not know the client, or does not accept how it authenticates.
+    pub(super) fn is_client_invalid(&self) -> bool {
+        matches!(&*self.code, "invalid_client" | "unauthorized_client")
+    }
+
     /// Reads the error of a JSON body; `None` if there is none.
-    pub(super) fn parse(body: &[u8]) -> Option<Self> {
-        let [code, description] = Document::parse(body).ok()?.members(["error", "error_description"]).ok()?;
-        // A description that is no text does not hide the error.
-        Self::new(&code.text().ok()??, description.text().ok().flatten().as_deref())
+    pub(super) fn of(document: &Document) -> Option<Self> {
+        let [code] = document.members(["error"]).ok()?;
+        // A description that is no text, or that is there twice, does not hide the error.
+        let description = document.members(["error_description"]).ok().and_then(|[text]| text.text().ok()).flatten();
+        Self::new(&code.text().ok()??, description.as_deref())
     }
 }
 
 impl fmt::Display for OAuthError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.code)?;
-        self.description.as_ref().map_or(Ok(()), |description| write!(f, " ({description})"))
+        f.write_str(&self.code)
+    }
+}
+
+impl fmt::Debug for OAuthError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { code, description } = self;
+        let description = description.as_ref().map(|_| format_args!("[redacted]"));
+        f.debug_struct("OAuthError").field("code", code).field("description", &description).finish()
     }
 }
 
@@ -53,21 +76,34 @@ mod tests {
 
     use super::*;
 
+    fn parse(body: &[u8]) -> Option<OAuthError> {
+        OAuthError::of(&Document::parse(body).ok()?)
+    }
+
     #[test]
-    fn errors_are_read_and_bounded() {
-        let error = OAuthError::parse(br#"{"error":"invalid_grant","error_description":"gone\u001b[31m\nnow"}"#);
-        assert_eq!(error.expect("an error").to_string(), "invalid_grant (gone[31mnow)");
-        let error = OAuthError::parse(br#"{"error":"invalid_grant","error_description":42}"#);
+    fn parses_and_bounds_errors() {
+        let error = parse(br#"{"error":"invalid_grant","error_description":"gone\u001b[31m\nnow"}"#);
+        assert_eq!(error.and_then(|error| error.description).as_deref(), Some("gone[31mnow"));
+        let error = parse(br#"{"error":"invalid_grant","error_description":42}"#);
         assert_eq!(error.map(|error| (error.code, error.description)), Some(("invalid_grant".into(), None)));
         for none in
             ["{}", r#"{"error":""}"#, r#"{"error":null}"#, r#"{"error":1}"#, r#"{"error":"a\u0000"}"#, "[]", "x"]
         {
-            assert_eq!(OAuthError::parse(none.as_bytes()), None, "{none}");
+            assert_eq!(parse(none.as_bytes()), None, "{none}");
         }
         let long = format!(r#"{{"error":"x","error_description":"{}"}}"#, "\u{e4}".repeat(600));
-        let description = OAuthError::parse(long.as_bytes()).and_then(|error| error.description);
+        let description = parse(long.as_bytes()).and_then(|error| error.description);
         assert_eq!(description.expect("a description").len(), MAX_DESCRIPTION);
     }
 
-    use alloc::string::ToString;
+    // req: AUTH-069 M-AUTH-049
+    #[test]
+    fn a_description_is_not_printed() {
+        let error = parse(br#"{"error":"invalid_grant","error_description":"the code canary is used"}"#);
+        let error = error.expect("an error");
+        assert_eq!(error.description.as_deref(), Some("the code canary is used"));
+        assert_eq!(format!("{error}"), "invalid_grant");
+        let shown = format!("{error:?}");
+        assert!(shown.contains("invalid_grant") && !shown.contains("canary"), "{shown}");
+    }
 }

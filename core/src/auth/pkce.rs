@@ -51,7 +51,7 @@ mod tests {
 
     // req: AUTH-012 AUTH-063 AUTH-064 M-AUTH-045
     #[test]
-    fn the_challenge_is_that_of_the_rfc() {
+    fn challenge_matches_rfc_7636() {
         // RFC 7636, appendix B.
         let random = [
             116, 24, 223, 180, 151, 153, 224, 37, 79, 250, 96, 125, 216, 173, 187, 186, 22, 212, 37, 77, 105, 214, 191,
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verifier_has_43_unreserved_characters() {
+    fn verifier_has_43_unreserved_characters() {
         for byte in [0, 0x55, 0xff] {
             let verifier = CodeVerifier::new([byte; 32]);
             let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);

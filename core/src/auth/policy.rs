@@ -71,7 +71,9 @@ impl Network {
         }
     }
 
-    fn of_url(url: &Url) -> Self {
+    /// Returns the network of the host of a URL. A name is in a public network, except `localhost`.
+    #[must_use]
+    pub fn of_url(url: &Url) -> Self {
         let host = url.host();
         let host = host.strip_suffix('.').unwrap_or(host);
         let is_local = |host: &str| {
@@ -260,7 +262,7 @@ mod tests {
 
     // req: AUTH-068 SEC-009
     #[test]
-    fn urls_of_documents_lead_where_the_server_is_or_to_the_internet() {
+    fn document_urls_match_the_network_of_the_server() {
         let table = [
             // (URL, from a public server, from one on this machine, from one in a private network)
             ("https://as.example/token", true, true, true),
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_checked_again_when_a_name_was_resolved() {
+    fn checks_resolved_addresses() {
         let policy = UrlPolicy::new(&url(PUBLIC));
         let named = url("https://as.example/token");
         let check = |policy: &UrlPolicy, address: &str| policy.check_address(&named, address.parse().expect(address));

@@ -125,7 +125,7 @@ mod tests {
 
     // req: AUTH-036 AUTH-037 AUTH-038 M-AUTH-040 M-AUTH-041 M-AUTH-042
     #[test]
-    fn a_challenge_says_which_scopes_are_asked_for_first() {
+    fn initial_scopes_prefer_the_challenge() {
         let (challenged, supported) = (scopes("files:write"), scopes("files:read profile"));
         assert_eq!(Scopes::first(Some(&challenged), Some(&supported)), challenged, "also if they are not supported");
         assert_eq!(Scopes::first(None, Some(&supported)), supported);
@@ -134,7 +134,7 @@ mod tests {
 
     // req: M-AUTH-043
     #[test]
-    fn a_step_up_keeps_what_was_asked_for() {
+    fn step_up_unites_scopes() {
         let union = scopes("a b").union(&scopes("c b")).expect("few");
         assert_eq!(union.to_string(), "a b c");
         assert!(union.has_all(&scopes("c a")) && !scopes("a").has_all(&union));

@@ -25,6 +25,12 @@ impl Secret {
         &self.0
     }
 
+    /// Returns the SHA-256 hash of the text, by which a cache can find it without keeping it.
+    #[must_use]
+    pub fn sha256(&self) -> [u8; 32] {
+        Hash::hash(self.0.as_bytes())
+    }
+
     /// Returns whether `other` is the same text. The time that this takes says nothing about where they differ.
     #[must_use]
     pub fn matches(&self, other: &str) -> bool {
@@ -58,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_compared_as_a_whole() {
+    fn matches_only_equal_secrets() {
         let secret = Secret::new("canary");
         assert!(secret.matches("canary"));
         for other in ["", "canar", "canaryx", "Canary", "xanary"] {

@@ -18,6 +18,9 @@ use super::{
     url::Url,
 };
 
+/// The type of an identity assertion for another authorization server.
+pub(super) const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+
 /// What a token is asked for with.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -29,12 +32,12 @@ pub enum Grant<'a> {
         /// The token.
         token: &'a Secret,
         /// The identifier of the resource.
-        resource: &'a str,
+        resource: &'a Url,
     },
     /// The credentials of the client alone.
     ClientCredentials {
         /// The identifier of the resource.
-        resource: &'a str,
+        resource: &'a Url,
         /// The scopes; none leaves out the parameter.
         scopes: &'a Scopes,
     },
@@ -43,7 +46,7 @@ pub enum Grant<'a> {
         /// The assertion, a JWT.
         assertion: &'a Secret,
         /// The identifier of the resource.
-        resource: &'a str,
+        resource: &'a Url,
         /// The scopes; none leaves out the parameter.
         scopes: &'a Scopes,
     },
@@ -56,7 +59,7 @@ pub enum Grant<'a> {
         /// The issuer of the other authorization server.
         audience: &'a str,
         /// The identifier of the resource.
-        resource: &'a str,
+        resource: &'a Url,
         /// The scopes; none leaves out the parameter.
         scopes: &'a Scopes,
     },
@@ -137,27 +140,27 @@ impl TokenRequest {
                 form.put("code", code.code.expose());
                 form.put("redirect_uri", code.redirect_uri.as_str());
                 form.put("code_verifier", code.verifier.expose());
-                form.put("resource", &code.resource);
+                form.put("resource", code.resource.as_str());
             }
             Grant::Refresh { token, resource } => {
                 form.put("refresh_token", token.expose());
-                form.put("resource", resource);
+                form.put("resource", resource.as_str());
             }
             Grant::ClientCredentials { resource, scopes } => {
-                form.put("resource", resource);
+                form.put("resource", resource.as_str());
                 form.put("scope", &format!("{scopes}"));
             }
             Grant::Assertion { assertion, resource, scopes } => {
                 form.put("assertion", assertion.expose());
-                form.put("resource", resource);
+                form.put("resource", resource.as_str());
                 form.put("scope", &format!("{scopes}"));
             }
             Grant::IdentityAssertion { subject, subject_type, audience, resource, scopes } => {
-                form.put("requested_token_type", "urn:ietf:params:oauth:token-type:id-jag");
+                form.put("requested_token_type", ID_JAG);
                 form.put("subject_token", subject.expose());
                 form.put("subject_token_type", subject_type);
                 form.put("audience", audience);
-                form.put("resource", resource);
+                form.put("resource", resource.as_str());
                 form.put("scope", &format!("{scopes}"));
             }
         }
@@ -251,6 +254,26 @@ pub enum TokenType {
     NotApplicable,
 }
 
+impl TokenType {
+    const ALL: [Self; 3] = [Self::Bearer, Self::Dpop, Self::NotApplicable];
+
+    /// Returns the registered name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Bearer => "Bearer",
+            Self::Dpop => "DPoP",
+            Self::NotApplicable => "N_A",
+        }
+    }
+
+    /// Returns the type with this name, which is compared without regard to case; `None` if it is not known here.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(name))
+    }
+}
+
 /// The tokens of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tokens {
@@ -258,12 +281,25 @@ pub struct Tokens {
     pub access: Secret,
     /// How it is presented.
     pub token_type: TokenType,
-    /// The refresh token; `None` if the response has none: one that the client has stays valid.
-    pub refresh: Option<Secret>,
+    /// The refresh token.
+    pub refresh: RefreshToken,
     /// How long the access token is valid, as far as the server says.
     pub expires_in: Option<Duration>,
-    /// The scopes; `None` if they are those that were asked for.
+    /// The scopes; `None` if they are those that were asked for. None are there if they are malformed.
     pub scopes: Option<Scopes>,
+    /// The type of what is in place of an access token, where an assertion was asked for (RFC 8693, section 2.2.1).
+    pub issued_type: Option<String>,
+}
+
+/// The refresh token of a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefreshToken {
+    /// The response has none: one that the client has stays valid.
+    Absent,
+    /// A new one, in place of one that the client has.
+    New(Secret),
+    /// One that cannot be used. The server may have replaced one that the client has, which must not be used again then.
+    Malformed,
 }
 
 /// What the token endpoint has answered.
@@ -273,7 +309,7 @@ pub enum TokenReply {
     /// Tokens.
     Granted(Tokens),
     /// The server refuses the grant, the client or the request. Only `invalid_grant` means that a refresh token is of no use
-    /// any more: [`is_grant_invalid`](Self::is_grant_invalid).
+    /// any more.
     Rejected(OAuthError),
     /// The server could not answer now. What was sent may be sent again later.
     Transient(u16),
@@ -288,14 +324,12 @@ impl TokenReply {
     /// success. The body is JSON, or a form, as some servers send it.
     #[must_use]
     pub fn parse(status: u16, body: &[u8]) -> Self {
-        if let Some(error) = error(body) {
-            return match &*error.code {
-                "temporarily_unavailable" | "server_error" => Self::Transient(status),
-                _ => Self::Rejected(error),
-            };
+        let body = Body::parse(body);
+        if let Some(error) = body.as_ref().ok().and_then(Body::error) {
+            return if error.is_temporary() { Self::Transient(status) } else { Self::Rejected(error) };
         }
         match status {
-            200..=299 => match Tokens::parse(body) {
+            200..=299 => match body.and_then(|body| body.tokens()) {
                 Ok(tokens) => Self::Granted(tokens),
                 Err(error) => Self::Invalid(error),
             },
@@ -303,27 +337,32 @@ impl TokenReply {
             _ => Self::Status(status),
         }
     }
-
-    /// Returns whether the code, refresh token or assertion of the request is of no use any more.
-    #[must_use]
-    pub fn is_grant_invalid(&self) -> bool {
-        matches!(self, Self::Rejected(error) if error.code == "invalid_grant")
-    }
-
-    /// Returns whether the server does not know the client, or does not accept how it authenticates.
-    #[must_use]
-    pub fn is_client_invalid(&self) -> bool {
-        matches!(self, Self::Rejected(error) if matches!(&*error.code, "invalid_client" | "unauthorized_client"))
-    }
 }
 
-/// Returns the error of a JSON or form body.
-fn error(body: &[u8]) -> Option<OAuthError> {
-    if is_json(body) {
-        return OAuthError::parse(body);
+/// The body of a response, which is read once.
+enum Body<'a> {
+    Json(Document),
+    Form(Fields<'a>),
+}
+
+impl<'a> Body<'a> {
+    fn parse(body: &'a [u8]) -> Result<Self, DocumentError> {
+        if is_json(body) { Document::parse(body).map(Self::Json) } else { Fields::parse(body).map(Self::Form) }
     }
-    let form = Fields::read(body).ok()?;
-    OAuthError::new(form.get("error").ok()??, form.get("error_description").ok()?)
+
+    fn error(&self) -> Option<OAuthError> {
+        match self {
+            Self::Json(document) => OAuthError::of(document),
+            Self::Form(form) => OAuthError::new(form.get("error").ok()??, form.get("error_description").ok()?),
+        }
+    }
+
+    fn tokens(&self) -> Result<Tokens, DocumentError> {
+        match self {
+            Self::Json(document) => Tokens::of_document(document),
+            Self::Form(form) => Tokens::of_form(form),
+        }
+    }
 }
 
 fn is_json(body: &[u8]) -> bool {
@@ -335,10 +374,12 @@ fn is_json(body: &[u8]) -> bool {
 struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Fields<'a> {
-    fn read(body: &'a [u8]) -> Result<Self, DocumentError> {
+    fn parse(body: &'a [u8]) -> Result<Self, DocumentError> {
+        if body.len() > document::MAX_LEN || !body.contains(&b'=') || body.contains(&b'<') {
+            return Err(DocumentError::NotAnObject);
+        }
         let fields: Vec<_> = parse(body).take(document::MAX_ITEMS + 1).collect();
-        let is_form = body.len() <= document::MAX_LEN && body.contains(&b'=') && !body.contains(&b'<');
-        if is_form && fields.len() <= document::MAX_ITEMS { Ok(Self(fields)) } else { Err(DocumentError::NotAnObject) }
+        if fields.len() <= document::MAX_ITEMS { Ok(Self(fields)) } else { Err(DocumentError::NotAnObject) }
     }
 
     fn get(&self, name: &'static str) -> Result<Option<&str>, DocumentError> {
@@ -349,31 +390,31 @@ impl<'a> Fields<'a> {
 }
 
 impl Tokens {
-    fn parse(body: &[u8]) -> Result<Self, DocumentError> {
-        if !is_json(body) {
-            return Self::from_form(body);
-        }
-        let [access, kind, refresh, expires, scope] =
-            Document::parse(body)?.members(["access_token", "token_type", "refresh_token", "expires_in", "scope"])?;
-        let (scope, access) = (scope.text()?, access.needed_text()?);
-        Self::check(&access, &kind.needed_text()?, refresh.text()?.as_deref(), expires.seconds()?, scope.as_deref())
+    fn of_document(document: &Document) -> Result<Self, DocumentError> {
+        let names = ["access_token", "token_type", "refresh_token", "expires_in", "scope", "issued_token_type"];
+        let [access, kind, refresh, expires, scope, issued] = document.members(names)?;
+        // What is optional and malformed does not take away the tokens.
+        let expires = expires.seconds().ok().flatten();
+        let (refresh, scope) = (RefreshToken::of(refresh.text()), granted(scope.text()));
+        Self::check(&access.needed_text()?, &kind.needed_text()?, refresh, expires, scope, issued.text().ok().flatten())
     }
 
-    fn from_form(body: &[u8]) -> Result<Self, DocumentError> {
-        let form = Fields::read(body)?;
+    fn of_form(form: &Fields<'_>) -> Result<Self, DocumentError> {
         let needed = |name| form.get(name)?.ok_or(DocumentError::Missing(name));
-        let seconds = |text: &str| text.parse().map_err(|_| DocumentError::Invalid("expires_in"));
-        let expires = form.get("expires_in")?.map(seconds).transpose()?;
+        let text = |name| Ok(form.get(name)?.map(String::from));
+        let expires = form.get("expires_in")?.and_then(|text| text.parse().ok());
         let (access, kind) = (needed("access_token")?, needed("token_type")?);
-        Self::check(access, kind, form.get("refresh_token")?, expires, form.get("scope")?)
+        let (refresh, scope) = (RefreshToken::of(Ok(text("refresh_token")?)), granted(Ok(text("scope")?)));
+        Self::check(access, kind, refresh, expires, scope, text("issued_token_type")?)
     }
 
     fn check(
         access: &str,
         kind: &str,
-        refresh: Option<&str>,
+        refresh: RefreshToken,
         expires: Option<u64>,
-        scope: Option<&str>,
+        scopes: Option<Scopes>,
+        issued_type: Option<String>,
     ) -> Result<Self, DocumentError> {
         // RFC 6750, section 2.1: nothing else may stand in a header.
         let is_header =
@@ -381,18 +422,37 @@ impl Tokens {
         if !is_header(access) {
             return Err(DocumentError::Invalid("access_token"));
         }
-        let types = [("bearer", TokenType::Bearer), ("dpop", TokenType::Dpop), ("n_a", TokenType::NotApplicable)];
-        let found = types.into_iter().find(|(name, _)| kind.eq_ignore_ascii_case(name));
-        let (_, token_type) = found.ok_or(DocumentError::Invalid("token_type"))?;
-        let scopes = scope.map(|text| Scopes::parse(text).ok_or(DocumentError::Invalid("scope"))).transpose()?;
+        let token_type = TokenType::parse(kind).ok_or(DocumentError::Invalid("token_type"))?;
         Ok(Self {
             access: Secret::new(access),
             token_type,
-            refresh: refresh.map(Secret::new),
+            refresh,
             expires_in: expires.map(Duration::from_secs),
             scopes,
+            issued_type: issued_type.filter(|text| is_text(text)),
         })
     }
+}
+
+impl RefreshToken {
+    fn of(text: Result<Option<String>, DocumentError>) -> Self {
+        match text {
+            Ok(None) => Self::Absent,
+            Ok(Some(text)) if is_text(&text) => Self::New(Secret::new(text)),
+            Ok(Some(_)) | Err(_) => Self::Malformed,
+        }
+    }
+}
+
+/// Reads the scopes of a response. Those that cannot be read are not those that were asked for.
+fn granted(text: Result<Option<String>, DocumentError>) -> Option<Scopes> {
+    let text = text.map(|text| text.map(|text| Scopes::parse(&text).unwrap_or_default()));
+    text.unwrap_or_else(|_| Some(Scopes::default()))
+}
+
+/// Returns whether a text has no control characters (RFC 6749, appendix A.17).
+fn is_text(text: &str) -> bool {
+    text.len() <= document::MAX_TEXT && !text.chars().any(char::is_control)
 }
 
 #[cfg(test)]

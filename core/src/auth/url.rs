@@ -22,12 +22,14 @@ pub enum UrlError {
     Syntax,
     /// Its scheme is neither `http` nor `https`.
     Scheme,
-    /// It has no host, or a port that is no port.
+    /// It has no host, one of more than 253 bytes, or a port that is no port.
     Host,
     /// It names a user.
     UserInfo,
     /// It has a fragment.
     Fragment,
+    /// It is neither `https` nor on the loopback interface, where that is needed.
+    Insecure,
 }
 
 impl fmt::Display for UrlError {
@@ -39,6 +41,7 @@ impl fmt::Display for UrlError {
             Self::Host => "the URL has no valid host or port",
             Self::UserInfo => "the URL has user information",
             Self::Fragment => "the URL has a fragment",
+            Self::Insecure => "the URL is neither https nor on the loopback interface",
         })
     }
 }
@@ -55,6 +58,10 @@ struct Parts<'a> {
     query: Option<&'a str>,
 }
 
+/// The most bytes of a host: those of the longest name of the DNS in text form (RFC 1035, section 2.3.4). Without it, the
+/// origin of a URL can leave no space for a path.
+const MAX_HOST_LEN: usize = 253;
+
 fn parts(text: &str) -> Result<Parts<'_>, UrlError> {
     let uri = Uri::parse(text).map_err(|_| UrlError::Syntax)?;
     let scheme = uri.scheme().as_str();
@@ -70,10 +77,13 @@ fn parts(text: &str) -> Result<Parts<'_>, UrlError> {
         return Err(UrlError::Fragment);
     }
     let host = authority.host();
+    if host.len() > MAX_HOST_LEN {
+        return Err(UrlError::Host);
+    }
     let address = match authority.host_parsed() {
         Host::Ipv4(address) => Some(IpAddr::V4(address)),
         Host::Ipv6(address) => Some(IpAddr::V6(address)),
-        // A percent-encoded name is decoded by some and not by others: neither is asked.
+        // Implementations differ in whether they decode a percent-encoded name.
         Host::RegName(name) if !name.as_str().is_empty() && !name.as_str().contains('%') => None,
         _ => return Err(UrlError::Host),
     };
@@ -193,20 +203,23 @@ impl core::str::FromStr for Url {
 #[must_use]
 pub fn covers(resource: &Url, server: &Url) -> bool {
     let (prefix, path) = (resource.path(), server.path());
-    let is_plain = |path: &str| {
-        let is_dots = |segment: &str| {
-            let dots = segment.to_ascii_lowercase().replace("%2e", ".");
-            dots == "." || dots == ".."
-        };
-        let has_slash = path.as_bytes().windows(3).any(|three| three.eq_ignore_ascii_case(b"%2f"));
-        !has_slash && !path.contains('\\') && !path.split('/').any(is_dots)
-    };
     let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
     let is_prefix = resource.is_same_origin(server)
-        && is_plain(prefix)
-        && is_plain(path)
+        && has_plain_path(resource)
+        && has_plain_path(server)
         && path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     resource == server || is_prefix
+}
+
+/// Returns whether a path means the same to all: it has no `.` or `..` segments, no backslash and no encoded slash.
+pub(super) fn has_plain_path(url: &Url) -> bool {
+    let is_dots = |segment: &str| {
+        let dots = segment.to_ascii_lowercase().replace("%2e", ".");
+        dots == "." || dots == ".."
+    };
+    let path = url.path();
+    let has_slash = path.as_bytes().windows(3).any(|three| three.eq_ignore_ascii_case(b"%2f"));
+    !has_slash && !path.contains('\\') && !path.split('/').any(is_dots)
 }
 
 /// Returns the canonical URI of a server, which names it as a resource (specification, basic/authorization; RFC 8707):
@@ -216,6 +229,11 @@ pub fn canonical(server: &Url) -> String {
     let path = if server.path() == "/" { "" } else { server.path() };
     let query = server.query().map(|query| format!("?{query}")).unwrap_or_default();
     format!("{}{path}{query}", server.origin())
+}
+
+/// Returns the canonical URI of a server as a URL.
+pub(super) fn canonical_url(server: &Url) -> Url {
+    Url::parse(&canonical(server)).unwrap_or_else(|_| server.clone())
 }
 
 #[cfg(test)]
@@ -228,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_read_strictly() {
+    fn parses_urls_strictly() {
         for text in [
             "https://a.example",
             "https://a.example/",
@@ -271,10 +289,13 @@ mod tests {
         let long = |len: usize| ["https://a.example/", &"x".repeat(len - 18)].concat();
         assert!(Url::parse(&long(Url::MAX_LEN)).is_ok());
         assert_eq!(Url::parse(&long(Url::MAX_LEN + 1)), Err(UrlError::TooLong));
+        let host = |len: usize| ["https://", &"x".repeat(len), "/"].concat();
+        assert_eq!(Url::parse(&host(MAX_HOST_LEN)).map(|url| url.host().len()), Ok(MAX_HOST_LEN));
+        assert_eq!(Url::parse(&host(MAX_HOST_LEN + 1)), Err(UrlError::Host));
     }
 
     #[test]
-    fn an_origin_is_in_one_spelling() {
+    fn origin_is_normalized() {
         for (text, origin) in [
             ("https://a.example", "https://a.example"),
             ("HTTPS://A.Example:443/x", "https://a.example"),
@@ -288,7 +309,7 @@ mod tests {
 
     // req: AUTH-051 AUTH-053 AUTH-054 M-AUTH-027 M-AUTH-028
     #[test]
-    fn the_canonical_uri_of_a_server_has_no_useless_part() {
+    fn canonical_uri_is_normalized() {
         for (server, canonical_uri) in [
             ("https://mcp.example", "https://mcp.example"),
             ("https://mcp.example/", "https://mcp.example"),
@@ -302,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_covers_what_is_below_it() {
+    fn resource_covers_paths_below_it() {
         let server = url("https://mcp.example/a/mcp");
         for (resource, expected) in [
             ("https://mcp.example/a/mcp", true),

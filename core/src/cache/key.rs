@@ -1,4 +1,4 @@
-//! Keys of the cache: what two requests must have in common to have the same result.
+//! Keys of the cache: the parts of a request that determine its result.
 
 use alloc::{boxed::Box, string::String, sync::Arc};
 
@@ -79,7 +79,7 @@ impl CacheKey {
         self.query.method
     }
 
-    /// Returns whether the request asks for a page of a list other than the first one.
+    /// Returns whether the request is for a page of a list other than the first one.
     #[must_use]
     pub fn has_cursor(&self) -> bool {
         self.query.member("cursor").is_some()
@@ -113,7 +113,7 @@ impl CacheQuery {
         self.method
     }
 
-    /// Returns whether a change of the resource `changed` can show in the result. `None` stands for all resources.
+    /// Returns whether a change of the resource `changed` can affect the result. `None` stands for all resources.
     pub(super) fn concerns(&self, changed: Option<&str>) -> bool {
         match (changed, self.member("uri")) {
             (Some(changed), Some(uri)) => is_at_or_below(changed, &uri) || is_at_or_below(&uri, changed),
@@ -122,7 +122,7 @@ impl CacheQuery {
     }
 
     /// Returns whether a change of one of these resources can show in the result.
-    pub(super) fn concerns_any(&self, changed: &[String]) -> bool {
+    pub(super) fn is_affected_by(&self, changed: &[String]) -> bool {
         match self.member("uri") {
             Some(uri) => changed.iter().any(|it| is_at_or_below(it, &uri) || is_at_or_below(&uri, it)),
             None => !changed.is_empty(),

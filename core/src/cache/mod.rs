@@ -1,9 +1,9 @@
 //! A cache of results that a client may use again for some time (2026-07-28).
 //!
-//! The hints of a server say how long a result of a list, of a resource or of `server/discover` is valid, and whether
-//! it is private. A [`Cache`] returns a result only while it is valid: not after a notification that it has changed,
-//! and not for another query, revision or principal. It sends nothing and has no clock. A
-//! [`Client`](crate::connection::Client) has one, and looks there before it asks its server.
+//! The hints of a server define how long a result of a list, of a resource or of `server/discover` is valid, and
+//! whether it is private. A [`Cache`] returns a result only while it is valid: not after a notification that it has
+//! changed, and not for another query, revision or principal. It sends nothing and has no clock. A
+//! [`Client`](crate::connection::Client) has one, and checks it before it sends a request.
 //!
 //! Spec: [caching](https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching)
 
@@ -50,11 +50,11 @@ pub struct Cache {
     uses: u64,
     bytes: usize,
     /// The number of changes that made results stale, for each method.
-    changes: [u64; KEPT.len()],
+    changes: [u64; CACHEABLE.len()],
 }
 
 /// The methods whose results can be cached.
-const KEPT: [Method; 8] = [
+const CACHEABLE: [Method; 8] = [
     Method::Discover,
     Method::ListTools,
     Method::ListPrompts,
@@ -98,7 +98,7 @@ impl Cache {
             used: BTreeMap::new(),
             uses: 0,
             bytes: 0,
-            changes: [0; KEPT.len()],
+            changes: [0; CACHEABLE.len()],
         }
     }
 
@@ -160,23 +160,23 @@ impl Cache {
     /// dropped too.
     pub fn changed(&mut self, change: Method, uri: Option<&str>) {
         for method in change.makes_stale() {
-            self.forget_if(*method, |query| query.concerns(uri));
+            self.remove_if(*method, |query| query.concerns(uri));
         }
     }
 
     /// Drops the results that changes of these resources make stale, in one pass. See [`changed`](Self::changed).
     pub(crate) fn changed_any(&mut self, uris: &[String]) {
         for method in Method::ResourceUpdated.makes_stale() {
-            self.forget_if(*method, |query| query.concerns_any(uris));
+            self.remove_if(*method, |query| query.is_affected_by(uris));
         }
     }
 
     /// Drops every result of a method: all pages of a list. Results of its requests in flight will not be stored.
     pub fn forget(&mut self, method: Method) {
-        self.forget_if(method, |_| true);
+        self.remove_if(method, |_| true);
     }
 
-    fn forget_if(&mut self, method: Method, concerned: impl Fn(&CacheQuery) -> bool) {
+    fn remove_if(&mut self, method: Method, concerned: impl Fn(&CacheQuery) -> bool) {
         let Some(index) = index(method) else { return };
         self.changes[index] += 1;
         let concerned: alloc::vec::Vec<_> =
@@ -188,7 +188,7 @@ impl Cache {
 
     /// Drops every result. Results of requests in flight will not be stored.
     pub fn clear(&mut self) {
-        for method in KEPT {
+        for method in CACHEABLE {
             self.forget(method);
         }
     }
@@ -230,13 +230,13 @@ impl Cache {
 }
 
 fn index(method: Method) -> Option<usize> {
-    KEPT.iter().position(|kept| *kept == method)
+    CACHEABLE.iter().position(|kept| *kept == method)
 }
 
 /// Returns how many bytes a result takes, with its key and its entries in two trees.
 fn weight(slot: &Slot, entry: &Entry) -> usize {
-    const PLACES: usize = size_of::<CacheQuery>() + 2 * (size_of::<Slot>() + size_of::<Entry>());
-    PLACES + slot.0.len() + entry.result.len()
+    const ENTRY_BYTES: usize = size_of::<CacheQuery>() + 2 * (size_of::<Slot>() + size_of::<Entry>());
+    ENTRY_BYTES + slot.0.len() + entry.result.len()
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ fn roomy() -> Cache {
 
 // req: M-CACHE-008 M-CACHE-009 M-CACHE-010 M-CACHE-011 M-CACHE-012 M-DUAL-028
 #[test]
-fn a_result_is_good_for_as_long_as_it_says() {
+fn entries_expire_after_their_ttl() {
     let table = [
         (r#"{"ttlMs":60000}"#, 60_000),
         (r#"{"ttlMs":1}"#, 1),
@@ -60,7 +60,7 @@ fn a_result_is_good_for_as_long_as_it_says() {
 
 // req: M-CACHE-006 M-CACHE-020
 #[test]
-fn only_the_same_question_has_the_same_answer() {
+fn different_requests_have_different_entries() {
     let keys = [
         key(Method::ListTools, "{}"),
         key(Method::ListTools, r#"{"cursor":""}"#),
@@ -91,7 +91,7 @@ fn only_the_same_question_has_the_same_answer() {
 
 // req: M-CACHE-006
 #[test]
-fn what_is_about_one_request_makes_no_difference() {
+fn key_ignores_per_request_metadata() {
     let same = [
         r#"{"uri":"a:b"}"#,
         r#"{"uri":"a:b","_meta":{}}"#,
@@ -111,11 +111,11 @@ fn what_is_about_one_request_makes_no_difference() {
 
 // req: M-CACHE-005 M-CACHE-007 M-CACHE-028
 #[test]
-fn what_must_not_be_used_again_has_no_key_or_is_not_kept() {
+fn uncacheable_results_are_not_stored() {
     let params = RawJson::trusted("{}");
     for method in Method::ALL {
         let key = CacheKey::new(*method, V, Some(&params), None);
-        assert_eq!(key.is_some(), KEPT.contains(method), "{method}");
+        assert_eq!(key.is_some(), CACHEABLE.contains(method), "{method}");
     }
     for version in ProtocolVersion::LEGACY {
         assert_eq!(CacheKey::new(Method::ListTools, version, Some(&params), None), None);
@@ -134,7 +134,7 @@ fn what_must_not_be_used_again_has_no_key_or_is_not_kept() {
 
 // req: M-CACHE-017 M-CACHE-018 M-CACHE-029
 #[test]
-fn what_is_private_is_for_nobody_else() {
+fn private_results_are_kept_per_principal() {
     let of = |principal| key_of(Method::ListTools, "{}", principal);
     let everybody = [None, Some("ada"), Some("eve")];
     for (scope, is_public) in
@@ -143,16 +143,17 @@ fn what_is_private_is_for_nobody_else() {
         for whose in everybody {
             let mut cache = roomy();
             assert!(put(&mut cache, at(0), &of(whose), &result("1000", scope)));
-            for asks in everybody {
-                let found = cache.get(at(0), &of(asks)).is_some();
-                assert_eq!(found, is_public || asks == whose, "{scope} of {whose:?} for {asks:?}");
+            for reader in everybody {
+                let found = cache.get(at(0), &of(reader)).is_some();
+                assert_eq!(found, is_public || reader == whose, "{scope} of {whose:?} for {reader:?}");
             }
         }
     }
     let mut cache = roomy();
     put(&mut cache, at(0), &of(Some("ada")), &Json::parse(r#"{"ttlMs":1000}"#).expect("JSON"));
     assert_eq!(cache.get(at(0), &of(None)), None, "a missing scope is private");
-    // A private result is preferred to a public one, and each replaces the other for a caller that asks again.
+    // A private result is preferred to a public one, and each replaces the other when the same caller repeats the
+    // request.
     let mut cache = roomy();
     put(&mut cache, at(0), &of(Some("ada")), &result("1000", "\"private\""));
     put(&mut cache, at(0), &of(Some("eve")), &result("2000", "\"public\""));
@@ -164,7 +165,7 @@ fn what_is_private_is_for_nobody_else() {
 
 // req: M-CACHE-019 M-CACHE-030 M-CACHE-024
 #[test]
-fn a_change_makes_stale_what_it_concerns_and_nothing_else() {
+fn change_invalidates_only_matching_entries() {
     let keys = [
         key(Method::Discover, "{}"),
         key(Method::ListTools, "{}"),
@@ -213,7 +214,7 @@ fn a_change_makes_stale_what_it_concerns_and_nothing_else() {
 
 // req: M-CACHE-019
 #[test]
-fn what_changed_while_it_was_asked_for_is_not_kept() {
+fn result_of_changed_generation_is_not_stored() {
     let (tools, prompts) = (key(Method::ListTools, "{}"), key(Method::ListPrompts, "{}"));
     let good = result("1000", "\"private\"");
     let mut cache = roomy();
@@ -233,7 +234,7 @@ fn what_changed_while_it_was_asked_for_is_not_kept() {
 }
 
 #[test]
-fn what_is_used_least_lately_goes_first() {
+fn least_recently_used_entry_is_evicted() {
     let page = |n: usize| key(Method::ListTools, &format!("{{\"cursor\":\"{n}\"}}"));
     let good = result("1000", "\"private\"");
     let mut cache = Cache::new(3, 1 << 20);
@@ -300,7 +301,7 @@ fn agrees_with_a_plain_list_under_random_operations() {
 }
 
 #[test]
-fn memory_stays_within_its_bound_whatever_comes() {
+fn memory_stays_within_the_limit() {
     const BYTES: usize = 20_000;
     let mut cache = Cache::new(50, BYTES);
     let mut state = 9u64;

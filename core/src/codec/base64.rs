@@ -63,7 +63,7 @@ mod tests {
 
     // req: CONT-011
     #[test]
-    fn the_examples_of_the_rfc() {
+    fn encodes_rfc_4648_examples() {
         let table: [(&[u8], &str); 9] = [
             (b"", ""),
             (b"f", "Zg=="),
@@ -89,7 +89,7 @@ mod tests {
 
     // req: CONT-011
     #[test]
-    fn there_is_one_alphabet_and_its_padding() {
+    fn rejects_other_alphabets_and_wrong_padding() {
         for good in ["", "aGk=", "aGkh", "aA==", "+/+/", "0000"] {
             assert!(is_base64(good), "{good:?}");
         }

@@ -98,7 +98,7 @@ impl LineDecoder {
 
     /// Takes in the next bytes of the stream. Call [`next_frame`](Self::next_frame) afterwards until it returns `None`.
     pub fn feed(&mut self, chunk: &[u8]) {
-        self.close_up();
+        self.compact();
         self.buffer.truncate(self.filled);
         let needed = self.filled + chunk.len();
         if needed > self.buffer.capacity() {
@@ -114,11 +114,11 @@ impl LineDecoder {
     /// Its length is at most `wanted`, and at least half of that.
     pub fn room(&mut self, wanted: usize) -> &mut [u8] {
         if self.start == self.filled {
-            self.close_up();
+            self.compact();
         }
         let is_enough = |room: usize| 2 * room >= wanted;
         if !is_enough(self.buffer.len() - self.filled) {
-            self.close_up();
+            self.compact();
         }
         if !is_enough(self.buffer.capacity() - self.filled) {
             // Fresh memory is zero already, and most systems do not commit it before the first write.
@@ -139,7 +139,7 @@ impl LineDecoder {
     }
 
     /// Moves the incomplete line to the beginning of the buffer.
-    fn close_up(&mut self) {
+    fn compact(&mut self) {
         if self.start > 0 {
             if self.start < self.filled {
                 self.buffer.copy_within(self.start..self.filled, 0);
@@ -297,19 +297,19 @@ mod tests {
 
     // req: STDIO-004 STDIO-006
     #[test]
-    fn lines_end_at_a_line_feed_and_lose_one_carriage_return() {
+    fn splits_lines_and_strips_one_carriage_return() {
         assert_eq!(all_cuts(99, b"one\ntwo\r\nthree\r\r\n"), complete(&["one", "two", "three\r"]));
     }
 
     #[test]
-    fn blank_lines_are_no_frames() {
+    fn skips_blank_lines() {
         assert_eq!(all_cuts(99, b"\n\r\n \t\na\n\n\n b\n"), complete(&["a", " b"]));
         assert_eq!(all_cuts(99, b""), vec![]);
         assert_eq!(all_cuts(99, b"\n"), vec![]);
     }
 
     #[test]
-    fn a_byte_order_mark_is_dropped_once_at_the_start() {
+    fn drops_one_leading_byte_order_mark() {
         assert_eq!(all_cuts(99, b"\xEF\xBB\xBF{}\n"), complete(&["{}"]));
         assert_eq!(all_cuts(99, b"\xEF\xBB\xBF\n{}\n"), complete(&["{}"]));
         assert_eq!(all_cuts(99, "a\n\u{feff}b\n".as_bytes()), complete(&["a", "\u{feff}b"]));
@@ -318,14 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_handed_out_when_the_stream_ends() {
+    fn end_of_stream_yields_unterminated_line() {
         let seen = all_cuts(99, b"a\n{\"half\":");
         assert_eq!(seen[1], (b"{\"half\":".to_vec(), FrameEnd::Unterminated));
         assert_eq!(all_cuts(99, b"a\n \r"), complete(&["a"]));
     }
 
     #[test]
-    fn a_line_over_the_limit_is_reported_once_and_the_next_one_is_whole() {
+    fn oversized_line_is_reported_once() {
         let exact = "x".repeat(8);
         let over = "y".repeat(9);
         let input = format!("{exact}\n{over}\n{over}{over}\r\n{exact}\r\nok\n");
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_doubles_until_a_line_under_the_limit_fits() {
+    fn buffer_grows_up_to_the_line_limit() {
         let mut lines = LineDecoder::new(100);
         for chunk in [10, 10, 20, 40, 20] {
             lines.feed(&[b'x'; 40][..chunk]);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn the_room_is_kept_and_grows_with_a_line_that_is_long() {
+    fn read_buffer_grows_and_is_reused() {
         let mut lines = LineDecoder::new(1000);
         let (mut text, mut seen) = (b"x".repeat(900), 0);
         text.push(b'\n');
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_never_ends_is_reported_once_and_held_in_bounded_memory() {
+    fn endless_line_is_held_in_bounded_memory() {
         let mut lines = LineDecoder::new(100);
         let mut reports = 0;
         for _ in 0..10_000 {

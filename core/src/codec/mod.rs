@@ -1,4 +1,4 @@
-//! Framing of byte streams (lines, server-sent events) and base64. This module knows nothing of JSON.
+//! Framing of byte streams (lines, server-sent events) and base64. This module does not depend on JSON.
 
 mod base64;
 mod lines;

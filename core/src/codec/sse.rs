@@ -18,8 +18,9 @@ const ID: usize = 4096;
 
 /// One event. It borrows from the decoder until the next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SseEvent<'a> {
-    /// The kind of the event: `message`, unless the stream says otherwise.
+    /// The kind of the event: `message`, unless the stream names another one.
     pub kind: &'a str,
     /// The lines of data, joined by line feeds. It may be empty.
     pub data: &'a [u8],

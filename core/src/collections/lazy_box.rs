@@ -64,7 +64,7 @@ impl<T: StaticDefault + fmt::Debug> fmt::Debug for LazyBox<T> {
 mod tests {
     use super::*;
     #[test]
-    fn it_is_made_when_it_is_changed() {
+    fn allocates_on_first_mutation() {
         let mut rare = LazyBox::<VecDeque<u8>>::default();
         assert_eq!((rare.len(), size_of_val(&rare)), (0, size_of::<usize>()));
         assert!(rare.made().is_none(), "looking at it makes nothing");

@@ -1,4 +1,4 @@
-//! Collections that the standard library does not have. They know nothing of JSON-RPC or MCP.
+//! Collections that the standard library does not have. They do not depend on JSON-RPC or MCP.
 
 mod lazy_box;
 #[cfg(feature = "http")]

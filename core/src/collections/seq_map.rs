@@ -86,7 +86,7 @@ mod tests {
     use alloc::{collections::BTreeMap, vec::Vec};
 
     #[test]
-    fn it_holds_what_a_map_would() {
+    fn agrees_with_a_btree_map() {
         let (mut row, mut map) = (SeqMap::new(), BTreeMap::new());
         let mut random = 7_u64;
         for step in 0..5000_u64 {

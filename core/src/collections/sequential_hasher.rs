@@ -32,7 +32,7 @@ impl Hasher for SequentialState {
         self.0 = self.0.rotate_left(8) ^ number;
     }
 
-    /// Keeps the lower bits, which select the bucket, and mixes the upper seven, which tell neighbours apart.
+    /// Keeps the lower bits, which select the bucket, and mixes the upper seven, by which neighbours differ.
     fn finish(&self) -> u64 {
         const UPPER: u64 = 0x7f << 57;
         self.0 & !UPPER | self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) & UPPER
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn consecutive_numbers_are_neighbours_that_differ() {
+    fn consecutive_numbers_hash_to_neighbours() {
         for first in [0_u64, 1, 1 << 16, (1 << 40) + 7] {
             let hashes: std::vec::Vec<_> =
                 (first..first + 16).map(|number| SequentialHasher.hash_one(number)).collect();

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_print_what_they_hold() {
+    fn debug_shows_occupied_slots() {
         let mut slots = DebugSlab::default();
         let first = slots.insert("one");
         slots.insert("two");

@@ -31,7 +31,7 @@ impl Bucket {
 
 impl SlotIndex {
     /// The least number of buckets, if there are any.
-    const FEW: usize = 8;
+    const MIN_BUCKETS: usize = 8;
 
     pub(crate) const fn new() -> Self {
         Self { buckets: Vec::new(), len: 0 }
@@ -67,7 +67,7 @@ impl SlotIndex {
     pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
         // At least a quarter of the buckets stays free, which keeps probe sequences short.
         if 4 * self.len >= 3 * self.buckets.len() {
-            let more = (2 * self.buckets.len()).max(Self::FEW);
+            let more = (2 * self.buckets.len()).max(Self::MIN_BUCKETS);
             let mut buckets = Vec::new();
             buckets.reserve_exact(more);
             buckets.resize(more, Bucket::FREE);
@@ -115,7 +115,7 @@ mod tests {
 
     /// Uses few different hashes, so that many entries collide and some probe sequences wrap around.
     #[test]
-    fn it_agrees_with_a_plain_map_however_the_hashes_fall() {
+    fn agrees_with_a_plain_map_despite_collisions() {
         for (spread, seed) in [(1, 1_u64), (3, 2), (20, 3), (1_000_000, 4)] {
             let (mut model, mut table, mut state) = (BTreeMap::new(), SlotIndex::new(), seed);
             for step in 0..6_000_u32 {

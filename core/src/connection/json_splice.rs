@@ -37,7 +37,7 @@ pub(crate) fn default(out: &mut Vec<u8>, start: usize, name: &str, value: &str) 
     }
 }
 
-/// Inserts a member, between the texts `before` and `behind`, as the first one of the object that begins at `at`.
+/// Inserts a member, between the texts `before` and `behind`, as the first member of the object that begins at `at`.
 fn insert(out: &mut Vec<u8>, at: usize, [before, behind]: [&str; 2], name: &str, value: &str) {
     let inside = at + 1;
     let comma = if out[inside..].trim_ascii_start().first() == Some(&b'}') { "" } else { "," };
@@ -87,7 +87,7 @@ mod tests {
     use alloc::string::String;
 
     #[test]
-    fn a_member_is_set_or_replaced_or_left_and_what_stands_before_the_object_stays() {
+    fn sets_members_without_changing_other_bytes() {
         type Splice = fn(&mut Vec<u8>, usize, &str, &str);
         let done = |splice: Splice, object: &str| {
             let mut out = br#"{"a":0}"#.to_vec();

@@ -1,8 +1,8 @@
 //! [`Client`] and [`Server`]: one connection as a state machine.
 //!
-//! Frames and the time go in through `handle_*`; events, bytes and the next deadline come out through `poll_*`; in
-//! between, the application calls methods such as `request` and `respond`. See the [crate documentation](crate) for the
-//! driver's loop around it.
+//! The driver passes frames and the time to `handle_*`, and gets events, bytes and the next deadline from `poll_*`. The
+//! application calls methods such as `request` and `respond`. See the [crate documentation](crate) for the driver's
+//! loop around it.
 
 mod api;
 mod engine;
@@ -17,6 +17,6 @@ pub(crate) use state::stateless_request::request_weight;
 pub use types::{
     Arrival, Backoff, CancelCause, ClientConfig, CloseReason, Deadline, Event, Failure, InboundRequest, Keepalive,
     Limits, Opening, OutboundRequest, Outcome, Polling, Principal, Progress, RequestContext, RequestOptions,
-    RequestState, ResourceUsage, Room, Route, SendError, ServerConfig, SessionSnapshot, Settings, Stats, TaskProgress,
-    Transmit, Violation, Wake,
+    RequestState, ResourceUsage, Route, SendError, ServerConfig, SessionSnapshot, Settings, Stats, TaskProgress,
+    Transmit, Violation, Wake, Writable,
 };

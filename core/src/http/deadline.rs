@@ -18,7 +18,7 @@ pub enum Wake {
     /// The connection has a timeout.
     Connection(connection::Wake),
     /// A response takes so long that the session opens a stream for it.
-    Patience,
+    StreamAfter,
     /// A stream was quiet for so long that the session sends a comment.
     Quiet,
     /// Messages that are kept for replay expire.
@@ -32,9 +32,9 @@ pub enum Wake {
     /// A lost stream is resumed.
     Reconnect,
     /// The first requests in a session no longer wait for the stream that listens to the server.
-    Silence,
+    Listen,
     /// The rest of a body is no longer read.
-    Linger,
+    Drain,
     /// The server has not accepted a message other than a request in time.
     Accept,
     /// The server has not confirmed the end of the session in time.

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderValue};
 
-use super::names::Repeated;
+use super::names::DuplicateHeader;
 use crate::protocol::{HeaderParam, MirroredValue};
 
 /// The headers of a request that the binding reads.
@@ -32,7 +32,7 @@ pub(super) enum Field<'a> {
     #[default]
     Absent,
     Once(&'a HeaderValue),
-    Repeated,
+    DuplicateHeader,
 }
 
 impl<'a> Fields<'a> {
@@ -60,7 +60,7 @@ impl<'a> Fields<'a> {
                     continue;
                 }
             };
-            *field = if let Field::Absent = field { Field::Once(value) } else { Field::Repeated };
+            *field = if let Field::Absent = field { Field::Once(value) } else { Field::DuplicateHeader };
         }
         fields
     }
@@ -72,11 +72,11 @@ impl<'a> Field<'a> {
     }
 
     /// Returns the value of a header that must not be repeated.
-    pub(super) const fn single(self) -> Result<Option<&'a HeaderValue>, Repeated> {
+    pub(super) const fn single(self) -> Result<Option<&'a HeaderValue>, DuplicateHeader> {
         match self {
             Self::Absent => Ok(None),
             Self::Once(value) => Ok(Some(value)),
-            Self::Repeated => Err(Repeated),
+            Self::DuplicateHeader => Err(DuplicateHeader),
         }
     }
 
@@ -85,7 +85,7 @@ impl<'a> Field<'a> {
         match self {
             Self::Absent => MirroredValue::Absent,
             Self::Once(value) => MirroredValue::from(Some(value.as_bytes())),
-            Self::Repeated => MirroredValue::Invalid,
+            Self::DuplicateHeader => MirroredValue::Invalid,
         }
     }
 }
@@ -120,7 +120,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_header_is_found_under_its_own_name() {
+    fn finds_each_header_by_its_name() {
         for (name, _) in &ALL {
             let mut headers = HeaderMap::new();
             headers.insert(name, HeaderValue::from_static("a"));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_repeat_arguments_are_seen() {
+    fn detects_parameter_headers() {
         for (name, expected) in [("mcp-param-region", true), ("mcp-param-", true), ("mcp-params", false)] {
             let mut headers = HeaderMap::new();
             headers.insert(name, HeaderValue::from_static("a"));

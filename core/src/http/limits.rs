@@ -12,7 +12,7 @@ use super::{MemoryReplayBuffer, ReplayBuffer};
 /// ([`admission`](Self::admission)), [`waiting_bytes`](Self::waiting_bytes), and [`replay_bytes`](Self::replay_bytes)
 /// and one message. Bytes that wait to be written on its exchanges count as part of the connection's
 /// [`outbox_bytes`](crate::connection::Limits::outbox_bytes). Over the transport of 2024-11-05, and for a request of
-/// 2026-07-28, [`queued_bytes`](Self::queued_bytes) and one message come on top of that.
+/// 2026-07-28, [`queued_bytes`](Self::queued_bytes) and one message are added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -21,28 +21,28 @@ pub struct Limits {
     /// Bytes of bodies that are being read, of all requests together. Default 256 MiB. Beyond it, more bytes of a body
     /// are refused with 503: without it, every connection could hold one large body that never ends.
     ///
-    /// One [`Caller`](super::server::Caller) may hold at most seven times of what is free, so at most seven eighths,
-    /// and others find a part of the rest. One sixteenth is reserved for bodies of at most 64 KiB of any caller.
+    /// One [`Caller`](super::server::Caller) may hold at most seven times the free amount, so at most seven eighths,
+    /// and other callers can use a part of the rest. One sixteenth is reserved for bodies of at most 64 KiB of any
+    /// caller.
     pub body_bytes: usize,
     /// Sessions at once. Default 16,384. Beyond it, a session that is not in use is closed to make room for a new one:
-    /// first those whose clients have not come back after they had opened them, then the one that is idle longest. If
-    /// all are in use, new ones are refused with 503. A client whose session was closed gets a 404, and begins a new
-    /// one.
+    /// first those that their clients have not used since the handshake, then the one that is idle longest. If all are
+    /// in use, new ones are refused with 503. A client whose session was closed gets a 404, and begins a new one.
     ///
-    /// One [`Caller`](super::server::Caller) may have at most seven times of what is free, so at most seven eighths:
-    /// beyond it, one of its own sessions is closed. At the limit, the sessions of the caller with most of them are
-    /// closed first, if it has more than one eighth.
+    /// One [`Caller`](super::server::Caller) may have at most seven times the free amount, so at most seven eighths:
+    /// beyond it, one of its sessions is closed. At the limit, the sessions of the caller with most of them are closed
+    /// before equal ones of others, if it has more than one eighth.
     pub sessions: usize,
-    /// Sessions of one principal at once. Default 1,024. Beyond it, one of its own sessions is closed. Sessions of
-    /// callers without a principal are not counted.
+    /// Sessions of one principal at once. Default 1,024. Beyond it, one of its sessions is closed. Sessions of callers
+    /// without a principal are not counted.
     pub sessions_each: usize,
-    /// Requests of 2026-07-28 at once, subscriptions included: each is a connection of its own as long as it lasts.
+    /// Requests of 2026-07-28 at once, subscriptions included: each is a separate connection as long as it lasts.
     /// Default 16,384. Beyond it, new ones are refused with 503.
     pub requests: usize,
     /// Bytes of requests that wait or are in flight, of all sessions and requests of 2026-07-28 together. Default 256
     /// MiB. Beyond it, new requests are refused with 503. Responses and notifications are not.
     ///
-    /// One [`Caller`](super::server::Caller) may hold at most seven times of what is free, as with
+    /// One [`Caller`](super::server::Caller) may hold at most seven times the free amount, as with
     /// [`body_bytes`](Self::body_bytes), and a request counts for the caller that began its session. If callers cannot
     /// be distinguished, this holds for each session. One sixteenth is reserved for requests that take at most 64 KiB.
     /// A request counts with its length and 1 KiB for table entries. In 2026-07-28, the decoded parts of its `_meta`
@@ -69,9 +69,9 @@ pub struct Limits {
     /// [`outbox_bytes`](crate::connection::Limits::outbox_bytes).
     pub queued_bytes: usize,
     /// How long a session waits for clients that do not read, once it refuses messages as busy. After that, each
-    /// exchange from which nothing was read for that time is ended, and its waiting bytes are dropped. Its stream goes
-    /// on as after a disconnection: the messages that are kept are sent to a client that resumes it. Default 10
-    /// seconds.
+    /// exchange from which nothing was read for that time is ended, and its waiting bytes are dropped. Its stream
+    /// continues as after a disconnection: the messages in the replay buffer are sent to a client that resumes it.
+    /// Default 10 seconds.
     pub stalled: Duration,
     /// Messages of a session that wait for a stream to be opened. Default 256. Beyond it, the oldest is dropped.
     pub waiting: usize,
@@ -85,14 +85,14 @@ pub struct Limits {
     pub replay_time: Duration,
     /// How long a session may be without a running request and without an open stream. Default 30 minutes.
     pub idle: Duration,
-    /// How long a session lasts if its client has not come back after it was opened. Default 1 minute.
+    /// How long a session lasts if its client has sent nothing since it was opened. Default 1 minute.
     pub abandoned: Duration,
     /// How long a stream may be quiet before the session sends a comment to keep it alive. Default 15 seconds: some
     /// proxies close a stream after 30.
     pub keepalive: Duration,
     /// How long a response may take before a stream is opened for it, so that proxies see some bytes. Default 10
     /// seconds.
-    pub patience: Duration,
+    pub stream_after: Duration,
     /// The reconnection delay for a stream that was closed early, if the application does not set one. Default 1
     /// second.
     pub retry: Duration,
@@ -127,7 +127,7 @@ impl Default for Limits {
             idle: Duration::from_secs(30 * 60),
             abandoned: Duration::from_secs(60),
             keepalive: Duration::from_secs(15),
-            patience: Duration::from_secs(10),
+            stream_after: Duration::from_secs(10),
             retry: Duration::from_secs(1),
         }
     }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_compared_and_not_searched() {
+    fn compares_whole_media_types() {
         let table = [
             ("application/json", true),
             ("Application/JSON", true),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_weighed() {
+    fn accept_header_respects_quality() {
         let table: [(&[&str], bool, bool); 20] = [
             (&["application/json, text/event-stream"], true, true),
             (&["application/json", "text/event-stream"], true, true),

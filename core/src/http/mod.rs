@@ -1,6 +1,7 @@
 //! MCP over HTTP, without I/O: a driver passes heads and parts of bodies in both directions.
 
 pub mod client;
+mod cors;
 mod deadline;
 mod fields;
 mod limits;
@@ -12,6 +13,7 @@ mod response;
 pub mod server;
 mod session_id;
 
+pub use cors::Cors;
 pub use deadline::{Deadline, Wake};
 pub use limits::Limits;
 pub use policy::{InvalidPolicy, Policy};

@@ -14,13 +14,16 @@ pub(super) const EVENTS: &str = "text/event-stream";
 
 /// The error of a header that occurs more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Repeated;
+pub(super) struct DuplicateHeader;
 
 /// Returns the value of a header that must not be repeated.
-pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a HeaderValue>, Repeated> {
+pub(super) fn single<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a HeaderValue>, DuplicateHeader> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (value, None) => Ok(value),
-        (_, Some(_)) => Err(Repeated),
+        (_, Some(_)) => Err(DuplicateHeader),
     }
 }

@@ -3,14 +3,18 @@
 
 use alloc::{
     borrow::Cow,
+    boxed::Box,
     string::{String, ToString},
     vec::Vec,
 };
 use core::{fmt, net::IpAddr};
 
-use http::{StatusCode, Uri};
+use http::{StatusCode, Uri, request::Parts};
 
-use super::fields::Fields;
+use super::{
+    fields::Fields,
+    response::{HttpResponse, refusal},
+};
 
 /// The host names under which a server may be reached, and the origins of web pages that may talk to it.
 ///
@@ -77,7 +81,7 @@ impl Policy {
     }
 
     /// Creates a policy for any host name: a proxy in front of the server checks it, or the names are not known. No
-    /// page may talk to the server, see [`allow_origin`](Self::allow_origin).
+    /// page may send requests to the server, see [`allow_origin`](Self::allow_origin).
     #[must_use]
     pub const fn any_host() -> Self {
         Self { hosts: Hosts::Any, origins: Vec::new() }
@@ -111,7 +115,7 @@ impl Policy {
             (Some(target), Some(named)) if target != named => {
                 return Err((StatusCode::BAD_REQUEST, "Host differs from the authority of the target"));
             }
-            // RFC 9112, section 3.2: such a request is malformed, whatever the policy says.
+            // RFC 9112, section 3.2: such a request is malformed, regardless of the policy.
             (target, named) => target.or(named).ok_or((StatusCode::BAD_REQUEST, "Host is missing"))?,
         };
         let is_ours = match &self.hosts {
@@ -126,11 +130,23 @@ impl Policy {
         }
         match fields.origin.single() {
             Ok(None) => Ok(()),
-            Ok(Some(origin)) if origin.to_str().ok().and_then(Origin::parse).is_some_and(|it| self.allows(&it)) => {
-                Ok(())
-            }
+            Ok(Some(origin)) if origin.to_str().is_ok_and(|origin| self.allows_origin(origin)) => Ok(()),
             _ => Err(forbidden("pages from this origin may not talk to this server")),
         }
+    }
+
+    /// Returns whether pages from an origin may talk to the server.
+    pub(super) fn allows_origin(&self, origin: &str) -> bool {
+        Origin::parse(origin).is_some_and(|origin| self.allows(&origin))
+    }
+
+    /// Checks the host and the origin of a request to another resource than the endpoint, such as a metadata document.
+    ///
+    /// # Errors
+    /// Returns the response if the request is refused.
+    pub fn admit(&self, head: &Parts) -> Result<(), Box<HttpResponse>> {
+        let checked = self.check(&head.uri, &Fields::of(&head.headers));
+        checked.map_err(|(status, why)| Box::new(refusal(status, why)))
     }
 
     fn allows(&self, origin: &Origin) -> bool {
@@ -195,7 +211,7 @@ fn is_loopback(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{HeaderValue, Request, request::Parts};
+    use http::{HeaderValue, Request};
 
     fn head(uri: &str, headers: &[(&str, &str)]) -> Parts {
         let mut request = Request::get(uri);
@@ -211,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_server_is_reached_under_local_names_only() {
+    fn loopback_policy_accepts_only_local_hosts() {
         let table = [
             ("localhost", 200),
             ("localhost:8001", 200),
@@ -255,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_authority_of_http_2_counts_like_host() {
+    fn checks_http2_authority_like_host() {
         let policy = Policy::loopback();
         assert_eq!(status(&policy, "http://localhost:8001/mcp", &[]), 200);
         assert_eq!(status(&policy, "http://evil.com/mcp", &[]), 403);
@@ -265,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_public_server_is_reached_under_its_own_names() {
+    fn host_policy_accepts_only_configured_names() {
         let policy = Policy::hosts(["mcp.example.com", "other.example.com:8443", "[2001:DB8::1]"]).expect("names");
         let table = [
             ("mcp.example.com", 200),

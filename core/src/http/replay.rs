@@ -20,7 +20,7 @@ pub trait ReplayBuffer: fmt::Debug + Send {
         let _ = stream;
     }
 
-    /// Forgets a stream that is not [done](Self::done): no exchange carries it, and none of its messages are kept here.
+    /// Removes a stream that is not [done](Self::done): no exchange carries it, and none of its messages are kept here.
     fn forget(&mut self, stream: u64) {
         let _ = stream;
     }
@@ -47,38 +47,38 @@ pub trait ReplayBuffer: fmt::Debug + Send {
 /// A buffer that keeps the latest messages in memory.
 #[derive(Debug)]
 pub struct MemoryReplayBuffer {
-    most: usize,
-    most_bytes: usize,
+    max_messages: usize,
+    max_bytes: usize,
     time: Duration,
-    kept: VecDeque<Kept>,
+    messages: VecDeque<BufferedMessage>,
     bytes: usize,
     /// The number of messages of each stream.
     streams: SeqMap<usize>,
 }
 
-struct Kept {
+struct BufferedMessage {
     until: Timestamp,
     stream: u64,
     seq: u64,
     message: Box<[u8]>,
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for BufferedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{} ({} bytes)", self.stream, self.seq, self.message.len())
     }
 }
 
 impl MemoryReplayBuffer {
-    /// Creates a buffer for at most `most` messages and `most_bytes` bytes, each for at most `time`. It keeps one
-    /// message whatever its size.
+    /// Creates a buffer for at most `max_messages` messages and `max_bytes` bytes, each for at most `time`. It keeps
+    /// one message of any size.
     #[must_use]
-    pub const fn new(most: usize, most_bytes: usize, time: Duration) -> Self {
-        Self { most, most_bytes, time, kept: VecDeque::new(), bytes: 0, streams: SeqMap::new() }
+    pub const fn new(max_messages: usize, max_bytes: usize, time: Duration) -> Self {
+        Self { max_messages, max_bytes, time, messages: VecDeque::new(), bytes: 0, streams: SeqMap::new() }
     }
 
-    fn forget_first(&mut self) {
-        if let Some(kept) = self.kept.pop_front() {
+    fn remove_first(&mut self) {
+        if let Some(kept) = self.messages.pop_front() {
             self.bytes -= kept.message.len();
             self.forgotten(kept.stream, 1);
         }
@@ -92,8 +92,8 @@ impl MemoryReplayBuffer {
                 self.streams.remove(stream);
             }
         }
-        if self.kept.is_empty() {
-            self.kept.shrink_to(0);
+        if self.messages.is_empty() {
+            self.messages.shrink_to(0);
             self.streams = SeqMap::new();
         }
     }
@@ -103,14 +103,14 @@ impl ReplayBuffer for MemoryReplayBuffer {
     fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]) {
         self.bytes += message.len();
         *self.streams.entry(stream, || 0) += 1;
-        self.kept.push_back(Kept { until: now + self.time, stream, seq, message: message.into() });
-        while self.kept.len() > 1 && (self.kept.len() > self.most || self.bytes > self.most_bytes) {
-            self.forget_first();
+        self.messages.push_back(BufferedMessage { until: now + self.time, stream, seq, message: message.into() });
+        while self.messages.len() > 1 && (self.messages.len() > self.max_messages || self.bytes > self.max_bytes) {
+            self.remove_first();
         }
     }
 
     fn after(&self, stream: u64, seq: u64, each: &mut dyn FnMut(u64, &[u8])) {
-        for kept in self.kept.iter().filter(|kept| kept.stream == stream && kept.seq > seq) {
+        for kept in self.messages.iter().filter(|kept| kept.stream == stream && kept.seq > seq) {
             each(kept.seq, &kept.message);
         }
     }
@@ -120,27 +120,27 @@ impl ReplayBuffer for MemoryReplayBuffer {
     }
 
     fn received(&mut self, stream: u64, seq: u64) {
-        let (bytes, before) = (&mut self.bytes, self.kept.len());
-        self.kept.retain(|kept| {
+        let (bytes, before) = (&mut self.bytes, self.messages.len());
+        self.messages.retain(|kept| {
             let goes = kept.stream == stream && kept.seq <= seq;
             *bytes -= if goes { kept.message.len() } else { 0 };
             !goes
         });
-        self.forgotten(stream, before - self.kept.len());
+        self.forgotten(stream, before - self.messages.len());
     }
 
     fn expiry(&self) -> Option<Timestamp> {
-        self.kept.front().map(|kept| kept.until)
+        self.messages.front().map(|kept| kept.until)
     }
 
     fn expire(&mut self, now: Timestamp) {
         while self.expiry().is_some_and(|until| until <= now) {
-            self.forget_first();
+            self.remove_first();
         }
     }
 
     fn usage(&self) -> (usize, usize) {
-        (self.kept.len(), self.bytes)
+        (self.messages.len(), self.bytes)
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_replayed_from_where_it_was_lost() {
+    fn replays_a_stream_after_the_last_event() {
         let mut store = MemoryReplayBuffer::new(9, 99, SECOND);
         for (stream, seq, message) in [(1, 1, "a"), (2, 1, "x"), (1, 2, "b"), (1, 3, "c"), (2, 2, "y")] {
             store.keep(Timestamp::ZERO, stream, seq, message.as_bytes());
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_first_and_the_latest_stays() {
+    fn evicts_the_oldest_and_keeps_the_latest() {
         let mut store = MemoryReplayBuffer::new(3, 10, SECOND);
         for seq in 1..=5 {
             store.keep(Timestamp::ZERO, 1, seq, b"xx");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asks_for_is_forgotten_in_time() {
+    fn messages_expire_after_their_time() {
         let mut store = MemoryReplayBuffer::new(9, 99, SECOND);
         store.keep(Timestamp::ZERO, 1, 1, b"x");
         store.keep(Timestamp::ZERO + SECOND, 1, 2, b"y");

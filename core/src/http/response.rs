@@ -13,25 +13,34 @@ use crate::wire::{
 /// A complete HTTP response.
 pub type HttpResponse = Response<Vec<u8>>;
 
-/// The refusal of an unauthorized request: 401, or 403 for lack of scope.
+/// The refusal of an unauthorized request: 401, 403 for lack of scope, or 400 for malformed credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     status: StatusCode,
     challenges: Vec<HeaderValue>,
+    message: Cow<'static, str>,
 }
 
 impl Challenge {
     /// Creates a 401: the client must authenticate. `how` is the value of `WWW-Authenticate`.
     #[must_use]
     pub fn unauthorized(how: HeaderValue) -> Self {
-        Self { status: StatusCode::UNAUTHORIZED, challenges: Vec::from([how]) }
+        Self { status: StatusCode::UNAUTHORIZED, challenges: Vec::from([how]), message: "Unauthorized".into() }
     }
 
     /// Creates a 403: the principal is not allowed to do this. If another scope allows it, `how` is the value of
     /// `WWW-Authenticate`.
     #[must_use]
     pub fn forbidden(how: Option<HeaderValue>) -> Self {
-        Self { status: StatusCode::FORBIDDEN, challenges: how.into_iter().collect() }
+        let challenges = how.into_iter().collect();
+        Self { status: StatusCode::FORBIDDEN, challenges, message: "Forbidden".into() }
+    }
+
+    /// Creates a 400: the credentials of the request are malformed. `how` is the value of `WWW-Authenticate`.
+    #[must_use]
+    pub fn malformed(how: HeaderValue) -> Self {
+        let message = "Malformed credentials".into();
+        Self { status: StatusCode::BAD_REQUEST, challenges: Vec::from([how]), message }
     }
 
     /// Adds another challenge, a further value of `WWW-Authenticate`.
@@ -41,10 +50,16 @@ impl Challenge {
         self
     }
 
+    /// Sets the message of the JSON-RPC error. A client gets only this error if the status was sent before.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<Cow<'static, str>>) -> Self {
+        self.message = message.into();
+        self
+    }
+
     /// Returns the refusal as a JSON-RPC error.
     pub(super) fn error(&self) -> ErrorObject {
-        let message = if self.status == StatusCode::UNAUTHORIZED { "Unauthorized" } else { "Forbidden" };
-        ErrorObject::new(ErrorCode::INVALID_REQUEST, message)
+        ErrorObject::new(ErrorCode::INVALID_REQUEST, self.message.clone())
     }
 
     pub(super) const fn status(&self) -> StatusCode {
@@ -153,7 +168,7 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn a_length_is_said_in_decimal() {
+    fn content_length_is_decimal() {
         for bytes in (0..1100).chain([65_536, usize::MAX]) {
             assert_eq!(length(bytes).to_str().expect("digits"), bytes.to_string());
         }

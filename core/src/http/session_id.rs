@@ -5,9 +5,9 @@ use core::fmt;
 
 use http::HeaderValue;
 
-/// The id of a session: 32 characters of the alphabet that URLs and file names take, made from 192 random bits.
+/// The id of a session: 32 characters of the base64 alphabet for URLs and file names, made from 192 random bits.
 ///
-/// A client that knows it can use the session, so `Debug` does not print it.
+/// A client with this id can use the session, so `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId([u8; Self::LEN]);
 
@@ -15,7 +15,7 @@ impl SessionId {
     /// The length of an id in characters.
     pub const LEN: usize = 32;
 
-    /// Creates an id from random bits, which must come from a source that cannot be predicted.
+    /// Creates an id from random bits, which must be unpredictable.
     #[must_use]
     pub fn new(random: [u8; 24]) -> Self {
         const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -114,7 +114,7 @@ mod tests {
 
     // req: HTTP-056 SEC-002
     #[test]
-    fn ids_are_visible_characters_that_keep_every_bit() {
+    fn session_ids_encode_every_bit_visibly() {
         let mut seen = BTreeSet::new();
         for bit in 0..192 {
             let mut random = [0; 24];
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_events_have_one_spelling() {
+    fn event_ids_have_one_spelling() {
         for (stream, seq) in [(0, 0), (1, 2), (u64::MAX, 10)] {
             for listens in [false, true] {
                 let id = EventId { listens, stream, seq };
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_is_there_once() {
+    fn query_parameter_must_be_unique() {
         assert_eq!(parameter(Some("a=1&sessionId=x&b"), PARAMETER), Some("x"));
         assert_eq!(parameter(Some("sessionId="), PARAMETER), Some(""));
         assert_eq!(parameter(Some("sessionId=x&sessionId=y"), PARAMETER), None);

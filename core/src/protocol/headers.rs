@@ -79,6 +79,7 @@ pub struct HeaderMismatch {
 
 /// The kind of mismatch between a header and the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HeaderError {
     /// The header is missing.
     Missing,
@@ -97,7 +98,7 @@ impl fmt::Display for HeaderMismatch {
             HeaderError::Missing => write!(f, "Header mismatch: {header} is missing"),
             HeaderError::Malformed => write!(f, "Header mismatch: {header} is malformed"),
             HeaderError::Different => write!(f, "Header mismatch: {header} differs from the body"),
-            HeaderError::Unfounded => write!(f, "Header mismatch: {header} repeats what the body does not say"),
+            HeaderError::Unfounded => write!(f, "Header mismatch: {header} repeats a value that is not in the body"),
         }
     }
 }
@@ -172,7 +173,7 @@ mod tests {
 
     // req: M-HTTP-039 M-HTTP-065 M-HTTP-066 M-HTTP-067 M-HTTP-070
     #[test]
-    fn values_are_sent_as_the_guide_says() {
+    fn encodes_mirrored_headers() {
         let table = [
             ("row 12", "row 12"),
             ("", ""),
@@ -199,7 +200,7 @@ mod tests {
 
     // req: M-HTTP-048 M-HTTP-067 M-HTTP-069
     #[test]
-    fn headers_are_read_as_the_guide_says() {
+    fn decodes_mirrored_headers() {
         let table = [
             ("  foo\t ", Some("foo")),
             (" =?base64?eA==?= ", Some("x")),
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn any_value_comes_back() {
+    fn header_values_round_trip() {
         let mut state = 1_u64;
         for _ in 0..20_000 {
             let mut value = String::new();
@@ -241,7 +242,7 @@ mod tests {
 
     // req: M-HTTP-044 M-HTTP-047
     #[test]
-    fn what_is_said_is_compared_byte_for_byte() {
+    fn compares_mirrored_values_byte_for_byte() {
         let value = |bytes: &[u8]| MirroredValue::from(Some(bytes));
         let fault = |result: Result<(), HeaderMismatch>| result.err().map(|mismatch| mismatch.fault);
         assert_eq!(fault(value(b" tools/call ").repeats("h", "tools/call")), None);

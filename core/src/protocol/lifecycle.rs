@@ -81,6 +81,7 @@ impl Phase {
 
 /// The reason why a method cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The sender's role does not send the method.
     WrongDirection,

@@ -9,6 +9,7 @@ use super::ProtocolVersion;
 
 /// The reason why a key cannot be used in `_meta`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InvalidMetaKey {
     /// A label of the prefix does not start with a letter or does not end with a letter or digit, or has other
     /// characters than letters, digits and hyphens.
@@ -99,7 +100,7 @@ mod tests {
 
     // req: META-005 META-006 META-007 M-META-020 M-META-021
     #[test]
-    fn keys_follow_the_grammar() {
+    fn meta_keys_follow_the_grammar() {
         let table = [
             ("", Ok(())),
             ("a", Ok(())),
@@ -137,7 +138,7 @@ mod tests {
 
     // req: M-VERS-009
     #[test]
-    fn extensions_have_a_prefix() {
+    fn extension_names_require_a_prefix() {
         for good in ["io.modelcontextprotocol/tasks", "com.example/barn", "x/y", "com.mcp.tools/a", "com.example/"] {
             assert_eq!(check_extension_name(good), Ok(()), "{good}");
         }
@@ -149,7 +150,7 @@ mod tests {
 
     // req: META-008 META-009 M-META-023
     #[test]
-    fn each_revision_reserves_its_own_prefixes() {
+    fn revisions_reserve_meta_key_prefixes() {
         use ProtocolVersion::{V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28};
         // key, reserved in 2025-06-18, reserved later
         let table = [

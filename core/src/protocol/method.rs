@@ -43,7 +43,7 @@ pub enum MethodKind {
 const LEGACY: VersionSet = VersionSet::LEGACY;
 const MODERN: VersionSet = VersionSet::MODERN;
 const ALL: VersionSet = VersionSet::ALL;
-const NOVEMBER: VersionSet = VersionSet::only(ProtocolVersion::V2025_11_25);
+const ONLY_2025_11_25: VersionSet = VersionSet::only(ProtocolVersion::V2025_11_25);
 const EXTENDED: VersionSet = VersionSet::since(ProtocolVersion::V2025_11_25);
 const ELICITING: VersionSet = VersionSet::between(ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25);
 
@@ -122,10 +122,10 @@ methods! {
     ListRoots = "roots/list", Request from Server in LEGACY, needs Roots;
     CreateMessage = "sampling/createMessage", Request from Server in LEGACY, needs Sampling;
     Elicit = "elicitation/create", Request from Server in ELICITING, needs Elicitation;
-    GetTask = "tasks/get", Request from Both in NOVEMBER, needs Tasks;
-    GetTaskResult = "tasks/result", Request from Both in NOVEMBER, needs Tasks;
-    ListTasks = "tasks/list", Request from Both in NOVEMBER, needs TasksList;
-    CancelTask = "tasks/cancel", Request from Both in NOVEMBER, needs TasksCancel;
+    GetTask = "tasks/get", Request from Both in ONLY_2025_11_25, needs Tasks;
+    GetTaskResult = "tasks/result", Request from Both in ONLY_2025_11_25, needs Tasks;
+    ListTasks = "tasks/list", Request from Both in ONLY_2025_11_25, needs TasksList;
+    CancelTask = "tasks/cancel", Request from Both in ONLY_2025_11_25, needs TasksCancel;
     /// of the tasks extension
     ExtGetTask = "tasks/get", Request from Client in MODERN, needs TasksExtension;
     /// of the tasks extension
@@ -146,8 +146,8 @@ methods! {
     ResourcesListChanged = "notifications/resources/list_changed", Notification from Server in ALL, needs ResourcesListChanged;
     ResourceUpdated = "notifications/resources/updated", Notification from Server in ALL, needs ResourcesSubscribe;
     RootsListChanged = "notifications/roots/list_changed", Notification from Client in LEGACY, needs RootsListChanged;
-    ElicitationComplete = "notifications/elicitation/complete", Notification from Server in NOVEMBER, needs ElicitationUrl;
-    TaskStatus = "notifications/tasks/status", Notification from Both in NOVEMBER, needs Tasks;
+    ElicitationComplete = "notifications/elicitation/complete", Notification from Server in ONLY_2025_11_25, needs ElicitationUrl;
+    TaskStatus = "notifications/tasks/status", Notification from Both in ONLY_2025_11_25, needs Tasks;
     /// of the tasks extension
     ExtTaskChanged = "notifications/tasks", Notification from Server in MODERN, needs TasksExtension;
     SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged", Notification from Server in MODERN;
@@ -259,7 +259,7 @@ impl Method {
         matches!(self, Self::CallTool)
     }
 
-    /// Returns whether the params can ask for a task instead of a result (2025-11-25).
+    /// Returns whether the params can request a task instead of a result (2025-11-25).
     #[must_use]
     pub const fn can_be_task(self) -> bool {
         matches!(self, Self::CallTool | Self::CreateMessage | Self::Elicit)

@@ -132,7 +132,7 @@ impl ProtocolVersion {
     /// Returns whether this HTTP status in answer to `initialize` makes a client of this revision fall back to the
     /// HTTP+SSE transport of 2024-11-05.
     ///
-    /// 401 and 403 never do, since they say nothing about transports.
+    /// 401 and 403 never do, since they do not concern the transport.
     #[must_use]
     pub const fn means_http_sse(self, status: u16) -> bool {
         match status {
@@ -260,7 +260,7 @@ mod tests {
     use ProtocolVersion as V;
 
     #[test]
-    fn sets_hold_what_their_bounds_say() {
+    fn version_ranges_contain_their_bounds() {
         for (first, a) in V::ALL.into_iter().enumerate() {
             for (last, b) in V::ALL.into_iter().enumerate().skip(first) {
                 let set = VersionSet::between(a, b);
@@ -273,7 +273,7 @@ mod tests {
 
     // req: LIFE-012 LIFE-013 LIFE-014 LIFE-016 LIFE-017
     #[test]
-    fn negotiation_repeats_a_served_version_and_else_offers_the_newest() {
+    fn negotiates_requested_or_newest_version() {
         let junk = ["", "2025", "2025-06-18 ", "2024-11-5", "1.0", "2031-01-01", "DRAFT"];
         for bits in 0..32u8 {
             let served = VersionSet(bits);

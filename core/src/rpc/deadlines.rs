@@ -59,7 +59,7 @@ impl<K: Copy + Ord> Deadlines<K> {
     /// deadline.
     pub(crate) fn settle(&mut self, alive: usize, truth: impl Fn(K) -> Option<Timestamp>) {
         if self.len() > 2 * alive + Self::SLACK {
-            // A key whose deadline moved can be in here more than once, so the duplicates are dropped too.
+            // A key whose deadline moved can have several entries, so the duplicates are dropped too.
             let mut entries = core::mem::take(&mut self.row);
             entries.extend(self.heap.drain().map(|Reverse(entry)| entry));
             entries.retain_mut(|(at, key)| truth(*key).map(|now| *at = now).is_some());

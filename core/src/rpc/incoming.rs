@@ -5,18 +5,18 @@ use core::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
 
-use super::{Deadlines, Since, Timestamp};
+use super::{Deadlines, StartTime, Timestamp};
 use crate::{
     collections::{DebugSlab, LazyBox, SlotIndex, StaticDefault},
     wire::RequestId,
 };
 
-/// The key of a request of the peer, which must be answered exactly once.
+/// The key of a request of the peer, which needs exactly one response.
 ///
 /// It stays valid after the peer has cancelled the request: a response is then accepted and dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplyKey {
-    // The serial number comes first: keys sort by arrival.
+    // The serial number is the first field: keys sort by arrival.
     serial: u64,
     slot: u32,
 }
@@ -33,11 +33,11 @@ impl ReplyKey {
 /// The state of a request of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The request must be answered.
+    /// The request needs a response.
     Open,
     /// The response waits in the outbox. A cancellation can still remove it.
     Answered,
-    /// The peer has cancelled it, and the application has not answered it yet.
+    /// The peer has cancelled it, and the application has not responded to it yet.
     Cancelled,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Entry<T> {
     /// The hash of the id.
     hash: u32,
     state: State,
-    since: Since,
+    since: StartTime,
 }
 
 impl<T> Entry<T> {
@@ -69,7 +69,7 @@ pub(crate) enum Inserted {
 
 /// The table of the peer's requests.
 ///
-/// The peer chooses the ids, so they are hashed with a seed that the peer does not know.
+/// The peer chooses the ids, so they are hashed with a seed that is secret from the peer.
 #[derive(Clone, Debug)]
 pub(crate) struct Incoming<T: 'static> {
     tables: LazyBox<Tables<T>>,
@@ -139,7 +139,7 @@ impl<T: 'static> Incoming<T> {
         self.hash_of(id) as u32
     }
 
-    /// Returns the hash of an id, for tables beside this one. The peer cannot predict it.
+    /// Returns the hash of an id, for other tables. The peer cannot predict it.
     pub(crate) fn hash_of(&self, id: &RequestId) -> u64 {
         self.hasher.hash_one(id)
     }
@@ -156,7 +156,7 @@ impl<T: 'static> Incoming<T> {
         self.tables.slots.len()
     }
 
-    /// Returns the number of requests that must be answered.
+    /// Returns the number of requests that need a response.
     pub(crate) fn open(&self) -> usize {
         self.tables.open
     }
@@ -182,7 +182,7 @@ impl<T: 'static> Incoming<T> {
             slots.reserve_exact(more);
         }
         // The owner's limits bound the table far below `u32::MAX`.
-        let (state, since) = (State::Open, Since(now));
+        let (state, since) = (State::Open, StartTime(now));
         let entry = Entry { id, tag, serial, hash, state, since };
         let slot = u32::try_from(slots.insert(entry)).unwrap_or(u32::MAX);
         by_id.insert(hash, slot);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_free_again_when_its_request_has_ended_or_was_cancelled() {
+    fn ids_are_reusable_after_end_or_cancellation() {
         let mut table = Incoming::new(1);
         let first = insert(&mut table, "a");
         assert!(matches!(table.insert(Timestamp::ZERO, RequestId::from("a"), ()), Inserted::Duplicate(_)));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_never_names_the_next_tenant_of_its_slot() {
+    fn keys_are_not_valid_for_reused_slots() {
         let mut table = Incoming::new(1);
         let old = insert(&mut table, "a");
         table.retire(old);

@@ -4,7 +4,7 @@ mod deadlines;
 mod incoming;
 mod outbox;
 mod outgoing;
-mod own_answers;
+mod own_responses;
 mod time;
 
 pub(crate) use deadlines::Deadlines;
@@ -13,5 +13,5 @@ pub(crate) use incoming::{Entry, Incoming, Inserted, State};
 pub(crate) use outbox::{FrameOwner, Number, Outbox, Priority};
 pub use outgoing::CallId;
 pub(crate) use outgoing::Outgoing;
-pub(crate) use time::Since;
+pub(crate) use time::StartTime;
 pub use time::Timestamp;

@@ -3,7 +3,7 @@
 use alloc::{collections::VecDeque, string::String, vec::Vec};
 use core::{fmt, mem, ops::Range};
 
-use super::{CallId, ReplyKey, own_answers::OwnAnswers};
+use super::{CallId, ReplyKey, own_responses::OwnResponses};
 use crate::{
     collections::{LazyBox, StaticDefault},
     wire::{Message, RequestId, encode::line_break},
@@ -51,7 +51,7 @@ struct Queued {
     owner: FrameOwner,
     number: Number,
     /// The number of the previous frame of the same request, or of this frame if there is none. [`DEAD`] if this frame
-    /// was taken back and must be skipped.
+    /// was removed and must be skipped.
     previous: Number,
 }
 
@@ -87,7 +87,7 @@ impl Queue {
         let Some(first) = self.frames.front().map(|frame| frame.number) else { return 0 };
         let distance = |number: Number| number.wrapping_sub(first);
         if distance(number) > Number::MAX / 2 {
-            // The frame has left the queue.
+            // The frame is not in the queue any more.
             return 0;
         }
         self.frames.partition_point(|frame| {
@@ -112,7 +112,7 @@ impl Queue {
         start..self.frames.get(at).map_or(start, |frame| frame.end)
     }
 
-    /// Returns the id of the request that a frame answers, if the frame is the connection's own response.
+    /// Returns the id of the request of a frame, if the frame is the connection's own response.
     pub(super) fn answered(&self, at: usize) -> Option<RequestId> {
         #[cfg(test)]
         steps::count();
@@ -173,21 +173,8 @@ impl Queue {
             if self.bytes.capacity() > SPARE && 4 * used < self.bytes.capacity() {
                 self.bytes.shrink_to(SPARE.max(2 * used));
             }
-        } else if self.head > self.bytes.len() / 2 {
-            self.bytes.drain(..self.head);
-            self.frames.iter_mut().for_each(|frame| frame.end -= self.head);
-            self.head = 0;
-            // A peer that leaves the last message unread must not hold the memory of the messages before it, so the
-            // capacity is at most four times the remaining bytes. The remaining bytes halve from one compaction to the
-            // next, so on average each byte is copied once.
-            let left = self.bytes.len();
-            if self.bytes.capacity() > SPARE.max(2 * left) {
-                self.bytes.shrink_to(SPARE.max(left));
-                // The list of frames shrinks half as often, since its entries are small compared with the frames.
-                if self.frames.capacity() > 4 * self.frames.len() {
-                    self.frames.shrink_to(self.frames.len());
-                }
-            }
+        } else if self.head + self.dead_bytes > self.live_bytes() {
+            self.compact();
         }
     }
 
@@ -207,7 +194,7 @@ impl Queue {
         taken as usize
     }
 
-    /// Takes back the last `count` frames of one request. `last` is the number of the last one.
+    /// Removes the last `count` frames of one request. `last` is the number of the last one.
     fn take_back_chain(&mut self, last: Number, count: u32) {
         let mut number = last;
         for _ in 0..count {
@@ -218,7 +205,7 @@ impl Queue {
         self.compact_if_worth_it();
     }
 
-    /// Takes back the frame of a call in a queue that holds only calls, which are sorted by id.
+    /// Removes the frame of a call in a queue that holds only calls, which are sorted by id.
     fn take_back_call(&mut self, id: CallId) -> bool {
         let at = self.frames.partition_point(|frame| matches!(frame.owner, FrameOwner::Call(queued) if queued < id));
         let found = self.frames.get(at).is_some_and(|frame| frame.owner == FrameOwner::Call(id) && !frame.is_dead());
@@ -236,25 +223,52 @@ impl Queue {
     }
 
     fn compact_if_worth_it(&mut self) {
-        if self.dead_bytes > 4096 && self.dead_bytes > self.live_bytes() {
+        if self.dead_bytes > 4096 && self.head + self.dead_bytes > self.live_bytes() {
             self.compact();
         }
     }
 
+    /// Frees the bytes of frames that were sent or removed.
+    ///
+    /// A peer that does not read the last message must not hold the memory of the messages before it, so the capacity
+    /// is at most four times the remaining bytes. A compaction is due when they are at most half of the bytes, so on
+    /// average each byte is copied once.
     fn compact(&mut self) {
-        let (mut from, mut to) = (self.head, 0);
-        for frame in &mut self.frames {
-            let end = frame.end;
-            if !frame.is_dead() {
-                self.bytes.copy_within(from..end, to);
-                to += end - from;
-                frame.end = to;
+        if self.dead_bytes == 0 {
+            self.bytes.drain(..self.head);
+            self.frames.iter_mut().for_each(|frame| frame.end -= self.head);
+        } else {
+            let (mut from, mut to) = (self.head, 0);
+            for frame in &mut self.frames {
+                let end = frame.end;
+                if !frame.is_dead() {
+                    self.bytes.copy_within(from..end, to);
+                    to += end - from;
+                    frame.end = to;
+                }
+                from = end;
             }
-            from = end;
+            self.bytes.truncate(to);
+            self.frames.retain(|frame| !frame.is_dead());
         }
-        self.bytes.truncate(to);
-        self.frames.retain(|frame| !frame.is_dead());
         (self.head, self.dead_bytes) = (0, 0);
+        let left = self.bytes.len();
+        if self.bytes.capacity() > SPARE.max(2 * left) {
+            self.bytes.shrink_to(SPARE.max(left));
+            // The list of frames shrinks half as often, since its entries are small compared with the frames.
+            if self.frames.capacity() > 4 * self.frames.len() {
+                self.frames.shrink_to(self.frames.len());
+            }
+        }
+    }
+
+    /// Frees the space of an empty queue, except for the capacity that it always keeps.
+    #[cfg(feature = "http")]
+    fn trim(&mut self) {
+        if self.frames.is_empty() && self.bytes.capacity() > SPARE {
+            self.bytes.shrink_to(SPARE);
+            self.frames.shrink_to(SPARE / size_of::<Queued>());
+        }
     }
 }
 
@@ -266,8 +280,8 @@ pub(crate) struct Outbox {
     requests: LazyBox<Queue>,
     /// The number of frames of [`FrameOwner::Answered`].
     answered: usize,
-    /// The index of those frames by the request that they answer, built on lookups.
-    own_answers: LazyBox<OwnAnswers>,
+    /// The index of those frames by their requests, built on lookups.
+    own_responses: LazyBox<OwnResponses>,
 }
 
 impl fmt::Debug for Queue {
@@ -288,12 +302,22 @@ impl Outbox {
         }
     }
 
+    /// Frees the space of empty queues beyond the [`SPARE`] that each keeps. Called often, so it does little if there
+    /// is none.
+    #[cfg(feature = "http")]
+    pub(crate) fn trim(&mut self) {
+        self.control.trim();
+        if let Some(requests) = self.requests.made() {
+            requests.trim();
+        }
+    }
+
     /// Frees the space of empty queues.
     pub(crate) fn shrink(&mut self) {
         if self.control.frames.is_empty() {
             // The numbers of frames start again, so the index is dropped too.
             self.control = Queue::default();
-            self.own_answers = LazyBox::default();
+            self.own_responses = LazyBox::default();
         }
         if self.requests.frames.is_empty() {
             self.requests = LazyBox::default();
@@ -351,13 +375,13 @@ impl Outbox {
         last.number
     }
 
-    /// Takes back the last `count` frames of one request. `last` is the number of the last one, from which the others
-    /// are linked.
+    /// Removes the last `count` frames of one request. `last` is the number of the last one, from which the others are
+    /// linked.
     pub(crate) fn take_back_joined(&mut self, last: Number, count: u32) {
         self.control.take_back_chain(last, count);
     }
 
-    /// Takes back the frames whose owner `matches`, and returns their number. The cost is linear in the length of the
+    /// Removes the frames whose owner `matches`, and returns their number. The cost is linear in the length of the
     /// queue.
     pub(crate) fn take_back(&mut self, priority: Priority, matches: impl Fn(FrameOwner) -> bool) -> usize {
         match priority {
@@ -366,20 +390,20 @@ impl Outbox {
         }
     }
 
-    /// Takes back the frame of a call that waits in the lane of requests; returns whether it was there.
+    /// Removes the frame of a call that waits in the queue of requests. Returns whether there was one.
     pub(crate) fn take_back_call(&mut self, id: CallId) -> bool {
         self.requests.made().is_some_and(|queue| queue.take_back_call(id))
     }
 
-    /// Takes back the connection's own response to the request with this id, and returns its stream.
+    /// Removes the connection's own response to the request with this id, and returns its stream.
     ///
-    /// Each answer is parsed once, however often this is called. `hash` should not map two ids to one hash.
+    /// Each response is parsed once, regardless of the number of calls. `hash` should not map two ids to one hash.
     pub(crate) fn take_back_answer(&mut self, id: &RequestId, hash: impl Fn(&RequestId) -> u64) -> Option<Option<u64>> {
         if self.answered == 0 {
-            self.own_answers = LazyBox::default();
+            self.own_responses = LazyBox::default();
             return None;
         }
-        let at = self.own_answers.take(&self.control, self.answered, id, hash)?;
+        let at = self.own_responses.take(&self.control, self.answered, id, hash)?;
         let Some(FrameOwner::Answered(stream)) = self.control.frames.get(at).map(|frame| frame.owner) else {
             return None;
         };
@@ -387,6 +411,14 @@ impl Outbox {
         self.control.compact_if_worth_it();
         self.answered -= 1;
         Some(stream)
+    }
+
+    /// Removes all of the connection's own responses.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_back_answers(&mut self) {
+        self.control.take_back(|owner| matches!(owner, FrameOwner::Answered(_)));
+        self.answered = 0;
+        self.own_responses = LazyBox::default();
     }
 
     /// Returns the bytes that a message of this length takes in the queue.

@@ -5,12 +5,12 @@ use core::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::{Deadlines, Since, Timestamp};
+use super::{Deadlines, StartTime, Timestamp};
 use crate::collections::SequentialHasher;
 
 /// The key of a request of this side. It is never reused within a connection.
 ///
-/// Calls that were [answered from the cache](Self::is_cached) are in none of the connection's tables, and sort behind
+/// Calls that were [completed from the cache](Self::is_cached) are in none of the connection's tables, and sort after
 /// all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(u64);
@@ -21,14 +21,14 @@ impl CallId {
     }
 
     /// Returns the number that is the request's id, and its progress token, on the wire. A request that the connection
-    /// sends again has further ids there. A [cached](Self::is_cached) call has no id on the wire; its number is larger
-    /// than those of all requests.
+    /// sends again has further ids on the wire. A [cached](Self::is_cached) call has no id on the wire; its number is
+    /// larger than those of all requests.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// Returns whether the request was answered from the client's cache (2026-07-28). Such a request is not sent. Its
+    /// Returns whether the request was completed from the client's cache (2026-07-28). Such a request is not sent. Its
     /// [`Event::Response`](crate::connection::Event::Response) can be polled at once, and it cannot be cancelled.
     #[must_use]
     pub const fn is_cached(self) -> bool {
@@ -36,7 +36,7 @@ impl CallId {
     }
 }
 
-/// The bit that marks the number of a call that was answered from the cache.
+/// The bit that marks the number of a call that was completed from the cache.
 const CACHED: u64 = 1 << 63;
 
 /// One request of this side in flight. `T` is data of the owner.
@@ -45,13 +45,13 @@ pub(crate) struct Call<T> {
     pub(crate) tag: T,
     /// Whether the frame was written and the response has not arrived.
     pub(crate) sent: bool,
-    /// Whether the request was answered, and waits for this side to send it again.
-    pub(crate) waits: bool,
+    /// Whether a response has arrived after which this side sends the request again.
+    pub(crate) is_suspended: bool,
     /// Whether progress extends the idle deadline.
     pub(crate) progress: bool,
     /// The id under which the request was last sent: its own, or a later one.
     wire: u64,
-    since: Since,
+    since: StartTime,
     idle: Option<Duration>,
     idle_at: Option<Timestamp>,
     total_at: Option<Timestamp>,
@@ -63,7 +63,7 @@ impl<T> Call<T> {
         self.since.0
     }
 
-    /// Returns when the call ends unless it is answered before.
+    /// Returns when the call ends without a response.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         match (self.idle_at, self.total_at) {
             (Some(idle), Some(total)) => Some(idle.min(total)),
@@ -81,7 +81,7 @@ pub(crate) struct Outgoing<T> {
     deadlines: Deadlines<u64>,
     with_deadline: usize,
     next_id: u64,
-    /// The number of calls that were answered from the cache.
+    /// The number of calls that were completed from the cache.
     cached: u64,
     own: OwnIds,
 }
@@ -99,7 +99,7 @@ struct OwnIds {
 
 impl OwnIds {
     /// The most ranges that are stored. Older ids are irrelevant, since no message about them can still be on its way.
-    const MOST: usize = 64;
+    const MAX_RANGES: usize = 64;
 
     fn note(&mut self, id: u64) {
         if id == self.before {
@@ -110,7 +110,7 @@ impl OwnIds {
             Some((_, last)) if *last + 1 == id => *last = id,
             _ => self.ranges.push_back((id, id)),
         }
-        if self.ranges.len() > Self::MOST
+        if self.ranges.len() > Self::MAX_RANGES
             && let Some((_, last)) = self.ranges.pop_front()
         {
             self.known_from = last + 1;
@@ -159,7 +159,7 @@ impl<T> Outgoing<T> {
         CallId(self.next_id)
     }
 
-    /// Returns the id of a call that is answered from the cache.
+    /// Returns the id of a call that is completed from the cache.
     pub(crate) const fn next_cached(&mut self) -> CallId {
         self.cached += 1;
         CallId(CACHED | self.cached)
@@ -185,10 +185,10 @@ impl<T> Outgoing<T> {
         let call = Call {
             tag,
             sent: false,
-            waits: false,
+            is_suspended: false,
             progress,
             wire: id,
-            since: Since(now),
+            since: StartTime(now),
             idle,
             idle_at,
             total_at: total.map(|total| now + total),
@@ -223,9 +223,10 @@ impl<T> Outgoing<T> {
         self.calls.get(&id.0).map_or(id, |call| CallId(call.wire))
     }
 
-    /// Records that the call was answered and waits for this side to send it again. It has no idle deadline until then.
+    /// Records that the call has got a response and waits for this side to send it again. It has no idle deadline until
+    /// then.
     pub(crate) fn suspend(&mut self, id: CallId) {
-        self.relax(id, |call| (call.sent, call.waits, call.idle_at) = (false, true, None));
+        self.relax(id, |call| (call.sent, call.is_suspended, call.idle_at) = (false, true, None));
     }
 
     /// Removes the deadlines of the call. Its idle deadline returns when it is sent again.
@@ -252,7 +253,8 @@ impl<T> Outgoing<T> {
         self.aliases.insert(wire, id.0);
         let had = call.deadline().is_some();
         self.deadlines.moved();
-        (call.wire, call.sent, call.waits, call.idle_at) = (wire, false, false, call.idle.map(|idle| now + idle));
+        (call.wire, call.sent, call.is_suspended, call.idle_at) =
+            (wire, false, false, call.idle.map(|idle| now + idle));
         if let Some(at) = call.deadline() {
             self.with_deadline += usize::from(!had);
             self.deadlines.set(at, id.0);
@@ -325,7 +327,7 @@ mod tests {
     use alloc::collections::BTreeSet;
 
     #[test]
-    fn the_ids_of_others_are_never_taken_for_those_of_the_application() {
+    fn internal_call_ids_are_not_application_ids() {
         for (share, seed) in [(1, 1_u64), (2, 2), (10, 3), (1000, 4)] {
             let (mut table, mut model, mut state) = (Outgoing::<()>::new(1), BTreeSet::new(), seed);
             for _ in 0..2_000 {

@@ -4,7 +4,7 @@ use core::{fmt, ops, time::Duration};
 
 /// A point in time: nanoseconds since an origin that the caller chooses once and keeps.
 ///
-/// The core never reads a clock. Time that goes backwards does no harm: deadlines then pass a little later.
+/// The core never reads a clock. Decreasing times do no harm: deadlines then pass a little later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
@@ -49,9 +49,9 @@ impl ops::Add<Duration> for Timestamp {
 
 /// The start time of a request. It does not affect behaviour, so `Debug` does not print it.
 #[derive(Clone, Copy)]
-pub(crate) struct Since(pub(crate) Timestamp);
+pub(crate) struct StartTime(pub(crate) Timestamp);
 
-impl fmt::Debug for Since {
+impl fmt::Debug for StartTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("..")
     }

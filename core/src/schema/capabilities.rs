@@ -19,11 +19,11 @@ use crate::{
 object! {
     /// The capabilities of a client.
     pub struct ClientCapabilities: data {
-        /// The client has roots and answers `roots/list`.
+        /// The client has roots and handles `roots/list`.
         "roots" => roots: optional RootsCapability;
-        /// The client has a model and answers `sampling/createMessage`.
+        /// The client has a model and handles `sampling/createMessage`.
         "sampling" => sampling: optional SamplingCapability;
-        /// The client has a user and answers `elicitation/create`. Since 2025-06-18.
+        /// The client has a user and handles `elicitation/create`. Since 2025-06-18.
         "elicitation" => elicitation: optional ElicitationCapability, since(V2025_06_18),
             fits(ElicitationCapability::exists_in);
         /// This side can run requests as tasks. Only 2025-11-25.
@@ -120,9 +120,9 @@ object! {
 object! {
     /// Client capability `tasks`. Only 2025-11-25.
     pub struct ClientTasksCapability: data, only(V2025_11_25) {
-        /// This side answers `tasks/list`.
+        /// This side handles `tasks/list`.
         "list" => list: optional JsonObject;
-        /// This side answers `tasks/cancel`.
+        /// This side handles `tasks/cancel`.
         "cancel" => cancel: optional JsonObject;
         /// The requests that can become tasks.
         "requests" => requests: optional ClientTaskRequests;
@@ -158,9 +158,9 @@ object! {
 object! {
     /// Server capability `tasks`. Only 2025-11-25.
     pub struct ServerTasksCapability: data, only(V2025_11_25) {
-        /// This side answers `tasks/list`.
+        /// This side handles `tasks/list`.
         "list" => list: optional JsonObject;
-        /// This side answers `tasks/cancel`.
+        /// This side handles `tasks/cancel`.
         "cancel" => cancel: optional JsonObject;
         /// The requests that can become tasks.
         "requests" => requests: optional ServerTaskRequests;

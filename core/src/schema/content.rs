@@ -8,7 +8,7 @@ use crate::schema::base::macros::*;
 union! {
     /// One content block of a tool result or a prompt.
     ///
-    /// The kinds depend on the revision: [`AudioContent`] came with 2025-03-26, [`ResourceLink`] with 2025-06-18.
+    /// The kinds depend on the revision: [`AudioContent`] exists since 2025-03-26, [`ResourceLink`] since 2025-06-18.
     /// Encoding them for earlier revisions is an error.
     ///
     /// Spec: [tool results](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result)

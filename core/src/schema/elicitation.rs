@@ -73,7 +73,7 @@ object! {
         "message" => message: required String;
         /// The fields of the form.
         "requestedSchema" => requested_schema: required ElicitSchema;
-        /// Asks for a task instead of a result. Only 2025-11-25.
+        /// Requests a task instead of a result. Only 2025-11-25.
         "task" => task: optional TaskMetadata, only(V2025_11_25), or_refuse;
     }
 }
@@ -87,7 +87,7 @@ object! {
         "url" => url: required String, is(Uri);
         /// The id of this elicitation, for `notifications/elicitation/complete`. Only 2025-11-25.
         "elicitationId" => elicitation_id: optional String, only(V2025_11_25), needed;
-        /// Asks for a task instead of a result. Only 2025-11-25.
+        /// Requests a task instead of a result. Only 2025-11-25.
         "task" => task: optional TaskMetadata, only(V2025_11_25), or_refuse;
     }
 }
@@ -188,10 +188,12 @@ impl ElicitValue {
             (Self::Number(number), _) => out.value(number, version),
             (Self::Boolean(value), _) => out.value(value, version),
             (Self::Strings(_), Some(early)) if early < ProtocolVersion::V2025_11_25 => {
-                Err(absent("an array in the answer to an elicitation", early))
+                Err(absent("an array in the result of an elicitation", early))
             }
             (Self::Strings(texts), _) => out.value(texts, version),
-            (Self::Other(_), Some(version)) => Err(absent("such a value in the answer to an elicitation", version)),
+            (Self::Other(_), Some(version)) => {
+                Err(absent("this type of value in the result of an elicitation", version))
+            }
             (Self::Other(json), None) => out.value(json, None),
         }
     }

@@ -10,7 +10,7 @@ use super::{Extra, Map};
 use crate::{
     protocol::ProtocolVersion,
     schema::base::{
-        decode::{Member, Wanted},
+        decode::{ExpectedType, Member},
         encode::{Output, absent},
         macros::*,
     },
@@ -250,7 +250,7 @@ macro_rules! kinds {
             fn write<O: Output>(&self, version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
                 match (self, version) {
                     $((Self::$Variant(schema), _) => out.value(schema, version),)*
-                    (Self::Other(_), Some(version)) => Err(absent("such a field of a form", version)),
+                    (Self::Other(_), Some(version)) => Err(absent("this type of form field", version)),
                     (Self::Other(members), None) => out.value(members, None),
                 }
             }
@@ -285,9 +285,9 @@ kinds! {
     LegacyTitledEnum(LegacyTitledEnumSchema),
 }
 
-/// Reads a field by its `type`. The keyword that lists the values tells the four kinds of choices apart.
+/// Reads a field by its `type`. The keyword that lists the values distinguishes the four kinds of choices.
 fn field(reader: &mut Reader<'_>) -> Result<PrimitiveSchema, Error> {
-    /// The members that tell the kinds apart; of several with one name, the first.
+    /// The members that distinguish the kinds; of several with one name, the first.
     #[derive(Default)]
     struct Signs<'a> {
         kind: Option<&'a str>,
@@ -299,7 +299,7 @@ fn field(reader: &mut Reader<'_>) -> Result<PrimitiveSchema, Error> {
 
     let mut signs = Signs::default();
     reader.look_ahead(|reader| {
-        let mut members = reader.members(&Wanted("PrimitiveSchema", "an object"))?;
+        let mut members = reader.members(&ExpectedType("PrimitiveSchema", "an object"))?;
         while let Some(name) = members.next()? {
             let value = members.value().raw()?;
             let sign = match &*name {

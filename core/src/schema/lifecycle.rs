@@ -70,6 +70,6 @@ object! {
 }
 
 object! {
-    /// A result without members of its own.
+    /// A result without specific members.
     pub struct EmptyResult: result {}
 }

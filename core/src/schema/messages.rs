@@ -61,9 +61,9 @@ macro_rules! messages {
             ServerResult { $($cr($cr_params),)* $($br($br_params),)* }
             {
                 /// Input requests instead of a result. Since 2026-07-28.
-                InputRequired(Method, InputRequiredResult) if InputRequired among ASKING;
+                InputRequired(Method, InputRequiredResult) if InputRequired among INPUT_REQUIRED_METHODS;
                 /// A task instead of a result. Part of the tasks extension of 2026-07-28.
-                Task(Method, ExtCreateTaskResult) if Task among BECOMING_TASKS;
+                Task(Method, ExtCreateTaskResult) if Task among TASK_METHODS;
             }
         }
         messages! {
@@ -156,7 +156,7 @@ macro_rules! messages {
             /// Decodes the result of a request for `method`. Only the method and `resultType` decide on its type.
             ///
             /// # Errors
-            /// Returns an error if the sender of these results does not answer `method`, or if the result does not fit
+            /// Returns an error if the sender of these results does not handle `method`, or if the result does not fit
             /// its type.
             pub fn decode(method: Method, result: &str) -> Result<Self, serde_json::Error> {
                 $(if $methods.contains(&method) && ResultType::of(result) == Some(ResultType::$kind) {
@@ -275,10 +275,10 @@ messages! {
 }
 
 /// The methods whose results can be `input_required`.
-const ASKING: [Method; 3] = [Method::CallTool, Method::GetPrompt, Method::ReadResource];
+const INPUT_REQUIRED_METHODS: [Method; 3] = [Method::CallTool, Method::GetPrompt, Method::ReadResource];
 
 /// The methods whose results can be tasks of the extension.
-const BECOMING_TASKS: [Method; 1] = [Method::CallTool];
+const TASK_METHODS: [Method; 1] = [Method::CallTool];
 
 /// Checks that `version` has the method.
 fn check<E: serde_core::ser::Error>(method: Method, version: Option<ProtocolVersion>) -> Result<(), E> {
@@ -289,7 +289,7 @@ fn check<E: serde_core::ser::Error>(method: Method, version: Option<ProtocolVers
 }
 
 fn misplaced(method: Method, place: &str) -> serde_json::Error {
-    serde_json::Error::custom(format_args!("{method} has no place in {place}"))
+    serde_json::Error::custom(format_args!("{method} is not allowed in {place}"))
 }
 
 #[cfg(test)]
@@ -298,15 +298,15 @@ mod tests {
     use crate::protocol::{MethodKind, Sender};
 
     #[test]
-    fn other_results_are_those_of_the_table() {
+    fn result_alternatives_match_the_method_table() {
         for method in Method::ALL.iter().copied() {
-            assert_eq!(ASKING.contains(&method), method.may_ask(), "{method}");
-            assert_eq!(BECOMING_TASKS.contains(&method), method.may_become_task(), "{method}");
+            assert_eq!(INPUT_REQUIRED_METHODS.contains(&method), method.may_ask(), "{method}");
+            assert_eq!(TASK_METHODS.contains(&method), method.may_become_task(), "{method}");
         }
     }
 
     #[test]
-    fn every_method_has_its_place() {
+    fn methods_belong_to_their_message_types() {
         for method in Method::ALL.iter().copied() {
             let expected = |kind, sends: fn(Sender) -> bool| method.kind() == kind && sends(method.from());
             assert_eq!(

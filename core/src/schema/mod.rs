@@ -1,8 +1,8 @@
 //! Typed params and results of every method and revision.
 //!
 //! The types have the names of the specification, and one type serves all revisions. Decoding accepts the forms of all
-//! of them; [encoding for a revision](Encode) writes a form that the revision can read. Every object keeps the members
-//! that it does not know.
+//! of them; [encoding for a revision](Encode) writes a form that the revision can read. Every object keeps unknown
+//! members.
 
 mod base;
 mod capabilities;

@@ -9,7 +9,7 @@ use super::{Meta, encode_base64, is_base64};
 use crate::{
     protocol::ProtocolVersion,
     schema::base::{
-        decode::{Member, Wanted, inside},
+        decode::{ExpectedType, Member, inside},
         encode::Output,
         macros::*,
     },
@@ -52,7 +52,7 @@ impl BlobResourceContents {
     }
 }
 
-/// The contents of a resource: text or bytes, told apart by the member `text` or `blob`.
+/// The contents of a resource: text or bytes, distinguished by the member `text` or `blob`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourceContents {
     /// Text.
@@ -109,7 +109,7 @@ fn contents(reader: &mut Reader<'_>) -> Result<ResourceContents, Error> {
     const NAME: &str = "ResourceContents";
 
     let is_text = reader.look_ahead(|reader| {
-        let mut members = reader.members(&Wanted(NAME, "an object"))?;
+        let mut members = reader.members(&ExpectedType(NAME, "an object"))?;
         while let Some(name) = members.next()? {
             let value = members.value();
             match (&*name, value.peek()) {

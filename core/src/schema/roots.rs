@@ -63,7 +63,7 @@ mod tests {
 
     // req: ROOT-004
     #[test]
-    fn roots_are_files_and_stay_where_they_are() {
+    fn roots_are_file_uris_without_dot_segments() {
         for good in ["file:///", "file:///home/me", "file:///a/..b/c..", "file:///a/...", "file://host/a"] {
             assert!(Root::new(good).is_valid(), "{good}");
         }

@@ -37,7 +37,7 @@ object! {
         "tools" => tools: optional Vec<Tool>, since(V2025_11_25), or_refuse;
         /// How the model uses the tools. Since 2025-11-25.
         "toolChoice" => tool_choice: optional ToolChoice, since(V2025_11_25), or_refuse;
-        /// Asks for a task instead of a result. Only 2025-11-25.
+        /// Requests a task instead of a result. Only 2025-11-25.
         "task" => task: optional TaskMetadata, only(V2025_11_25), or_refuse;
     }
     gates {
@@ -78,6 +78,18 @@ object! {
         "model" => model: required String;
         /// The reason why the model stopped, if known.
         "stopReason" => stop_reason: optional StopReason;
+    }
+}
+
+impl CreateMessageResult {
+    /// Returns the text of the message, if each of its content blocks is a text.
+    #[must_use]
+    pub fn to_text(&self) -> Option<String> {
+        let texts = self.content.as_slice().iter().map(|content| match content {
+            SamplingContent::Text(content) => Some(content.text.as_str()),
+            _ => None,
+        });
+        texts.collect()
     }
 }
 
@@ -161,6 +173,18 @@ impl SamplingContent {
 impl From<&str> for SamplingContent {
     fn from(text: &str) -> Self {
         Self::text(text)
+    }
+}
+
+impl From<String> for SamplingContent {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for OneOrMany<SamplingContent> {
+    fn from(text: String) -> Self {
+        Self::One(text.into())
     }
 }
 
@@ -265,7 +289,7 @@ impl ModelPreferences {
         priorities.into_iter().flatten().all(is_fraction)
     }
 
-    /// Returns the first of `models` whose name contains a hint. Earlier hints come first.
+    /// Returns the first of `models` whose name contains a hint. Earlier hints have precedence.
     ///
     /// Hints take precedence over priorities, which count only if the result is `None`.
     #[must_use]
@@ -277,6 +301,7 @@ impl ModelPreferences {
 
 /// The error in the tool results of a conversation. The number is the index of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ToolResultFault {
     /// A message of the user has tool results next to other content.
     Mixed(usize),

@@ -25,7 +25,7 @@ use crate::{
     wire::reader::Reader,
 };
 
-/// The value in place of a list of files for a skill whose files change all the time.
+/// The value instead of a list of files for a skill whose files are generated when they are read.
 const DYNAMIC: &str = "dynamic";
 
 object! {

@@ -32,20 +32,20 @@ object! {
 }
 
 impl SubscriptionFilter {
-    /// Returns the part of the filter that `asked` contains as well. A server that announces more than the client asked
-    /// for is ignored in that.
-    pub(crate) fn within(self, asked: Self) -> Self {
-        let flag = |promised: Option<bool>, asked: Option<bool>| promised.filter(|_| asked == Some(true));
-        let names = |promised: Option<Vec<String>>, asked: Option<Vec<String>>| {
+    /// Returns the part of the filter that `requested` contains as well. Further entries of the server's filter are
+    /// ignored.
+    pub(crate) fn within(self, requested: Self) -> Self {
+        let flag = |promised: Option<bool>, requested: Option<bool>| promised.filter(|_| requested == Some(true));
+        let names = |promised: Option<Vec<String>>, requested: Option<Vec<String>>| {
             let promised: BTreeSet<String> = promised?.into_iter().collect();
-            Some(asked.into_iter().flatten().filter(|name| promised.contains(name)).collect())
+            Some(requested.into_iter().flatten().filter(|name| promised.contains(name)).collect())
         };
         Self {
-            tools_list_changed: flag(self.tools_list_changed, asked.tools_list_changed),
-            prompts_list_changed: flag(self.prompts_list_changed, asked.prompts_list_changed),
-            resources_list_changed: flag(self.resources_list_changed, asked.resources_list_changed),
-            resource_subscriptions: names(self.resource_subscriptions, asked.resource_subscriptions),
-            task_ids: names(self.task_ids, asked.task_ids),
+            tools_list_changed: flag(self.tools_list_changed, requested.tools_list_changed),
+            prompts_list_changed: flag(self.prompts_list_changed, requested.prompts_list_changed),
+            resources_list_changed: flag(self.resources_list_changed, requested.resources_list_changed),
+            resource_subscriptions: names(self.resource_subscriptions, requested.resource_subscriptions),
+            task_ids: names(self.task_ids, requested.task_ids),
             ..Self::default()
         }
     }

@@ -39,7 +39,7 @@ object! {
 }
 
 object! {
-    /// The member `task` of params, which asks for a task instead of a result. Only 2025-11-25.
+    /// The member `task` of params, which requests a task instead of a result. Only 2025-11-25.
     pub struct TaskMetadata: data, only(V2025_11_25) {
         /// The time for which to keep the task after its creation, in milliseconds.
         "ttl" => ttl: optional u64;
@@ -245,8 +245,8 @@ pub enum TaskOr<R> {
 }
 
 impl<R: DeserializeOwned> TaskOr<R> {
-    /// Decodes a result. A member `task` means a task only if the request asked for one (`carried_task`); otherwise it
-    /// is an unknown member.
+    /// Decodes a result. A member `task` means a task only if the request had one (`carried_task`); otherwise it is an
+    /// unknown member.
     ///
     /// # Errors
     /// Returns an error if the result does not fit its type.

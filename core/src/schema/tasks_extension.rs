@@ -1,4 +1,4 @@
-//! The tasks extension of 2026-07-28: a server may answer `tools/call` with a task.
+//! The tasks extension of 2026-07-28: a server may respond to `tools/call` with a task.
 //!
 //! It differs from the [tasks](super::Task) of 2025-11-25: only servers run tasks, the server alone decides to do so,
 //! and the members of a task are directly in the result. Two of its methods have the names of methods of 2025-11-25,
@@ -73,9 +73,9 @@ macro_rules! whole_task {
 
             fn make_whole(&mut self) {
                 let has = |status| self.status == status;
-                let (asks, is_done, has_failed) =
+                let (needs_input, is_done, has_failed) =
                     (has(TaskStatus::InputRequired), has(TaskStatus::Completed), has(TaskStatus::Failed));
-                self.input_requests = asks.then(|| self.input_requests.take().unwrap_or_default());
+                self.input_requests = needs_input.then(|| self.input_requests.take().unwrap_or_default());
                 self.result = is_done.then(|| self.result.take().unwrap_or_else(JsonObject::empty));
                 self.error = has_failed.then(|| self.error.take().unwrap_or_else(|| TaskError::new(0, "")));
             }

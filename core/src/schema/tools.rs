@@ -177,7 +177,7 @@ object! {
         "name" => name: required String;
         /// The arguments of the tool, kept byte for byte.
         "arguments" => arguments: optional JsonObject;
-        /// Asks for a task instead of a result. Only 2025-11-25.
+        /// Requests a task instead of a result. Only 2025-11-25.
         "task" => task: optional TaskMetadata, only(V2025_11_25), or_refuse;
         /// The responses to the input requests of the previous result. Since 2026-07-28.
         "inputResponses" => input_responses: optional InputResponses, since(V2026_07_28), or_refuse,
@@ -269,7 +269,7 @@ mod tests {
 
     // req: TOOL-013 SCHEMA-007
     #[test]
-    fn a_schema_is_that_of_an_object_however_it_says_so() {
+    fn recognizes_object_schemas_in_any_spelling() {
         let schema = |text: &str| JsonObject::parse(text).expect("an object");
         for text in [
             r#"{"type":"object"}"#,
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_is_written_as_its_reader_knows_it() {
+    fn tool_encoding_fits_the_revision() {
         let tool: Tool = serde_json::from_str(TOOL).expect("a tool");
         assert_eq!(tool.display_name(), "Pick");
         assert_eq!(tool.task_support(), &TaskSupport::Optional);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_of_one_text_is_written_as_any_other() {
+    fn text_result_encodes_like_a_tool_result() {
         for text in ["", "plain", "a \"quote\",\na line \u{1} and \u{1F980}"] {
             for version in ProtocolVersion::ALL.iter().copied().map(Some).chain([None]) {
                 let (short, long) = (TextResult(text.into()), CallToolResult::text(text));
@@ -324,14 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where() {
+    fn errors_contain_their_position() {
         let error = |text| serde_json::from_str::<CallToolResult>(text).expect_err(text).to_string();
         assert_eq!(
             error(r#"{"content":[{"data":"","type":"image"}]}"#),
             "CallToolResult.content: ImageContent: missing member `mimeType` at line 1 column 38"
         );
         assert!(error(r#"{"content":null}"#).starts_with("CallToolResult.content: invalid type: null"));
-        assert!(error(r#"{"content":[],"content":[]}"#).starts_with("CallToolResult.content: given twice"));
+        assert!(error(r#"{"content":[],"content":[]}"#).starts_with("CallToolResult.content: duplicate member"));
         assert!(error(r#"{"content":[{"text":"a"}]}"#).contains("ContentBlock: missing member `type`"));
     }
 }

@@ -28,10 +28,11 @@ pub struct TraceContext {
 
 /// The error that a value does not have the format of the W3C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InvalidTrace {
     /// `traceparent` does not have the format of `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`.
     Parent,
-    /// `tracestate` is empty, is too long, has characters that it must not have, or comes without a `traceparent`.
+    /// `tracestate` is empty, is too long, has characters that it must not have, or has no `traceparent`.
     State,
     /// `baggage` is empty, is too long, or has characters that it must not have.
     Baggage,
@@ -205,7 +206,7 @@ mod tests {
 
     // req: M-META-025
     #[test]
-    fn values_have_the_forms_of_the_w3c() {
+    fn trace_values_follow_w3c_grammar() {
         let trace = TraceContext::within(PARENT).expect("the example of the W3C");
         assert_eq!(trace.trace_id(), Some("0af7651916cd43dd8448eb211c80319c"));
         assert_eq!((trace.parent_id(), trace.is_sampled()), (Some("b7ad6b7169203331"), true));
@@ -234,7 +235,7 @@ mod tests {
 
     // req: M-META-025
     #[test]
-    fn what_has_another_form_is_taken_for_absent() {
+    fn malformed_trace_members_are_ignored() {
         let of = |meta: &str| TraceContext::of(&RawJson::trusted(meta));
         assert_eq!(of("{}"), None);
         assert_eq!(of(r#"{"traceparent":5,"tracestate":"a=b"}"#), None);

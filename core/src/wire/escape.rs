@@ -8,7 +8,7 @@ use crate::wire::string_scan::{cut, is_plain};
 /// words without special bytes.
 const SHORT: usize = 128;
 /// The usual number of bytes between escaped bytes is less than this.
-const RUN: usize = 32;
+const MAX_RUN: usize = 32;
 
 /// Appends `text` as a JSON string with its quotes.
 pub(super) fn string(out: &mut Vec<u8>, text: &str) {
@@ -40,8 +40,8 @@ pub(super) fn contents(out: &mut Vec<u8>, text: &str) {
 #[inline(always)]
 fn plain(out: &mut Vec<u8>, text: &[u8], length: usize) {
     // Copying a fixed number of bytes and truncating is faster than copying a variable number.
-    match text.first_chunk::<RUN>() {
-        Some(more) if length <= RUN => {
+    match text.first_chunk::<MAX_RUN>() {
+        Some(more) if length <= MAX_RUN => {
             let end = out.len() + length;
             out.extend_from_slice(more);
             out.truncate(end);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_is_escaped_as_serde_json_escapes_it() {
+    fn escapes_characters_like_serde_json() {
         for filler in ["", "a", "plain text, ", "\"", "\n\\"] {
             for byte in 0..=0x2ff_u32 {
                 let character = char::from_u32(byte).expect("no surrogate");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_and_place_is_right() {
+    fn escapes_at_every_length_and_offset() {
         for length in (0..140).chain([191, 192, 193, 255, 256, 257, 320, 449, 4096]) {
             for filler in ['x', 'ä', '大'] {
                 let mut text: String = core::iter::repeat_n(filler, length / filler.len_utf8()).collect();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_all_kinds_of_runs_are_right() {
+    fn converts_random_runs_like_serde_json() {
         let mut state = 3u64;
         for _ in 0..3000 {
             let mut text = String::new();

@@ -3,20 +3,20 @@
 use alloc::{borrow::Cow, format};
 
 /// The most bytes of a text that an excerpt has. In the debug format of Rust one byte becomes up to six.
-const MOST: usize = 96;
+const MAX_EXCERPT: usize = 96;
 
-/// The most bytes of an error about what a peer has sent.
-const MOST_OF_ERROR: usize = 768;
+/// The maximum number of bytes of an error about a peer's message.
+const MAX_ERROR_LEN: usize = 768;
 
 /// Returns `text`, or at most its first 96 bytes and an ellipsis if it is longer.
 pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
-    cut(text, MOST)
+    cut(text, MAX_EXCERPT)
 }
 
 /// Returns `text`, or at most its first 768 bytes and an ellipsis if it is longer. For errors, which may repeat more
 /// than one text of a peer.
 pub(crate) fn excerpt_of_error(text: &str) -> Cow<'_, str> {
-    cut(text, MOST_OF_ERROR)
+    cut(text, MAX_ERROR_LEN)
 }
 
 fn cut(text: &str, most: usize) -> Cow<'_, str> {
@@ -34,11 +34,11 @@ mod tests {
     #[test]
     fn a_long_text_is_cut_between_characters() {
         assert_eq!(excerpt("short"), "short");
-        assert_eq!(excerpt(&"x".repeat(MOST)), "x".repeat(MOST));
+        assert_eq!(excerpt(&"x".repeat(MAX_EXCERPT)), "x".repeat(MAX_EXCERPT));
         for character in ["x", "\u{e9}", "\u{200b}", "\u{1f980}"] {
-            let cut = excerpt(&character.repeat(MOST)).replace(character, "");
+            let cut = excerpt(&character.repeat(MAX_EXCERPT)).replace(character, "");
             assert!(cut == "..." || character == "x" && cut.is_empty(), "{cut}");
-            assert!(excerpt_of_error(&character.repeat(1 << 12)).len() <= MOST_OF_ERROR + 3);
+            assert!(excerpt_of_error(&character.repeat(1 << 12)).len() <= MAX_ERROR_LEN + 3);
         }
     }
 }

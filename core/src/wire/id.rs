@@ -127,7 +127,7 @@ impl RequestId {
         match self.form {
             Form::Integer | Form::String => self.text.clone(),
             Form::Number => integral(self.as_json()).map_or_else(|| self.text.clone(), |text| text.into_bytes().into()),
-            // An escape that stands for no character (a lone surrogate) has no other spelling.
+            // An escape that encodes no character (a lone surrogate) has no other spelling.
             Form::Escaped => {
                 self.as_text().map_or_else(|| self.text.clone(), |text| [b"\"", text.as_bytes(), b"\""].concat().into())
             }
@@ -149,7 +149,7 @@ fn integral(number: &str) -> Option<String> {
         return Some(String::from("0"));
     }
     let exponent: i64 = exponent.strip_prefix('+').unwrap_or(exponent).parse().ok()?;
-    // The decimal point stands behind this many of the significant digits.
+    // The decimal point is after this many of the significant digits.
     let point = usize::try_from(exponent.checked_add(i64::try_from(whole.len()).ok()?)?).ok()?;
     if point.saturating_sub(leading_zeros) > MAX_DIGITS {
         return None;
@@ -232,7 +232,7 @@ mod tests {
 
     // req: BASE-003 BASE-005 BASE-008
     #[test]
-    fn every_spelling_is_an_id_or_is_not_and_is_echoed_as_it_came() {
+    fn valid_ids_keep_their_spelling() {
         let ids = [
             "0",
             "-1",
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_canonical_decimal_text_changes_type() {
+    fn retypes_only_canonical_decimal_ids() {
         assert_eq!(id("\"7\"").retyped(), Some(id("7")));
         assert_eq!(id("7").retyped(), Some(id("\"7\"")));
         assert_eq!(id("\"-7\"").retyped(), Some(id("-7")));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_texts_become_ids() {
+    fn ids_convert_from_numbers_and_strings() {
         assert_eq!(RequestId::from(0).as_json(), "0");
         assert_eq!(RequestId::from(u64::MAX).as_u64(), Some(u64::MAX));
         assert_eq!(id("3.0").as_u64(), Some(3));

@@ -98,8 +98,8 @@ impl From<Box<RawValue>> for Json {
 
 /// One JSON object, kept byte for byte. Two objects are equal if their texts are equal.
 ///
-/// Objects made by [`new`](Self::new) or [`parse`](Self::parse) are checked once for what params and results are
-/// checked for before they are sent.
+/// Objects made by [`new`](Self::new) or [`parse`](Self::parse) are checked once for the rules that params and results
+/// must satisfy before they are sent.
 #[derive(Clone)]
 pub struct JsonObject(
     /// The text, followed by [`READY`] if the object was checked and can be sent without changes. The mark takes less
@@ -122,7 +122,7 @@ impl JsonObject {
     /// # Errors
     /// As [`Json::new`]; also if `value` is not an object.
     pub fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        Json::new(value)?.try_into().map(Self::examined)
+        Json::new(value)?.try_into().map(Self::validated)
     }
 
     /// Creates an object from `text`, which must be one JSON object.
@@ -130,10 +130,10 @@ impl JsonObject {
     /// # Errors
     /// Returns an error if it is not.
     pub fn parse(text: impl Into<String>) -> Result<Self, serde_json::Error> {
-        Json::parse(text)?.try_into().map(Self::examined)
+        Json::parse(text)?.try_into().map(Self::validated)
     }
 
-    fn examined(self) -> Self {
+    fn validated(self) -> Self {
         if one_line::line_break(self.0.as_bytes()).is_some() || RawJson::from(&self).is_ambiguous() {
             return self;
         }
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_of_an_object_does_not_show() {
+    fn ready_flag_does_not_affect_equality() {
         for (text, is_ready) in [
             ("{}", true),
             (r#"{"name":"echo","arguments":{"a":1,"a":2},"own":1,"own":2}"#, true),

@@ -5,21 +5,21 @@ use core::ops::Range;
 use super::{scan::StringToken, sole};
 
 /// The most members of an index: params hardly ever have more.
-const MOST: usize = 4;
+const MAX_MEMBERS: usize = 4;
 
 /// The positions of the members of an object in its text, so that the text is searched only once.
 ///
 /// An index has all members or none: none if the object is large, has many members, or has names with escapes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Index {
-    spots: [Span; MOST],
+    spans: [Span; MAX_MEMBERS],
     len: u8,
-    examined: Examined,
+    validated: Validated,
 }
 
 /// The checks that a text has passed. Each includes those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Examined {
+pub(super) enum Validated {
     /// None.
     Nothing,
     /// The names that [decide](super::sole) occur at most once.
@@ -46,22 +46,22 @@ struct Span {
 impl Index {
     /// An index without positions.
     pub(super) const NOTHING: Self =
-        Self { spots: [Span { name: [0; 2], value: [0; 2] }; MOST], len: 0, examined: Examined::Nothing };
+        Self { spans: [Span { name: [0; 2], value: [0; 2] }; MAX_MEMBERS], len: 0, validated: Validated::Nothing };
 
     /// Returns the same index with the checks that the text has passed.
-    pub(super) const fn examined(mut self, examined: Examined) -> Self {
-        self.examined = examined;
+    pub(super) const fn validated(mut self, validated: Validated) -> Self {
+        self.validated = validated;
         self
     }
 
     /// Returns whether the text has passed this check.
-    pub(super) fn is_examined(&self, what: Examined) -> bool {
-        self.examined >= what
+    pub(super) fn is_examined(&self, what: Validated) -> bool {
+        self.validated >= what
     }
 
     /// Returns whether this name is known to occur at most once.
     pub(super) fn is_sole(&self, name: &str) -> bool {
-        self.is_examined(Examined::Names) && sole::decides(name.as_bytes())
+        self.is_examined(Validated::Names) && sole::decides(name.as_bytes())
     }
 
     /// Returns whether the index has positions.
@@ -71,15 +71,15 @@ impl Index {
 
     /// Returns an iterator over the names and values of the object with this text; empty if the index has no positions.
     pub(super) fn members<'a>(&self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let known = self.spots.iter().take(usize::from(self.len));
+        let known = self.spans.iter().take(usize::from(self.len));
         known.filter_map(move |Span { name, value }| Some((part(text, *name)?, part(text, *value)?)))
     }
 
     /// Returns the value of the last member with this name.
     pub(super) fn find<'a>(&self, text: &'a str, name: &str) -> Option<&'a str> {
-        let is_named = |spot: &&Span| text.as_bytes().get(range(spot.name)) == Some(name.as_bytes());
-        let spot = self.spots.iter().take(usize::from(self.len)).rfind(is_named)?;
-        part(text, spot.value)
+        let is_named = |span: &&Span| text.as_bytes().get(range(span.name)) == Some(name.as_bytes());
+        let span = self.spans.iter().take(usize::from(self.len)).rfind(is_named)?;
+        part(text, span.value)
     }
 }
 
@@ -87,8 +87,8 @@ fn range([from, to]: [u16; 2]) -> Range<usize> {
     usize::from(from)..usize::from(to)
 }
 
-fn part(text: &str, spot: [u16; 2]) -> Option<&str> {
-    text.get(range(spot))
+fn part(text: &str, span: [u16; 2]) -> Option<&str> {
+    text.get(range(span))
 }
 
 /// Returns the range of `part` in `text`, of which it is a slice.
@@ -99,7 +99,7 @@ pub(crate) fn place(part: &[u8], text: &[u8]) -> Option<Range<usize>> {
 
 /// Builds an [`Index`].
 ///
-/// A position is given as the length of the text behind it, as a scanner has it.
+/// A position is given as the length of the remaining text, as in a scanner.
 pub(super) struct Indexing {
     index: Index,
     /// The length of the text from the beginning of the object.
@@ -117,11 +117,11 @@ impl Indexing {
     #[inline(always)]
     pub(super) fn add(&mut self, name: StringToken<'_>, value: [usize; 2]) {
         // A position may be truncated here. `end` detects that, because the end of the object is the largest position.
-        let spot = |places: [usize; 2]| places.map(|left| (self.left - left) as u16);
-        let name_spot = spot([name.behind + name.inner.len(), name.behind]);
-        match self.index.spots.get_mut(usize::from(self.index.len)) {
+        let span = |places: [usize; 2]| places.map(|left| (self.left - left) as u16);
+        let name_span = span([name.behind + name.inner.len(), name.behind]);
+        match self.index.spans.get_mut(usize::from(self.index.len)) {
             Some(free) if !name.escaped => {
-                *free = Span { name: name_spot, value: spot(value) };
+                *free = Span { name: name_span, value: span(value) };
                 self.index.len += 1;
             }
             _ => self.gave_up = true,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_where_they_were_found() {
+    fn indexed_members_equal_scanned_members() {
         let long = format!(r#"{{"a":"{}","b":1}}"#, "x".repeat(70_000));
         let late = format!(r#"{{"a":"{}" , "b":{{}}}}"#, "x".repeat(65_520));
         for params in [
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_a_result_are_not_those_of_params_beside_it() {
+    fn result_members_are_not_those_of_params() {
         let result = r#"{"resultType":"ab\"c","b":[1]}"#;
         let envelope = r#""jsonrpc":"2.0","id":1"#;
         for frame in [
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_taken_together_if_there_are_no_others() {
+    fn only_requires_no_other_members() {
         for (params, taken) in [
             ("{}", Some([None, None])),
             (r#"{"b":[1]}"#, Some([None, Some("[1]")])),

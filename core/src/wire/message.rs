@@ -8,7 +8,7 @@ use super::{
     sole::{self, Seen},
     text::string,
 };
-use crate::wire::member_index::{Examined, Index, Indexing};
+use crate::wire::member_index::{Index, Indexing, Validated};
 
 /// A JSON-RPC message. Method, params and result borrow from the frame.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub enum Message<'a> {
     },
     /// A successful response: `id` and `result`.
     Response {
-        /// The id of the request that is answered.
+        /// The id of the request.
         id: RequestId,
         /// The result, any value. The sender of the request checks its type.
         result: RawJson<'a>,
@@ -78,10 +78,11 @@ pub enum MalformedKind {
     Error,
 }
 
-/// The message that a malformed frame stands for, which decides whether it can be answered.
+/// The message in a malformed frame, which decides whether it gets a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MalformedSubject {
-    /// A notification, or a response without a usable id. It is never answered.
+    /// A notification, or a response without a usable id. It never gets a response.
     Nothing,
     /// A response to the request with this id.
     Response(RequestId),
@@ -93,10 +94,11 @@ pub enum MalformedSubject {
 
 /// A frame that holds no message.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Malformed {
     /// The error in the frame.
     pub kind: MalformedKind,
-    /// The message that the frame stands for.
+    /// The message in the frame.
     pub subject: MalformedSubject,
 }
 
@@ -205,7 +207,7 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// Reads the members behind the opening brace. On failure, what was read before it stays.
+    /// Reads the members behind the opening brace. On failure, the members before it are kept.
     fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ScanError> {
         let mut first = true;
         while !scanner.eat(b'}') {
@@ -217,7 +219,7 @@ impl<'a> Envelope<'a> {
                 }
                 Some(member) => Some(member),
                 None => match scanner.next_member(first)? {
-                    // A name may be spelled with escapes; what counts is the name.
+                    // A name may be spelled with escapes; the unescaped name counts.
                     Some(name) if name.escaped => name.text().and_then(|name| Member::of(name.as_bytes())),
                     Some(name) => Member::of(name.inner),
                     None => break,
@@ -245,7 +247,7 @@ impl<'a> Envelope<'a> {
         scanner.expect_end()
     }
 
-    /// Steps over the params and remembers where their members are, and those of `_meta`.
+    /// Steps over the params and stores the offsets of their members, and of those of `_meta`.
     fn read_params(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
         let mut twice = false;
         let params = read_object(scanner, 1, |scanner, name| {
@@ -262,11 +264,11 @@ impl<'a> Envelope<'a> {
             Ok(())
         })?;
         self.duplicate_param |= twice | params.twice;
-        self.members = params.members.examined(Examined::Meta);
+        self.members = params.members.validated(Validated::Meta);
         Ok(params.text)
     }
 
-    /// Steps over the result and remembers where its members are.
+    /// Steps over the result and stores the offsets of its members.
     fn read_result(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
         // Set until the result is complete: a text that ends before was cut inside of a response.
         self.cut_in_response = true;
@@ -280,7 +282,7 @@ impl<'a> Envelope<'a> {
         })?;
         self.cut_in_response = false;
         self.duplicate_param |= twice | result.twice;
-        self.members = result.members.examined(Examined::Meta);
+        self.members = result.members.validated(Validated::Meta);
         Ok(result.text)
     }
 
@@ -419,7 +421,7 @@ fn read_object<'a>(
         pass(scanner, name)?;
         members.add(name, [from, scanner.left()]);
     }
-    let (members, text) = (members.end(scanner.left()).examined(Examined::Names), scanner.since(start));
+    let (members, text) = (members.end(scanner.left()).validated(Validated::Names), scanner.since(start));
     Ok(Passed { text, members, twice: seen.repeats(text) })
 }
 
@@ -456,7 +458,8 @@ impl<'a> Message<'a> {
     /// `max_depth`, or than 128 brackets, is an error.
     ///
     /// # Errors
-    /// Returns what is wrong and what the message is about, which decides whether the frame can be answered. An array is a
+    /// Returns the kind of the error and the subject of the message, which decides whether the frame gets a response.
+    /// An array is a
     /// [`MalformedKind::Array`]: see [`ArrayIter`].
     pub fn parse(text: &'a str, max_depth: u32) -> Result<Self, Malformed> {
         let mut scanner = Scanner::new(text, max_depth);
@@ -480,12 +483,12 @@ impl<'a> Message<'a> {
         match outcome {
             Ok(()) => envelope.classify(),
             Err(ScanError) if scanner.is_too_deep() => Err(envelope.malformed(MalformedKind::TooDeep)),
-            // Whatever was read before a syntax error may mean something else.
+            // Members before a syntax error may have another meaning.
             Err(ScanError) => Err(Envelope::default().malformed(MalformedKind::Syntax(scanner.position()))),
         }
     }
 
-    /// Returns what the beginning of an oversized frame tells about its message.
+    /// Returns the subject and the kind of error of an oversized frame, as far as its beginning contains them.
     pub(crate) fn beginning(text: &'a str) -> Malformed {
         let mut scanner = Scanner::new(text, super::scan::MAX_DEPTH);
         scanner.skip_white_space();
@@ -528,7 +531,7 @@ impl<'a> Message<'a> {
         Some((error_object(error?)?.code, has_id))
     }
 
-    /// Returns the id of the request that the response `text` answers.
+    /// Returns the request id of the response `text`.
     pub(crate) fn answered(text: &[u8]) -> Option<RequestId> {
         match Message::beginning(core::str::from_utf8(text).ok()?).subject {
             MalformedSubject::Response(id) => Some(id),

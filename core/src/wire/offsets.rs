@@ -83,7 +83,7 @@ mod tests {
     use alloc::format;
 
     #[test]
-    fn what_is_made_of_an_outline_is_what_was_read() {
+    fn message_from_offsets_equals_the_parsed_one() {
         for text in [
             r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
             r#" { "method" : "tools/call" , "id" : "gr\u00fcn" , "params" : { "a" : [ ] , "_meta" : { } } , "jsonrpc":"2.0" } "#,

@@ -13,7 +13,7 @@ use super::{
     sole::is_ambiguous,
     text::string,
 };
-use crate::wire::member_index::{Examined, Index};
+use crate::wire::member_index::{Index, Validated};
 
 /// The text of one JSON value, usually borrowed from the frame that holds it.
 ///
@@ -38,13 +38,13 @@ impl<'a> RawJson<'a> {
 
     /// Returns whether the value was checked and can be sent without changes, as params or as a result.
     pub(crate) fn is_ready(&self) -> bool {
-        self.index.is_examined(Examined::Lines)
+        self.index.is_examined(Validated::Lines)
     }
 
     /// Returns whether a member that [decides](super::sole) occurs twice in the object or in its `_meta`. A peer would
     /// not accept it as params or as a result.
     pub(crate) fn is_ambiguous(&self) -> bool {
-        !self.index.is_examined(Examined::Meta) && is_ambiguous(&self.text)
+        !self.index.is_examined(Validated::Meta) && is_ambiguous(&self.text)
     }
 
     /// Returns the positions of the members, as far as they are known.
@@ -247,8 +247,8 @@ pub fn decode_params<'b, T: Deserialize<'b>>(params: Option<&'b RawJson<'_>>) ->
 
 impl<'a> From<&'a JsonObject> for RawJson<'a> {
     fn from(object: &'a JsonObject) -> Self {
-        let examined = if object.is_ready() { Examined::Lines } else { Examined::Nothing };
-        Self::indexed(object.get(), Index::NOTHING.examined(examined))
+        let validated = if object.is_ready() { Validated::Lines } else { Validated::Nothing };
+        Self::indexed(object.get(), Index::NOTHING.validated(validated))
     }
 }
 

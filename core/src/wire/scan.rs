@@ -286,7 +286,7 @@ impl<'a> Scanner<'a> {
     #[inline(always)]
     pub(crate) fn next_member(&mut self, first: bool) -> Scanned<Option<StringToken<'a>>> {
         match self.compact_name(!first) {
-            // There is a quote and a colon behind it.
+            // A quote and a colon follow it.
             Some(inner) => {
                 Ok(Some(StringToken { whole: self.text, behind: self.rest.len() + 2, inner, escaped: false }))
             }
@@ -379,7 +379,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Moves to `position`. Returns the text from there on.
-    pub(super) fn go_to(&mut self, position: usize) -> &'a str {
+    pub(super) fn skip_to(&mut self, position: usize) -> &'a str {
         let rest = &self.text[position..];
         self.rest = rest.as_bytes();
         self.too_deep = false;
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_found_wherever_it_stands() {
+    fn finds_members_at_every_offset() {
         for length in (0..200).chain(500..700) {
             let filler = "\\\"_ u".chars().cycle().take(length).collect::<String>();
             assert!(!may_have(filler.as_bytes(), "_meta"), "{length}");

@@ -2,7 +2,7 @@
 //! occur twice.
 //!
 //! Otherwise two readers could read two messages from one text: one takes the first member, the other one the last.
-//! Other members, such as the arguments of a tool, belong to applications. Of those every reader takes the last one.
+//! Other members, such as the arguments of a tool, belong to applications. Every reader takes the last one of those.
 
 use super::{members::walk, scan::StringToken};
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_may_be_there_once_wherever_the_protocol_reads_it() {
+    fn known_members_must_not_be_duplicated() {
         let one = RequestId::from(1_u64);
         for name in NAMES {
             let name = core::str::from_utf8(name).expect("it is text");
@@ -185,7 +185,7 @@ mod tests {
 
     /// Checks that an application can send exactly those objects that every peer accepts.
     #[test]
-    fn senders_are_held_to_the_rule_for_receivers() {
+    fn senders_reject_what_receivers_reject() {
         for (object, expected) in [
             (r#"{"name":1,"name":2}"#, true),
             (r#"{"_meta":{"name":1,"name":2}}"#, true),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_each_thing_once() {
+    fn error_objects_reject_duplicate_members() {
         for error in [
             r#"{"code":1,"code":1,"message":""}"#,
             r#"{"code":"x","code":1,"message":""}"#,
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_has_a_bit_of_its_own() {
+    fn known_names_have_distinct_bits() {
         let mut numbers: Vec<_> = NAMES.iter().filter_map(|name| super::number(name)).collect();
         numbers.sort_unstable();
         numbers.dedup();

@@ -11,9 +11,9 @@ const WORD: usize = size_of::<u64>();
 /// The bytes of one step in a long text: one for each bit of a number.
 const BLOCK: usize = u64::BITS as usize;
 /// The blocks of one step where no special byte is expected.
-const MANY: usize = 4;
+const FAST_BLOCKS: usize = 4;
 /// The bytes that are searched and copied in one step: as many as fit into the registers of most processors.
-const SOME: usize = 4 * BLOCK;
+const COPY_STEP: usize = 4 * BLOCK;
 /// The length from which a text without special bytes is searched by blocks, since it probably has none for longer.
 const SHORT: usize = 8 * WORD;
 /// Names are shorter than this, even those with a domain.
@@ -121,11 +121,11 @@ pub(super) fn escapes(bytes: &[u8], found: impl FnMut(usize)) {
 /// Finds bytes in a block. Returns a bit for each, that of the first byte lowest.
 trait SimdLanes: Copy {
     /// Returns whether several blocks have no special byte. Faster than one block at a time.
-    fn are_plain(self, blocks: &[[u8; BLOCK]; MANY]) -> bool;
+    fn are_plain(self, blocks: &[[u8; BLOCK]; FAST_BLOCKS]) -> bool;
 
     /// Calls `take` with the bytes if none of them is special, without reading them from memory a second time. Returns
     /// whether it did.
-    fn take_plain(self, bytes: &[u8; SOME], take: impl FnOnce(&[u8; SOME])) -> bool;
+    fn take_plain(self, bytes: &[u8; COPY_STEP], take: impl FnOnce(&[u8; COPY_STEP])) -> bool;
 
     /// Finds quotes, backslashes and control characters.
     fn special(self, block: &[u8; BLOCK]) -> u64;
@@ -152,7 +152,7 @@ fn skip_many(lanes: impl SimdLanes, bytes: &[u8], mut start: usize) -> usize {
     while let Some(blocks) = bytes[start..].as_chunks().0.first_chunk()
         && lanes.are_plain(blocks)
     {
-        start += MANY * BLOCK;
+        start += FAST_BLOCKS * BLOCK;
     }
     start
 }
@@ -180,7 +180,8 @@ fn cut_by_blocks(lanes: impl SimdLanes, bytes: &[u8], mut piece: impl FnMut(&[u8
             // The last block had no special bytes, so the next ones probably have none either.
             piece(&bytes[from..start], start - from);
             let some = rest.as_chunks().0;
-            start += SOME * some.iter().take_while(|some| lanes.take_plain(some, |plain| piece(plain, SOME))).count();
+            start += COPY_STEP
+                * some.iter().take_while(|some| lanes.take_plain(some, |plain| piece(plain, COPY_STEP))).count();
             from = start;
         }
     }
@@ -293,12 +294,12 @@ impl Portable {
 #[cfg(any(test, not(feature = "simd")))]
 impl SimdLanes for Portable {
     #[inline(always)]
-    fn are_plain(self, blocks: &[[u8; BLOCK]; MANY]) -> bool {
+    fn are_plain(self, blocks: &[[u8; BLOCK]; FAST_BLOCKS]) -> bool {
         !blocks.as_flattened().iter().fold(false, |any, byte| any | is_special(*byte))
     }
 
     #[inline(always)]
-    fn take_plain(self, bytes: &[u8; SOME], take: impl FnOnce(&[u8; SOME])) -> bool {
+    fn take_plain(self, bytes: &[u8; COPY_STEP], take: impl FnOnce(&[u8; COPY_STEP])) -> bool {
         let is_plain = !bytes.iter().fold(false, |any, byte| any | is_special(*byte));
         if is_plain {
             take(bytes);
@@ -331,7 +332,7 @@ struct Vector<S>(S);
 #[cfg(feature = "simd")]
 impl<S: Simd> SimdLanes for Vector<S> {
     #[inline(always)]
-    fn are_plain(self, blocks: &[[u8; BLOCK]; MANY]) -> bool {
+    fn are_plain(self, blocks: &[[u8; BLOCK]; FAST_BLOCKS]) -> bool {
         let (mut least, mut backslashes) = (u8x64::splat(self.0, u8::MAX), mask8x64::splat(self.0, false));
         for block in blocks {
             let bytes = u8x64::from_slice(self.0, block);
@@ -342,9 +343,9 @@ impl<S: Simd> SimdLanes for Vector<S> {
     }
 
     #[inline(always)]
-    fn take_plain(self, bytes: &[u8; SOME], take: impl FnOnce(&[u8; SOME])) -> bool {
+    fn take_plain(self, bytes: &[u8; COPY_STEP], take: impl FnOnce(&[u8; COPY_STEP])) -> bool {
         const WIDTH: usize = 32;
-        let vectors: [_; SOME / WIDTH] =
+        let vectors: [_; COPY_STEP / WIDTH] =
             array::from_fn(|at| u8x32::from_slice(self.0, &bytes[at * WIDTH..(at + 1) * WIDTH]));
         let (mut least, mut backslash) = (u8x32::splat(self.0, u8::MAX), u8x32::splat(self.0, u8::MAX));
         for vector in vectors {
@@ -354,7 +355,7 @@ impl<S: Simd> SimdLanes for Vector<S> {
         if (least.simd_le(0x20) | backslash.simd_eq(0)).any_true() {
             return false;
         }
-        let mut same = [0; SOME];
+        let mut same = [0; COPY_STEP];
         for (vector, bytes) in vectors.iter().zip(same.as_chunks_mut::<WIDTH>().0) {
             vector.store_slice(bytes);
         }
@@ -428,7 +429,7 @@ pub(super) fn integer(bytes: &[u8]) -> Option<&[u8]> {
 /// Returns the number of digits at the beginning of a word.
 #[inline(always)]
 const fn digits_in_word(word: u64) -> usize {
-    // Digits become 0 to 9. Other bytes are 10 or more, or have their high bit set, and so does what is carried out of them.
+    // Digits become 0 to 9. Other bytes are 10 or more, or have their high bit set, and so do the carries out of them.
     let values = word ^ each(b'0');
     let others = (values.wrapping_add(each(0x76)) | values) & each(0x80);
     others.trailing_zeros() as usize / 8

@@ -104,7 +104,7 @@ mod tests {
     use crate::wire::scan::{MAX_DEPTH, Scanner};
 
     #[test]
-    fn a_name_is_ready_if_it_would_be_written_so() {
+    fn name_is_ready_if_written_canonically() {
         let texts = (0..0x80).chain([0xe9, 0x20ac, 0xd7ff, 0xd800, 0xdc00, 0xfffd]);
         let escapes = texts.flat_map(|unit| [format!("\\u{unit:04x}"), format!("\\u{unit:04X}")]);
         let short = ["\\\"", "\\\\", "\\/", "\\b", "\\f", "\\n", "\\r", "\\t", "\\ud83d\\ude80"].map(String::from);

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_escape_is_what_serde_json_makes_of_it() {
+    fn unescapes_like_serde_json() {
         for escape in ["\\\"", "\\\\", "\\/", "\\b", "\\f", "\\n", "\\r", "\\t", "\\\\\\\"", "\\\\\\\\"] {
             check(escape);
             check(&format!("grün {escape}{escape} plain {escape}"));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_pair_is_shown_as_the_replacement_character() {
+    fn lone_surrogates_become_replacement_characters() {
         for (written, shown) in [
             ("\\ud800", "\u{fffd}"),
             ("a\\ud800\\n\\udc00b", "a\u{fffd}\n\u{fffd}b"),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_found_at_every_place() {
+    fn finds_escapes_at_every_offset() {
         for before in 0..150 {
             for escape in ["\\n", "\\\\", "\\\\\\\\\\\"", "\\u00e9", "\\ud83e\\udd80", "\\ud83e\\n"] {
                 for after in [0, 1, 70] {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_all_kinds_of_runs_are_right() {
+    fn converts_random_runs_like_serde_json() {
         let parts =
             ["\\n", "\\\"", "\\\\", "\\u20ac", "\\ud83e\\udd80", "\\ud83e", "\\udd80", "x", "é", "plain text, ", "大"];
         let mut state = 5u64;

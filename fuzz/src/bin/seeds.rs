@@ -1,4 +1,4 @@
-//! Writes the seeds into `corpus/`, beside what is there.
+//! Writes the seeds into `corpus/`, in addition to its files.
 //!
 //! ```text
 //! MCP_SPEC_DIR=… cargo run -p mcp-fuzz --bin seeds

@@ -1,4 +1,4 @@
-//! A short run of every target, by any compiler: changed seeds, the same for the same numbers.
+//! A short run of each target, with any compiler: mutated seeds, the same for the same arguments.
 //!
 //! ```text
 //! cargo run -p mcp-fuzz --bin smoke -- [--seed N] [--runs M] [TARGET…]
@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use mcp_fuzz::{TARGETS, dice::Dice, mutate};
+use mcp_fuzz::{TARGETS, mutate, rng::Rng};
 
 thread_local! {
     static CURRENT: RefCell<(&'static str, Vec<u8>)> = const { RefCell::new(("", Vec::new())) };
@@ -54,9 +54,9 @@ fn main() -> ExitCode {
             continue;
         }
         let Ok(corpus) = mcp_fuzz::corpus(target) else { return ExitCode::from(2) };
-        let (mut dice, start) = (Dice::new(seed), Instant::now());
+        let (mut rng, start) = (Rng::new(seed), Instant::now());
         for _ in 0..runs {
-            let input = mutate::input(&corpus, &mut dice);
+            let input = mutate::input(&corpus, &mut rng);
             CURRENT.set((target, input.clone()));
             body(&input);
         }

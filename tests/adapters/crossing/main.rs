@@ -1,4 +1,4 @@
-//! The client of each adapter over HTTP, at the server of each adapter, with encryption where the server has it.
+//! The client of each adapter over HTTP with the server of each adapter, with TLS where the server supports it.
 
 #[path = "../../../adapters/tests/identity.rs"]
 mod identity;
@@ -25,10 +25,10 @@ fn service() -> Service {
     Service::builder("web", "1").tool(echo).tool(echo_on_a_thread).build().expect("all names differ")
 }
 
-/// What is the same for every crossing.
+/// Checks what holds for every pair.
 fn visit(client: &Peer<ClientRole>) {
     for tool in ["echo", "echo_on_a_thread"] {
-        // More than any buffer on the way takes, and less than takes long.
+        // One message is larger than any buffer on the way, and still fast.
         for message in ["Ünïcode\n".to_owned(), "x".repeat(1 << 18), "hello".to_owned()] {
             let result = client.call_tool(tool, json!({"message": message})).expect("it is sent").wait();
             assert_eq!(result.expect("it is answered").content[0].as_text(), Some(&*message));
@@ -36,7 +36,7 @@ fn visit(client: &Peer<ClientRole>) {
     }
 }
 
-/// A server that runs, on a thread of its own; it says whether it has ended because it was told to.
+/// A server on a thread of its own. The thread returns whether the server ended because it was stopped.
 struct Running {
     address: SocketAddr,
     stop: StopHandle,
@@ -110,7 +110,7 @@ fn cross_on_tokio(url: &str, identity: &Identity, host: &Host) {
 
 fn main() -> ExitCode {
     let servers: [(&str, Serve, &[&str]); 3] = [
-        // Encryption is for a proxy in front of it.
+        // A proxy in front of this server adds TLS.
         ("blocking", serve_on_threads, &["http"]),
         ("smol", serve_on_smol, &["http", "https"]),
         ("tokio", serve_on_tokio, &["http", "https"]),
@@ -124,7 +124,7 @@ fn main() -> ExitCode {
                 trials.push(Trial::test(format!("{client}_at_{server}_over_{scheme}"), move || {
                     let identity = Identity::new();
                     let running = serve((*scheme == "https").then_some(&identity));
-                    // The name that the certificate is for.
+                    // The certificate is for this name.
                     let at = |path| format!("{scheme}://localhost:{}{path}", running.address.port());
                     for (versions, path) in
                         [(VersionSet::ALL, "/mcp"), (VersionSet::LEGACY, "/mcp"), (VersionSet::LEGACY, "/sse")]

@@ -1,11 +1,11 @@
-//! What many clients cost a server over HTTP that do nothing: 10,000 sessions, and 1,000 open streams, on mcp-tokio.
+//! The costs of many idle clients of a server over HTTP: 10,000 sessions, and 1,000 open streams, on mcp-tokio.
 //!
 //! ```sh
 //! cargo test -p mcp-tests-adapters --test crowd
 //! ```
 //!
-//! It says what each takes of the memory of the process (what the system keeps for sockets is not in that), holds it against
-//! what is promised, and sees that all of it is given back when they have expired.
+//! It prints the memory of the process for each of them, without socket buffers of the system, compares it with the
+//! promised limits, and checks that all of it is released when they have expired.
 
 #[path = "../endpoint/adapter.rs"]
 #[expect(dead_code, reason = "the endpoint is tested on all adapters")]
@@ -28,30 +28,30 @@ use mcp_proto::http::{
 };
 use mcp_service::{Service, Tool};
 use peak_alloc::PeakAlloc;
-use raw::{Raw, connect, hear_head};
+use raw::{Raw, connect, read_head};
 use serde_json::json;
 
 #[global_allocator]
 static PEAK: PeakAlloc = PeakAlloc;
 
-/// More than anything takes, also on a machine that has much else to do.
+/// A timeout that no operation reaches, also on a busy machine.
 const LONG: Duration = Duration::from_secs(600);
 
 const SESSIONS: usize = 10_000;
 const STREAMS: usize = 1_000;
 
-/// What one idle session may take, in bytes.
+/// The limit for one idle session, in bytes.
 const PER_SESSION: usize = 4 << 10;
 
-/// What one open stream may take beside its session, in bytes: ours, and the two buffers of 8 KiB that hyper has for each
-/// connection, one for each direction.
+/// The limit for one open stream without its session, in bytes: that of this crate, and the two buffers of 8 KiB that
+/// hyper has for each connection, one for each direction.
 const PER_STREAM: usize = (8 << 10) + (16 << 10);
 
-/// What the tables of runtime and server may have grown by when all is over.
+/// The limit for the growth of tables of the runtime and the server.
 const LEFT: usize = 2 << 20;
 
 #[expect(clippy::print_stdout, reason = "what it has measured is what it is for")]
-fn say(what: &str) {
+fn print_line(what: &str) {
     println!("{what}");
 }
 
@@ -76,7 +76,7 @@ impl Crowd {
         let service = Service::builder("crowd", "1").tool(Tool::new_async("one", async || "one")).build();
         let mut options = EndpointOptions::new(Policy::loopback());
         options.paths = Paths::at("/mcp");
-        // All of them are those of one address, which gets seven eighths.
+        // All of them have the same address, which gets seven eighths.
         options.limits.sessions = sessions.div_ceil(7) * 8;
         options.limits.idle = idle;
         let server = Tokio::serve(&service.expect("a service"), options);
@@ -84,10 +84,10 @@ impl Crowd {
         Self { server, stream }
     }
 
-    /// Sends a request on the one connection. Its status, and the id of a session in its answer.
+    /// Sends a request over the connection. Returns its status, and the session id of the response.
     fn ask(&mut self, request: &Raw) -> (u16, Option<String>) {
         self.stream.write_all(&request.clone().without("connection").bytes()).expect("it is read");
-        let head = hear_head(&self.stream);
+        let head = read_head(&self.stream);
         let header = |name: &str| head.text.lines().find_map(|line| Some(line.strip_prefix(name)?.to_owned()));
         let length = header("content-length: ").map_or(0, |length| length.parse().expect("a number"));
         let mut body = vec![0; length];
@@ -95,7 +95,7 @@ impl Crowd {
         (head.status, header("mcp-session-id: "))
     }
 
-    /// Begins so many sessions, handshake and all. The last of their ids, and how long it took.
+    /// Begins sessions, with their handshakes. Returns up to `STREAMS` of their ids, and the duration.
     fn begin(&mut self, sessions: usize) -> (Vec<String>, Duration) {
         let start = Instant::now();
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
@@ -111,7 +111,7 @@ impl Crowd {
         (ids, start.elapsed())
     }
 
-    /// Whether a session is there.
+    /// Returns whether a session exists.
     fn has(&mut self, id: &str) -> bool {
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         match self.ask(&Raw::post("/mcp", &ping).set("mcp-session-id", id)).0 {
@@ -122,7 +122,7 @@ impl Crowd {
     }
 }
 
-/// Waits until no more than this is left.
+/// Waits until at most this much memory is allocated.
 fn until_released(before: usize, what: &str) -> usize {
     let start = Instant::now();
     loop {
@@ -135,32 +135,32 @@ fn until_released(before: usize, what: &str) -> usize {
     }
 }
 
-/// How long it takes to begin them.
+/// Begins the sessions and measures their memory. Returns the duration.
 fn sessions() -> Duration {
     let mut crowd = Crowd::serve(SESSIONS, LONG);
-    // What the first ones take that is there for all.
+    // The first sessions also allocate memory that all share.
     let (first, _) = crowd.begin(10);
     let before = PEAK.current_usage();
     let (_, took) = crowd.begin(SESSIONS - 10);
     let each = (PEAK.current_usage() - before) / (SESSIONS - 10);
     assert!(crowd.has(&first[0]), "all are there");
-    // One that is idle longer gives way to one more.
+    // A session that was idle longer is removed for a new one.
     crowd.begin(1);
     assert!(crowd.has(&first[0]), "a session that was used a moment ago stays");
-    say(&format!("{SESSIONS} idle sessions: {each} bytes each; begun in {took:.1?}"));
+    print_line(&format!("{SESSIONS} idle sessions: {each} bytes each; begun in {took:.1?}"));
     assert!(each <= PER_SESSION, "an idle session takes {each} bytes, {PER_SESSION} are promised");
     took
 }
 
-/// Sessions expire after about as long as it takes to begin them, so most of them are there at once.
+/// Sessions expire after about as long as it takes to begin them, so most of them exist at the same time.
 fn expire(idle: Duration) {
     let mut crowd = Crowd::serve(SESSIONS, idle);
     crowd.begin(10);
     let before = PEAK.current_usage();
     crowd.begin(SESSIONS - 10);
     let left = until_released(before, "sessions that have expired");
-    say(&format!("  {left} bytes are left when they have expired"));
-    // The connection may have been quiet for longer than a head is waited for.
+    print_line(&format!("  {left} bytes are left when they have expired"));
+    // The connection may have been idle for longer than the timeout of heads.
     crowd.stream = connect(crowd.server.address);
     crowd.begin(1);
 }
@@ -169,7 +169,7 @@ fn listen(address: SocketAddr, id: &str) -> TcpStream {
     let request = Raw::new("GET /mcp HTTP/1.1").without("connection").set("mcp-session-id", id);
     let mut stream = connect(address);
     stream.write_all(&request.bytes()).expect("it is read");
-    assert_eq!(hear_head(&stream).status, 200);
+    assert_eq!(read_head(&stream).status, 200);
     stream
 }
 
@@ -180,9 +180,9 @@ fn streams() {
     let before = PEAK.current_usage();
     let streams: Vec<_> = ids[1..].iter().map(|id| listen(crowd.server.address, id)).collect();
     let each = (PEAK.current_usage() - before) / streams.len();
-    say(&format!("{STREAMS} open streams: {each} bytes each beside their sessions"));
+    print_line(&format!("{STREAMS} open streams: {each} bytes each beside their sessions"));
     assert!(each <= PER_STREAM, "an open stream takes {each} bytes, {PER_STREAM} are promised");
     drop((streams, first));
     let left = until_released(before, "streams that have been closed");
-    say(&format!("  {left} bytes are left when they are closed"));
+    print_line(&format!("  {left} bytes are left when they are closed"));
 }

@@ -1,4 +1,4 @@
-//! Servers over HTTP, as each adapter has them.
+//! HTTP servers of each adapter.
 
 use std::{net::SocketAddr, thread};
 
@@ -6,31 +6,32 @@ use mcp_driver::StopHandle;
 use mcp_proto::http::server::EndpointOptions;
 use mcp_service::Service;
 
-/// A server over HTTP, on some adapter.
+/// An HTTP server on some adapter.
 pub(crate) trait Site: 'static {
     const NAME: &'static str;
 
-    /// Serves at a loopback address of its own, with so many connections at most. And how much memory that may take.
+    /// Serves on a loopback address, with a limit of connections. Returns the server and its documented memory limit as
+    /// well.
     fn serve_with(
         service: &Service,
         endpoint: EndpointOptions,
         how: Option<(mcp_driver::DriverOptions, usize)>,
     ) -> (Served, usize);
 
-    /// Serves at a loopback address of its own.
+    /// Serves on a loopback address.
     fn serve(service: &Service, endpoint: EndpointOptions) -> Served {
         Self::serve_with(service, endpoint, None).0
     }
 }
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     stop: Option<Box<dyn FnOnce()>>,
 }
 
 impl Served {
-    /// Serves on a thread; `serve` says whether it has ended because it was told to.
+    /// Serves on a thread. `serve` returns whether it has ended because it was stopped.
     fn new(address: SocketAddr, stop: StopHandle, serve: impl FnOnce() -> bool + Send + 'static) -> Self {
         let served = thread::spawn(serve);
         let stop = move || {
@@ -42,7 +43,7 @@ impl Served {
 }
 
 impl Drop for Served {
-    /// Has it stop, and waits until it has.
+    /// Stops the server, and waits until it has ended.
     fn drop(&mut self) {
         self.stop.take().into_iter().for_each(|stop| stop());
     }

@@ -1,7 +1,7 @@
-//! One address takes all that it can of a server, and holds it. Another address is served all the same, and the process takes
-//! less memory than is documented.
+//! One address uses up its share of a server and holds it. Another address is served at the same time, and the process
+//! takes less memory than documented.
 //!
-//! Nothing here measures time: that another address is served while the first one holds what it has is the proof.
+//! The tests do not measure time: the other address must be served while the first one holds its share.
 
 use std::{
     io::{Read, Write},
@@ -31,49 +31,49 @@ use crate::{
 
 const MIB: usize = 1 << 20;
 
-/// An address gets seven eighths of each of these.
+/// An address gets seven eighths of each of these limits.
 const CONNECTIONS: usize = 128;
 const FUNCTIONS: usize = 16;
 const UNWRITTEN: usize = 4 * MIB;
 
-/// Sessions, of which those in use do not give way.
+/// The limit of sessions. Sessions in use are not removed for others.
 const SESSIONS: usize = 512;
 
-/// Streams that one session may have.
+/// The limit of streams of a session.
 const STREAMS: usize = 8;
 
-/// Answers that are not read: if they were not counted, they would take more than is documented.
+/// Unread responses: if they were not counted, they would take more memory than documented.
 const FLOODS: usize = 32;
 
-/// Of these, an address gets a quarter.
+/// The limit of tasks, of which an address gets a quarter.
 const TASKS: usize = 64;
 
 const ATTACKER: u8 = 1;
 const HONEST: u8 = 2;
 
-/// What handlers were told.
+/// The state of the handlers.
 #[derive(Default)]
-struct Heard {
+struct Handlers {
     blocked: usize,
     released: bool,
 }
 
-fn service(heard: &Arc<Watched<Heard>>) -> Service {
+fn service(received: &Arc<Watched<Handlers>>) -> Service {
     let mut settings = Settings::default();
     settings.limits.drain = Duration::from_millis(50);
     settings.limits.frame_bytes = MIB / 2;
     let mut tasks = TaskPolicy::default();
     (tasks.max_shared_tasks, tasks.max_tasks_per_principal) = (TASKS, TASKS / 4);
     tasks.max_shared_bytes = 4 * MIB;
-    let blocking = heard.clone();
+    let blocking = received.clone();
     Service::builder("attacked", "1")
         .settings(settings)
         .task_policy(tasks)
         .tool(Tool::new_async("hello", async || "good day"))
         .tool(Tool::new("function", || "computed"))
         .tool(Tool::new("block", move || {
-            blocking.update(|heard| heard.blocked += 1);
-            blocking.wait_until(LONG, |heard| heard.released);
+            blocking.update(|received| received.blocked += 1);
+            blocking.wait_until(LONG, |received| received.released);
             "released"
         }))
         .tool(
@@ -84,7 +84,7 @@ fn service(heard: &Arc<Watched<Heard>>) -> Service {
             .task_support(TaskSupport::Optional),
         )
         .tool(Tool::new_async("flood", async |context: Context| {
-            // More than an exchange takes, so that the rest waits in its connection.
+            // More than one exchange holds, so the rest waits in its connection.
             for step in 0..192_u32 {
                 context.progress(step.into(), None, Some(&"x".repeat(32 << 10))).await?;
             }
@@ -95,7 +95,7 @@ fn service(heard: &Arc<Watched<Heard>>) -> Service {
         .expect("a service")
 }
 
-/// A request of 2026-07-28 whose client can do everything, on a connection that stays.
+/// A request of 2026-07-28 with all capabilities, on a connection that is kept alive.
 fn modern(method: &str, mut params: Value) -> Vec<u8> {
     let name = params["name"].as_str().or_else(|| params["taskId"].as_str()).map(str::to_owned);
     params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "progressToken": 1,
@@ -110,7 +110,7 @@ fn call(tool: &str) -> Vec<u8> {
     modern("tools/call", json!({"name": tool, "arguments": {}}))
 }
 
-/// What comes back on a connection that stays.
+/// A response on a connection that is kept alive.
 struct Answer {
     status: u16,
     head: String,
@@ -131,12 +131,12 @@ impl Client {
         Self(stream)
     }
 
-    /// Sends a request. Returns whether the connection is still there, as far as that is known.
+    /// Sends a request. Returns whether the write has succeeded.
     fn send(&mut self, request: &[u8]) -> bool {
         self.0.write_all(request).is_ok()
     }
 
-    /// The next head. `None` if the connection was refused.
+    /// Reads the next head. Returns `None` if the connection was closed.
     fn head(&mut self) -> Option<(u16, String)> {
         let (mut bytes, mut byte) = (Vec::new(), [0]);
         while !bytes.ends_with(b"\r\n\r\n") {
@@ -149,7 +149,7 @@ impl Client {
         Some((head.get(9..12)?.parse().ok()?, head))
     }
 
-    /// Sends a request, and reads an answer of known length.
+    /// Sends a request, and reads a response with a `Content-Length`.
     #[track_caller]
     fn ask(&mut self, request: &[u8]) -> Answer {
         assert!(self.send(request), "the connection is there");
@@ -160,7 +160,7 @@ impl Client {
         Answer { status, head, body: serde_json::from_slice(&body).unwrap_or_default() }
     }
 
-    /// Begins a session. Returns its id, if there was room for one.
+    /// Begins a session. Returns its id, if there was room for it.
     #[track_caller]
     fn begin(&mut self, initialize: &Raw) -> Option<String> {
         let answer = self.ask(&initialize.clone().without("connection").bytes());
@@ -170,24 +170,24 @@ impl Client {
     }
 }
 
-/// A request of a session.
+/// A request in a session.
 fn in_session(id: &str, message: &Value) -> Vec<u8> {
     Raw::post("/mcp", message).without("connection").set("mcp-session-id", id).bytes()
 }
 
-/// A server that is attacked.
+/// A server under attack.
 struct Attacked {
     server: Served,
-    heard: Arc<Watched<Heard>>,
+    received: Arc<Watched<Handlers>>,
     name: &'static str,
-    /// What is documented, and what there was before.
+    /// The documented limit of memory, and the memory before.
     limit: usize,
     before: usize,
 }
 
 impl Attacked {
     fn new<S: Site>() -> Self {
-        let heard = Arc::new(Watched::<Heard>::default());
+        let received = Arc::new(Watched::<Handlers>::default());
         let before = PEAK.current_usage();
         PEAK.reset_peak_usage();
         let mut endpoint = EndpointOptions::new(Policy::loopback());
@@ -200,15 +200,15 @@ impl Attacked {
             unwritten: UNWRITTEN,
             ..mcp_driver::DriverOptions::default()
         };
-        let (server, limit) = S::serve_with(&service(&heard), endpoint, Some((options, CONNECTIONS)));
-        Self { server, heard, name: S::NAME, limit, before }
+        let (server, limit) = S::serve_with(&service(&received), endpoint, Some((options, CONNECTIONS)));
+        Self { server, received, name: S::NAME, limit, before }
     }
 
     fn client(&self, last: u8) -> Client {
         Client::new(last, self.server.address)
     }
 
-    /// A client at another address has all of it: a session, a call with much in it, a function, and a task.
+    /// Checks that a client at another address can use a session, a large call, a blocking handler, and a task.
     #[track_caller]
     fn another_is_served(&self) {
         let mut client = self.client(HONEST);
@@ -225,7 +225,7 @@ impl Attacked {
         let task = task.unwrap_or_else(|| panic!("{}{}", answer.head, answer.body)).to_owned();
         let answer = client.ask(&modern("tasks/cancel", json!({"taskId": task})));
         assert!(answer.status == 200 && answer.body["error"].is_null(), "{}", answer.body);
-        // No session is left of it, so that each time it needs a place for a new one.
+        // The session is deleted, so the next check needs a slot for a new one.
         assert!(
             client
                 .ask(&Raw::new("DELETE /mcp HTTP/1.1").without("connection").set("mcp-session-id", &id).bytes())
@@ -234,31 +234,31 @@ impl Attacked {
         );
     }
 
-    /// Compares what the process took with what is documented.
+    /// Compares the peak of memory with the documented limit.
     #[expect(clippy::print_stdout, reason = "what it has measured is what it is for")]
     fn finish(self, held: &str, least: usize) {
         let peak = PEAK.peak_usage().saturating_sub(self.before);
         println!("{}, {held}: at most {} of {} MiB", self.name, peak / MIB, self.limit / MIB);
         assert!(peak > least, "no more than {peak} bytes were taken: it was no attack");
         assert!(peak < self.limit, "{peak} bytes were taken, {} are documented", self.limit);
-        self.heard.update(|heard| heard.released = true);
+        self.received.update(|received| received.released = true);
     }
 }
 
-/// Functions, tasks, streams and sessions, all of them held together.
-pub(crate) fn one_address_holds_all_that_it_can<S: Site>() {
+/// Blocking handlers, tasks, streams and sessions, all held at the same time.
+pub(crate) fn one_address_cannot_exhaust_the_server<S: Site>() {
     let attacked = Attacked::new::<S>();
     let mut attacker = attacked.client(ATTACKER);
     let mut held: Vec<Client> = Vec::new();
 
-    // Its share of functions runs, and others wait.
+    // Its share of blocking handlers runs, and others wait.
     let share = FUNCTIONS * 7 / 8;
     for _ in 0..2 * FUNCTIONS {
         let mut client = attacked.client(ATTACKER);
         assert!(client.send(&call("block")));
         held.push(client);
     }
-    assert!(attacked.heard.wait_until(LONG, |heard| heard.blocked == share), "its share begins");
+    assert!(attacked.received.wait_until(LONG, |received| received.blocked == share), "its share begins");
     attacked.another_is_served();
 
     let tasks = (0..TASKS).filter(|_| attacker.ask(&call("later")).body["result"]["taskId"].is_string()).count();
@@ -282,24 +282,25 @@ pub(crate) fn one_address_holds_all_that_it_can<S: Site>() {
         held.push(client);
         streams += 1;
     }
-    // One connection is that of the attacker itself.
+    // One connection is used for the requests of the attacker.
     assert_eq!(held.len(), CONNECTIONS * 7 / 8 - 1, "its share of connections");
     attacked.another_is_served();
 
-    // More sessions than there are, all of which have come back.
+    // More sessions than the limit, all of which are used.
     for _ in 0..SESSIONS + 64 {
         let id = attacker.begin(&Raw::initialize()).expect("there is room for a session");
         attacker.ask(&in_session(&id, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"})));
+        attacker.ask(&in_session(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})));
     }
     attacked.another_is_served();
 
-    assert_eq!(attacked.heard.read(|heard| heard.blocked), share, "all of it was held until here");
+    assert_eq!(attacked.received.read(|received| received.blocked), share, "all of it was held until here");
     attacked.finish("functions, tasks, streams and sessions", 0);
     drop((held, attacker));
 }
 
-/// Answers of 6 MiB that are not read.
-pub(crate) fn one_address_reads_nothing<S: Site>() {
+/// Responses of 6 MiB that are not read.
+pub(crate) fn unread_responses_of_one_address_are_bounded<S: Site>() {
     let attacked = Attacked::new::<S>();
     let mut held = Vec::new();
     for _ in 0..FLOODS {
@@ -316,11 +317,11 @@ pub(crate) fn one_address_reads_nothing<S: Site>() {
     drop(held);
 }
 
-/// Sessions whose clients say much of themselves, which is kept as long as they are.
-pub(crate) fn one_address_says_much_of_itself<S: Site>() {
+/// Sessions with large client information, which is kept as long as they are.
+pub(crate) fn large_client_info_of_one_address_is_bounded<S: Site>() {
     let attacked = Attacked::new::<S>();
     let mut attacker = attacked.client(ATTACKER);
-    // There is room for a quarter of `UNWRITTEN`.
+    // The limit for it is a quarter of `UNWRITTEN`.
     let (title, room) = ("x".repeat(MIB / 16 - 1000), UNWRITTEN / 4);
     let named = Raw::post(
         "/mcp",

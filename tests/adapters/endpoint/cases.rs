@@ -1,26 +1,26 @@
-//! Requests that are refused: each with its status, and without anything being begun for it.
+//! Requests that are refused, each with its status and without any state.
 
 use serde_json::json;
 
 use crate::raw::Raw;
 
-/// One request that is refused.
+/// A request that is refused.
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
     pub(crate) status: u16,
-    /// Of the JSON-RPC error in it.
+    /// The code of the JSON-RPC error in the body.
     pub(crate) code: Option<i64>,
 }
 
-/// `Mcp-*` says something else than the body.
+/// The code for `Mcp-*` headers that differ from the body.
 const MISMATCH: i64 = -32020;
 
 fn case(name: impl Into<String>, request: &Raw, status: u16) -> Case {
     Case { name: name.into(), bytes: request.bytes(), status, code: None }
 }
 
-/// One way in for each thing that there is to come for.
+/// One request for each feature of an endpoint.
 fn ways() -> [(&'static str, Raw); 6] {
     let bare = |line| Raw::new(line).set("mcp-session-id", &"A".repeat(32));
     [
@@ -33,7 +33,8 @@ fn ways() -> [(&'static str, Raw); 6] {
     ]
 }
 
-/// Names that are not those of this machine, as a page has them that has its own name resolved to a loopback address.
+/// Host names that are not of this machine, as in DNS rebinding, where a page resolves its own name to a loopback
+/// address.
 pub(crate) fn rebinding() -> Vec<Case> {
     let mut cases = Vec::new();
     for (way, request) in ways() {
@@ -63,10 +64,10 @@ pub(crate) fn rebinding() -> Vec<Case> {
     cases
 }
 
-/// What pages from elsewhere can have a browser send, with or without asking first.
+/// Requests that a page of another site can cause in a browser, with or without a preflight.
 pub(crate) fn cross_site() -> Vec<Case> {
     let mut cases = Vec::new();
-    // A page can have a browser get something without saying where the page is from, and this begins a session.
+    // A page can cause a GET request without `Origin`, and this one begins a session.
     let old_stream = Raw::new("GET /sse HTTP/1.1").set("sec-fetch-site", "cross-site");
     cases.push(case("an old stream for a page of another site", &old_stream, 403));
     for (way, request) in ways() {
@@ -84,7 +85,7 @@ pub(crate) fn cross_site() -> Vec<Case> {
         let twice = request.add("origin", "http://localhost").add("origin", "http://localhost");
         cases.push(case(format!("{way} from two places"), &twice, 403));
     }
-    // What needs no permission of the server, and so comes without a question.
+    // Content types that browsers send without a preflight.
     for simple in
         ["text/plain", "text/plain; a=application/json", "application/x-www-form-urlencoded", "multipart/form-data"]
     {
@@ -99,7 +100,7 @@ pub(crate) fn cross_site() -> Vec<Case> {
     cases
 }
 
-/// Ids of sessions that are not there.
+/// Unknown session ids.
 pub(crate) fn guessing() -> Vec<Case> {
     let mut cases = Vec::new();
     let ids = [
@@ -142,7 +143,7 @@ pub(crate) fn guessing() -> Vec<Case> {
     cases
 }
 
-/// Headers that a proxy in front may go by, and that say something else than the body.
+/// Headers for proxies that differ from the body.
 pub(crate) fn mirrored() -> Vec<Case> {
     let other = |name: &str, value: &str| Raw::pick().set(name, value);
     let twice = |name: &str, value: &str| Raw::pick().add(name, value);
@@ -172,7 +173,7 @@ pub(crate) fn mirrored() -> Vec<Case> {
         .collect()
 }
 
-/// Bytes about whose meaning two readers could be of different minds.
+/// Framing that two parsers could interpret in different ways.
 pub(crate) fn framing() -> Vec<Case> {
     let fine = || Raw::initialize();
     let head = |text: &str| {
@@ -218,7 +219,7 @@ pub(crate) fn framing() -> Vec<Case> {
     table.into_iter().map(|(name, bytes)| Case { name: name.into(), bytes, status: 400, code: None }).collect()
 }
 
-/// Heads that are larger than anybody needs.
+/// Oversized heads.
 pub(crate) fn heads() -> Vec<Case> {
     let large = |bytes: usize| "x".repeat(bytes);
     let many = (0..90).fold(Raw::initialize(), |request, n| request.add(&format!("x-{n}"), &large(1000)));

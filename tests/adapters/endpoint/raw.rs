@@ -1,4 +1,4 @@
-//! Requests as bytes, and what comes back.
+//! Requests as bytes, and responses.
 
 use std::{
     fmt::Write as _,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::LONG;
 
-/// A request that is fine, to be changed into one that is not.
+/// A valid request, from which tests create invalid ones.
 #[derive(Clone)]
 pub(crate) struct Raw {
     line: String,
@@ -27,7 +27,7 @@ impl Raw {
         Self { line: line.to_owned(), headers, body: Vec::new() }
     }
 
-    /// A message, to this path.
+    /// A POST request with a message.
     pub(crate) fn post(path: &str, message: &Value) -> Self {
         let body = message.to_string().into_bytes();
         let length = body.len().to_string();
@@ -44,7 +44,7 @@ impl Raw {
         )
     }
 
-    /// A request of 2026-07-28, with the headers that belong to it.
+    /// A request of 2026-07-28, with its headers.
     pub(crate) fn modern(method: &str, mut params: Value) -> Self {
         params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {}});
@@ -54,7 +54,7 @@ impl Raw {
         name.into_iter().fold(request, |request, name| request.set("mcp-name", &name))
     }
 
-    /// A call of a tool one of whose arguments is repeated in a header.
+    /// A call of a tool, one of whose arguments is repeated in a header.
     pub(crate) fn pick() -> Self {
         Self::modern("tools/call", json!({"name": "pick", "arguments": {"row": 12}})).set("mcp-param-row", "12")
     }
@@ -64,13 +64,13 @@ impl Raw {
         self
     }
 
-    /// One more header, behind all others.
+    /// Adds a header after all others.
     pub(crate) fn add(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The header with this name, once.
+    /// Sets the only header of this name.
     pub(crate) fn set(self, name: &str, value: &str) -> Self {
         self.without(name).add(name, value)
     }
@@ -79,12 +79,12 @@ impl Raw {
         Self { line: line.to_owned(), ..self }
     }
 
-    /// The same with another body, about whose length nothing is said.
+    /// Replaces the body, without a length.
     pub(crate) fn body(self, body: impl Into<Vec<u8>>) -> Self {
         Self { body: body.into(), ..self.without("content-length") }
     }
 
-    /// What goes over the wire.
+    /// Returns the bytes of the request.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut text = format!("{}\r\n", self.line);
         for (name, value) in &self.headers {
@@ -96,20 +96,20 @@ impl Raw {
     }
 }
 
-/// What has come back until the end of a connection.
-pub(crate) struct Heard {
+/// The bytes that were received until the end of a connection.
+pub(crate) struct Received {
     pub(crate) status: u16,
     pub(crate) text: String,
 }
 
-impl Heard {
+impl Received {
     fn new(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let status = text.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse().ok());
         Self { status: status.unwrap_or(0), text }
     }
 
-    /// How many answers there are.
+    /// Returns the number of responses.
     pub(crate) fn answers(&self) -> usize {
         self.text.matches("HTTP/1.").count()
     }
@@ -126,42 +126,42 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Everything up to the end of a connection, which is no reset.
-pub(crate) fn hear(mut stream: &TcpStream) -> Heard {
+/// Reads to the end of a connection, which must not be reset.
+pub(crate) fn read_response(mut stream: &TcpStream) -> Received {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).expect("it ends, in time, and is not reset");
-    Heard::new(&bytes)
+    Received::new(&bytes)
 }
 
-/// What comes back up to the end of the head, on a connection that stays.
-pub(crate) fn hear_head(mut stream: &TcpStream) -> Heard {
+/// Reads to the end of the head, on a connection that is kept alive.
+pub(crate) fn read_head(mut stream: &TcpStream) -> Received {
     let (mut bytes, mut byte) = (Vec::new(), [0]);
     while !bytes.ends_with(b"\r\n\r\n") {
         stream.read_exact(&mut byte).expect("the head comes, in time");
         bytes.push(byte[0]);
     }
-    Heard::new(&bytes)
+    Received::new(&bytes)
 }
 
-/// Sends bytes over a connection of their own, and hears what comes of them.
-pub(crate) fn say(address: SocketAddr, bytes: &[u8]) -> Heard {
+/// Sends bytes over a new connection. Returns the response.
+pub(crate) fn round_trip(address: SocketAddr, bytes: &[u8]) -> Received {
     let mut stream = connect(address);
     stream.write_all(bytes).expect("it is read");
-    hear(&stream)
+    read_response(&stream)
 }
 
-/// Sends a head, and behind it as much as this, whether anybody wants it or not; only then it listens.
-pub(crate) fn pour(address: SocketAddr, head: &[u8], chunk: &'static [u8], times: usize) -> Heard {
+/// Sends a head and this many chunks, even if the server does not need them. Reads the response only then.
+pub(crate) fn pour(address: SocketAddr, head: &[u8], chunk: &'static [u8], times: usize) -> Received {
     let stream = connect(address);
     let head = head.to_vec();
-    let mut mouth = stream.try_clone().expect("there are descriptors");
+    let mut writer = stream.try_clone().expect("there are descriptors");
     let pouring = thread::spawn(move || {
-        mouth.write_all(&head).expect("it is read");
+        writer.write_all(&head).expect("it is read");
         for _ in 0..times {
-            mouth.write_all(chunk).expect("it is read, to be thrown away");
+            writer.write_all(chunk).expect("it is read, to be thrown away");
         }
-        let _ = mouth.shutdown(Shutdown::Write);
+        let _ = writer.shutdown(Shutdown::Write);
     });
     pouring.join().expect("it could be said");
-    hear(&stream)
+    read_response(&stream)
 }

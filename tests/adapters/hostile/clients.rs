@@ -9,7 +9,7 @@ use mcp_proto::{
     wire::{Json, RawJson},
 };
 use mcp_service::{Failure, Host, Peer as Asking, Pending, Roots, Service};
-use mcp_tests::hostile::Hostile;
+use mcp_tests::hostile::HostilePeer;
 use serde_json::json;
 
 use crate::{
@@ -22,17 +22,17 @@ use crate::{
     settings,
 };
 
-/// How often the application asks, and how long it waits.
+/// The number of rounds of requests, and their timeout.
 const ROUNDS: usize = 12;
 const PATIENCE: Duration = Duration::from_millis(30);
 
-/// How long it waits for a server that does its worst to begin.
+/// The handshake timeout for the hostile server.
 const HANDSHAKE: Duration = Duration::from_millis(500);
 
-/// Requests that wait at the same time.
+/// The maximum number of requests that wait at the same time.
 const AT_ONCE: usize = 30;
 
-/// Confirms that the host can talk to another server.
+/// Checks that the host can use another server.
 fn is_served<A: Adapter>(host: &Host, service: &Service) {
     let (left, right) = A::pair(4096);
     let server = A::serve(service, right);
@@ -42,7 +42,7 @@ fn is_served<A: Adapter>(host: &Host, service: &Service) {
     drop(server);
 }
 
-/// Keeps asking, and gives up on what takes too long or is too much.
+/// Sends requests, and drops those that time out or are too many.
 fn ask(server: &Asking<mcp_proto::connection::ClientRole>) {
     let server = server.within(PATIENCE);
     let questions = [
@@ -59,13 +59,13 @@ fn ask(server: &Asking<mcp_proto::connection::ClientRole>) {
     let mut open: VecDeque<(Pending<RawJson<'static>>, &str)> = VecDeque::new();
     for _ in 0..ROUNDS {
         for (method, params) in &questions {
-            // It may not be ready, or full, or closed.
+            // The connection may not be ready, or full, or closed.
             let Ok(asked) = server.request_raw(method, Some(&RawJson::from(params))) else { continue };
             open.push_back((asked, *method));
         }
         while open.len() > AT_ONCE {
             let Some((oldest, method)) = open.pop_front() else { break };
-            // A subscription lasts as long as the server likes, and the end of some others is not waited for either.
+            // A subscription lasts until the server ends it. Some other responses are not awaited either.
             if method != "subscriptions/listen" && !open.len().is_multiple_of(3) {
                 let _ = oldest.wait();
             }
@@ -73,12 +73,12 @@ fn ask(server: &Asking<mcp_proto::connection::ClientRole>) {
     }
 }
 
-pub(crate) fn attacked<A: Adapter>(hostile: Hostile, version: ProtocolVersion) {
+pub(crate) fn attacked<A: Adapter>(hostile: HostilePeer, version: ProtocolVersion) {
     let settings = settings(version);
     let limits = settings.limits.clone();
     let good = service(settings.clone());
     let roots = Roots::new([]).expect("none of them is wrong");
-    // One host, but for how long it waits for a server.
+    // The same host with different timeouts.
     let host = |patience| {
         Host::builder("victim", "1")
             .settings(Settings { handshake_timeout: patience, probe_timeout: patience, ..settings.clone() })
@@ -90,7 +90,7 @@ pub(crate) fn attacked<A: Adapter>(hostile: Hostile, version: ProtocolVersion) {
             .build()
     };
     let (victim, host) = (host(HANDSHAKE), host(LONG));
-    // What is made once is there before.
+    // The first connection creates all state that is shared.
     is_served::<A>(&host, &good);
     let meter = Meter::new();
     let (near, far) = UnixStream::pair().expect("there are sockets");

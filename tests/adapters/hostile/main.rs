@@ -1,8 +1,7 @@
-//! Adapters under attack: each peer that does its worst meets each adapter, in both eras, over a real pair of sockets. What
-//! it does to its own connection stays within what the limits promise, other clients do not notice, and in the end
-//! nothing is left.
+//! Adapters under attack: each hostile peer runs against each adapter, in both eras, over a pair of sockets. The costs
+//! of its connection stay within the limits, other clients are served, and all resources are released in the end.
 //!
-//! What is allocated is counted for the whole process, so there is one attack at a time.
+//! Allocations are counted for the whole process, so attacks run one at a time.
 
 #[path = "../suite/adapter.rs"]
 #[expect(dead_code, reason = "the suite needs more of an adapter")]
@@ -23,13 +22,13 @@ use mcp_proto::{
     connection::{Limits, Settings},
     protocol::{Era, ProtocolVersion, VersionSet},
 };
-use mcp_tests::hostile::{CLIENTS, Hostile, SERVERS};
+use mcp_tests::hostile::{CLIENTS, HostilePeer, SERVERS};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
 static PEAK: PeakAlloc = PeakAlloc;
 
-/// More than anything takes, also on a machine that has much else to do; a test that needs it has failed.
+/// A timeout that no operation of a passing test reaches, also on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
 const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28];
@@ -40,12 +39,12 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Every attack on one adapter.
+/// Returns every attack on one adapter.
 fn trials<A: Adapter>() -> Vec<Trial> {
     let mut trials = Vec::new();
     for version in VERSIONS {
         let era = if version.era() == Era::Modern { "modern" } else { "legacy" };
-        let mut add = |victim, hostile: Hostile, attack: fn(Hostile, ProtocolVersion)| {
+        let mut add = |victim, hostile: HostilePeer, attack: fn(HostilePeer, ProtocolVersion)| {
             let name = format!("{}::{victim}::{era}::{}", A::NAME, hostile.name);
             trials.push(Trial::test(name, move || {
                 attack(hostile, version);
@@ -58,7 +57,7 @@ fn trials<A: Adapter>() -> Vec<Trial> {
     trials
 }
 
-/// Small enough for everything to be reached soon.
+/// Small limits, so that attacks reach all of them.
 fn settings(version: ProtocolVersion) -> Settings {
     let mut limits = Limits::default();
     limits.frame_bytes = 16 << 10;
@@ -67,14 +66,14 @@ fn settings(version: ProtocolVersion) -> Settings {
     (limits.calls, limits.call_bytes) = (100, 64 << 10);
     (limits.cache_entries, limits.cache_bytes) = (50, 64 << 10);
     (limits.batch_members, limits.tasks, limits.subscriptions) = (50, 50, 20);
-    (limits.questions, limits.task_questions, limits.noise_lines) = (50, 200, 100);
+    (limits.input_requests, limits.task_input_requests, limits.noise_lines) = (50, 200, 100);
     limits.drain = Duration::from_millis(50);
-    // A flood is refused, or ends its connection, once reading has paused for so long.
+    // A flood is refused, or ends its connection, after reading has paused for this time.
     limits.input_pause = Duration::from_millis(50);
     Settings { limits, versions: VersionSet::only(version), ..Settings::default() }
 }
 
-/// What runs beside the connection is bounded as well.
+/// Limits of the driver.
 fn options() -> DriverOptions {
     DriverOptions {
         handlers: 4,

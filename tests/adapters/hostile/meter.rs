@@ -1,4 +1,4 @@
-//! What an attack costs, and what is left of it.
+//! Measures the cost of an attack, and the resources that are left.
 
 use std::{fs, time::Instant};
 
@@ -7,37 +7,36 @@ use tokio::runtime::Handle;
 
 use crate::{LONG, PEAK, adapter::Adapter, dialects};
 
-/// What there may be beside the connection, whatever its limits are: 64 KiB chunks that are read, and written; threads and
-/// tasks; what services keep of requests and notifications that wait for a handler; and the peer itself, which lives in this
-/// process, too.
+/// The memory besides the connection, whatever its limits are: chunks of 64 KiB for reads and writes; threads and
+/// tasks; queued requests and notifications of services; and the peer itself, which is in this process, too.
 const BESIDE: usize = 1 << 20;
 
-/// What there may be more than before when everything has ended: tables of the runtime and of the service that have grown.
+/// The memory that may be left at the end: tables of the runtime and of the service that have grown.
 const LEFT: usize = 64 << 10;
 
-/// What this process has.
+/// The resources of this process.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     descriptors: usize,
-    /// Of tokio. Those of smol end with what they hold: memory and descriptors.
+    /// The tasks of tokio. Tasks of smol are visible by their memory and descriptors.
     tasks: usize,
 }
 
 impl Held {
     fn now() -> Self {
-        // There is one from now on, and it has descriptors.
+        // Creates the runtime, if there is none, since it has descriptors.
         let _runtime = dialects::tokio::enter();
         let tasks = Handle::current().metrics().num_alive_tasks();
         Self { descriptors: fs::read_dir("/proc/self/fd").expect("Linux has it").count(), tasks }
     }
 
-    /// Whether this is no more: what was on its last steps before may be gone.
+    /// Returns whether there are no more resources than before. There may be fewer, if tasks were still ending then.
     const fn is_within(self, before: Self) -> bool {
         self.descriptors <= before.descriptors && self.tasks <= before.tasks
     }
 }
 
-/// From before the attack to after it.
+/// Measures from before the attack to after it.
 pub(crate) struct Meter {
     bytes: usize,
     held: Held,
@@ -55,16 +54,16 @@ impl Meter {
         Self { bytes: PEAK.current_usage(), held, threads }
     }
 
-    /// Confirms that it never took more than the limits add up to.
+    /// Checks that memory never exceeded the total of the limits.
     pub(crate) fn assert_within(&self, limits: &Limits) {
         let (peak, bound) = (PEAK.peak_usage().saturating_sub(self.bytes), limits.memory() + BESIDE);
         assert!(peak <= bound, "{peak} bytes, {bound} are promised");
     }
 
-    /// Confirms that everything is given back. What runs on other threads may need a moment for its last steps.
+    /// Checks that all resources are released. Other threads may need a moment to end.
     pub(crate) fn assert_released<A: Adapter>(&self) {
         let start = Instant::now();
-        // Runtimes keep threads for what comes next.
+        // Runtimes keep idle threads.
         let counts_threads = A::NAME == "blocking";
         loop {
             let bytes = PEAK.current_usage().saturating_sub(self.bytes);

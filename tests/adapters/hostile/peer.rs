@@ -1,4 +1,4 @@
-//! A hostile peer at the far end of a socket: one thread speaks, another one listens.
+//! A hostile peer at the other end of a socket: one thread writes, another one reads.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -9,23 +9,23 @@ use std::{
 };
 
 use mcp_proto::protocol::{ProtocolVersion, Role};
-use mcp_tests::hostile::{Attack, End, Hostile};
+use mcp_tests::hostile::{Attack, Ending, HostilePeer};
 
 use crate::LONG;
 
-/// The most steps of one attack. It reaches every limit with less.
+/// The maximum number of steps of an attack. Fewer steps reach every limit.
 const STEPS: u64 = 60;
 
 struct State {
     attack: Attack,
-    /// How often something was heard, and whether nothing will be any more.
-    heard: u64,
+    /// The number of reads, and whether there will be no more.
+    reads: u64,
     ended: bool,
 }
 
-/// A peer, its socket, and who it waits for.
+/// A hostile peer with its socket and state.
 pub(crate) struct Peer {
-    hostile: Hostile,
+    hostile: HostilePeer,
     role: Role,
     stream: UnixStream,
     state: Mutex<State>,
@@ -34,17 +34,17 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn new(
-        hostile: Hostile,
+        hostile: HostilePeer,
         role: Role,
         version: ProtocolVersion,
         frame_bytes: usize,
         stream: UnixStream,
     ) -> Self {
-        // A peer that does not read for so long hangs.
+        // The peer does not read for that long if it hangs.
         stream.set_write_timeout(Some(LONG)).expect("a time that is not zero");
-        // One that steps through the bytes of few lines needs its steps for that.
-        let hostile = Hostile { steps: hostile.steps.min(STEPS), ..hostile };
-        let state = State { attack: Attack::new(hostile, role, version, frame_bytes), heard: 0, ended: false };
+        // An attack that sends single bytes of few lines uses its steps for that.
+        let hostile = HostilePeer { steps: hostile.steps.min(STEPS), ..hostile };
+        let state = State { attack: Attack::new(hostile, role, version, frame_bytes), reads: 0, ended: false };
         Self { hostile, role, stream, state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -52,74 +52,74 @@ impl Peer {
         self.state.lock().expect("no test panics here")
     }
 
-    /// Does its worst, while `beside` runs, and goes as it goes. Then, with the connection as it is, `after` runs. When that
-    /// is done, the far end is gone.
-    pub(crate) fn attack<T>(&self, beside: impl FnOnce() -> T + Send, after: impl FnOnce(T))
+    /// Runs the attack while `concurrent` runs, and ends as the attack prescribes. Then runs `after` with the connection in
+    /// that state, and disconnects.
+    pub(crate) fn attack<T>(&self, concurrent: impl FnOnce() -> T + Send, after: impl FnOnce(T))
     where
         T: Send,
     {
         thread::scope(|scope| {
-            let listening = scope.spawn(|| self.listen());
-            let beside = scope.spawn(move || {
-                let done = beside();
-                self.nothing_more();
+            let reader = scope.spawn(|| self.read());
+            let concurrent = scope.spawn(move || {
+                let done = concurrent();
+                self.end_input();
                 done
             });
-            self.speak();
+            self.write();
             match self.hostile.end {
-                End::Stays => {}
-                End::HalfCloses => _ = self.stream.shutdown(Shutdown::Write),
-                End::Vanishes => _ = self.stream.shutdown(Shutdown::Both),
+                Ending::StaysOpen => {}
+                Ending::HalfCloses => _ = self.stream.shutdown(Shutdown::Write),
+                Ending::Disconnects => _ = self.stream.shutdown(Shutdown::Both),
             }
-            after(beside.join().expect("nothing that is attacked panics"));
+            after(concurrent.join().expect("nothing that is attacked panics"));
             let _ = self.stream.shutdown(Shutdown::Both);
-            listening.join().expect("listening does not panic");
+            reader.join().expect("listening does not panic");
         });
     }
 
-    /// Whatever it waits for will not come any more.
-    fn nothing_more(&self) {
+    /// Wakes the writer: there will be no more reads.
+    fn end_input(&self) {
         self.state().ended = true;
         self.changed.notify_all();
     }
 
-    fn listen(&self) {
+    fn read(&self) {
         let mut buffer = [0; 4096];
         loop {
-            if !self.hostile.reads && (self.role == Role::Client || self.state().heard > 0) {
+            if !self.hostile.reads && (self.role == Role::Client || self.state().reads > 0) {
                 return;
             }
             match (&self.stream).read(&mut buffer) {
                 Ok(0) | Err(_) => break,
                 Ok(read) => {
                     let mut state = self.state();
-                    state.attack.hear(&buffer[..read]);
-                    state.heard += 1;
+                    state.attack.receive(&buffer[..read]);
+                    state.reads += 1;
                 }
             }
             self.changed.notify_all();
         }
-        self.nothing_more();
-        // The far end is gone, and so it goes.
+        self.end_input();
+        // The other end has disconnected, so this one does.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    fn speak(&self) {
+    fn write(&self) {
         let mut seen = 0;
         loop {
             let mut state = self.state();
             if self.role == Role::Server && (self.hostile.reads || seen == 0) {
-                // What it does, it does to what it was asked.
-                state = self.changed.wait_while(state, |state| state.heard == seen && !state.ended).expect("no panics");
-                seen = state.heard;
+                // A hostile server responds to the requests that it has received.
+                state = self.changed.wait_while(state, |state| state.reads == seen && !state.ended).expect("no panics");
+                seen = state.reads;
             }
-            let Some(said) = state.attack.speak() else { return };
+            let Some(output) = state.attack.next_bytes() else { return };
             drop(state);
-            for chunk in said.chunks(self.hostile.chunk) {
+            for chunk in output.chunks(self.hostile.chunk) {
                 match (&self.stream).write_all(chunk) {
                     Ok(()) => {}
                     Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("the server does not read"),
-                    // It was left.
+                    // The other end has disconnected.
                     Err(_) => return,
                 }
             }

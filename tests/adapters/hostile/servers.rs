@@ -8,7 +8,7 @@ use mcp_proto::{
     schema::CallToolResult,
 };
 use mcp_service::{Context, Failure, Host, Service, Tool};
-use mcp_tests::hostile::Hostile;
+use mcp_tests::hostile::HostilePeer;
 use serde_json::{Value, json};
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     settings,
 };
 
-/// A service with something of everything. One of its tools takes as long as anybody waits for it.
+/// A service with all kinds of items. One of its tools runs until it is cancelled.
 pub(crate) fn service(settings: Settings) -> Service {
     Service::builder("victim", "1")
         .settings(settings)
@@ -35,7 +35,7 @@ pub(crate) fn service(settings: Settings) -> Service {
         .expect("all names differ")
 }
 
-/// Confirms that another client is served.
+/// Checks that another client is served.
 pub(crate) fn is_served<A: Adapter>(service: &Service, version: ProtocolVersion) {
     let (left, right) = A::pair(4096);
     let server = A::serve(service, right);
@@ -50,10 +50,10 @@ pub(crate) fn says_good_day(result: CallToolResult) {
     assert_eq!(result.content[0].as_text(), Some("good day"));
 }
 
-pub(crate) fn attacked<A: Adapter>(hostile: Hostile, version: ProtocolVersion) {
+pub(crate) fn attacked<A: Adapter>(hostile: HostilePeer, version: ProtocolVersion) {
     let settings = settings(version);
     let (limits, service) = (settings.limits.clone(), service(settings));
-    // What is made once is there before.
+    // The first connection creates all state that is shared.
     is_served::<A>(&service, version);
     let meter = Meter::new();
     let (near, far) = UnixStream::pair().expect("there are sockets");

@@ -1,4 +1,4 @@
-//! What an adapter is to the suite: the same names over the same types, whatever its calls hand back.
+//! The interface of adapters to the suite: the same names over the same types. Async methods block.
 
 use std::{
     fmt, io,
@@ -26,14 +26,14 @@ use mcp_service::{Application, ConnectionHandle, Host, Peer, Service};
 
 use crate::dialects::{blocking, smol, tokio};
 
-/// Two transports that are each other's peer.
+/// Two connected transports.
 pub(crate) type Pair<A> = (<A as Adapter>::Transport, <A as Adapter>::Transport);
 
-/// An adapter. What is asynchronous in it is waited for.
+/// An adapter. Its async methods block here.
 pub(crate) trait Adapter: Sized + Send + Sync + 'static {
-    /// What it is called on the command line of this program and in the names of tests.
+    /// The name of the adapter on the command line of this program and in the names of tests.
     const NAME: &'static str;
-    /// Whether nothing is left of a client when it was dropped. Otherwise that is so soon after.
+    /// Whether dropping a client waits until all of its resources are free. Otherwise that is so soon after.
     const DROP_WAITS: bool;
 
     type Transport: Send + 'static;
@@ -49,12 +49,12 @@ pub(crate) trait Adapter: Sized + Send + Sync + 'static {
     fn memory(source: PipeReader, sink: PipeWriter) -> Self::Transport;
     fn tcp(stream: TcpStream) -> Self::Transport;
     fn unix(stream: UnixStream) -> Self::Transport;
-    /// Any reader and writer.
+    /// A transport of any reader and writer.
     fn from_io(reader: io::PipeReader, writer: io::PipeWriter) -> Self::Transport;
-    /// Whole messages. What is sent is written anew, with line breaks in it.
+    /// A transport of whole messages. Sent messages are formatted again, with line breaks.
     fn messages(incoming: Receiver<Vec<u8>>, outgoing: Sender<Vec<u8>>) -> Self::Transport;
 
-    // What runs over them.
+    // Connections.
     fn start<E: Send + 'static>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
@@ -73,7 +73,7 @@ pub(crate) trait Adapter: Sized + Send + Sync + 'static {
     fn listen_http() -> Self::WebListener;
     fn connect_http(url: &str, host: &Host) -> Result<Self::Client, Error>;
     fn shutdown_on_signals() -> io::Result<()>;
-    /// How many tasks the runtime has, as far as it says.
+    /// The number of tasks of the runtime, if it counts them.
     fn tasks() -> usize;
 
     fn serve(service: &Service, transport: Self::Transport) -> Self::Server {
@@ -107,9 +107,9 @@ pub(crate) trait Server: Deref<Target = Peer<ServerRole>> + Send + Sync + 'stati
 }
 
 pub(crate) trait Listener: Sized + Send + 'static {
-    /// How long a client may take until its first message, where that is bounded, and until it reads something.
+    /// The timeouts of the first message of a client, where there is one, and of writes to a client that reads nothing.
     fn timeouts(self, message: Duration, write: Duration) -> Self;
-    /// How many functions run at once for all clients, where they share threads.
+    /// The limit of blocking handlers that run at the same time for all clients, where connections share threads.
     fn functions(self, most: usize) -> Self;
     fn address(&self) -> Option<SocketAddr>;
     fn stopper(&self) -> StopHandle;
@@ -121,8 +121,8 @@ pub(crate) trait Supervisor: Send + Sync + 'static {
     fn client(&self) -> Result<Self::Client, Error>;
 }
 
-/// An adapter by the names of its crate. `$home` is a module that knows its dialect: how to [`enter`] its runtime and wait
-/// until something is `done` there, how to wait for what comes `later`, and its streams.
+/// Implements [`Adapter`] by the names of a crate. `$home` is a module of `dialects`: it can [`enter`] its runtime,
+/// wait until a future is `done`, wait for a `later` value, and has its types of streams.
 ///
 /// [`enter`]: crate::dialects::tokio::enter
 macro_rules! adapter {
@@ -307,7 +307,7 @@ macro_rules! adapter {
     };
 }
 
-/// What is held of a connection: threads have theirs, and runtimes share one.
+/// The handles of a connection: blocking ones, and those of runtimes.
 macro_rules! held {
     ($handle:ty, $server:ty, $home:ident) => {
         impl<E: Send + 'static> Handle<E> for $handle {

@@ -1,4 +1,5 @@
-//! Many calls at once, and what is left when they are over. Each is alone in a process, so that what is counted is its own.
+//! Many calls at once, and the resources that are left afterwards. Each test is alone in a process, so that it counts
+//! only its own resources.
 
 use std::{
     fs, hint,
@@ -26,33 +27,33 @@ use crate::{
 scenarios![
     // A12 A29
     // req: CANC-011
-    a_thousand_calls_dropped_at_random_points_leave_nothing,
+    calls_dropped_at_random_points_leak_nothing,
     // A28
-    ten_thousand_calls_at_once_take_what_the_limits_say,
+    ten_thousand_concurrent_calls_respect_limits,
     // A16 A58
-    nothing_is_left_of_connections_that_have_ended,
+    closed_connections_leak_nothing,
 ];
 
-fn a_thousand_calls_dropped_at_random_points_leave_nothing<A: Adapter>() {
+fn calls_dropped_at_random_points_leak_nothing<A: Adapter>() {
     alone::<A>("dropped");
 }
 
-fn ten_thousand_calls_at_once_take_what_the_limits_say<A: Adapter>() {
+fn ten_thousand_concurrent_calls_respect_limits<A: Adapter>() {
     alone::<A>("crowd");
 }
 
-fn nothing_is_left_of_connections_that_have_ended<A: Adapter>() {
+fn closed_connections_leak_nothing<A: Adapter>() {
     alone::<A>("leftovers");
 }
 
-/// Runs this program in a role to its end.
+/// Runs this program in a role until it exits.
 pub(crate) fn alone<A: Adapter>(role: &str) {
     let output = Start::new(program()).args([FLAG, A::NAME, role]).output().expect("this program can be started");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {said}", output.status);
 }
 
-/// Threads, descriptors, processes and tasks.
+/// The numbers of threads, descriptors, processes and tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Belongings {
     threads: usize,
@@ -74,8 +75,8 @@ impl Belongings {
         }
     }
 
-    /// Waits until no more is there than this. What has said that it is over may still be about to leave the processor; and
-    /// may have been when this was counted, so less is fine.
+    /// Waits until no more resources are left than these. A finished thread may still be exiting. It may also have been
+    /// counted before, so less is fine.
     pub(crate) fn expect<A: Adapter>(self) {
         let start = Instant::now();
         loop {
@@ -90,12 +91,12 @@ impl Belongings {
     }
 }
 
-/// Chance, the same every time.
+/// A random number generator with a fixed seed.
 struct Chance(u64);
 
 impl Chance {
     fn below(&mut self, limit: u64) -> u64 {
-        // One of Marsaglia's.
+        // The xorshift generator of Marsaglia.
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -103,7 +104,7 @@ impl Chance {
     }
 }
 
-/// Counts the handlers that are there.
+/// Counts a running handler until it is dropped.
 pub(crate) struct Present(Arc<AtomicUsize>);
 
 impl Present {
@@ -119,7 +120,7 @@ impl Drop for Present {
     }
 }
 
-/// Waits until something has become true without a notification.
+/// Polls until a condition holds.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -128,7 +129,7 @@ pub(crate) fn until(condition: impl Fn() -> bool) {
     }
 }
 
-/// Handlers that wait until they are cancelled, and some that answer at once.
+/// A service whose handlers wait until they are cancelled, except for some that return immediately.
 struct Waiting {
     service: Service,
     begun: Arc<Watched<u64>>,
@@ -156,7 +157,7 @@ impl Waiting {
     }
 }
 
-/// Makes calls and drops them; how many were answered before that.
+/// Makes calls and drops them. Returns how many got a response before that.
 fn drop_calls(client: &impl Client, begun: Option<&Watched<u64>>, calls: u64, seed: u64) -> u64 {
     let (chance, mut answered) = (&mut Chance(seed), 0);
     for _ in 0..calls {
@@ -170,11 +171,11 @@ fn drop_calls(client: &impl Client, begun: Option<&Watched<u64>>, calls: u64, se
             }
         };
         match chance.below(4) {
-            // Before it is sent, if that is not at once.
+            // Before it is written, if that is not immediate.
             0 => {}
-            // While it is sent, or worked on, or answered.
+            // While it is written, handled, or responded to.
             1 => (0..chance.below(20_000)).for_each(|_| hint::spin_loop()),
-            // While a handler runs, and before or behind the answer.
+            // While a handler runs, and before or after the response.
             _ => match (tool, begun) {
                 ("answer", _) => {
                     call.wait().expect("it is answered");
@@ -191,7 +192,7 @@ fn drop_calls(client: &impl Client, begun: Option<&Watched<u64>>, calls: u64, se
     answered
 }
 
-/// Memory and sockets, in turns.
+/// In-memory pipes and sockets, in turns.
 fn pair<A: Adapter>(round: u64) -> Pair<A> {
     if round % 2 == 1 {
         return A::pair(64);
@@ -203,7 +204,7 @@ fn pair<A: Adapter>(round: u64) -> Pair<A> {
 /// The role in which a thousand calls are dropped.
 pub(crate) fn dropped<A: Adapter>() {
     let host = Host::builder("x", "1").build();
-    // The first time is for what a runtime begins once.
+    // The first round includes the start of the runtime.
     let mut before = None;
     for round in 0..3 {
         let Waiting { service, begun, present } = Waiting::new();
@@ -224,14 +225,15 @@ pub(crate) fn dropped<A: Adapter>() {
                 .collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
         });
-        // What is asked last is answered last of what has no handler that waits; then all that was sent has arrived.
+        // The last request without a waiting handler gets the last response. All messages have arrived then.
         client.call_tool("answer", ()).expect("it is sent").wait().expect("it is answered");
         until(|| {
             present.load(Ordering::SeqCst) == 0 && server.connection().update(|conn, _| conn.usage()).requests == 0
         });
         until(|| client.connection().update(|conn, _| conn.usage()).outbox_frames == 0);
         let (client_last, server_last) = stats(&client, &server);
-        // Each that was sent was answered or called off, and called off once, however late that was. The rest was taken back.
+        // Each call that was sent got a response or was cancelled, once, however late that was. The others were removed
+        // from the outbox.
         let sent = client_last.frames_sent - client_first.frames_sent - 1;
         let called_off = server_last.cancelled - server_first.cancelled;
         let responses = server_last.frames_sent - server_first.frames_sent - 1;
@@ -257,7 +259,7 @@ pub(crate) fn dropped<A: Adapter>() {
             Some(before) => before.expect::<A>(),
         }
     }
-    // And of another process.
+    // The same for another process.
     let mut before = None;
     for _ in 0..2 {
         let client = A::spawn(command::<A>("server"), &host).expect("it is a server");
@@ -273,7 +275,7 @@ pub(crate) fn dropped<A: Adapter>() {
     }
 }
 
-/// How many calls there are in the crowd.
+/// The number of calls at once.
 const CROWD: usize = 10_000;
 
 /// The role in which ten thousand calls are in flight.
@@ -283,7 +285,7 @@ pub(crate) fn crowd<A: Adapter>() {
     (limits.calls, limits.requests) = (CROWD, CROWD);
     (limits.outbox_bytes, limits.request_bytes, limits.call_bytes) = (1 << 20, 16 << 20, 4 << 20);
     (limits.frame_bytes, limits.control_bytes, limits.cache_bytes) = (64 << 10, 64 << 10, 0);
-    // Both ends are here, and what handlers and callers keep is in it as well.
+    // Both sides are in this process, and the state of handlers and callers counts as well.
     let promised = 2 * limits.memory();
     let gate = Arc::new(Watched::new(false));
     let closed = gate.clone();
@@ -330,7 +332,7 @@ pub(crate) fn crowd<A: Adapter>() {
     server.wait();
 }
 
-/// The role in which connections end in every way that there is, while handlers run.
+/// The role in which connections end in every possible way, while handlers run.
 pub(crate) fn leftovers<A: Adapter>() {
     let mut settings = Settings::default();
     settings.limits.drain = std::time::Duration::from_millis(50);
@@ -367,7 +369,7 @@ pub(crate) fn leftovers<A: Adapter>() {
         let (left, right) = pair::<A>(round);
         let server = A::serve(&service, right);
         let client = A::connect(left, &host).expect("it serves");
-        // One that has to be dropped is enough; where there is no runtime, none can be.
+        // One round with handlers that have to be dropped is enough. Without a runtime they cannot be dropped.
         let tool = match round {
             24 if !A::DROP_WAITS => "stay",
             round if round % 3 == 0 => "wait_on_a_thread",
@@ -375,7 +377,7 @@ pub(crate) fn leftovers<A: Adapter>() {
         };
         let calls: Vec<_> = (0..20).map(|_| client.call_tool(tool, ()).expect("it is sent")).collect();
         until(|| present.load(Ordering::SeqCst) == 20);
-        // Each way to end comes up, and the other side hears of it.
+        // Every way to end occurs, and the other side detects it.
         match round % 4 {
             0 => {
                 drop(client);
@@ -397,7 +399,7 @@ pub(crate) fn leftovers<A: Adapter>() {
         drop(calls);
         until(|| present.load(Ordering::SeqCst) == 0);
         match before {
-            // What a runtime begins once has begun, and both ends have said that nothing is left.
+            // The runtime has started all of its threads, and both sides have reported their end.
             None if round == 6 => before = Some(Belongings::of::<A>()),
             None => {}
             Some(before) => before.expect::<A>(),

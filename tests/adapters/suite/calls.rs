@@ -1,4 +1,4 @@
-//! Calls, their ends, and peers that do not play along.
+//! Calls, their outcomes, and peers that violate the protocol.
 
 use std::{
     sync::{
@@ -28,37 +28,37 @@ use crate::{
 
 scenarios![
     // A11
-    a_cancellation_does_not_wait_for_a_peer_that_does_not_read,
+    cancel_does_not_wait_for_a_stalled_peer,
     // req: LIFE-034 LIFE-036
-    a_deadline_passes_while_the_peer_does_not_read,
+    calls_time_out_while_the_peer_does_not_read,
     // A14
     // req: LIFE-035 CANC-001 CANC-002
-    a_call_that_takes_too_long_is_called_off,
+    timed_out_calls_are_cancelled,
     // A17
     // req: LIFE-037 LIFE-038
-    progress_keeps_a_call_alive_up_to_its_total_time,
+    progress_extends_idle_but_not_total_timeout,
     // req: CANC-011 CANC-012
-    a_thousand_dropped_calls_leave_nothing,
-    a_hundred_threads_call_on_one_connection,
+    dropped_calls_leak_nothing,
+    a_hundred_threads_share_one_connection,
     ten_thousand_calls_in_flight,
     // A28
-    a_peer_that_does_not_read_costs_no_more_than_the_limit,
+    outbox_is_bounded_when_the_peer_does_not_read,
 ];
 
-/// A client that does not wait long for a peer that does not read, when it closes.
+/// A client configuration with a short drain timeout, for peers that do not read.
 fn hasty() -> ClientConfig {
     let mut config = client_config();
     config.settings.limits.drain = Duration::from_millis(50);
     config
 }
 
-/// Fills every buffer between a client and a peer that has stopped reading.
+/// Fills all buffers between a client and a peer that has stopped reading.
 fn stuff<A: Adapter>(client: &End<A, ClientRole>) -> Vec<Pending<RawJson<'static>>> {
     let params = json!({ "text": "x".repeat(100_000) }).to_string();
     (0..20).map(|_| client.ask("test/stuff", &params)).collect()
 }
 
-fn a_cancellation_does_not_wait_for_a_peer_that_does_not_read<A: Adapter>() {
+fn cancel_does_not_wait_for_a_stalled_peer<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let client = client_with::<A>(hasty(), transport, |_| None);
     peer.shake_hands_as_server();
@@ -75,7 +75,7 @@ fn a_cancellation_does_not_wait_for_a_peer_that_does_not_read<A: Adapter>() {
     client.handle.close();
 }
 
-fn a_deadline_passes_while_the_peer_does_not_read<A: Adapter>() {
+fn calls_time_out_while_the_peer_does_not_read<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let client = client_with::<A>(hasty(), transport, |_| None);
     peer.shake_hands_as_server();
@@ -87,12 +87,12 @@ fn a_deadline_passes_while_the_peer_does_not_read<A: Adapter>() {
     assert!(took >= Duration::from_millis(50) && took < SOON, "{took:?}");
 }
 
-fn a_call_that_takes_too_long_is_called_off<A: Adapter>() {
+fn timed_out_calls_are_cancelled<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let client = client::<A>(transport);
     peer.shake_hands_as_server();
     assert_eq!(client.event(), Event::Ready);
-    // The request has to leave before its time is over, and how long that takes is up to the machine.
+    // The request has to be written before its timeout, and how long that takes depends on the machine.
     let left = (0..10).any(|attempt| {
         let limit = Duration::from_millis(20 << attempt);
         let pending = ask(&client.peer.within(limit), "test/any", "{}");
@@ -104,7 +104,7 @@ fn a_call_that_takes_too_long_is_called_off<A: Adapter>() {
             let cancelled = peer.receive().expect("the cancellation");
             assert_eq!(cancelled["method"], "notifications/cancelled");
             assert_eq!(cancelled["params"]["requestId"], next["id"]);
-            // What comes after that is late.
+            // A later response is reported as late.
             peer.send(&json!({"jsonrpc": "2.0", "id": next["id"], "result": {}}));
             assert!(matches!(client.event(), Event::Late(_)));
             next = peer.receive().expect("the next request");
@@ -117,7 +117,7 @@ fn a_call_that_takes_too_long_is_called_off<A: Adapter>() {
     assert!(left, "no request has left within ten seconds");
 }
 
-fn progress_keeps_a_call_alive_up_to_its_total_time<A: Adapter>() {
+fn progress_extends_idle_but_not_total_timeout<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let client = client::<A>(transport);
     peer.shake_hands_as_server();
@@ -150,7 +150,7 @@ fn progress_keeps_a_call_alive_up_to_its_total_time<A: Adapter>() {
     reporter.join().expect("it does not panic");
 }
 
-fn a_thousand_dropped_calls_leave_nothing<A: Adapter>() {
+fn dropped_calls_leak_nothing<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let client = client::<A>(transport);
     peer.shake_hands_as_server();
@@ -165,7 +165,7 @@ fn a_thousand_dropped_calls_leave_nothing<A: Adapter>() {
                 other => panic!("what is {other:?}?"),
             }
         };
-        // Answers to calls that are given up.
+        // Responses to calls that were dropped.
         for id in &requests {
             peer.send(&json!({"jsonrpc": "2.0", "id": id, "result": {}}));
         }
@@ -177,13 +177,13 @@ fn a_thousand_dropped_calls_leave_nothing<A: Adapter>() {
     }
     client.ask("test/last", "{}").wait().expect("it is answered");
     let (requests, cancellations, _peer) = reader.join().expect("it does not panic");
-    // What had not left was taken back; all else was called off, in order.
+    // Requests that were not written were removed from the outbox. All others were cancelled, in order.
     assert_eq!(requests, cancellations);
     let usage = client.usage();
     assert_eq!((usage.calls, usage.outbox_frames, usage.outbox_bytes, usage.events), (0, 0, 0, 0));
 }
 
-fn a_hundred_threads_call_on_one_connection<A: Adapter>() {
+fn a_hundred_threads_share_one_connection<A: Adapter>() {
     let (client, _server) = joined::<A>(A::pair(4096), |asked| asked.echo());
     let threads: Vec<_> = (0..100)
         .map(|number| {
@@ -214,7 +214,7 @@ fn ten_thousand_calls_in_flight<A: Adapter>() {
         let (gate, count) = (gate.clone(), Arc::new(count));
         move |asked| {
             let (gate, count) = (gate.clone(), count.clone());
-            // All have arrived before the first one is answered.
+            // All have arrived before the first response.
             if count.fetch_add(1, Ordering::SeqCst) + 1 == 10_000 {
                 open.open();
             }
@@ -234,7 +234,7 @@ fn ten_thousand_calls_in_flight<A: Adapter>() {
     assert_eq!(client.usage().calls, 0);
 }
 
-fn a_peer_that_does_not_read_costs_no_more_than_the_limit<A: Adapter>() {
+fn outbox_is_bounded_when_the_peer_does_not_read<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let mut config = client_config();
     config.settings.limits.outbox_bytes = 1 << 20;
@@ -252,7 +252,7 @@ fn a_peer_that_does_not_read_costs_no_more_than_the_limit<A: Adapter>() {
     }
     assert!(refused > 90_000, "{refused}");
     assert!(client.usage().outbox_bytes < (1 << 20) + 2000);
-    // A caller that waits for room gets it when the peer reads again.
+    // A caller that waits for a slot gets it when the peer reads again.
     let waiting = client.peer.clone();
     let waiter = thread::spawn(move || waiting.wait_for_request_slot().wait());
     let reader = thread::spawn(move || while peer.receive().is_some() {});

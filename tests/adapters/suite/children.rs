@@ -1,4 +1,4 @@
-//! Children: how they begin, how they end, and that nothing is left of them.
+//! Child processes: how they start, how they end, and that no process is left.
 
 use std::{
     fs,
@@ -31,57 +31,57 @@ use crate::{
 
 scenarios![
     // req: STDIO-001 STDIO-002
-    a_program_gets_its_arguments_as_they_are,
+    arguments_reach_the_child_unchanged,
     // req: STDIO-001
-    a_client_uses_the_standard_streams_of_its_child_in_each_revision,
+    client_talks_to_its_child_in_each_revision,
     // req: STDIO-011
-    a_server_that_ends_with_its_input_is_not_killed,
+    child_exiting_on_eof_is_not_killed,
     // req: STDIO-012
-    a_server_that_ignores_the_end_of_its_input_is_told_to_end,
+    child_ignoring_eof_receives_sigterm,
     // A59
     // req: STDIO-013
-    a_server_that_ignores_that_as_well_is_killed,
+    child_ignoring_sigterm_is_killed,
     // A59
-    nothing_is_left_of_a_group_after_close,
+    process_group_is_gone_after_close,
     // A59
-    nothing_is_left_of_a_group_after_drop,
+    process_group_is_gone_after_drop,
     // A59
-    nothing_is_left_of_a_group_after_a_handshake_that_failed,
+    process_group_is_gone_after_failed_handshake,
     // A60
     // req: STDIO-014 LIFE-041
-    a_server_that_dies_fails_its_calls_with_what_is_known,
+    calls_fail_when_the_child_dies,
     // A60
-    a_server_that_is_killed_while_idle_is_noticed,
+    detects_death_of_an_idle_child,
     // A61
     // req: STDIO-009 STDIO-010
-    a_server_can_say_a_lot_on_standard_error,
+    large_stderr_output_does_not_block_the_child,
     // A36
     // req: LIFE-033
-    a_program_that_is_no_server_says_why,
+    spawn_errors_name_the_cause,
     // A36
     // req: M-STDIO-018 M-DUAL-005
-    a_server_that_leaves_when_it_is_asked_is_started_once_more,
+    child_exiting_on_discover_is_restarted_once,
     // A36
-    a_program_that_is_no_server_is_started_twice_at_most,
-    what_is_known_of_a_server_saves_the_second_start,
-    a_server_that_ends_is_started_again,
-    a_server_that_ends_too_often_is_given_up,
+    a_failing_program_is_started_at_most_twice,
+    a_known_era_avoids_the_second_start,
+    supervisor_restarts_an_exited_child,
+    supervisor_stops_after_the_restart_budget,
     // req: M-STDIO-020 M-SUBS-020 M-DUAL-016
-    what_was_listened_to_is_listened_to_when_the_server_is_started_again,
+    subscriptions_are_restored_after_a_restart,
     // A59
     ctrl_c_leaves_no_orphan,
     // A59
-    a_client_that_is_killed_leaves_no_orphan,
+    a_killed_client_leaves_no_orphan_process,
 ];
 
-fn a_server_that_leaves_when_it_is_asked_is_started_once_more<A: Adapter>() {
+fn child_exiting_on_discover_is_restarted_once<A: Adapter>() {
     for status in ["0", "3"] {
         let note = note::<A>(&format!("touchy-{status}"));
         let said = Arc::new(AtomicUsize::new(0));
-        let heard = said.clone();
+        let received = said.clone();
         let touchy = command::<A>("touchy").arg(&note).arg(status).on_stderr(move |line| {
             assert_eq!(line, "unexpected server/discover");
-            heard.fetch_add(1, Ordering::SeqCst);
+            received.fetch_add(1, Ordering::SeqCst);
         });
         let client = A::spawn(touchy, &host()).expect("it is a server");
         assert_eq!(client.version(), Some(ProtocolVersion::V2025_06_18));
@@ -91,7 +91,7 @@ fn a_server_that_leaves_when_it_is_asked_is_started_once_more<A: Adapter>() {
     }
 }
 
-fn a_program_that_is_no_server_is_started_twice_at_most<A: Adapter>() {
+fn a_failing_program_is_started_at_most_twice<A: Adapter>() {
     let starts = note::<A>("starts");
     let script = format!("echo start >>{}; exec \"$@\"", starts.display());
     let error = A::spawn(shell::<A>(&script, "usage"), &host()).expect_err("this is no server");
@@ -101,7 +101,7 @@ fn a_program_that_is_no_server_is_started_twice_at_most<A: Adapter>() {
     assert_eq!(ending.next_opening, None);
 }
 
-fn what_is_known_of_a_server_saves_the_second_start<A: Adapter>() {
+fn a_known_era_avoids_the_second_start<A: Adapter>() {
     let noted = note::<A>("known");
     let touchy = || command::<A>("touchy").arg(&noted).arg("3");
     let era = A::spawn(touchy(), &host()).expect("it is a server").version().map(ProtocolVersion::era);
@@ -110,18 +110,18 @@ fn what_is_known_of_a_server_saves_the_second_start<A: Adapter>() {
     let client = A::spawn_with(touchy(), &host(), &options).expect("it is a server");
     assert_eq!(fs::read_to_string(&noted).expect("it was noted"), "initialize\n");
     client.close();
-    // It has become another one meanwhile.
+    // The cached era is also used for another program, which supports both eras.
     let client = A::spawn_with(command::<A>("server"), &host(), &options).expect("it is a server");
     assert_eq!(client.version(), Some(ProtocolVersion::LATEST_LEGACY));
 }
 
-fn a_server_that_ends_is_started_again<A: Adapter>() {
+fn supervisor_restarts_an_exited_child<A: Adapter>() {
     let supervisor = A::supervise(command::<A>("server"), &host(), RestartPolicy::default());
     let first = supervisor.client().expect("it is a server");
     let pid = call(&first, "pid");
     assert_eq!(call(&supervisor.client().expect("it runs"), "pid"), pid);
     assert!(first.call_tool("die", ()).expect("it is sent").wait().is_err());
-    // Those who want it at the same time get the same one.
+    // Concurrent callers get the same server.
     let pids: Vec<_> = std::thread::scope(|scope| {
         let calls: Vec<_> = (0..4).map(|_| scope.spawn(|| call(&supervisor.client().expect("again"), "pid"))).collect();
         calls.into_iter().map(|call| call.join().expect("no panic")).collect()
@@ -130,8 +130,8 @@ fn a_server_that_ends_is_started_again<A: Adapter>() {
     assert!(first.call_tool("pid", ()).is_err(), "the first one has ended");
 }
 
-fn what_was_listened_to_is_listened_to_when_the_server_is_started_again<A: Adapter>() {
-    let (tell, heard) = mpsc::channel();
+fn subscriptions_are_restored_after_a_restart<A: Adapter>() {
+    let (tell, received) = mpsc::channel();
     let host = Host::builder("test", "1")
         .on(move |_: ToolsListChangedParams, _| tell.send(()).expect("a waiting test"))
         .build();
@@ -141,12 +141,12 @@ fn what_was_listened_to_is_listened_to_when_the_server_is_started_again<A: Adapt
     let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
     let listening = first.listen(filter.clone()).expect("it is sent").wait().expect("it is acknowledged");
     call(&first, "grow");
-    heard.recv_timeout(LONG).expect("it was told");
+    received.recv_timeout(LONG).expect("it was told");
     assert!(first.call_tool("die", ()).expect("it is sent").wait().is_err());
     first.wait();
     assert!(listening.agreed().is_none() && !listening.is_over());
     let second = supervisor.client().expect("it is started again");
-    // The acknowledgement and the answers of handlers come in any order, so this asks until it is there.
+    // The acknowledgement and the responses of handlers come in any order, so the test polls for it.
     let until = Instant::now() + LONG;
     while listening.agreed().is_none() {
         assert!(Instant::now() < until, "it was never acknowledged");
@@ -154,10 +154,10 @@ fn what_was_listened_to_is_listened_to_when_the_server_is_started_again<A: Adapt
     }
     assert_eq!(listening.agreed(), Some(filter));
     call(&second, "grow");
-    heard.recv_timeout(LONG).expect("it was told");
+    received.recv_timeout(LONG).expect("it was told");
 }
 
-fn a_server_that_ends_too_often_is_given_up<A: Adapter>() {
+fn supervisor_stops_after_the_restart_budget<A: Adapter>() {
     let mut policy = RestartPolicy::default();
     policy.budget = 2;
     policy.backoff = Backoff { initial: Duration::from_millis(1), max: Duration::from_millis(2) };
@@ -169,7 +169,7 @@ fn a_server_that_ends_too_often_is_given_up<A: Adapter>() {
     let error = supervisor.client().expect_err("that is too often");
     assert!(matches!(&error, Error::GivenUp(why) if matches!(**why, Error::Closed(_))), "{error:?}");
     assert!(error.to_string().contains("SIGABRT"), "{error}");
-    // What cannot be started in the first place is not tried again.
+    // A program that cannot be started is not restarted.
     let error = A::supervise(Command::new("/no/such/program"), &host(), RestartPolicy::default())
         .client()
         .expect_err("there is none");
@@ -187,7 +187,7 @@ fn call(client: &impl Client, tool: &str) -> String {
     text(client.call_tool(tool, ()).expect("it is sent").wait())
 }
 
-fn a_program_gets_its_arguments_as_they_are<A: Adapter>() {
+fn arguments_reach_the_child_unchanged<A: Adapter>() {
     let strange = ["", "a b", "$HOME", "`id`", "; rm -rf /", "\"'\\", "*", "ü\n"];
     let command = command::<A>("server").args(strange).env("FIXTURE", "a $b").current_dir("/").env_remove("HOME");
     let client = A::spawn(command, &host()).expect("it is a server");
@@ -197,7 +197,7 @@ fn a_program_gets_its_arguments_as_they_are<A: Adapter>() {
     assert_eq!(client.introduction().server_info.name, "fixture");
 }
 
-fn a_client_uses_the_standard_streams_of_its_child_in_each_revision<A: Adapter>() {
+fn client_talks_to_its_child_in_each_revision<A: Adapter>() {
     for version in ProtocolVersion::LEGACY {
         let host = Host::builder("test", "1").versions(VersionSet::only(version)).build();
         let client = A::spawn(command::<A>("server").args([version.as_str()]), &host).expect("it is a server");
@@ -207,7 +207,7 @@ fn a_client_uses_the_standard_streams_of_its_child_in_each_revision<A: Adapter>(
     }
 }
 
-fn a_server_that_ends_with_its_input_is_not_killed<A: Adapter>() {
+fn child_exiting_on_eof_is_not_killed<A: Adapter>() {
     let client = A::spawn(command::<A>("server"), &host()).expect("it is a server");
     let start = Instant::now();
     let ending = client.close();
@@ -216,7 +216,7 @@ fn a_server_that_ends_with_its_input_is_not_killed<A: Adapter>() {
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
-fn a_server_that_ignores_the_end_of_its_input_is_told_to_end<A: Adapter>() {
+fn child_ignoring_eof_receives_sigterm<A: Adapter>() {
     let client = A::spawn(command::<A>("stubborn").shutdown_timeouts(SHORT, LONG), &host()).expect("it is a server");
     client.request(&PingParams::default()).expect("it is sent").wait().expect("it is answered");
     let start = Instant::now();
@@ -226,7 +226,7 @@ fn a_server_that_ignores_the_end_of_its_input_is_told_to_end<A: Adapter>() {
     assert!(start.elapsed() >= SHORT && start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
-fn a_server_that_ignores_that_as_well_is_killed<A: Adapter>() {
+fn child_ignoring_sigterm_is_killed<A: Adapter>() {
     let command = shell::<A>("trap '' TERM; exec \"$@\"", "stubborn").shutdown_timeouts(SHORT, SHORT);
     let client = A::spawn(command, &host()).expect("it is a server");
     let start = Instant::now();
@@ -235,21 +235,21 @@ fn a_server_that_ignores_that_as_well_is_killed<A: Adapter>() {
     assert!(start.elapsed() >= 2 * SHORT && start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
-/// A shell that is in the way, and something in the background that does not want to end.
+/// A shell between client and server that ignores SIGTERM, with a background process.
 fn wrapper<A: Adapter>(note: &Path, role: &str) -> Command {
     let script = format!("trap '' TERM; sleep 1000 & echo $! $$ >{}; \"$@\"; exit $?", note.display());
     shell::<A>(&script, role).shutdown_timeouts(SHORT, SHORT)
 }
 
-fn nothing_is_left_of_a_group_after_close<A: Adapter>() {
+fn process_group_is_gone_after_close<A: Adapter>() {
     group_after::<A>("close", true, |client| drop(client.close()));
 }
 
-fn nothing_is_left_of_a_group_after_drop<A: Adapter>() {
+fn process_group_is_gone_after_drop<A: Adapter>() {
     group_after::<A>("drop", A::DROP_WAITS, drop);
 }
 
-/// Ends a connection; all that belongs to it is gone after that, or soon.
+/// Ends a connection. All of its processes are gone then, or soon after.
 fn group_after<A: Adapter>(name: &str, at_once: bool, end: impl FnOnce(A::Client)) {
     let note = note::<A>(name);
     let client = A::spawn(wrapper::<A>(&note, "server"), &host()).expect("it is a server");
@@ -268,7 +268,7 @@ fn group_after<A: Adapter>(name: &str, at_once: bool, end: impl FnOnce(A::Client
     }
 }
 
-fn nothing_is_left_of_a_group_after_a_handshake_that_failed<A: Adapter>() {
+fn process_group_is_gone_after_failed_handshake<A: Adapter>() {
     let note = note::<A>("failure");
     let error = A::spawn(wrapper::<A>(&note, "usage"), &host()).expect_err("it is no server");
     assert!(matches!(error, Error::Handshake(_)), "{error}");
@@ -276,11 +276,11 @@ fn nothing_is_left_of_a_group_after_a_handshake_that_failed<A: Adapter>() {
     assert!(others.split(' ').all(|pid| !is_alive(pid)), "something of {others} is left");
 }
 
-fn a_server_that_dies_fails_its_calls_with_what_is_known<A: Adapter>() {
+fn calls_fail_when_the_child_dies<A: Adapter>() {
     death::<A>(true);
 }
 
-fn a_server_that_is_killed_while_idle_is_noticed<A: Adapter>() {
+fn detects_death_of_an_idle_child<A: Adapter>() {
     death::<A>(false);
 }
 
@@ -303,7 +303,7 @@ fn death<A: Adapter>(pending: bool) {
         let said = error.to_string();
         assert!(said.contains("signal: 6 (SIGABRT)") && said.contains("the last words"), "{said}");
     }
-    // No call is made; it is noticed all the same.
+    // The end is reported without a call.
     let reason = client.closed().wait();
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     assert!(matches!(reason, CloseReason::TransportError(_)), "{reason}");
@@ -314,7 +314,7 @@ fn death<A: Adapter>(pending: bool) {
     assert!(client.request(&PingParams::default()).is_err());
 }
 
-fn a_server_can_say_a_lot_on_standard_error<A: Adapter>() {
+fn large_stderr_output_does_not_block_the_child<A: Adapter>() {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
     let command = command::<A>("server").on_stderr(move |_| {
@@ -335,7 +335,7 @@ fn a_server_can_say_a_lot_on_standard_error<A: Adapter>() {
     }
 }
 
-fn a_program_that_is_no_server_says_why<A: Adapter>() {
+fn spawn_errors_name_the_cause<A: Adapter>() {
     let error = A::spawn(command::<A>("usage"), &host()).expect_err("it is no server");
     let said = error.to_string();
     assert!(said.contains("exit status: 2") && said.contains("usage: fixture FILE"), "{said}");
@@ -344,7 +344,7 @@ fn a_program_that_is_no_server_says_why<A: Adapter>() {
     assert!(matches!(&error, Error::Spawn { program, .. } if program == "/no/such/program"), "{error:?}");
     assert!(error.to_string().contains("/no/such/program"), "{error}");
 
-    // It starts, and says nothing.
+    // The program starts, and writes nothing.
     let settings = Settings { handshake_timeout: SHORT, ..Settings::default() };
     let hasty = Host::builder("test", "1").settings(settings).build();
     let start = Instant::now();
@@ -359,11 +359,11 @@ fn ctrl_c_leaves_no_orphan<A: Adapter>() {
     client_gets::<A>(Signal::INT);
 }
 
-fn a_client_that_is_killed_leaves_no_orphan<A: Adapter>() {
+fn a_killed_client_leaves_no_orphan_process<A: Adapter>() {
     client_gets::<A>(Signal::KILL);
 }
 
-/// A client that has connected to a server behind a shell gets a signal; neither of them is left.
+/// A client with a server behind a shell gets a signal. Neither process is left.
 fn client_gets<A: Adapter>(signal: Signal) {
     let number = signal.as_raw();
     let group = note::<A>(&format!("server-{number}"));

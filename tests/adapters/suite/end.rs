@@ -1,4 +1,4 @@
-//! Two ends with as little in them as possible, and ways to wait that cannot hang.
+//! A minimal client and server, and functions that wait with a timeout.
 
 use std::sync::{
     Arc, Condvar, Mutex,
@@ -21,7 +21,7 @@ use crate::{
     adapter::{Adapter, Handle, Pair},
 };
 
-/// A request that an end was asked.
+/// A received request.
 pub(crate) struct Asked<E> {
     pub(crate) connection: Arc<dyn ConnectionHandle<E>>,
     pub(crate) key: ReplyKey,
@@ -30,7 +30,7 @@ pub(crate) struct Asked<E> {
 }
 
 impl<E: 'static> Asked<E> {
-    /// Answers with the params.
+    /// Responds with the params.
     pub(crate) fn echo(&self) {
         let params = self.params.as_ref().map_or("{}", |params| params.get());
         let _ = self.answer(params);
@@ -47,7 +47,7 @@ impl<E: 'static> Asked<E> {
 
 type Act<E> = Box<dyn Fn(Asked<E>) -> Option<Job> + Send + Sync>;
 
-/// An end that asks through a [`Peer`], answers by a closure, and records all that it hears beside.
+/// An application with a [`Peer`] for calls. A closure handles its requests, and all other events are recorded.
 pub(crate) struct App<E> {
     pub(crate) calls: Arc<Calls<E>>,
     act: Act<E>,
@@ -71,7 +71,7 @@ impl<E: Send + Sync + 'static> Application<E> for App<E> {
     }
 }
 
-/// One end that runs.
+/// One side of a connection.
 pub(crate) struct End<A: Adapter, E: Send + 'static> {
     pub(crate) handle: A::Handle<E>,
     pub(crate) peer: Peer<E>,
@@ -93,12 +93,12 @@ impl<A: Adapter, E: Send + Sync + 'static> End<A, E> {
         Self { handle, peer, events }
     }
 
-    /// The next event.
+    /// Waits for the next event.
     pub(crate) fn event(&self) -> Event<'static> {
         self.events.recv_timeout(LONG).expect("an event comes")
     }
 
-    /// The events up to the end of the connection.
+    /// Waits for all events until the end of the connection.
     pub(crate) fn rest(&self) -> Vec<Event<'static>> {
         let mut events = Vec::new();
         while let Ok(event) = self.events.recv_timeout(LONG) {
@@ -111,12 +111,12 @@ impl<A: Adapter, E: Send + Sync + 'static> End<A, E> {
         events
     }
 
-    /// Makes a request with params as text.
+    /// Sends a request with params as text.
     pub(crate) fn ask(&self, method: &str, params: &str) -> Pending<RawJson<'static>> {
         ask(&self.peer, method, params)
     }
 
-    /// What the connection holds.
+    /// Returns the resource usage of the connection.
     pub(crate) fn usage(&self) -> ResourceUsage {
         self.handle.connection().update(|conn, _| conn.usage())
     }
@@ -141,7 +141,7 @@ pub(crate) fn server_config() -> ServerConfig {
     ServerConfig::new(Implementation::new("server", "1"), 1)
 }
 
-/// A client that answers `act`.
+/// A client that handles requests with `act`.
 pub(crate) fn client_with<A: Adapter>(
     config: ClientConfig,
     transport: A::Transport,
@@ -150,7 +150,7 @@ pub(crate) fn client_with<A: Adapter>(
     End::start(|now| Client::new(config, now), transport, &DriverOptions::default(), act)
 }
 
-/// A client that answers nothing.
+/// A client that expects no requests.
 pub(crate) fn client<A: Adapter>(transport: A::Transport) -> End<A, ClientRole> {
     client_with::<A>(client_config(), transport, |asked| panic!("unexpected {}", asked.method))
 }
@@ -164,7 +164,7 @@ pub(crate) fn server_with<A: Adapter>(
     End::start(|now| Server::new(config, now), transport, options, act)
 }
 
-/// A server whose jobs are `act`.
+/// A server that runs `act` as a job for each request.
 pub(crate) fn server<A: Adapter>(
     transport: A::Transport,
     act: impl Fn(&Asked<ServerRole>) + Clone + Send + Sync + 'static,
@@ -182,12 +182,12 @@ pub(crate) fn in_jobs<E: 'static>(
     }
 }
 
-/// A server that answers every request with its params.
+/// A server that responds to every request with its params.
 pub(crate) fn echo<A: Adapter>(transport: A::Transport) -> End<A, ServerRole> {
     server::<A>(transport, |asked| asked.echo())
 }
 
-/// Both ends, after their handshake.
+/// Returns a client and a server, after their handshake.
 pub(crate) fn joined<A: Adapter>(
     (left, right): Pair<A>,
     act: impl Fn(&Asked<ServerRole>) + Clone + Send + Sync + 'static,
@@ -198,7 +198,7 @@ pub(crate) fn joined<A: Adapter>(
     (client, server)
 }
 
-/// Something that is closed at first and opened once.
+/// A gate that is closed until it is opened.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 

@@ -1,4 +1,4 @@
-//! Both eras over every transport: what is said, and what comes of it, does not depend on what carries it.
+//! Both eras over every transport: the messages and the results do not depend on the transport.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -28,18 +28,18 @@ use crate::{
 
 scenarios![
     // req: M-BASE-047
-    one_handler_gives_one_answer_in_both_eras_over_every_transport,
+    handler_results_match_across_eras_and_transports,
     // req: M-BASE-047 M-BASE-046 M-STDIO-007
-    a_transport_changes_nothing_of_what_is_said,
+    messages_are_the_same_on_every_transport,
     // req: M-CANC-014
-    a_call_that_was_asked_about_has_its_time_again,
+    idle_timeout_restarts_after_input_requests,
 ];
 
 fn form(field: &str) -> ElicitSchema {
     ElicitSchema::new(Map::from([(field, StringSchema::default().into())]))
 }
 
-/// Elicits twice and samples once. It is written once, for both eras.
+/// Elicits twice and samples once. The same code serves both eras.
 async fn interview(context: Context) -> Result<String, Failure> {
     let name = context.elicit("Who are you?", form("name")).await?;
     let color = context.elicit("Which color?", form("color")).await?;
@@ -95,7 +95,7 @@ fn transports<A: Adapter>() -> Vec<(&'static str, Pair<A>)> {
     ]
 }
 
-fn one_handler_gives_one_answer_in_both_eras_over_every_transport<A: Adapter>() {
+fn handler_results_match_across_eras_and_transports<A: Adapter>() {
     let expected = r#"fine: {"name": String("Ada")} {"color": String("red")}"#;
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
         for (name, (near, far)) in transports::<A>() {
@@ -113,7 +113,7 @@ fn one_handler_gives_one_answer_in_both_eras_over_every_transport<A: Adapter>() 
     }
 }
 
-/// A server played by hand: it has two rounds of questions, and says all that it was asked.
+/// A hand-written server with two rounds of input requests. Returns all messages that it has received.
 fn play(reader: impl Read, mut writer: impl Write) -> Vec<Value> {
     let mut heard = Vec::new();
     for line in BufReader::new(reader).lines() {
@@ -142,7 +142,7 @@ fn play(reader: impl Read, mut writer: impl Write) -> Vec<Value> {
     heard
 }
 
-/// What a client says over a transport, from beginning to end.
+/// Returns all messages that a client sends over a transport.
 fn said<A: Adapter>(
     transport: A::Transport,
     reader: impl Read + Send + 'static,
@@ -156,7 +156,7 @@ fn said<A: Adapter>(
     server.join().expect("no panic")
 }
 
-fn a_transport_changes_nothing_of_what_is_said<A: Adapter>() {
+fn messages_are_the_same_on_every_transport<A: Adapter>() {
     let ((from, to), (back, forth)) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
     let over_pipes = said::<A>(A::from_io(from, forth), back, to);
     let (near, far) = tcp();
@@ -176,8 +176,8 @@ fn a_transport_changes_nothing_of_what_is_said<A: Adapter>() {
     assert_eq!(over_unix, over_pipes);
 }
 
-/// However long it took to answer what the server wanted to know, and whatever was waited for before.
-fn a_call_that_was_asked_about_has_its_time_again<A: Adapter>() {
+/// The timeout starts again after a round of input requests, however long the round has taken.
+fn idle_timeout_restarts_after_input_requests<A: Adapter>() {
     const PATIENCE: Duration = Duration::from_millis(100);
     let (near, far) = UnixStream::pair().expect("there are sockets");
     let reader = far.try_clone().expect("there are descriptors");

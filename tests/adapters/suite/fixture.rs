@@ -1,4 +1,4 @@
-//! The other process: servers that behave and servers that do not, and a client that is killed.
+//! Programs for child processes: servers that conform and servers that do not, and a client that is killed.
 
 use std::{
     env, fs,
@@ -22,7 +22,7 @@ use crate::{
     bulk, web,
 };
 
-/// The argument that makes a fixture of this program.
+/// The argument that starts this program as a fixture.
 pub(crate) const FLAG: &str = "--fixture";
 
 pub(crate) fn run<A: Adapter>(role: &str, args: &[String]) -> ExitCode {
@@ -40,18 +40,18 @@ pub(crate) fn run<A: Adapter>(role: &str, args: &[String]) -> ExitCode {
     }
 }
 
-/// A test as a process of its own. It fails by panicking.
+/// Runs a test as a process. It fails by panicking.
 fn run_to_end(test: fn()) -> ExitCode {
     test();
     ExitCode::SUCCESS
 }
 
-/// The command that starts this program in a role.
+/// Returns the command that starts this program in a role.
 pub(crate) fn command<A: Adapter>(role: &str) -> Command {
     Command::new(program()).args([FLAG, A::NAME, role])
 }
 
-/// A shell that runs `script` with the command line of a role in `"$@"`. For what only a shell does: traps, wrappers.
+/// Returns a shell that runs `script` with the command line of a role in `"$@"`, for traps and wrappers.
 pub(crate) fn shell<A: Adapter>(script: &str, role: &str) -> Command {
     Command::new("sh").args(["-c", script, "sh"]).arg(program()).args([FLAG, A::NAME, role])
 }
@@ -64,21 +64,21 @@ pub(crate) fn host() -> Host {
     Host::builder("test", "1").build()
 }
 
-/// A file that does not exist yet, for a process to say something through.
+/// Returns the path of a file that does not exist yet, into which a process writes.
 pub(crate) fn note<A: Adapter>(name: &str) -> PathBuf {
     let path = env::temp_dir().join(format!("mcp-{}-{}-{name}", A::NAME, process::id()));
     let _ = fs::remove_file(&path);
     path
 }
 
-/// What a process has written into a file before it went on.
+/// Reads a file that a process has written.
 pub(crate) fn read_note(path: &Path) -> String {
     let text = fs::read_to_string(path).expect("it was noted");
     fs::remove_file(path).expect("it is there");
     text.trim().to_owned()
 }
 
-/// Whether a process runs. One that has ended and is not waited for does not.
+/// Returns whether a process runs. A zombie does not.
 pub(crate) fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']) && !rest.is_empty())
@@ -97,7 +97,7 @@ struct Text {
     text: String,
 }
 
-/// A server whose tools do what handlers should not.
+/// A server whose tools misbehave.
 fn serve<A: Adapter>(args: &[String]) -> ExitCode {
     let schema = || mcp_proto::wire::JsonObject::parse(r#"{"type":"object"}"#).expect("an object");
     let args = args.join("|");
@@ -151,7 +151,7 @@ fn print() -> io::Result<String> {
     Ok(format!("read {len}, child {child}"))
 }
 
-/// A server that knows the handshake and pings, and does not end when its input does.
+/// A server that supports only the handshake and pings, and does not exit when its input ends.
 #[expect(clippy::print_stdout, reason = "there is no adapter here")]
 fn stubborn() -> ExitCode {
     let info = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"stubborn","version":"1"}}"#;
@@ -168,7 +168,8 @@ fn stubborn() -> ExitCode {
     }
 }
 
-/// An old server that leaves, with this status, when the first thing that it hears is not `initialize`. It notes what that is.
+/// A legacy server that exits with a status if its first message is not `initialize`. It records the method of that
+/// message.
 #[expect(clippy::print_stdout, reason = "there is no adapter here")]
 fn touchy(args: &[String]) -> ExitCode {
     let [note, status] = args else { panic!("a file and a status") };
@@ -194,7 +195,7 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// A client that starts the server whose command line it is given, says that it is connected, and waits.
+/// A client that starts the server of its command line, prints that it is connected, and waits.
 #[expect(clippy::print_stdout, reason = "that is what it is for")]
 fn client<A: Adapter>(args: &[String]) -> ExitCode {
     let [program, args @ ..] = args else { panic!("a program") };

@@ -1,4 +1,4 @@
-//! A client that sends much before it reads: the server stops reading instead of refusing.
+//! A client that sends many requests before it reads: the server stops reading instead of refusing them.
 
 use std::{
     io::{ErrorKind, Write},
@@ -17,10 +17,10 @@ use crate::{
     scenario::scenarios,
 };
 
-scenarios![a_client_that_reads_late_gets_every_answer, large_calls_that_wait_for_answers_are_not_refused,];
+scenarios![slow_reader_receives_every_response, large_pending_calls_are_not_refused,];
 
-/// The part of the default limits that the tests have, and of the 40,000 calls of 4 KiB and 64 calls of 1 MiB that they were
-/// made for.
+/// The divisor of the default limits, and of the 40,000 calls of 4 KiB and 64 calls of 1 MiB for which the tests were
+/// written.
 pub(crate) const SCALE: usize = 16;
 
 /// A server with smaller limits.
@@ -41,8 +41,8 @@ fn serve<A: Adapter>(
     server_with::<A>(scaled(), transport, &DriverOptions::default(), in_jobs(act))
 }
 
-/// Sends calls with `padding` bytes each. `blocked` is called once, when the server has stopped reading, so that the
-/// writes of a client that does not read would wait for good. It is not called if everything could be written before.
+/// Sends calls with `padding` bytes each. Calls `blocked` once, when the server has stopped reading and the writes of a
+/// client that does not read would block for ever. Does not call it if all writes have completed before.
 fn send_calls<A: Adapter>(
     peer: &mut Raw,
     server: &End<A, mcp_proto::connection::ServerRole>,
@@ -61,7 +61,8 @@ fn send_calls<A: Adapter>(
                 Ok(written) => rest = &rest[written..],
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     assert!(since.elapsed() < LONG, "call {id} cannot be written");
-                    // Looking at it wakes its driver, which has to resume by itself once the answers are read.
+                    // The check wakes the driver, so it is skipped later: the driver has to resume without it when the
+                    // responses are read.
                     if blocked.is_some()
                         && connection.update(|conn, now| !conn.wants_input(now))
                         && let Some(blocked) = blocked.take()
@@ -78,14 +79,15 @@ fn send_calls<A: Adapter>(
     }
 }
 
-/// Reads the answers to so many calls: those with a result.
+/// Reads the responses to this many calls. Returns the number of results.
 fn count_results(mut peer: Raw, calls: u64) -> u64 {
     let answers = (0..calls).map_while(|_| peer.receive_line());
     answers.filter(|answer| answer.contains(r#""result":{"#)).count() as u64
 }
 
-/// Before reading paused, 23,584 of 40,000 were lost: 8,214 were refused, and then the connection ended.
-fn a_client_that_reads_late_gets_every_answer<A: Adapter>() {
+/// Before reading paused, 23,584 of 40,000 responses were missing: 8,214 calls were refused, and then the connection
+/// ended.
+fn slow_reader_receives_every_response<A: Adapter>() {
     const CALLS: u64 = 40_000 / SCALE as u64;
     let (transport, mut peer) = Raw::pair::<A>();
     let server = serve::<A>(transport, |asked| asked.echo());
@@ -100,7 +102,7 @@ fn a_client_that_reads_late_gets_every_answer<A: Adapter>() {
 }
 
 /// Before reading paused, the last of them were refused.
-fn large_calls_that_wait_for_answers_are_not_refused<A: Adapter>() {
+fn large_pending_calls_are_not_refused<A: Adapter>() {
     const CALLS: u64 = 64;
     let (transport, mut peer) = Raw::pair::<A>();
     let gate = Gate::default();
@@ -112,7 +114,7 @@ fn large_calls_that_wait_for_answers_are_not_refused<A: Adapter>() {
     peer.shake_hands_as_client();
     let reader = Raw::new(peer.stream.try_clone().expect("there are descriptors"));
     let reading = thread::spawn(move || count_results(reader, CALLS));
-    // The handlers answer when no more calls can be sent.
+    // The handlers return when no more calls can be sent.
     send_calls::<A>(&mut peer, &server, (CALLS, (1 << 20) / SCALE), || gate.open());
     assert_eq!(reading.join().expect("it does not panic"), CALLS);
 }

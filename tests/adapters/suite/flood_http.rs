@@ -1,4 +1,4 @@
-//! A client over HTTP that sends much before it reads: requests wait instead of being refused.
+//! A client over HTTP that sends many requests before it reads: requests wait instead of being refused.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -19,9 +19,10 @@ use crate::{
     scenario::scenarios,
 };
 
-scenarios![a_client_that_reads_late_gets_every_answer, large_calls_that_wait_for_answers_are_not_refused,];
+scenarios![slow_reader_receives_every_response, large_pending_calls_are_not_refused,];
 
-/// For how long a server takes nothing until a client begins to read. If that is too short the test has an easier time.
+/// How long a write may block until the test assumes that the server does not read. If that is too short, the test is
+/// less strict.
 const STUCK: Duration = Duration::from_millis(100);
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -29,7 +30,7 @@ struct Pad {
     pad: String,
 }
 
-/// Serves a tool that says again what it is told, and one that answers when the gate is open, until `f` is done.
+/// Serves a tool that returns its argument, and one that returns when the gate is open, until `f` returns.
 fn serving<A: Adapter>(gate: &Gate, f: impl FnOnce(SocketAddr)) {
     let (listener, gate) = (A::listen_http(), gate.clone());
     let mut settings = Settings::default();
@@ -70,23 +71,23 @@ fn post(session: &str, message: &Value) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Sends a message on a connection of its own, and reads what comes back to the end.
-fn say(address: SocketAddr, request: &[u8]) -> String {
+/// Sends a message over a new connection. Returns the bytes of the response.
+fn round_trip(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = connect(address);
     stream.write_all(request).expect("it is read");
-    let mut heard = Vec::new();
-    stream.read_to_end(&mut heard).expect("it ends in good order");
-    String::from_utf8_lossy(&heard).into_owned()
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).expect("it ends in good order");
+    String::from_utf8_lossy(&received).into_owned()
 }
 
-/// Begins a session; the header that names it.
+/// Begins a session. Returns the header with its id.
 fn begin(address: SocketAddr) -> String {
     let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "flood", "version": "1"}}});
-    let heard = say(address, &post("connection: close\r\n", &initialize));
-    let id = heard.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session");
+    let received = round_trip(address, &post("connection: close\r\n", &initialize));
+    let id = received.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session");
     let session = format!("mcp-session-id: {id}\r\nmcp-protocol-version: 2025-11-25\r\n");
-    let ready = say(
+    let ready = round_trip(
         address,
         &post(
             &format!("connection: close\r\n{session}"),
@@ -102,7 +103,7 @@ fn call(session: &str, (id, tool): (usize, &str), padding: usize) -> Vec<u8> {
     post(session, &json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
 }
 
-/// Writes without waiting for long; what is left of it when the server takes nothing.
+/// Writes until a write blocks for a while. Returns the bytes that were not written.
 fn write_until_stuck<'a>(stream: &mut TcpStream, mut bytes: &'a [u8]) -> &'a [u8] {
     stream.set_write_timeout(Some(STUCK)).expect("not zero");
     while !bytes.is_empty() {
@@ -116,17 +117,16 @@ fn write_until_stuck<'a>(stream: &mut TcpStream, mut bytes: &'a [u8]) -> &'a [u8
     bytes
 }
 
-/// The results among what was read of so many answers.
-fn results(heard: &[u8]) -> usize {
-    let text = String::from_utf8_lossy(heard);
+/// Counts the results in the bytes that were read, none of which may be an error.
+fn results(received: &[u8]) -> usize {
+    let text = String::from_utf8_lossy(received);
     let refused = text.matches("HTTP/1.1 503 ").count() + text.matches(r#""error":{"#).count();
     assert_eq!(refused, 0, "{}", &text[text.len().saturating_sub(400)..]);
     text.matches(r#""result":{"#).count()
 }
 
-/// One session, several connections with requests one behind the other. The client reads nothing before it cannot write any
-/// more, on any of them.
-fn a_client_that_reads_late_gets_every_answer<A: Adapter>() {
+/// One session, several connections with pipelined requests. The client reads nothing until all connections are full.
+fn slow_reader_receives_every_response<A: Adapter>() {
     const CONNECTIONS: usize = 8;
     const CALLS: usize = 40_000 / SCALE / CONNECTIONS;
     serving::<A>(&Gate::default(), |address| {
@@ -150,14 +150,14 @@ fn a_client_that_reads_late_gets_every_answer<A: Adapter>() {
                         writer.write_all(rest).expect("it is read, since the answers are");
                     });
                     scope.spawn(move || {
-                        let mut heard = Vec::new();
+                        let mut received = Vec::new();
                         let mut chunk = vec![0; 64 << 10];
-                        while results(&heard) < CALLS {
+                        while results(&received) < CALLS {
                             let read = reader.read(&mut chunk).expect("an answer comes in time");
-                            assert!(read > 0, "it ends after {} answers", results(&heard));
-                            heard.extend_from_slice(&chunk[..read]);
+                            assert!(read > 0, "it ends after {} answers", results(&received));
+                            received.extend_from_slice(&chunk[..read]);
                         }
-                        results(&heard)
+                        results(&received)
                     })
                 })
                 .collect();
@@ -167,8 +167,8 @@ fn a_client_that_reads_late_gets_every_answer<A: Adapter>() {
     });
 }
 
-/// Together they are more than the session may hold of requests. No handler answers before all of them were written.
-fn large_calls_that_wait_for_answers_are_not_refused<A: Adapter>() {
+/// Together they exceed the limit of request bytes of a session. No handler returns before all of them were written.
+fn large_pending_calls_are_not_refused<A: Adapter>() {
     const CALLS: usize = 64;
     let gate = Gate::default();
     serving::<A>(&gate, |address| {
@@ -181,11 +181,11 @@ fn large_calls_that_wait_for_answers_are_not_refused<A: Adapter>() {
         let answered: usize = streams
             .iter_mut()
             .map(|stream| {
-                let (mut heard, mut chunk) = (Vec::new(), [0; 4096]);
-                while results(&heard) == 0 {
+                let (mut received, mut chunk) = (Vec::new(), [0; 4096]);
+                while results(&received) == 0 {
                     let read = stream.read(&mut chunk).expect("an answer comes in time");
-                    assert!(read > 0, "it ends without an answer: {}", String::from_utf8_lossy(&heard));
-                    heard.extend_from_slice(&chunk[..read]);
+                    assert!(read > 0, "it ends without an answer: {}", String::from_utf8_lossy(&received));
+                    received.extend_from_slice(&chunk[..read]);
                 }
                 1
             })

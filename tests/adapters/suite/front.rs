@@ -1,4 +1,4 @@
-//! Clients, servers and listeners as users have them: typed handlers over sockets.
+//! Clients, servers and listeners of the public API: typed handlers over sockets.
 
 use std::{
     env, fs,
@@ -34,28 +34,28 @@ use crate::{
 };
 
 scenarios![
-    many_clients_over_tcp,
-    a_unix_socket_is_there_while_it_is_listened_to,
-    one_connection_too_many_is_hung_up_on,
+    serves_many_clients_over_tcp,
+    unix_socket_file_is_removed_after_listening,
+    closes_connections_over_the_limit,
     // A64
     // req: LIFE-042
-    what_is_asked_back_goes_to_whom_it_was_asked_for,
-    a_server_asks_its_client_from_outside_of_handlers,
+    server_requests_reach_the_client_of_the_call,
+    server_sends_requests_outside_of_handlers,
     // req: LIFE-036
-    each_call_has_its_own_time_and_its_own_end,
+    calls_time_out_and_cancel_independently,
     // A63
-    a_handler_that_panics_fails_its_own_call_alone,
+    a_panicking_handler_fails_only_its_own_call,
     // A22
     // req: PING-002 PING-003
-    pings_are_answered_while_all_handlers_are_busy,
+    answers_pings_while_all_handlers_are_busy,
     // A40
     // req: PING-004 PING-005 PING-006 PING-007
-    a_server_that_has_gone_silent_is_left,
-    a_client_is_shared_by_many_threads,
+    client_closes_after_unanswered_pings,
+    many_threads_share_one_client,
     // A28
-    requests_that_wait_too_many_are_refused,
-    futures_run_where_there_is_no_runtime,
-    work_on_a_task_outlives_its_connection,
+    refuses_requests_over_the_queue_limit,
+    async_handlers_need_no_outer_runtime,
+    tasks_continue_after_their_connection_closes,
 ];
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -86,14 +86,14 @@ fn host() -> Host {
     Host::builder("test", "1").build()
 }
 
-/// A host whose model has a name.
+/// A host with a model of this name.
 fn host_with_model(model: &'static str) -> Host {
     let answer = SamplingContent::text("hm");
     let sample = move |_, _| Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, answer.clone(), model));
     Host::builder("test", "1").sampling(sample).build()
 }
 
-/// A host that wants a session, with all that only a session has.
+/// A host that requires a session, with handlers for all requests of a session.
 fn host_with_session() -> Host {
     let answer = SamplingContent::text("hm");
     let sample = move |_, _| Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, answer.clone(), "ada"));
@@ -105,7 +105,7 @@ fn echo(client: &impl Client, message: &str) -> String {
     result.expect("it is answered").content[0].as_text().expect("a text").to_owned()
 }
 
-/// Runs a listener on a thread and hands what it is reached by to `f`; stops it after that.
+/// Runs a listener on a thread until `f` returns, and stops it then.
 fn listening(listener: impl Listener, f: impl FnOnce()) {
     let (stop, (done, ended)) = (listener.stopper(), channel());
     let thread = thread::spawn(move || done.send(listener.serve(&service()).is_ok()));
@@ -115,7 +115,7 @@ fn listening(listener: impl Listener, f: impl FnOnce()) {
     thread.join().expect("it does not panic").expect("a listener");
 }
 
-fn many_clients_over_tcp<A: Adapter>() {
+fn serves_many_clients_over_tcp<A: Adapter>() {
     let listener = A::listen_tcp(64);
     let address = listener.address().expect("it is TCP");
     listening(listener, || {
@@ -134,13 +134,13 @@ fn many_clients_over_tcp<A: Adapter>() {
         for client in clients {
             client.join().expect("it does not panic");
         }
-        // One that stays until the listener stops.
+        // A client that stays until the listener stops.
         let client = A::connect_tcp(address, &host()).expect("it listens");
         thread::spawn(move || client.wait());
     });
 }
 
-fn a_unix_socket_is_there_while_it_is_listened_to<A: Adapter>() {
+fn unix_socket_file_is_removed_after_listening<A: Adapter>() {
     let path = env::temp_dir().join(format!("mcp-front-{}-{}", A::NAME, process::id()));
     let _ = fs::remove_file(&path);
     let listener = A::listen_unix(&path);
@@ -153,7 +153,7 @@ fn a_unix_socket_is_there_while_it_is_listened_to<A: Adapter>() {
     assert!(matches!(A::connect_unix(&path, &host()), Err(Error::Io(_))));
 }
 
-fn one_connection_too_many_is_hung_up_on<A: Adapter>() {
+fn closes_connections_over_the_limit<A: Adapter>() {
     let listener = A::listen_tcp(2);
     let address = listener.address().expect("it is TCP");
     listening(listener, || {
@@ -163,7 +163,7 @@ fn one_connection_too_many_is_hung_up_on<A: Adapter>() {
         third.set_read_timeout(Some(LONG)).expect("not zero");
         assert_eq!(third.read(&mut [0]).expect("the end comes in time"), 0);
         assert_eq!(echo(&first, "a"), "a");
-        // When one leaves there is room again, as soon as the server has noticed.
+        // After a client has disconnected there is room again, as soon as the server detects it.
         second.close();
         let until = Instant::now() + LONG;
         while A::connect_tcp(address, &host()).is_err() {
@@ -172,11 +172,11 @@ fn one_connection_too_many_is_hung_up_on<A: Adapter>() {
     });
 }
 
-fn what_is_asked_back_goes_to_whom_it_was_asked_for<A: Adapter>() {
+fn server_requests_reach_the_client_of_the_call<A: Adapter>() {
     let listener = A::listen_tcp(64);
     let address = listener.address().expect("it is TCP");
     listening(listener, || {
-        // The ids of both are the same.
+        // Both clients use the same ids.
         let threads: Vec<_> = ["ada", "bob"]
             .into_iter()
             .map(|model| {
@@ -195,7 +195,7 @@ fn what_is_asked_back_goes_to_whom_it_was_asked_for<A: Adapter>() {
     });
 }
 
-fn a_server_asks_its_client_from_outside_of_handlers<A: Adapter>() {
+fn server_sends_requests_outside_of_handlers<A: Adapter>() {
     let (left, right) = UnixStream::pair().expect("there are sockets");
     let server = A::serve(&service(), A::unix(right));
     let client = A::connect(A::unix(left), &host_with_session()).expect("it serves");
@@ -206,7 +206,7 @@ fn a_server_asks_its_client_from_outside_of_handlers<A: Adapter>() {
     assert_eq!(client.wait().reason, CloseReason::Eof);
 }
 
-fn each_call_has_its_own_time_and_its_own_end<A: Adapter>() {
+fn calls_time_out_and_cancel_independently<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let server = A::serve(&service(), right);
     let client = A::connect(left, &host()).expect("it serves");
@@ -220,13 +220,13 @@ fn each_call_has_its_own_time_and_its_own_end<A: Adapter>() {
     other.join().expect("it does not panic");
     drop(client.call_tool("wait", ()).expect("it is sent"));
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
-    // The handlers were told, so nothing keeps the server.
+    // The handlers were cancelled, so they do not delay the end of the server.
     client.close();
     assert_eq!(server.wait(), CloseReason::Eof);
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
-fn a_handler_that_panics_fails_its_own_call_alone<A: Adapter>() {
+fn a_panicking_handler_fails_only_its_own_call<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let _server = A::serve_with(&service(), right, &DriverOptions { handlers: 1, ..DriverOptions::default() });
     let client = A::connect(left, &host()).expect("it serves");
@@ -240,7 +240,7 @@ fn a_handler_that_panics_fails_its_own_call_alone<A: Adapter>() {
     }
 }
 
-fn pings_are_answered_while_all_handlers_are_busy<A: Adapter>() {
+fn answers_pings_while_all_handlers_are_busy<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let server =
         A::serve_with(&service(), right, &DriverOptions { handlers: 1, async_handlers: 1, ..DriverOptions::default() });
@@ -255,7 +255,7 @@ fn pings_are_answered_while_all_handlers_are_busy<A: Adapter>() {
         server.request(&PingParams::default()).expect("it is sent").wait().expect("it is answered");
     }
     client.all_tools().collect::<Result<Vec<_>, _>>().expect("a list");
-    // Cancelled, they make room for others.
+    // Cancelled handlers make room for others.
     drop(busy);
     for tool in ["ask", "ask_on_a_thread"] {
         let result = client.call_tool(tool, ()).expect("it is sent").wait().expect("it is answered");
@@ -264,7 +264,7 @@ fn pings_are_answered_while_all_handlers_are_busy<A: Adapter>() {
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
-fn a_server_that_has_gone_silent_is_left<A: Adapter>() {
+fn client_closes_after_unanswered_pings<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let keepalive = mcp_proto::connection::Keepalive { interval: Duration::from_millis(300), max_missed: 2 };
     let settings = Settings { keepalive: Some(keepalive), ..Settings::default() };
@@ -272,7 +272,7 @@ fn a_server_that_has_gone_silent_is_left<A: Adapter>() {
     let connected = thread::spawn(move || A::connect(transport, &host).expect("it shakes hands"));
     peer.shake_hands_as_server();
     let client = connected.join().expect("it does not panic");
-    // One is answered, the next ones are not.
+    // The first ping gets a response, the next ones do not.
     let ping = peer.receive_method("ping");
     peer.send(&json!({"jsonrpc": "2.0", "id": ping["id"], "result": {}}));
     let call = client.request_raw("test/any", None).expect("it is sent");
@@ -280,7 +280,7 @@ fn a_server_that_has_gone_silent_is_left<A: Adapter>() {
     assert_eq!(client.wait().reason, CloseReason::PeerSilent);
 }
 
-fn a_client_is_shared_by_many_threads<A: Adapter>() {
+fn many_threads_share_one_client<A: Adapter>() {
     let (left, right) = A::pair(512);
     let _server = A::serve(&service(), right);
     let client = A::connect(left, &host()).expect("it serves");
@@ -303,7 +303,7 @@ fn a_client_is_shared_by_many_threads<A: Adapter>() {
     assert_eq!(count.load(Ordering::Relaxed), 500);
 }
 
-fn requests_that_wait_too_many_are_refused<A: Adapter>() {
+fn refuses_requests_over_the_queue_limit<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let options = DriverOptions { handlers: 1, max_queued_requests: 3, ..DriverOptions::default() };
     let (begin, begun) = channel();
@@ -323,20 +323,20 @@ fn requests_that_wait_too_many_are_refused<A: Adapter>() {
             begun.recv_timeout(LONG).expect("it begins");
         }
     }
-    // One is worked on, three wait, and the rest is told at once.
+    // One runs, three wait, and the others are refused immediately.
     for _ in 0..6 {
         let refused = peer.receive().expect("an answer");
         assert_eq!(refused["error"]["code"], -32603, "{refused}");
         assert_eq!(refused["error"]["message"], "Too many requests wait to be served");
     }
-    // What is not for handlers gets through.
+    // Requests without handlers are not affected.
     peer.send(&json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"}));
     assert_eq!(peer.receive().expect("an answer")["id"], "ping");
     drop(peer);
     server.wait();
 }
 
-fn futures_run_where_there_is_no_runtime<A: Adapter>() {
+fn async_handlers_need_no_outer_runtime<A: Adapter>() {
     let service = Service::builder("front", "1")
         .tool(Tool::new_async("ask", async |context: Context| {
             context.sleep(Duration::from_millis(1)).await?;
@@ -356,7 +356,7 @@ fn futures_run_where_there_is_no_runtime<A: Adapter>() {
     }
 }
 
-fn work_on_a_task_outlives_its_connection<A: Adapter>() {
+fn tasks_continue_after_their_connection_closes<A: Adapter>() {
     let gate = Arc::new(Watched::new(false));
     let (task, thread) = (gate.clone(), gate.clone());
     let awaits = move |_: Context| {

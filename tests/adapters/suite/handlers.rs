@@ -1,4 +1,4 @@
-//! Handlers: their order, their number, what they may do, and that nothing waits for them that must not.
+//! Handlers: their order, their number, their actions, and that they do not delay other work.
 
 use std::{
     sync::{
@@ -31,29 +31,29 @@ use crate::{
 scenarios![
     // A21
     // req: LIFE-042 PING-003
-    a_single_handler_asks_back_and_goes_on,
+    a_blocked_handler_receives_responses,
     // A22
-    handlers_that_wait_for_answers_do_not_keep_the_answers_away,
+    waiting_handlers_do_not_block_responses,
     // A25
-    notifications_are_handled_in_order_and_requests_behind_them,
+    notifications_run_in_order_before_later_requests,
     // A16
-    handlers_hear_once_that_the_connection_is_gone,
+    each_request_is_cancelled_once_on_disconnect,
     // A23 A62
-    a_handler_can_close_the_connection_it_runs_on,
+    a_handler_can_close_its_own_connection,
     // A23
-    a_notification_handler_asks_the_peer,
-    answers_leave_while_what_came_with_them_is_worked_on,
+    a_notification_handler_can_send_requests,
+    responses_are_sent_while_a_later_request_runs,
     // A28
-    notifications_that_pile_up_are_dropped_and_nothing_else_suffers,
+    drops_notifications_over_the_queue_limit,
     // A63
-    a_job_that_panics_takes_nothing_with_it,
+    a_panicking_job_does_not_stop_the_worker_pool,
 ];
 
 fn handlers(handlers: usize) -> DriverOptions {
     DriverOptions { handlers, ..DriverOptions::default() }
 }
 
-fn a_single_handler_asks_back_and_goes_on<A: Adapter>() {
+fn a_blocked_handler_receives_responses<A: Adapter>() {
     let (left, right) = A::pair(64);
     let client = client_with::<A>(client_config(), left, in_jobs(|asked| asked.echo()));
     let calls = Arc::new(Mutex::new(None::<Peer<ServerRole>>));
@@ -76,14 +76,14 @@ fn a_single_handler_asks_back_and_goes_on<A: Adapter>() {
     client.ask("test/asks", "{}").wait().expect("it is answered");
 }
 
-fn handlers_that_wait_for_answers_do_not_keep_the_answers_away<A: Adapter>() {
+fn waiting_handlers_do_not_block_responses<A: Adapter>() {
     let (left, right) = A::pair(256);
     let gate = Gate::default();
     let asked_back = Arc::new(AtomicUsize::new(0));
     let client = client_with::<A>(client_config(), left, {
         let (gate, asked_back) = (gate.clone(), asked_back.clone());
         in_jobs(move |asked| {
-            // The first answers are held back until a hundred more requests wait for a handler.
+            // The first responses are held back until a hundred more requests wait for a handler.
             asked_back.fetch_add(1, Ordering::SeqCst);
             gate.pass();
             asked.echo();
@@ -115,8 +115,8 @@ fn handlers_that_wait_for_answers_do_not_keep_the_answers_away<A: Adapter>() {
     assert_eq!(asked_back.load(Ordering::SeqCst), 104);
 }
 
-/// With one thread for handlers, so that the same one goes from the first to the second.
-fn answers_leave_while_what_came_with_them_is_worked_on<A: Adapter>() {
+/// With one thread for handlers, so that the same thread runs both.
+fn responses_are_sent_while_a_later_request_runs<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let gate = Gate::default();
     let server = server_with::<A>(server_config(), transport, &handlers(1), {
@@ -138,7 +138,7 @@ fn answers_leave_while_what_came_with_them_is_worked_on<A: Adapter>() {
     drop(server);
 }
 
-/// Runs notifications in sequence and requests beside each other, and writes down what has begun.
+/// Runs notifications in sequence and requests concurrently, and records the order in which they begin.
 struct Log {
     calls: Arc<Calls<ServerRole>>,
     begun: Arc<Mutex<Vec<String>>>,
@@ -176,14 +176,15 @@ impl Application<ServerRole> for Log {
     }
 }
 
-fn notifications_are_handled_in_order_and_requests_behind_them<A: Adapter>() {
+fn notifications_run_in_order_before_later_requests<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let client = client::<A>(left);
     let begun = Arc::new(Mutex::new(Vec::new()));
     let app = Log { calls: Arc::default(), begun: begun.clone(), running: Arc::default() };
     let server = A::start(|now| Server::new(server_config(), now), Arc::new(app), right, &handlers(8));
     assert_eq!(client.event(), Event::Ready);
-    // Requests leave behind notifications, so what is written in turns has to be waited for in turns.
+    // Notifications have priority over requests in the outbox, so the test waits for each request before the next
+    // notification.
     let mut expected = Vec::new();
     for round in 0..100 {
         for n in 0..10 {
@@ -199,7 +200,7 @@ fn notifications_are_handled_in_order_and_requests_behind_them<A: Adapter>() {
     server.close();
 }
 
-fn handlers_hear_once_that_the_connection_is_gone<A: Adapter>() {
+fn each_request_is_cancelled_once_on_disconnect<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let gate = Gate::default();
     let mut config = server_config();
@@ -218,7 +219,7 @@ fn handlers_hear_once_that_the_connection_is_gone<A: Adapter>() {
     for id in 1..=50 {
         peer.send(&json!({"jsonrpc": "2.0", "id": id, "method": "test/hold"}));
     }
-    // They have all arrived when this is answered.
+    // All of them have arrived when this request gets its response.
     peer.send(&json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"}));
     assert_eq!(peer.receive().expect("an answer")["id"], "ping");
     drop(peer);
@@ -238,7 +239,7 @@ fn handlers_hear_once_that_the_connection_is_gone<A: Adapter>() {
     server.handle.wait();
 }
 
-fn a_handler_can_close_the_connection_it_runs_on<A: Adapter>() {
+fn a_handler_can_close_its_own_connection<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let client = client::<A>(left);
     let (handle, took) = (Arc::new(Mutex::new(None::<Arc<A::Handle<ServerRole>>>)), channel());
@@ -260,7 +261,7 @@ fn a_handler_can_close_the_connection_it_runs_on<A: Adapter>() {
     let server_handle = Arc::new(server.handle);
     *handle.lock().expect("no panics") = Some(server_handle.clone());
     assert_eq!(client.event(), Event::Ready);
-    // What was promised before is answered after.
+    // The response of the handler is sent after the close.
     client.ask("test/close", "{}").wait().expect("it is answered");
     let took = took.1.recv_timeout(LONG).expect("it is told");
     assert!(took < SOON, "{took:?}");
@@ -269,7 +270,7 @@ fn a_handler_can_close_the_connection_it_runs_on<A: Adapter>() {
     handle.lock().expect("no panics").take();
 }
 
-fn a_notification_handler_asks_the_peer<A: Adapter>() {
+fn a_notification_handler_can_send_requests<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let done = Gate::default();
     struct Curious(Arc<Calls<ServerRole>>, Gate);
@@ -297,25 +298,25 @@ fn a_notification_handler_asks_the_peer<A: Adapter>() {
     server.close();
 }
 
-fn notifications_that_pile_up_are_dropped_and_nothing_else_suffers<A: Adapter>() {
+fn drops_notifications_over_the_queue_limit<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let (gate, first) = (Gate::default(), Gate::default());
-    let heard = Arc::new(AtomicUsize::new(0));
+    let received = Arc::new(AtomicUsize::new(0));
     struct Slow(Arc<Calls<ServerRole>>, Gate, Gate, Arc<AtomicUsize>);
     impl Application<ServerRole> for Slow {
         fn handle(&self, _: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
             if !matches!(self.0.handle(event)?, Event::Notification { .. }) {
                 return None;
             }
-            let (gate, first, heard) = (self.1.clone(), self.2.clone(), self.3.clone());
+            let (gate, first, received) = (self.1.clone(), self.2.clone(), self.3.clone());
             Some(Job::new(Schedule::Serial, move || {
                 first.open();
                 gate.pass();
-                heard.fetch_add(1, Ordering::SeqCst);
+                received.fetch_add(1, Ordering::SeqCst);
             }))
         }
     }
-    let app = Arc::new(Slow(Arc::default(), gate.clone(), first.clone(), heard.clone()));
+    let app = Arc::new(Slow(Arc::default(), gate.clone(), first.clone(), received.clone()));
     let options = DriverOptions { handlers: 4, max_notification_bytes: 10 * 1300, ..DriverOptions::default() };
     let server = A::start(|now| Server::new(server_config(), now), app, transport, &options);
     peer.shake_hands_as_client();
@@ -330,10 +331,10 @@ fn notifications_that_pile_up_are_dropped_and_nothing_else_suffers<A: Adapter>()
     gate.open();
     drop(peer);
     server.wait();
-    assert_eq!(heard.load(Ordering::SeqCst), 11);
+    assert_eq!(received.load(Ordering::SeqCst), 11);
 }
 
-fn a_job_that_panics_takes_nothing_with_it<A: Adapter>() {
+fn a_panicking_job_does_not_stop_the_worker_pool<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let client = client::<A>(left);
     let _server = server_with::<A>(

@@ -1,4 +1,5 @@
-//! How adapters behave: each scenario is written once and runs on every adapter. This program is its own other process.
+//! The behaviour of adapters: each scenario is written once and runs on every adapter. This program is also the child
+//! process.
 
 mod adapter;
 mod bulk;
@@ -28,14 +29,14 @@ use adapter::{Adapter, Blocking, Smol, Tokio};
 use libtest_mimic::{Arguments, Trial};
 use peak_alloc::PeakAlloc;
 
-/// What this process has allocated.
+/// Counts the memory that this process has allocated.
 #[global_allocator]
 pub(crate) static ALLOCATED: PeakAlloc = PeakAlloc;
 
-/// More than anything takes, also on a machine that has much else to do; a test that needs it has failed.
+/// A timeout that no operation of a passing test reaches, also on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// Much more than what comes at once takes, and much less than what does not.
+/// Much longer than an immediate operation takes, and much shorter than a timeout.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
 
 fn main() -> ExitCode {
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// Every scenario on one adapter.
+/// Returns every scenario on one adapter.
 fn trials<A: Adapter>() -> Vec<Trial> {
     scenario::all::<A>().into_iter().map(|scenario| scenario.on(A::NAME)).collect()
 }

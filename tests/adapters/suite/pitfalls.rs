@@ -1,4 +1,4 @@
-//! Mistakes that others have made, where an adapter could bring them back and nothing else here would show it.
+//! Known mistakes of other implementations that an adapter could repeat, and that no other test would show.
 
 use std::{
     io::Write as _,
@@ -29,30 +29,30 @@ use crate::{
 scenarios![
     // A10
     // req: CANC-009
-    a_request_that_was_cancelled_is_not_answered,
+    cancelled_requests_get_no_response,
     // A15
-    what_one_connection_has_cancelled_is_nothing_to_the_next,
+    cancelled_ids_can_be_reused_on_a_new_connection,
     // A19
-    progress_behind_the_answer_goes_nowhere,
+    progress_after_the_response_is_not_sent,
     // A20
-    progress_comes_in_order_and_before_the_answer,
+    progress_arrives_in_order_before_the_response,
     // A24
-    a_question_that_is_never_answered_holds_up_nobody_else,
+    unanswered_server_requests_do_not_block_others,
     // A30
-    many_changes_at_once_are_told_once,
+    a_catalog_update_sends_one_notification,
     // A32
-    what_comes_before_the_handshake_is_over_is_heard,
+    messages_during_the_handshake_are_delivered,
     // A47
-    a_list_that_goes_round_in_circles_is_given_up,
+    stops_listing_when_a_cursor_repeats,
     // A54
-    a_line_that_is_too_long_is_refused_and_survived,
+    refuses_overlong_lines_and_continues,
     // A65
-    what_nobody_knows_is_refused_or_ignored,
+    unknown_methods_are_refused_or_ignored,
     // A69
-    what_is_nested_too_deeply_is_refused_and_survived,
+    refuses_deeply_nested_json_and_continues,
 ];
 
-/// A call by hand.
+/// Returns a call as JSON.
 fn call(id: impl Into<Value>, tool: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": "tools/call", "params": {"name": tool}})
 }
@@ -61,29 +61,29 @@ fn ping(id: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
 }
 
-/// All that comes up to the answer to a request, and that answer.
+/// Reads all messages up to the response to a request, which is the last one.
 fn up_to(peer: &mut Raw, id: &str) -> Vec<Value> {
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     loop {
-        heard.push(peer.receive().expect("more comes"));
-        if heard[heard.len() - 1]["id"] == id {
-            return heard;
+        received.push(peer.receive().expect("more comes"));
+        if received[received.len() - 1]["id"] == id {
+            return received;
         }
     }
 }
 
-/// A server whose client is played by hand, after the handshake.
+/// Returns a server after the handshake, with a client of hand-written messages.
 fn served<A: Adapter>(service: &Service) -> (A::Server, Raw) {
     let (transport, mut peer) = Raw::pair::<A>();
     let server = A::serve(service, transport);
     peer.shake_hands_as_client();
-    // The last word of the handshake was heard as well.
+    // The response shows that the last message of the handshake was handled.
     peer.send(&ping("first"));
     assert_eq!(up_to(&mut peer, "first").len(), 1);
     (server, peer)
 }
 
-fn a_request_that_was_cancelled_is_not_answered<A: Adapter>() {
+fn cancelled_requests_get_no_response<A: Adapter>() {
     let (tell, told) = channel();
     let (finish, done) = (Arc::new(Watched::new(0)), Arc::new(AtomicUsize::new(0)));
     let (begun, ended, wait) = (tell.clone(), done.clone(), finish.clone());
@@ -113,10 +113,10 @@ fn a_request_that_was_cancelled_is_not_answered<A: Adapter>() {
         let params = json!({"requestId": id, "reason": "never mind"});
         peer.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
     }
-    peer.send(&ping("heard"));
-    assert_eq!(up_to(&mut peer, "heard").len(), 1);
+    peer.send(&ping("received"));
+    assert_eq!(up_to(&mut peer, "received").len(), 1);
     finish.update(|finish| *finish += 1);
-    // They end, and their places are free: nothing has been said of it.
+    // The handlers complete, and their slots are free. No response was sent.
     peer.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
     assert_eq!(peer.receive(), None);
     assert_eq!(server.wait(), CloseReason::Eof);
@@ -124,7 +124,7 @@ fn a_request_that_was_cancelled_is_not_answered<A: Adapter>() {
     assert_eq!(server.connection().update(|conn, _| conn.usage()).requests, 0);
 }
 
-fn what_one_connection_has_cancelled_is_nothing_to_the_next<A: Adapter>() {
+fn cancelled_ids_can_be_reused_on_a_new_connection<A: Adapter>() {
     let service = Service::builder("x", "1")
         .tool(Tool::new_async("wait", async |context: Context| {
             context.cancelled().await;
@@ -134,7 +134,7 @@ fn what_one_connection_has_cancelled_is_nothing_to_the_next<A: Adapter>() {
         .expect("all names differ");
     for _ in 0..3 {
         let (_server, mut peer) = served::<A>(&service);
-        // The id has another fate the first time.
+        // In the first round the same id belongs to a call that completes.
         peer.send(&call("a", "answer"));
         assert_eq!(peer.receive().expect("an answer")["result"]["content"][0]["text"], "answered");
         peer.send(&call("b", "wait"));
@@ -144,7 +144,7 @@ fn what_one_connection_has_cancelled_is_nothing_to_the_next<A: Adapter>() {
     }
 }
 
-fn progress_behind_the_answer_goes_nowhere<A: Adapter>() {
+fn progress_after_the_response_is_not_sent<A: Adapter>() {
     let (keep, kept) = channel();
     let service = Service::builder("x", "1").tool(Tool::new("leak", move |context: Context| {
         context.progress(1.0, None, None).wait()?;
@@ -154,15 +154,15 @@ fn progress_behind_the_answer_goes_nowhere<A: Adapter>() {
     let (_server, mut peer) = served::<A>(&service.build().expect("a good name"));
     let params = json!({"name": "leak", "_meta": {"progressToken": "t"}});
     peer.send(&json!({"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": params}));
-    let heard = up_to(&mut peer, "a");
-    assert_eq!((heard.len(), &heard[0]["params"]["progressToken"]), (2, &json!("t")), "{heard:?}");
+    let received = up_to(&mut peer, "a");
+    assert_eq!((received.len(), &received[0]["params"]["progressToken"]), (2, &json!("t")), "{received:?}");
     let context = kept.recv_timeout(LONG).expect("it was kept");
     assert!(context.progress(2.0, None, None).wait().is_err());
     peer.send(&ping("b"));
     assert_eq!(up_to(&mut peer, "b").len(), 1);
 }
 
-fn progress_comes_in_order_and_before_the_answer<A: Adapter>() {
+fn progress_arrives_in_order_before_the_response<A: Adapter>() {
     const STEPS: u32 = 500;
     let awaits = async |context: Context| {
         for step in 1..=STEPS {
@@ -181,16 +181,17 @@ fn progress_comes_in_order_and_before_the_answer<A: Adapter>() {
     for id in ["awaits", "blocks"] {
         let params = json!({"name": id, "_meta": {"progressToken": 0}});
         peer.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
-        let heard = up_to(&mut peer, id);
-        let steps: Vec<_> = heard[..heard.len() - 1].iter().map(|told| told["params"]["progress"].as_f64()).collect();
+        let received = up_to(&mut peer, id);
+        let steps: Vec<_> =
+            received[..received.len() - 1].iter().map(|told| told["params"]["progress"].as_f64()).collect();
         assert_eq!(steps, (1..=STEPS).map(|step| Some(f64::from(step))).collect::<Vec<_>>(), "{id}");
     }
 }
 
-fn a_question_that_is_never_answered_holds_up_nobody_else<A: Adapter>() {
+fn unanswered_server_requests_do_not_block_others<A: Adapter>() {
     let service = Service::builder("x", "1")
-        .tool(Tool::new_async("curious", async |context: Context| context.roots().await.map(|_| "heard")))
-        .tool(Tool::new("curious_on_a_thread", |context: Context| context.roots().wait().map(|_| "heard")))
+        .tool(Tool::new_async("curious", async |context: Context| context.roots().await.map(|_| "received")))
+        .tool(Tool::new("curious_on_a_thread", |context: Context| context.roots().wait().map(|_| "received")))
         .tool(Tool::new_async("answer", async || "answered"))
         .build()
         .expect("all names differ");
@@ -209,7 +210,7 @@ fn a_question_that_is_never_answered_holds_up_nobody_else<A: Adapter>() {
     assert_eq!(peer.receive().expect("an answer")["id"], "c");
 }
 
-fn many_changes_at_once_are_told_once<A: Adapter>() {
+fn a_catalog_update_sends_one_notification<A: Adapter>() {
     let service = Service::builder("x", "1").tool(Tool::new("first", || "")).build().expect("a good name");
     let (_server, mut peer) = served::<A>(&service);
     let changes = (0..500).fold(CatalogUpdate::new(), |changes, n| changes.add(Tool::new(format!("tool-{n}"), || "")));
@@ -217,16 +218,16 @@ fn many_changes_at_once_are_told_once<A: Adapter>() {
     assert_eq!(peer.receive().expect("it is told")["method"], "notifications/tools/list_changed");
     peer.send(&call("a", "tool-499"));
     peer.send(&ping("b"));
-    let (mut answers, mut heard) = (0, Vec::new());
+    let (mut answers, mut received) = (0, Vec::new());
     while answers < 2 {
-        heard.push(peer.receive().expect("it answers"));
-        answers += usize::from(heard[heard.len() - 1]["id"].is_string());
+        received.push(peer.receive().expect("it answers"));
+        answers += usize::from(received[received.len() - 1]["id"].is_string());
     }
-    assert_eq!(heard.len(), 2, "{heard:?}");
+    assert_eq!(received.len(), 2, "{received:?}");
 }
 
-fn what_comes_before_the_handshake_is_over_is_heard<A: Adapter>() {
-    let (tell, heard) = channel();
+fn messages_during_the_handshake_are_delivered<A: Adapter>() {
+    let (tell, received) = channel();
     let host = Host::builder("x", "1")
         .versions(VersionSet::LEGACY)
         .on(move |log: LogMessageParams, _| tell.send(log.logger).expect("the test listens"))
@@ -244,11 +245,11 @@ fn what_comes_before_the_handshake_is_over_is_heard<A: Adapter>() {
         "protocolVersion": "2025-11-25", "capabilities": {"logging": {}}, "serverInfo": {"name": "raw", "version": "1"}}}));
     peer.receive_method("notifications/initialized");
     let _client = connecting.join().expect("no panic");
-    let loggers: Vec<_> = (0..3).map(|_| heard.recv_timeout(LONG).expect("it was told")).collect();
+    let loggers: Vec<_> = (0..3).map(|_| received.recv_timeout(LONG).expect("it was told")).collect();
     assert_eq!(loggers, ["a", "b", "c"].map(|logger| Some(logger.to_owned())));
 }
 
-fn a_list_that_goes_round_in_circles_is_given_up<A: Adapter>() {
+fn stops_listing_when_a_cursor_repeats<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let host = Host::builder("x", "1").versions(VersionSet::LEGACY).build();
     let connecting = thread::spawn(move || A::connect(transport, &host).expect("it is a server"));
@@ -274,13 +275,13 @@ fn a_list_that_goes_round_in_circles_is_given_up<A: Adapter>() {
     server.join().expect("no panic");
 }
 
-fn a_line_that_is_too_long_is_refused_and_survived<A: Adapter>() {
+fn refuses_overlong_lines_and_continues<A: Adapter>() {
     let mut settings = Settings::default();
     settings.limits.frame_bytes = 4096;
     let service = Service::builder("x", "1").settings(settings).build().expect("a good name");
     let (_server, mut peer) = served::<A>(&service);
     for round in 0..2 {
-        // What is said about it is not read meanwhile; there is not much of it.
+        // The errors are not read before the end. They are few.
         let chunk = [b'x'; 64 << 10];
         peer.stream.write_all(br#"{"jsonrpc":"2.0","id":"long","method":"ping","params":{"a":""#).expect("it reads");
         for _ in 0..100 {
@@ -289,22 +290,22 @@ fn a_line_that_is_too_long_is_refused_and_survived<A: Adapter>() {
         peer.send_line("\"}}");
         let id = format!("after-{round}");
         peer.send(&ping(&id));
-        let heard = up_to(&mut peer, &id);
-        assert_eq!(heard.len(), 2, "{heard:?}");
-        assert_eq!(heard[0]["error"]["code"], -32600, "{heard:?}");
+        let received = up_to(&mut peer, &id);
+        assert_eq!(received.len(), 2, "{received:?}");
+        assert_eq!(received[0]["error"]["code"], -32600, "{received:?}");
     }
 }
 
-fn what_nobody_knows_is_refused_or_ignored<A: Adapter>() {
+fn unknown_methods_are_refused_or_ignored<A: Adapter>() {
     let (_server, mut peer) = served::<A>(&Service::builder("x", "1").build().expect("a good name"));
     for (method, params) in [("$/progress", json!({"token": []})), ("window/logMessage", json!({})), ("x", json!([1]))]
     {
         peer.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
     peer.send(&json!({"jsonrpc": "2.0", "id": "", "method": "vendor/what", "params": {"any": null}}));
-    let heard = up_to(&mut peer, "");
-    assert_eq!(heard[heard.len() - 1]["error"]["code"], -32601, "{heard:?}");
-    // And the other way: raw methods are for callers that want them.
+    let received = up_to(&mut peer, "");
+    assert_eq!(received[received.len() - 1]["error"]["code"], -32601, "{received:?}");
+    // Custom methods work in the other direction: clients can send them as raw requests.
     let service =
         Service::builder("x", "1").on_request("vendor/what", |_: Value, _| Ok::<_, Failure>(EmptyResult::default()));
     let (left, right) = A::pair(64);
@@ -315,15 +316,15 @@ fn what_nobody_knows_is_refused_or_ignored<A: Adapter>() {
     assert_eq!(error.rpc().map(|error| error.code.0), Some(-32601));
 }
 
-fn what_is_nested_too_deeply_is_refused_and_survived<A: Adapter>() {
+fn refuses_deeply_nested_json_and_continues<A: Adapter>() {
     let (server, mut peer) = served::<A>(&Service::builder("x", "1").build().expect("a good name"));
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let inside = if close == "}" { "1" } else { "" };
         let deep = format!("{}{inside}{}", open.repeat(100_000), close.repeat(100_000));
         peer.send_line(&format!(r#"{{"jsonrpc":"2.0","id":"deep","method":"ping","params":{{"a":{deep}}}}}"#));
         peer.send(&ping("after"));
-        let heard = up_to(&mut peer, "after");
-        assert!(heard.len() == 2 && heard[0]["error"]["code"].is_i64(), "{heard:?}");
+        let received = up_to(&mut peer, "after");
+        assert!(received.len() == 2 && received[0]["error"]["code"].is_i64(), "{received:?}");
     }
     drop(peer);
     server.wait();

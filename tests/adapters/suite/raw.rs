@@ -1,4 +1,4 @@
-//! A peer that is played by hand, over a plain socket.
+//! A peer of hand-written messages, over a plain socket.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::{LONG, adapter::Adapter};
 
-/// The far end of a connection.
+/// The other end of a connection.
 pub(crate) struct Raw {
     pub(crate) stream: UnixStream,
     lines: BufReader<UnixStream>,
 }
 
 impl Raw {
-    /// A transport, and its far end.
+    /// Returns a transport, and its other end.
     pub(crate) fn pair<A: Adapter>() -> (A::Transport, Self) {
         let (near, far) = UnixStream::pair().expect("there are sockets");
         (A::unix(near), Self::new(far))
@@ -28,7 +28,7 @@ impl Raw {
         Self { stream, lines }
     }
 
-    /// A line as it is.
+    /// Sends a line unchanged.
     pub(crate) fn send_line(&mut self, line: &str) {
         self.stream.write_all(format!("{line}\n").as_bytes()).expect("the other end reads");
     }
@@ -37,20 +37,20 @@ impl Raw {
         self.send_line(&message.to_string());
     }
 
-    /// The next message; `None` at the end.
+    /// Returns the next message, or `None` at the end.
     pub(crate) fn receive(&mut self) -> Option<Value> {
         let line = self.receive_line()?;
         Some(serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line:?}")))
     }
 
-    /// The next line as it is; `None` at the end.
+    /// Returns the next line unchanged, or `None` at the end.
     pub(crate) fn receive_line(&mut self) -> Option<String> {
         let mut line = String::new();
         let len = self.lines.read_line(&mut line).expect("something comes in time");
         (len > 0).then_some(line)
     }
 
-    /// The next message with this method; others are skipped.
+    /// Returns the next message with this method. Others are skipped.
     pub(crate) fn receive_method(&mut self, method: &str) -> Value {
         loop {
             let message = self.receive().unwrap_or_else(|| panic!("the end came before {method}"));
@@ -60,7 +60,7 @@ impl Raw {
         }
     }
 
-    /// The part of a client in the handshake.
+    /// Performs the handshake as a client.
     pub(crate) fn shake_hands_as_client(&mut self) {
         self.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}}));
@@ -68,7 +68,7 @@ impl Raw {
         assert_eq!(self.receive().expect("an answer")["id"], 0);
     }
 
-    /// The part of a server in the handshake, which knows of nothing before that.
+    /// Performs the handshake as a legacy server. A probe before it gets an error.
     pub(crate) fn shake_hands_as_server(&mut self) {
         let mut initialize = self.receive().expect("a request");
         if initialize["method"] == "server/discover" {

@@ -1,4 +1,4 @@
-//! That nothing is left out: every scenario runs on every adapter, and every mistake in `pitfalls.csv` is tried somewhere.
+//! Completeness: every scenario runs on every adapter, and every row of `pitfalls.csv` has a scenario.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ fn run(test: fn()) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Scenarios by file and name.
+/// Returns scenarios by file and name.
 fn listed<A: Adapter>() -> BTreeSet<String> {
     let name = |scenario: scenario::Scenario| scenario.on(A::NAME);
     let trials: Vec<_> = scenario::all::<A>().into_iter().map(name).collect();
@@ -41,7 +41,7 @@ fn listed<A: Adapter>() -> BTreeSet<String> {
 fn every_scenario() {
     let listed = [listed::<Blocking>(), listed::<Smol>(), listed::<Tokio>()];
     assert!(listed.iter().all(|names| *names == listed[0]));
-    // Those that are written down but not listed would never run.
+    // A scenario that is not listed would never run.
     let files = files();
     let written = files.iter().flat_map(|(file, text)| {
         let module = file.file_stem().expect("a name").to_string_lossy().into_owned();
@@ -56,7 +56,7 @@ fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
 }
 
-/// The files of this program.
+/// Returns the files of this program.
 fn files() -> Vec<(PathBuf, String)> {
     let folder = fs::read_dir(here().join("suite")).expect("it is there");
     let paths = folder.map(|entry| entry.expect("it can be listed").path());
@@ -64,7 +64,7 @@ fn files() -> Vec<(PathBuf, String)> {
     files.map(|path| (path.clone(), fs::read_to_string(path).expect("it is text"))).collect()
 }
 
-/// Which scenarios say that they try a row, by a comment above their name.
+/// Returns the scenarios of each row, from the comments above their names.
 fn claims() -> BTreeMap<String, BTreeSet<String>> {
     let mut claims: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (_, text) in files() {
@@ -90,7 +90,7 @@ fn every_pitfall() {
     let mut lines = table.lines();
     assert_eq!(lines.next(), Some("row,mistake,where,tests"));
     let mut claims = claims();
-    // The rows of authorization, B41 to B57, come with it.
+    // The rows of authorization, B41 to B57, have other tests.
     let b = (1..=40).chain(58..=60).map(|number| format!("B{number}"));
     let mut rows = (1..=69).map(|number| format!("A{number}")).chain(b);
     for line in lines {

@@ -1,4 +1,4 @@
-//! Scenarios: functions that are generic over the adapter, by name.
+//! Scenarios: functions that are generic over the adapter, with their names.
 
 use std::{
     panic::resume_unwind,
@@ -13,9 +13,9 @@ use crate::{
     strangers, streams, transports, web,
 };
 
-/// Something that is tried on every adapter. It fails by panicking.
+/// A scenario, which runs on every adapter. It fails by panicking.
 pub(crate) struct Scenario {
-    /// The file that it is in.
+    /// The file of the scenario.
     pub(crate) module: &'static str,
     pub(crate) name: &'static str,
     pub(crate) run: fn(),
@@ -24,7 +24,7 @@ pub(crate) struct Scenario {
 /// Names the scenarios of a file: functions that take an adapter and nothing else.
 macro_rules! scenarios {
     ($($name:ident,)*) => {
-        /// What is tried here.
+        /// Returns the scenarios of this file.
         pub(crate) fn scenarios<A: crate::adapter::Adapter>() -> Vec<crate::scenario::Scenario> {
             let module = module_path!();
             vec![$(crate::scenario::Scenario { module, name: stringify!($name), run: $name::<A> },)*]
@@ -33,7 +33,7 @@ macro_rules! scenarios {
 }
 pub(crate) use scenarios;
 
-/// All there are.
+/// Returns all scenarios.
 pub(crate) fn all<A: Adapter>() -> Vec<Scenario> {
     [
         bulk::scenarios::<A>(),
@@ -57,7 +57,7 @@ pub(crate) fn all<A: Adapter>() -> Vec<Scenario> {
 }
 
 impl Scenario {
-    /// The test of it on an adapter. It fails, rather than hanging, if it takes too long.
+    /// Returns the test of the scenario on an adapter. It fails, instead of hanging, if it takes too long.
     pub(crate) fn on(self, adapter: &'static str) -> Trial {
         let module = self.module.rsplit("::").next().unwrap_or_default();
         Trial::test(format!("{adapter}::{module}::{}", self.name), move || {
@@ -68,7 +68,7 @@ impl Scenario {
             });
             let thread = thread.expect("there are threads");
             match ended.recv_timeout(LONG) {
-                // Disconnected without a word: it has panicked, which is passed on.
+                // The channel is closed without a message: the scenario has panicked, and the panic is passed on.
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => {
                     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
                 }

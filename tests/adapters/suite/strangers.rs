@@ -1,5 +1,5 @@
-//! Peers of a listener that are no clients, or not in good faith: they speak something else, say nothing, read nothing, or
-//! come in numbers. Each harms only itself.
+//! Peers of a listener that are no clients, or hostile ones: they use another protocol, send nothing, read nothing, or
+//! connect many times. None of them affects other clients.
 
 use std::{
     env, fs,
@@ -15,6 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcp_proto::connection::Settings;
 use mcp_service::{Host, Service, Tool};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use serde_json::json;
@@ -26,22 +27,24 @@ use crate::{
 };
 
 scenarios![
-    a_web_page_calls_nothing_over_tcp,
-    silent_connections_lose_their_seats,
-    messages_that_are_not_completed_end_their_connections,
-    one_address_leaves_seats_for_others,
-    functions_of_one_address_leave_threads_for_others,
-    a_client_that_reads_nothing_loses_its_connection,
-    a_connection_is_kept_alive,
+    http_requests_from_browsers_are_rejected_on_tcp,
+    silent_connections_are_closed,
+    blank_lines_do_not_extend_the_first_read_timeout,
+    incomplete_messages_time_out,
+    paused_reading_does_not_time_out_a_message,
+    one_address_cannot_use_every_connection,
+    one_address_cannot_use_every_handler_thread,
+    closes_connections_that_stop_reading,
+    accepted_sockets_use_tcp_keepalive,
 ];
 
-/// A time that is over soon, where that matters.
+/// A short timeout, for tests that wait for it.
 const BRIEF: Duration = Duration::from_millis(100);
 
 /// Large enough that the system cannot hold it for a peer that reads nothing.
 const LARGE: usize = 15 << 20;
 
-/// Runs a listener until `f` is done. Its tool `count` counts its calls, and `large` has a large answer.
+/// Runs a listener until `f` returns. Its tool `count` counts its calls, and `large` has a large result.
 fn listening(listener: impl Listener, f: impl FnOnce(&AtomicUsize)) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
@@ -64,7 +67,8 @@ fn host() -> Host {
     Host::builder("honest", "1").build()
 }
 
-/// An honest client is served as soon as there is a seat for it; how many calls were counted before its own.
+/// Connects a well-behaved client as soon as there is a slot for it. Returns how many calls were counted before its
+/// own.
 #[track_caller]
 fn count<C: Client, E>(connect: impl Fn() -> Result<C, E>, calls: &AtomicUsize) -> usize {
     let start = Instant::now();
@@ -80,16 +84,16 @@ fn count<C: Client, E>(connect: impl Fn() -> Result<C, E>, calls: &AtomicUsize) 
     before
 }
 
-/// Reads to the end, which has to come; how many bytes came before it. A peer that is hung up on may be told by a reset.
+/// Reads to the end, which has to come. Returns the number of bytes before it. A reset counts as the end.
 #[track_caller]
 fn end_of(mut stream: impl Read) -> usize {
-    let mut heard = Vec::new();
-    match stream.read_to_end(&mut heard) {
+    let mut received = Vec::new();
+    match stream.read_to_end(&mut received) {
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
         Err(error) => panic!("it does not end: {error}"),
     }
-    heard.len()
+    received.len()
 }
 
 fn dial(address: SocketAddr) -> TcpStream {
@@ -108,8 +112,8 @@ fn dial_from(last: u8, address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// What a browser sends for `fetch("http://localhost:PORT/", {method: "POST", mode: "no-cors", body})` on a page of another
-/// site: a "simple" request, for which no server is asked before.
+/// Returns the request of a browser for `fetch("http://localhost:PORT/", {method: "POST", mode: "no-cors", body})` on a
+/// page of another site: a "simple" request, which needs no preflight.
 fn request_of_a_browser(address: SocketAddr, body: &str) -> String {
     let port = address.port();
     format!(
@@ -123,7 +127,7 @@ fn request_of_a_browser(address: SocketAddr, body: &str) -> String {
     )
 }
 
-fn a_web_page_calls_nothing_over_tcp<A: Adapter>() {
+fn http_requests_from_browsers_are_rejected_on_tcp<A: Adapter>() {
     let listener = A::listen_tcp(64);
     let address = listener.address().expect("it is TCP");
     let lines = [
@@ -134,18 +138,19 @@ fn a_web_page_calls_nothing_over_tcp<A: Adapter>() {
     ];
     let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
     listening(listener, |calls| {
-        // The lines themselves are those of a client.
+        // As lines, the same messages are those of a client.
         let mut stream = dial(address);
         stream.write_all(body.as_bytes()).expect("it reads");
         stream.shutdown(std::net::Shutdown::Write).expect("it is open");
         assert!(end_of(&stream) > 0);
         assert_eq!(calls.swap(0, Ordering::SeqCst), 1);
         let request = request_of_a_browser(address, &body);
-        // All at once; in pieces, the first of which is one byte; and of another method, behind an empty line.
+        // The whole request at once, in pieces of which the first is one byte, and after an empty line with another
+        // method.
         for (first, request) in [(request.len(), &*request), (1, &request), (5, &format!("\r\n{}", &request[1..]))] {
             let mut stream = dial(address);
             stream.write_all(&request.as_bytes()[..first]).expect("it reads");
-            // It may hang up by the first byte.
+            // The server may disconnect after the first byte.
             let _ = stream.write_all(&request.as_bytes()[first..]);
             assert_eq!(end_of(&stream), 0, "it is told nothing");
         }
@@ -153,12 +158,12 @@ fn a_web_page_calls_nothing_over_tcp<A: Adapter>() {
     });
 }
 
-fn silent_connections_lose_their_seats<A: Adapter>() {
+fn silent_connections_are_closed<A: Adapter>() {
     let listener = A::listen_tcp(8).timeouts(BRIEF, LONG);
     let address = listener.address().expect("it is TCP");
     listening(listener, |calls| {
         let start = Instant::now();
-        // Some say nothing at all, and some not a whole message.
+        // Some send nothing at all, and some an incomplete message.
         let silent: Vec<_> = (0..8).map(|_| dial(address)).collect();
         for stream in &silent[4..] {
             let _ = (&mut &*stream).write_all(b"\n{\"jsonrpc\": ");
@@ -177,8 +182,67 @@ fn silent_connections_lose_their_seats<A: Adapter>() {
     });
 }
 
-/// A message may take no longer than the first one, also where others came before it. Silence between messages is no reason.
-fn messages_that_are_not_completed_end_their_connections<A: Adapter>() {
+/// Blank lines before the first message do not extend its timeout, however often they come.
+fn blank_lines_do_not_extend_the_first_read_timeout<A: Adapter>() {
+    let listener = A::listen_tcp(8).timeouts(BRIEF, LONG);
+    let address = listener.address().expect("it is TCP");
+    listening(listener, |_| {
+        let mut stream = dial(address);
+        stream.set_read_timeout(Some(BRIEF / 4)).expect("not zero");
+        let start = Instant::now();
+        // Each read without data takes a part of the timeout.
+        while stream.write_all(b"\n").is_ok() {
+            match stream.read(&mut [0]) {
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Ok(0) | Err(_) => break,
+                Ok(_) => panic!("it is told something"),
+            }
+            assert!(start.elapsed() < LONG / 2, "blank lines keep it open");
+        }
+    });
+}
+
+/// The peer cannot complete its message while the server does not read.
+fn paused_reading_does_not_time_out_a_message<A: Adapter>() {
+    const CALLS: usize = 40;
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    let mut settings = Settings::default();
+    settings.limits.outbox_bytes = 2 << 20;
+    let service = Service::builder("strangers", "1")
+        .settings(settings)
+        .tool(Tool::new_async("long", async || "x".repeat(100_000)))
+        .build()
+        .expect("all names differ");
+    let path = env::temp_dir().join(format!("mcp-strangers-pause-{}-{}", A::NAME, process::id()));
+    let _ = fs::remove_file(&path);
+    let listener = A::listen_unix(&path).timeouts(TIMEOUT, LONG);
+    let stop = listener.stopper();
+    let served = thread::spawn(move || listener.serve(&service).is_ok());
+    let dial = || UnixStream::connect(&path).expect("it listens");
+    let mut stream = dial();
+    stream.set_read_timeout(Some(LONG)).expect("not zero");
+    let calls = calls_of("long", CALLS);
+    stream.write_all(format!("{calls}{{\"jsonrpc\": ").as_bytes()).expect("it is read");
+    // More waits to be written than the socket takes, so the server pauses. Another connection shows when the timeout
+    // is over.
+    let mut other = dial();
+    other.set_read_timeout(Some(BRIEF)).expect("not zero");
+    other.write_all(b"{").expect("it is read");
+    while let Err(error) = other.read(&mut [0]) {
+        assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+        stream.write_all(b" ").expect("it is still there");
+    }
+    let mut lines = BufReader::new(&stream);
+    read_lines(&mut lines, "xxx", CALLS);
+    (&stream).write_all(b"\"2.0\", \"id\": \"late\", \"method\": \"ping\"}\n").expect("it is still there");
+    read_lines(&mut lines, "late", 1);
+    drop(stream);
+    stop();
+    assert!(served.join().expect("no panic"), "it was told to stop");
+}
+
+/// Every message has the timeout of the first one. Silence between messages has none.
+fn incomplete_messages_time_out<A: Adapter>() {
     let listener = A::listen_tcp(8).timeouts(BRIEF, LONG);
     let address = listener.address().expect("it is TCP");
     listening(listener, |calls| {
@@ -199,7 +263,7 @@ fn messages_that_are_not_completed_end_their_connections<A: Adapter>() {
             assert_eq!(idle.read(&mut [0; 256]).expect("it is answered"), pong);
         }
         let begun = Instant::now();
-        // A part of a message that comes behind another one, at once or later.
+        // A part of a message after another one, at once or later.
         for later in [false, true] {
             for _ in 0..3 {
                 let mut stream = begin(if later { b"" } else { b"{\"jsonrpc\": " });
@@ -219,13 +283,13 @@ fn messages_that_are_not_completed_end_their_connections<A: Adapter>() {
     });
 }
 
-fn one_address_leaves_seats_for_others<A: Adapter>() {
+fn one_address_cannot_use_every_connection<A: Adapter>() {
     let listener = A::listen_tcp(16);
     let address = listener.address().expect("it is TCP");
     listening(listener, |_| {
         let ping = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
         let is_served = |mut stream: &TcpStream| {
-            // One that is hung up on may refuse what is written.
+            // A write to a connection that the server has closed may fail.
             let _ = stream.write_all(ping);
             matches!(stream.read(&mut [0; 16]), Ok(read) if read > 0)
         };
@@ -238,7 +302,7 @@ fn one_address_leaves_seats_for_others<A: Adapter>() {
     });
 }
 
-/// The lines of a client that calls this tool so many times, and then has its server say that it is there.
+/// Returns the lines of a client that calls this tool a number of times, and then sends a ping.
 fn calls_of(tool: &str, times: usize) -> String {
     let initialize = json!({"jsonrpc": "2.0", "id": "initialize", "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "stranger", "version": "1"},
@@ -251,14 +315,14 @@ fn calls_of(tool: &str, times: usize) -> String {
     messages.map(|message| format!("{message}\n")).collect()
 }
 
-/// Reads lines until so many have this in them.
-fn hear_lines(lines: &mut impl BufRead, what: &str, times: usize) {
-    let mut heard = lines.lines().map_while(Result::ok).filter(|line| line.contains(what));
-    assert_eq!(heard.by_ref().take(times).count(), times, "{what}");
+/// Reads lines until this many contain a text.
+fn read_lines(lines: &mut impl BufRead, what: &str, times: usize) {
+    let mut received = lines.lines().map_while(Result::ok).filter(|line| line.contains(what));
+    assert_eq!(received.by_ref().take(times).count(), times, "{what}");
 }
 
 /// Connections of a runtime share its threads.
-fn functions_of_one_address_leave_threads_for_others<A: Adapter>() {
+fn one_address_cannot_use_every_handler_thread<A: Adapter>() {
     const MOST: usize = 8;
     let gate = Arc::new((Mutex::new((0, false)), Condvar::new()));
     let (entered, waits) = (gate.clone(), LONG);
@@ -277,20 +341,20 @@ fn functions_of_one_address_leave_threads_for_others<A: Adapter>() {
     let listener = A::listen_tcp(16).functions(MOST);
     let (address, stop) = (listener.address().expect("it is TCP"), listener.stopper());
     let served = thread::spawn(move || listener.serve(&service).is_ok());
-    // With two connections, and more than one client may have at once.
+    // Two connections, with more calls than one client may run at once.
     let greedy: Vec<_> = (0..2).map(|_| dial(address)).collect();
     let mut greedy: Vec<_> = greedy.iter().map(|stream| (stream, BufReader::new(stream))).collect();
     for (stream, lines) in &mut greedy {
         (&**stream).write_all(calls_of("block", MOST).as_bytes()).expect("it is read");
-        hear_lines(lines, "ping", 1);
+        read_lines(lines, "ping", 1);
     }
     let (state, changed) = &*gate;
     let begun = changed.wait_timeout_while(state.lock().expect("no panic"), LONG, |(begun, _)| *begun < MOST - 1);
     drop(begun.expect("no panic"));
     let other = dial_from(2, address);
     (&other).write_all(calls_of("pass", 1).as_bytes()).expect("it is read");
-    hear_lines(&mut BufReader::new(&other), "passed", 1);
-    // Threads have some for each connection.
+    read_lines(&mut BufReader::new(&other), "passed", 1);
+    // Thread drivers have a limit for each connection.
     let most = if A::NAME == "blocking" { 2 * MOST } else { MOST - 1 };
     let mut state = state.lock().expect("no panic");
     assert!(state.0 <= most, "{} functions have begun", state.0);
@@ -298,31 +362,31 @@ fn functions_of_one_address_leave_threads_for_others<A: Adapter>() {
     drop(state);
     changed.notify_all();
     for (_, lines) in &mut greedy {
-        hear_lines(lines, "blocked", MOST);
+        read_lines(lines, "blocked", MOST);
     }
     drop(greedy);
     stop();
     assert!(served.join().expect("no panic"), "it was told to stop");
 }
 
-fn a_client_that_reads_nothing_loses_its_connection<A: Adapter>() {
+fn closes_connections_that_stop_reading<A: Adapter>() {
     let listener = A::listen_tcp(1).timeouts(LONG, BRIEF);
     let address = listener.address().expect("it is TCP");
     listening(listener, |calls| {
-        let mut deaf = dial(address);
+        let mut stalled = dial(address);
         let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {}});
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": {"name": "large", "arguments": {}, "_meta": meta}});
-        deaf.write_all(format!("{call}\n").as_bytes()).expect("it reads");
-        deaf.read_exact(&mut [0]).expect("it is answered");
-        // Its seat is free for another one, though it has not left.
+        stalled.write_all(format!("{call}\n").as_bytes()).expect("it reads");
+        stalled.read_exact(&mut [0]).expect("it is answered");
+        // Its slot is free for another client, although it has not disconnected.
         assert_eq!(count(|| A::connect_tcp(address, &host()), calls), 0);
-        assert!(end_of(&deaf) < LARGE, "it was not told all of it");
+        assert!(end_of(&stalled) < LARGE, "it was not told all of it");
     });
 }
 
-/// Whether the system looks, for the server, whether the peer of a connection is still there.
+/// Returns whether the server's socket has TCP keepalive for a connection.
 fn is_kept_alive(server: SocketAddr, client: SocketAddr) -> bool {
     let hex = |address: SocketAddr| format!("0100007F:{:04X}", address.port());
     let table = fs::read_to_string("/proc/net/tcp").expect("Linux has it");
@@ -330,11 +394,11 @@ fn is_kept_alive(server: SocketAddr, client: SocketAddr) -> bool {
         let mut fields = line.split_whitespace().skip(1);
         fields.next() == Some(&*hex(server)) && fields.next() == Some(&*hex(client))
     });
-    // Which timer runs: 2 is that of keepalive.
+    // The running timer: 2 is keepalive.
     entry.and_then(|entry| entry.split_whitespace().nth(5)).is_some_and(|timer| timer.starts_with("02:"))
 }
 
-fn a_connection_is_kept_alive<A: Adapter>() {
+fn accepted_sockets_use_tcp_keepalive<A: Adapter>() {
     if cfg!(not(target_os = "linux")) {
         return;
     }

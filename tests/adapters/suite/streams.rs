@@ -1,4 +1,4 @@
-//! Our own standard input and output.
+//! Standard input and output of this process.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -21,20 +21,20 @@ use crate::{
 scenarios![
     // A51 A52
     // req: STDIO-003 STDIO-007 STDIO-008
-    whatever_is_printed_stays_out_of_the_connection,
+    printed_output_does_not_corrupt_the_connection,
     // A57
     // req: STDIO-003 STDIO-004 STDIO-015
-    what_was_piped_in_is_answered_and_the_server_ends,
+    answers_piped_requests_then_exits_on_eof,
     // A58
-    sigterm_ends_a_server_whose_input_is_open,
+    sigterm_ends_a_server_with_open_stdin,
     // A58
     // req: STDIO-014
-    a_server_can_leave_while_its_input_is_open,
+    server_can_exit_while_stdin_is_open,
     // A56
-    a_client_that_does_not_read_any_more_ends_the_server,
+    server_ends_when_its_output_pipe_breaks,
     // A45
     // req: STDIO-017
-    lines_that_are_no_json_are_answered_and_survived,
+    invalid_json_lines_do_not_end_the_connection,
 ];
 
 const HELLO: &str = concat!(
@@ -44,14 +44,14 @@ const HELLO: &str = concat!(
     "\n"
 );
 
-/// A server as a plain process.
+/// Starts a server as a child process without an adapter.
 fn server<A: Adapter>() -> Child {
     let mut start = Start::new(program());
     start.args([FLAG, A::NAME, "server"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     start.spawn().expect("this program can be started")
 }
 
-/// Says hello and waits for the answer.
+/// Sends `initialize` and waits for the response.
 fn shake_hands(server: &mut Child) {
     server.stdin.as_mut().expect("piped").write_all(HELLO.as_bytes()).expect("it reads");
     let mut line = String::new();
@@ -59,13 +59,13 @@ fn shake_hands(server: &mut Child) {
     assert!(line.contains("protocolVersion"), "{line}");
 }
 
-/// Waits for the end of a process, whose input stays open.
+/// Waits until a process exits whose input stays open.
 fn ended(server: &mut Child) -> ExitStatus {
     let _input = server.stdin.take();
     server.wait().expect("it is our child")
 }
 
-fn whatever_is_printed_stays_out_of_the_connection<A: Adapter>() {
+fn printed_output_does_not_corrupt_the_connection<A: Adapter>() {
     let (faults, lines) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
     let (found, heard) = (faults.clone(), lines.clone());
     let host = Host::builder("test", "1").on_fault(move |fault| found.lock().expect("no panics").push(fault)).build();
@@ -83,7 +83,7 @@ fn whatever_is_printed_stays_out_of_the_connection<A: Adapter>() {
     }
 }
 
-fn what_was_piped_in_is_answered_and_the_server_ends<A: Adapter>() {
+fn answers_piped_requests_then_exits_on_eof<A: Adapter>() {
     for version in ProtocolVersion::LEGACY {
         let mut server = server::<A>();
         let mut input = HELLO.replace(ProtocolVersion::V2025_11_25.as_str(), version.as_str());
@@ -115,7 +115,7 @@ fn what_was_piped_in_is_answered_and_the_server_ends<A: Adapter>() {
     }
 }
 
-fn sigterm_ends_a_server_whose_input_is_open<A: Adapter>() {
+fn sigterm_ends_a_server_with_open_stdin<A: Adapter>() {
     let mut server = server::<A>();
     shake_hands(&mut server);
     let start = Instant::now();
@@ -124,7 +124,7 @@ fn sigterm_ends_a_server_whose_input_is_open<A: Adapter>() {
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
-fn a_server_can_leave_while_its_input_is_open<A: Adapter>() {
+fn server_can_exit_while_stdin_is_open<A: Adapter>() {
     let mut server = server::<A>();
     shake_hands(&mut server);
     let start = Instant::now();
@@ -137,17 +137,20 @@ fn a_server_can_leave_while_its_input_is_open<A: Adapter>() {
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
-fn a_client_that_does_not_read_any_more_ends_the_server<A: Adapter>() {
+fn server_ends_when_its_output_pipe_breaks<A: Adapter>() {
     let mut server = server::<A>();
     shake_hands(&mut server);
     drop(server.stdout.take());
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-    writeln!(server.stdin.as_mut().expect("piped"), "{ping}").expect("it reads");
-    // Not a signal, not a panic: an error that the program was handed.
+    // A process that another test is starting holds a copy of this pipe until its `exec`, so the first
+    // answers may find a reader still. The server has ended when it takes no more pings.
+    let mut input = server.stdin.take().expect("piped");
+    while writeln!(input, "{ping}").is_ok() {}
+    // Not a signal, not a panic: an error that the program received.
     assert_eq!(ended(&mut server).code(), Some(3));
 }
 
-fn lines_that_are_no_json_are_answered_and_survived<A: Adapter>() {
+fn invalid_json_lines_do_not_end_the_connection<A: Adapter>() {
     let faults = Arc::new(Mutex::new(0));
     let found = faults.clone();
     let host = Host::builder("test", "1").on_fault(move |_| *found.lock().expect("no panics") += 1).build();

@@ -1,4 +1,4 @@
-//! The same conversation over every transport.
+//! The same calls over every transport.
 
 use std::{
     io,
@@ -26,12 +26,12 @@ scenarios![
     whole_messages,
 ];
 
-/// Answers small and large, one by one and many at once; then an end that both sides know of.
+/// Makes small and large calls, one by one and many at once, and then closes the connection.
 fn converse<A: Adapter>(pair: Pair<A>) {
     let (client, server) = joined::<A>(pair, |asked| asked.echo());
     for text in ["", "ü \u{1F600} \\n", &"x".repeat(300_000)] {
         let params = serde_json::json!({ "text": text }).to_string();
-        // The progress token is part of what is echoed.
+        // The progress token is part of the echoed params.
         let result = client.ask("test/echo", &params).wait().expect("it is answered");
         assert_eq!(result.member("text").map(|text| text.get().to_owned()), Some(serde_json::json!(text).to_string()));
     }

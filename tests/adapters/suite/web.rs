@@ -1,4 +1,4 @@
-//! Many calls over HTTP, and what is left when they are over. What else there is of HTTP is tried in `adapters/tests`.
+//! Many calls over HTTP, and the resources that are left afterwards. Other tests of HTTP are in `adapters/tests`.
 
 use std::{
     sync::{
@@ -24,11 +24,11 @@ use crate::{
 };
 
 scenarios![
-    a_hundred_threads_call_over_http,
-    more_calls_than_there_are_exchanges_are_all_answered,
-    a_call_over_http_that_takes_too_long_is_called_off,
+    a_hundred_threads_share_one_http_client,
+    calls_over_the_exchange_limit_are_answered,
+    timed_out_http_calls_are_cancelled,
     // A16
-    nothing_is_left_of_clients_and_servers_over_http,
+    closed_http_clients_and_servers_leak_nothing,
 ];
 
 const ERAS: [VersionSet; 2] = [VersionSet::ALL, VersionSet::LEGACY];
@@ -37,7 +37,7 @@ fn host(versions: VersionSet) -> Host {
     Host::builder("x", "1").versions(versions).build()
 }
 
-/// A service, and how many of its handlers are there.
+/// Returns a service, and the number of its running handlers.
 fn service() -> (Service, Arc<AtomicUsize>) {
     let mut settings = Settings::default();
     settings.limits.drain = Duration::from_millis(50);
@@ -90,7 +90,7 @@ impl Served {
     }
 }
 
-fn a_hundred_threads_call_over_http<A: Adapter>() {
+fn a_hundred_threads_share_one_http_client<A: Adapter>() {
     let (service, _) = service();
     let server = Served::new::<A>(&service);
     for versions in ERAS {
@@ -114,7 +114,7 @@ fn a_hundred_threads_call_over_http<A: Adapter>() {
     server.stop();
 }
 
-fn more_calls_than_there_are_exchanges_are_all_answered<A: Adapter>() {
+fn calls_over_the_exchange_limit_are_answered<A: Adapter>() {
     let (service, _) = service();
     let server = Served::new::<A>(&service);
     for versions in ERAS {
@@ -136,7 +136,7 @@ fn more_calls_than_there_are_exchanges_are_all_answered<A: Adapter>() {
     server.stop();
 }
 
-fn a_call_over_http_that_takes_too_long_is_called_off<A: Adapter>() {
+fn timed_out_http_calls_are_cancelled<A: Adapter>() {
     let (service, present) = service();
     let server = Served::new::<A>(&service);
     for versions in ERAS {
@@ -152,11 +152,11 @@ fn a_call_over_http_that_takes_too_long_is_called_off<A: Adapter>() {
     server.stop();
 }
 
-fn nothing_is_left_of_clients_and_servers_over_http<A: Adapter>() {
+fn closed_http_clients_and_servers_leak_nothing<A: Adapter>() {
     alone::<A>("web");
 }
 
-/// The role in which clients and servers end in every way that there is, while handlers run.
+/// The role in which clients and servers end in every possible way, while handlers run.
 pub(crate) fn leftovers<A: Adapter>() {
     let (service, present) = service();
     let mut before = None;
@@ -196,7 +196,7 @@ pub(crate) fn leftovers<A: Adapter>() {
         }
         until(|| present.load(Ordering::SeqCst) == 0);
         match before {
-            // What a runtime begins once has begun.
+            // The runtime has started all of its threads.
             None if round == 5 => before = Some(Belongings::of::<A>()),
             None => {}
             Some(before) => before.expect::<A>(),

@@ -8,8 +8,8 @@ use mcp_proto::{
     schema::{CallToolParams, ResourceUpdatedParams},
 };
 use mcp_tests::{
+    harness::{Harness, full_client},
     message::{listen, modern},
-    solo::{Solo, full_client},
 };
 use serde_json::{Value, json};
 
@@ -19,7 +19,10 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "server/initialize with many extensions",
         make: |size| {
-            on_server(Solo::server(mcp_tests::solo::full_server()).conn, vec![initialize(&descending(size, "{}"))])
+            on_server(
+                Harness::server(mcp_tests::harness::full_server()).conn,
+                vec![initialize(&descending(size, "{}"))],
+            )
         },
     },
     Case { name: "server/a cancellation behind many answers that are not read", make: cancellations },
@@ -127,17 +130,17 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn legacy() -> Server {
-    Solo::ready_server(ProtocolVersion::V2025_11_25).conn
+    Harness::ready_server(ProtocolVersion::V2025_11_25).conn
 }
 
 fn batching() -> Server {
-    let mut config = mcp_tests::solo::full_server();
+    let mut config = mcp_tests::harness::full_server();
     config.settings.limits.batch_members = 1 << 20;
-    Solo::ready_server_with(config, ProtocolVersion::V2025_03_26).conn
+    Harness::ready_server_with(config, ProtocolVersion::V2025_03_26).conn
 }
 
 fn stateless() -> Server {
-    Solo::modern_server().conn
+    Harness::modern_server().conn
 }
 
 fn initialize(experimental: &str) -> String {
@@ -250,13 +253,13 @@ fn client() -> (Client, Timestamp) {
     let mut config = full_client();
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
-    let mut solo = Solo::client(config);
-    let probe = solo.sent().remove(0);
-    solo.feed(&json!({"jsonrpc": "2.0", "id": probe["id"], "result": {
+    let mut harness = Harness::client(config);
+    let probe = harness.sent().remove(0);
+    harness.feed(&json!({"jsonrpc": "2.0", "id": probe["id"], "result": {
         "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {
             "tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}}}));
-    solo.take_events();
-    (solo.conn, solo.now)
+    harness.take_events();
+    (harness.conn, harness.now)
 }
 
 /// Calls a tool and returns the id that the request has on the wire.

@@ -9,9 +9,9 @@ use mcp_proto::{
     wire::{Json, RawJson},
 };
 use mcp_tests::{
-    caller::{Caller, json_response, message, stream_response},
-    solo::full_server,
-    web::{Web, get, modern, post},
+    harness::full_server,
+    http_client::{HttpClient, json_response, message, stream_response},
+    http_server::{HttpServer, get, modern, post},
 };
 use serde_json::json;
 
@@ -103,7 +103,7 @@ fn verified(size: usize) -> Work {
 
 /// A client lists tools, of which one has this schema.
 fn listed(schema: String) -> Work {
-    let mut caller = Caller::modern();
+    let mut caller = HttpClient::modern();
     caller.call("tools/list", &json!({}));
     let (exchange, request) = caller.posted("tools/list");
     let id = message(&request)["id"].take();
@@ -118,20 +118,20 @@ fn listed(schema: String) -> Work {
 
 /// The response to a call, byte by byte.
 fn body(text: String, stream: bool) -> Work {
-    let mut caller = Caller::modern();
+    let mut caller = HttpClient::modern();
     caller.call("tools/list", &json!({}));
     let (exchange, _) = caller.posted("tools/list");
     caller.head(exchange, if stream { stream_response() } else { json_response(200) });
     Work::new(text.len(), move || {
         for byte in text.as_bytes() {
-            caller.client.handle_body(caller.now, exchange, std::slice::from_ref(byte));
+            caller.core.handle_body(caller.now, exchange, std::slice::from_ref(byte));
         }
         drop(caller.take_events());
     })
 }
 
 fn challenged(size: usize) -> Work {
-    let mut caller = Caller::modern();
+    let mut caller = HttpClient::modern();
     caller.call_with("tools/list", &json!({}), RequestOptions::default());
     let (exchange, _) = caller.posted("tools/list");
     let challenge = format!("Bearer {}", list(size, |index| format!("p{index}=\"v\"")));
@@ -143,27 +143,27 @@ fn challenged(size: usize) -> Work {
 }
 
 fn posted(size: usize) -> Work {
-    let mut web = Web::new(full_server());
+    let mut server = HttpServer::new(full_server());
     let request = modern(&json!(1), "tools/list", json!({"x": "y".repeat(size)}));
     Work::new(request.body().len(), move || {
-        web.send(request);
+        server.send(request);
     })
 }
 
 fn mirrored(size: usize) -> Work {
-    let mut web = Web::new(full_server());
+    let mut server = HttpServer::new(full_server());
     let mut request = modern(&json!(1), "tools/call", json!({"name": "t"}));
     for index in 0..size / 32 {
         let name = header::HeaderName::from_bytes(format!("mcp-param-p{index}").as_bytes()).expect("a name");
         request.headers_mut().append(name, header::HeaderValue::from_static("v"));
     }
     Work::new(size, move || {
-        web.send(request);
+        server.send(request);
     })
 }
 
 fn accepted(size: usize) -> Work {
-    let mut web = Web::new(full_server());
+    let mut server = HttpServer::new(full_server());
     let accept = list(size, |index| format!("a/b{index};q=0.5"));
     let request = Request::post("/mcp")
         .header(header::HOST, "localhost")
@@ -172,32 +172,32 @@ fn accepted(size: usize) -> Work {
         .body(b"{}".to_vec())
         .expect("a request");
     Work::new(accept.len(), move || {
-        web.send(request);
+        server.send(request);
     })
 }
 
 fn pings(size: usize) -> Work {
-    let mut web = Web::new(full_server());
-    let session = web.begin("2025-11-25");
+    let mut server = HttpServer::new(full_server());
+    let session = server.begin("2025-11-25");
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let count = size / 128;
     Work::new(count * 128, move || {
         for _ in 0..count {
             let request = post("/mcp").header("mcp-session-id", &session);
-            web.send(request.body(ping.to_string().into_bytes()).expect("a request"));
+            server.send(request.body(ping.to_string().into_bytes()).expect("a request"));
         }
-        web.advance(Duration::from_millis(1));
+        server.advance(Duration::from_millis(1));
     })
 }
 
 fn resumed(size: usize) -> Work {
-    let mut web = Web::new(full_server());
-    let session = web.begin("2025-11-25");
+    let mut server = HttpServer::new(full_server());
+    let session = server.begin("2025-11-25");
     let count = size / 128;
     Work::new(count * 128, move || {
         for _ in 0..count {
             let request = get("/mcp").header("mcp-session-id", &session).header("last-event-id", "0-0");
-            web.send(request.body(Vec::new()).expect("a request"));
+            server.send(request.body(Vec::new()).expect("a request"));
         }
     })
 }

@@ -36,7 +36,7 @@ fn memory_grows_no_faster_than_input() {
 }
 
 #[test]
-fn quadratic_memory_is_noticed() {
+fn detects_quadratic_memory() {
     let copies =
         |size: usize| Work::new(size, move || drop((0..size / 64).map(|_| vec![0u8; size]).collect::<Vec<_>>()));
     let case = Case { name: "copies", make: copies };

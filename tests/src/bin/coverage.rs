@@ -4,10 +4,10 @@
 //! cargo run -p mcp-tests --bin coverage [-- --min PERCENT]
 //! ```
 //!
-//! The tests are built first, and asked for their names: a citation counts if its test is run.
+//! The test programs are built first and list their tests: a citation counts if its test is run.
 //!
-//! Exit status: 0 all is well, 1 a wrong citation, a row without test or reason, or fewer than PERCENT of a table cited,
-//! 2 wrong usage or unreadable files.
+//! Exit status: 0 success, 1 a wrong citation, a row without test or reason, or fewer than PERCENT of a table cited, 2
+//! wrong usage or unreadable files.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -55,7 +55,8 @@ fn gather() -> io::Result<Coverage> {
     let tables = vec![table("requirements-legacy.csv")?, table("requirements-modern.csv")?];
     let reasons = parse_reasons(&std::fs::read_to_string(folder.join("uncovered.csv"))?)?;
     let untried = parse_reasons(&std::fs::read_to_string(folder.join("untried.csv"))?)?;
-    let mut coverage = Coverage { tables, reasons, untried, ..Coverage::default() };
+    let independent = parse_reasons(&std::fs::read_to_string(folder.join("independent.csv"))?)?;
+    let mut coverage = Coverage { tables, reasons, untried, independent, ..Coverage::default() };
     let mut sources = workspace::sources(&root, &workspace::CODE, &["rs"])?;
     sources.extend(workspace::sources(&root, &["tests/interop"], &["mjs"])?);
     let programs = programs(&root)?;

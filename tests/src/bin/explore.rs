@@ -1,16 +1,16 @@
-//! Plays scenarios in every order and prints what there was to see.
+//! Explores scenarios in all orders and prints the results.
 //!
 //! ```text
 //! cargo run --release -p mcp-tests --bin explore [-- [--first] [--small | NAME...]]
 //! ```
 //!
-//! Scenarios over HTTP (`mcp_tests::sessions`) come first, and have no count of schedules.
+//! Scenarios over HTTP (`mcp_tests::sessions`) come first, and have no number of schedules.
 //!
-//! `--small` stands for those that every run of the tests plays. The largest takes some minutes and some gigabytes.
-//! In the last column stands a letter for each thing that has happened to a request in one order or another: see
-//! `mcp_tests::explore::Happening`. `--first` ends with the first order that breaks a rule.
+//! `--small` selects the scenarios of each test run. The largest scenario takes some minutes and some gigabytes. The
+//! last column has a letter for each cover point that was reached: see `mcp_tests::explore::CoverPoint`. `--first`
+//! stops at the first order that breaks a rule.
 //!
-//! Exit status: 0 all is well, 1 an order breaks a rule, 2 wrong usage.
+//! Exit status: 0 success, 1 an order breaks a rule, 2 wrong usage.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
             named
         }
     };
-    // The shorter ones go first.
+    // The shorter scenarios run first.
     let played = play_over_http(&over_http, only_first).and_then(|good| match good || !only_first {
         true => Ok(play(&scenarios, only_first)? && good),
         false => Ok(false),
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all scenarios over HTTP keep the rules.
+/// Explores scenarios over HTTP. Returns whether all of them passed.
 fn play_over_http(scenarios: &[http::Scenario], only_first: bool) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     let mut good = true;
@@ -75,7 +75,7 @@ fn play_over_http(scenarios: &[http::Scenario], only_first: bool) -> io::Result<
     Ok(good)
 }
 
-/// Whether all of them keep the rules.
+/// Explores scenarios. Returns whether all of them passed.
 fn play(scenarios: &[Scenario], only_first: bool) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     writeln!(
@@ -92,7 +92,7 @@ fn play(scenarios: &[Scenario], only_first: bool) -> io::Result<bool> {
                 writeln!(
                     out,
                     "{:38}{:>11}{:>12}{:>10.1e}{:>8}{:>9.1}  {}",
-                    scenario.name, report.states, report.steps, report.schedules, report.longest, time, report.happened
+                    scenario.name, report.states, report.steps, report.schedules, report.longest, time, report.covered
                 )?;
             }
             Err(failure) => {

@@ -1,12 +1,12 @@
-//! Plays runs of the simulation.
+//! Runs the simulation.
 //!
 //! ```text
 //! cargo run --release -p mcp-tests --bin simulate -- [--seed N] [--runs M] [--trace]
 //! ```
 //!
-//! M runs are played, from seed N on. `--trace` shows everything that happens in the run of seed N instead.
+//! Runs M seeds, starting with N. `--trace` prints the trace of seed N instead.
 //!
-//! Exit status: 0 all is well, 1 an invariant is broken in a run, whose seed is printed, 2 wrong usage.
+//! Exit status: 0 success, 1 an invariant is broken in a run, whose seed is printed, 2 wrong usage.
 
 use std::{
     cell::RefCell,
@@ -18,11 +18,11 @@ use std::{
     time::Instant,
 };
 
-use mcp_tests::simulate::{self, Played};
+use mcp_tests::simulate::{self, RunSummary};
 
 const USAGE: &str = "usage: simulate [--seed N] [--runs M] [--trace]";
 
-/// Failures after which there is enough to look at.
+/// The number of failures after which the program stops.
 const ENOUGH: usize = 10;
 
 struct Options {
@@ -61,7 +61,7 @@ fn options() -> Option<Options> {
     Some(options)
 }
 
-/// Shows one run. Whether all was well.
+/// Prints the trace of one run. Returns whether it passed.
 fn show(seed: u64) -> io::Result<bool> {
     let out = Rc::new(RefCell::new(BufWriter::new(io::stdout())));
     let lines = out.clone();
@@ -74,13 +74,13 @@ fn show(seed: u64) -> io::Result<bool> {
     );
     let mut out = out.borrow_mut();
     match &played {
-        Ok(Played { hash, entries, .. }) => writeln!(out, "seed {seed}: {entries} entries, hash {hash:016x}")?,
+        Ok(RunSummary { hash, entries, .. }) => writeln!(out, "seed {seed}: {entries} entries, hash {hash:016x}")?,
         Err(why) => writeln!(out, "FAILED seed {seed}: {why}")?,
     }
     Ok(played.is_ok())
 }
 
-/// Plays many runs. Whether all was well.
+/// Runs many seeds. Returns whether all of them passed.
 fn play(options: &Options) -> io::Result<bool> {
     let mut out = io::stdout();
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Frames on the links, and what they say.
+//! Frames on the links, and their messages.
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
@@ -7,67 +7,67 @@ use serde_json::Value;
 /// An id or a token, as JSON.
 pub(super) type Id = Rc<str>;
 
-/// What a message says, as far as the rules of the wire go.
+/// A message, with the members that the wire rules depend on.
 #[derive(Clone, Debug)]
-pub(super) enum Said {
+pub(super) enum Message {
     /// A request.
     Request {
         /// Its id.
         id: Id,
-        /// What it asks.
+        /// Its method.
         method: Rc<str>,
-        /// The token under which it wants to hear of progress.
+        /// Its progress token.
         token: Option<Id>,
-        /// The number that its application has given to it.
+        /// The number that the application put into its params.
         number: Option<u64>,
     },
-    /// An answer, good or bad, to the request with this id.
-    Answer(Option<Id>),
+    /// The response to the request with this id.
+    Response(Option<Id>),
     /// The cancellation of a request.
     Cancelled(Id),
-    /// Progress under a token.
+    /// Progress with this token.
     Progress(Id, f64),
-    /// Any other notification, and the subscription that it belongs to.
-    Note(Rc<str>, Option<Id>),
+    /// Another notification, and the subscription that it belongs to.
+    Notification(Rc<str>, Option<Id>),
 }
 
 /// One line.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// Frames of one exploration are numbered as they come; the same bytes have the same number.
+    /// The number of the frame in this exploration. Frames with the same bytes have the same number.
     pub number: usize,
     /// The line, without its line feed.
     pub text: String,
     /// The message in it, or the messages of a batch.
-    pub said: Vec<Said>,
+    pub messages: Vec<Message>,
     /// Whether it is a batch.
     pub is_batch: bool,
 }
 
 impl Frame {
-    /// Whether it is the answer to the request with this id.
+    /// Whether it is the response to the request with this id.
     pub(super) fn answers(&self, id: &str) -> bool {
-        matches!(&self.said[..], [Said::Answer(Some(answered))] if &**answered == id)
+        matches!(&self.messages[..], [Message::Response(Some(answered))] if &**answered == id)
     }
 }
 
-/// Every frame that was seen, so that each is read once.
+/// All frames so far, so that each is parsed once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frames(Rc<RefCell<HashMap<String, Rc<Frame>>>>);
 
 impl Frames {
-    /// The frame with this line, which has to be JSON-RPC.
+    /// Returns the frame of this line, which must be JSON-RPC.
     pub(super) fn of(&self, line: &str) -> Rc<Frame> {
         if let Some(frame) = self.0.borrow().get(line) {
             return frame.clone();
         }
-        let value: Value = serde_json::from_str(line).expect("what leaves is JSON");
-        let said = match &value {
+        let value: Value = serde_json::from_str(line).expect("output is JSON");
+        let messages = match &value {
             Value::Array(members) => members.iter().map(read).collect(),
             message => vec![read(message)],
         };
         let number = self.0.borrow().len();
-        let frame = Rc::new(Frame { number, text: line.to_owned(), said, is_batch: value.is_array() });
+        let frame = Rc::new(Frame { number, text: line.to_owned(), messages, is_batch: value.is_array() });
         self.0.borrow_mut().insert(line.to_owned(), frame.clone());
         frame
     }
@@ -77,25 +77,25 @@ fn id(value: &Value) -> Option<Id> {
     (value.is_number() || value.is_string()).then(|| value.to_string().into())
 }
 
-fn read(message: &Value) -> Said {
+fn read(message: &Value) -> Message {
     let params = &message["params"];
     match (message["method"].as_str(), id(&message["id"])) {
-        (Some(method), Some(id_of)) => Said::Request {
+        (Some(method), Some(id_of)) => Message::Request {
             id: id_of,
             method: method.into(),
             token: id(&params["_meta"]["progressToken"]),
             number: params["n"].as_u64(),
         },
-        (None, answered) => Said::Answer(answered),
+        (None, answered) => Message::Response(answered),
         (Some("notifications/cancelled"), None) => {
-            Said::Cancelled(id(&params["requestId"]).expect("a cancellation names what it cancels"))
+            Message::Cancelled(id(&params["requestId"]).expect("a cancellation has a request id"))
         }
-        (Some("notifications/progress"), None) => Said::Progress(
+        (Some("notifications/progress"), None) => Message::Progress(
             id(&params["progressToken"]).expect("progress has a token"),
             params["progress"].as_f64().expect("progress is a number"),
         ),
         (Some(method), None) => {
-            Said::Note(method.into(), id(&params["_meta"]["io.modelcontextprotocol/subscriptionId"]))
+            Message::Notification(method.into(), id(&params["_meta"]["io.modelcontextprotocol/subscriptionId"]))
         }
     }
 }

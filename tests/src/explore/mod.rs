@@ -1,37 +1,36 @@
-//! Every order in which things can happen, played on the real connections.
+//! Exploration of all orders of events on real connections.
 //!
-//! A [`Scenario`] says what two applications and the links between them may do. [`explore`] tries all of it in every
-//! order, down to the states in which nothing can happen any more, and holds every step against the [rules](Rule).
-//! It works on clones of the connections, so each step is taken once; a state that was seen before is not explored
-//! again.
+//! A [`Scenario`] defines the possible actions of two applications and of the links between them. [`explore`] performs
+//! them in all orders, until no action is possible, and checks the [rules](Rule) after each step. It works on clones of
+//! the connections, so each step is taken once. A state that was visited before is not explored again.
 //!
-//! Two states are the same if both connections print the same (counters aside), both applications have done the same
-//! and are owed the same, the same frames are in flight, the clock says the same, and the same may still go wrong. The
-//! text is hashed to 64 bits: with ten million states, the chance that two different ones are taken for one is less
-//! than one in a hundred thousand. Not told apart is which free slot of a table is taken next, which only names things.
+//! Two states are equal if both connections print the same text (without counters), both applications have the same
+//! calls and requests, the same frames are in flight, the clocks are equal, and the same actions remain. The text is
+//! hashed to 64 bits. With ten million states, the probability of a collision is less than one in a hundred thousand.
+//! The free slot that a table takes next is not part of the state, because it only determines keys.
 //!
-//! Taking a frame off a connection, carrying it over, and time passing are steps of their own, so everything that can
-//! happen while a message is under way does.
+//! Taking a frame from a connection, delivering it, and advancing the clock are separate steps. Therefore all other
+//! actions are also tried while a message is in flight.
 
 mod app;
 pub mod catalog;
-mod end;
-mod fault;
-mod flaw;
+mod cover_points;
 mod frames;
-mod happened;
+mod injected_fault;
+mod peer;
 mod scenario;
 mod search;
-mod tap;
+mod system;
 mod tasks;
-mod world;
+mod violation;
+mod wire_observer;
 
-pub use end::Reply;
-pub(crate) use fault::demand;
-pub use fault::{Fault, Rule};
-pub use flaw::Flaw;
-pub use happened::{Happened, Happening};
-pub use scenario::{Ask, Opening, Plan, Scenario, Who};
+pub use cover_points::{CoverPoint, CoverPoints};
+pub use injected_fault::InjectedFault;
+pub use peer::Reply;
+pub use scenario::{Opening, Plan, PlannedRequest, Scenario, Side};
 pub use search::{Failure, Report, enumerate, explore};
-pub use tasks::Turn;
-pub use world::{Act, World};
+pub use system::{Action, System};
+pub use tasks::TaskStep;
+pub(crate) use violation::ensure;
+pub use violation::{Rule, Violation};

@@ -1,4 +1,4 @@
-//! What may happen in an exploration.
+//! Scenarios: the possible actions of an exploration.
 
 use std::time::Duration;
 
@@ -9,57 +9,57 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-use super::{flaw::Flaw, tasks::INTERVAL};
+use super::{injected_fault::InjectedFault, tasks::INTERVAL};
 
-/// Which end.
+/// One side of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Who {
+pub enum Side {
     /// The client.
     Client,
     /// The server.
     Server,
 }
 
-impl Who {
-    /// Both.
+impl Side {
+    /// Both sides.
     pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
 }
 
-/// A request that an application makes.
+/// A request of the plan of an application.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct PlannedRequest {
     /// The method.
     pub method: &'static str,
-    /// Whether it wants to hear of progress.
+    /// Whether it requests progress.
     pub progress: bool,
-    /// How long the peer may be silent, in seconds.
+    /// The idle timeout, in seconds.
     pub idle: Option<u64>,
-    /// How long it may take in all, in seconds.
+    /// The total timeout, in seconds.
     pub total: Option<u64>,
-    /// Whether a subscription is opened again when it is ended.
+    /// Whether the client opens an ended subscription again.
     pub again: bool,
 }
 
-impl Ask {
-    /// A request without deadlines, which does not ask for progress.
+impl PlannedRequest {
+    /// Returns a request without timeouts and without progress.
     #[must_use]
     pub const fn of(method: &'static str) -> Self {
         Self { method, progress: false, idle: None, total: None, again: false }
     }
 
-    /// It wants to hear of progress.
+    /// Requests progress.
     #[must_use]
     pub const fn with_progress(self) -> Self {
         Self { progress: true, ..self }
     }
 
-    /// It has deadlines, in seconds.
+    /// Sets timeouts, in seconds.
     #[must_use]
     pub const fn within(self, idle: u64, total: u64) -> Self {
         Self { idle: Some(idle), total: Some(total), ..self }
     }
 
-    /// A subscription that is opened again when it is ended.
+    /// Opens the subscription again after it has ended.
     #[must_use]
     pub const fn again(self) -> Self {
         Self { again: true, ..self }
@@ -76,132 +76,133 @@ impl Ask {
     }
 }
 
-/// What the application at one end may do, at any time and in any order. It answers whatever it is asked.
+/// The possible actions of one application, at any time and in any order. It responds to all requests.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// The requests that it makes, in this order.
-    pub(super) asks: Vec<Ask>,
+    /// The requests that it sends, in this order.
+    pub(super) requests: Vec<PlannedRequest>,
     pub(super) cancels: u8,
     pub(super) reports: u8,
     pub(super) errors: u8,
-    pub(super) questions: u8,
+    pub(super) input_requests: u8,
     pub(super) tasks: u8,
-    pub(super) notes: u8,
+    pub(super) list_changes: u8,
     pub(super) closes: bool,
-    pub(super) breaks: bool,
+    pub(super) write_fails: bool,
     pub(super) keepalive: Option<Keepalive>,
     pub(super) limits: Option<Limits>,
 }
 
 impl Plan {
-    /// It makes these requests, in this order.
+    /// Returns a plan with these requests, in this order.
     #[must_use]
-    pub fn asks<const N: usize>(asks: [Ask; N]) -> Self {
-        Self { asks: asks.into(), ..Self::default() }
+    pub fn requests<const N: usize>(requests: [PlannedRequest; N]) -> Self {
+        Self { requests: requests.into(), ..Self::default() }
     }
 
-    /// It may cancel so many of its requests.
+    /// Allows this many cancellations of its requests.
     #[must_use]
     pub fn cancels(self, cancels: u8) -> Self {
         Self { cancels, ..self }
     }
 
-    /// It may report progress so often, of each request that wants to hear of it.
+    /// Allows this many progress reports for each request with a progress token.
     #[must_use]
     pub fn reports(self, reports: u8) -> Self {
         Self { reports, ..self }
     }
 
-    /// So many of its answers may be errors.
+    /// Allows this many error responses.
     #[must_use]
-    pub fn errors(self, errors: u8) -> Self {
+    pub fn error_responses(self, errors: u8) -> Self {
         Self { errors, ..self }
     }
 
-    /// So many of its answers may be questions: two, one, or none but a state (servers of the modern era).
+    /// Allows this many `input_required` responses: with two input requests, with one, or with a state only (servers of
+    /// the modern era).
     #[must_use]
-    pub fn questions(self, questions: u8) -> Self {
-        Self { questions, ..self }
+    pub fn input_requests(self, input_requests: u8) -> Self {
+        Self { input_requests, ..self }
     }
 
-    /// So many of the calls may become tasks, each of which may ask something (servers of the modern era).
+    /// Allows this many tasks for calls. Each task may request input (servers of the modern era).
     #[must_use]
     pub fn tasks(self, tasks: u8) -> Self {
         Self { tasks, ..self }
     }
 
-    /// A list of its may change so often.
+    /// Allows this many changes of a list.
     #[must_use]
-    pub fn notes(self, notes: u8) -> Self {
-        Self { notes, ..self }
+    pub fn list_changes(self, list_changes: u8) -> Self {
+        Self { list_changes, ..self }
     }
 
-    /// It may close the connection.
+    /// Allows it to close the connection.
     #[must_use]
     pub fn closes(self) -> Self {
         Self { closes: true, ..self }
     }
 
-    /// Writing may fail.
+    /// Allows a write error.
     #[must_use]
-    pub fn breaks(self) -> Self {
-        Self { breaks: true, ..self }
+    pub fn write_fails(self) -> Self {
+        Self { write_fails: true, ..self }
     }
 
-    /// A quiet peer is pinged after so many seconds, and left after two pings.
+    /// Pings a silent peer after this many seconds, and closes after two missed pings.
     #[must_use]
-    pub fn pings(self, seconds: u64) -> Self {
+    pub fn keepalive(self, seconds: u64) -> Self {
         Self { keepalive: Some(Keepalive { interval: Duration::from_secs(seconds), max_missed: 2 }), ..self }
     }
 
-    /// It may have so many requests in flight each way, and so many bytes that wait to be written. It reads all the same.
+    /// Limits the requests in flight in each direction and the bytes of the outbox. Reading does not pause.
     #[must_use]
-    pub fn holds(self, calls: usize, requests: usize, outbox_bytes: usize) -> Self {
+    pub fn limited_to(self, calls: usize, requests: usize, outbox_bytes: usize) -> Self {
         let mut limits = Limits::default();
         (limits.calls, limits.requests, limits.outbox_bytes) = (calls, requests, outbox_bytes);
         limits.input_pause = Duration::ZERO;
         Self { limits: Some(limits), ..self }
     }
 
-    /// It stops reading for so many seconds where it holds much. Behind [`holds`](Self::holds).
+    /// Pauses reading for this many seconds when limits are reached. Call it after [`limited_to`](Self::limited_to).
     #[must_use]
-    pub fn pauses(mut self, seconds: u64) -> Self {
+    pub fn input_pause(mut self, seconds: u64) -> Self {
         let limits = self.limits.get_or_insert_default();
         limits.input_pause = Duration::from_secs(seconds);
         self
     }
 }
 
-/// How a conversation begins.
+/// The state in which a scenario starts.
 #[derive(Clone, Copy, Debug)]
 pub enum Opening {
-    /// Behind the handshake, or the discovery, of this revision.
+    /// After the handshake or the discovery of this revision.
     Ready(ProtocolVersion),
-    /// Before the first byte. What the client and the server speak.
+    /// Before the first byte, with the revisions of the client and of the server.
     Fresh(VersionSet, VersionSet),
 }
 
 /// Two applications and the links between them.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What to call it.
+    /// Its name.
     pub name: &'static str,
     opening: Opening,
     pub(super) client: Plan,
     pub(super) server: Plan,
     pub(super) capacity: usize,
-    pub(super) repeats: u8,
+    pub(super) duplicates: u8,
     pub(super) batches: u8,
     pub(super) cut: bool,
     pub(super) ends: u8,
-    pub(super) newcomer: bool,
+    pub(super) second_client: bool,
     pub(super) ticks: u8,
-    pub(super) unhurried: bool,
-    pub(super) flaw: Option<Flaw>,
+    pub(super) eager: bool,
+    pub(super) injected: Option<InjectedFault>,
 }
 
 impl Scenario {
-    /// What these two may do, over links that hold one frame and lose nothing.
+    /// Returns a scenario with these plans, over lossless links that hold one frame.
     #[must_use]
     pub fn new(name: &'static str, opening: Opening, client: Plan, server: Plan) -> Self {
         let ticks = u8::MAX;
@@ -211,84 +212,84 @@ impl Scenario {
             client,
             server,
             capacity: 1,
-            repeats: 0,
+            duplicates: 0,
             batches: 0,
             cut: false,
             ends: 0,
-            newcomer: false,
+            second_client: false,
             ticks,
-            unhurried: false,
-            flaw: None,
+            eager: false,
+            injected: None,
         }
     }
 
-    /// A link holds so many frames in flight. Further ones wait with their sender.
+    /// Sets the number of frames in flight that a link holds. The sender keeps the rest.
     #[must_use]
     pub fn capacity(self, capacity: usize) -> Self {
         Self { capacity, ..self }
     }
 
-    /// So many frames may come twice: now, and once more behind everything that is in flight.
+    /// Allows this many frames to be delivered twice: at once, and again after all frames in flight.
     #[must_use]
-    pub fn repeats(self, repeats: u8) -> Self {
-        Self { repeats, ..self }
+    pub fn duplicates(self, duplicates: u8) -> Self {
+        Self { duplicates, ..self }
     }
 
-    /// Two frames in flight may become a batch, so many times.
+    /// Allows this many times that two frames in flight become a batch.
     #[must_use]
     pub fn batches(self, batches: u8) -> Self {
         Self { batches, ..self }
     }
 
-    /// The links may break and lose everything in flight.
+    /// Allows the links to break and to lose all frames in flight.
     #[must_use]
     pub fn cut(self) -> Self {
         Self { cut: true, ..self }
     }
 
-    /// A gateway between the two may end so many subscriptions: it tells both that they are cancelled.
+    /// Allows a gateway between the two sides to end this many subscriptions. It sends the cancellation to both sides.
     #[must_use]
     pub fn ends(self, ends: u8) -> Self {
         Self { ends, ..self }
     }
 
-    /// Behind a gateway that keeps the two apart, another client may open a session on the connection of the client.
+    /// Allows another client behind the same gateway to open a session on the connection of the client.
     #[must_use]
-    pub fn newcomer(self) -> Self {
-        Self { newcomer: true, ..self }
+    pub fn second_client(self) -> Self {
+        Self { second_client: true, ..self }
     }
 
-    /// Time passes up to the next deadline at most so many times. Without this, as often as there is one.
+    /// Limits how often time passes to the next deadline. The default is unlimited.
     #[must_use]
     pub fn ticks(self, ticks: u8) -> Self {
         Self { ticks, ..self }
     }
 
-    /// Time passes only when nothing else can happen: all else takes no time.
+    /// Lets time pass only if no other action is possible.
     #[must_use]
-    pub fn unhurried(self) -> Self {
-        Self { unhurried: true, ..self }
+    pub fn eager(self) -> Self {
+        Self { eager: true, ..self }
     }
 
-    /// Something goes wrong on purpose.
+    /// Injects a fault.
     #[must_use]
-    pub fn flawed(self, flaw: Flaw) -> Self {
-        Self { flaw: Some(flaw), ..self }
+    pub fn with_fault(self, injected: InjectedFault) -> Self {
+        Self { injected: Some(injected), ..self }
     }
 
-    /// The revision whose handshake has been made before anything else happens.
-    pub(super) fn agreed(&self) -> Option<ProtocolVersion> {
+    /// Returns the revision that is negotiated before the first action.
+    pub(super) fn negotiated(&self) -> Option<ProtocolVersion> {
         match self.opening {
             Opening::Ready(version) => Some(version),
             Opening::Fresh(..) => None,
         }
     }
 
-    /// Whether good peers may find fault with each other: frames come twice, there is not room for all that is asked,
-    /// or a probe meets an old server.
+    /// Whether conforming peers may report violations: frames are duplicated, limits are small, or a probe reaches a
+    /// server of the legacy era.
     pub(super) fn is_lenient(&self) -> bool {
         let tight = self.client.limits.is_some() || self.server.limits.is_some();
-        self.repeats > 0
+        self.duplicates > 0
             || tight
             || matches!(self.opening, Opening::Fresh(client, server) if client.intersection(server) != client)
     }
@@ -300,7 +301,7 @@ impl Scenario {
         }
     }
 
-    /// The client. What it declares is kept short: it is part of what every state is told apart by.
+    /// Returns the client's configuration. The declarations are short, because each state contains them.
     pub(super) fn client_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new(Implementation::new("c", "1"), 1);
         let mut declared = json!({"roots": {"listChanged": true}, "elicitation": {"form": {}}});
@@ -310,19 +311,20 @@ impl Scenario {
         config.settings.keepalive = self.client.keepalive;
         config.settings.limits = self.client.limits.clone().unwrap_or_default();
         config.settings.limits.resubscriptions = 2;
-        // While a task asks it is looked at less often. That must not be longer than its call lasts.
+        // A client polls a task less often while the task requires input. The interval must not be longer than the call
+        // lasts.
         config.settings.polling.max = INTERVAL;
         config
     }
 
-    /// Both declare the tasks extension where it is used.
+    /// Declares the tasks extension on both sides if the scenario has tasks.
     fn add_tasks(&self, declared: &mut Value) {
         if self.server.tasks > 0 {
             declared["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
         }
     }
 
-    /// The server.
+    /// Returns the server's configuration.
     pub(super) fn server_config(&self) -> ServerConfig {
         let mut config = ServerConfig::new(Implementation::new("s", "1"), 1);
         let mut declared = json!({"tools": {"listChanged": true}});

@@ -1,4 +1,4 @@
-//! The search: every state once, depth first.
+//! The search: visits each state once, depth first.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -9,28 +9,28 @@ use std::{
 };
 
 use super::{
-    fault::{Fault, Rule},
-    happened::Happened,
-    scenario::{Scenario, Who},
-    world::{Act, World},
+    cover_points::CoverPoints,
+    scenario::{Scenario, Side},
+    system::{Action, System},
+    violation::{Rule, Violation},
 };
 
-/// What was explored.
+/// The results of an exploration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// States that are different from each other.
+    /// The number of distinct states.
     pub states: u64,
-    /// Steps from one to the next.
+    /// The number of steps between them.
     pub steps: u64,
-    /// States in which nothing can happen any more.
+    /// The number of states in which no action is possible.
     pub ends: u64,
-    /// Ways from the beginning to such a state: what would have to be run without looking for states seen before.
+    /// The number of paths from the start to such a state: the schedules to run if equal states were not merged.
     pub schedules: f64,
-    /// The longest of them.
+    /// The length of the longest path.
     pub longest: u32,
-    /// What has happened, in one order or another.
-    pub happened: Happened,
-    /// How long it took.
+    /// The cover points that were reached in any order.
+    pub covered: CoverPoints,
+    /// The duration.
     pub time: Duration,
 }
 
@@ -39,53 +39,53 @@ pub struct Report {
 pub struct Failure {
     /// The scenario.
     pub scenario: &'static str,
-    /// The rule.
-    pub fault: Fault,
-    /// What happened, one step in each line. No step can be left out.
+    /// The violation.
+    pub violation: Violation,
+    /// The steps, one per line. No step can be left out.
     pub script: String,
-    /// How many states were visited until it was found.
+    /// The number of states visited before the failure.
     pub states: u64,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}\n{}  (found after {} states)", self.scenario, self.fault, self.script, self.states)
+        write!(f, "{}: {}\n{}  (found after {} states)", self.scenario, self.violation, self.script, self.states)
     }
 }
 
 impl std::error::Error for Failure {}
 
-/// Plays a scenario in every order.
+/// Explores a scenario in all orders.
 ///
 /// # Errors
-/// If there is an order that breaks a rule.
+/// If an order breaks a rule.
 pub fn explore(scenario: &Scenario) -> Result<Report, Box<Failure>> {
     Search::default().run(scenario)
 }
 
-/// Plays a scenario in every order, one by one, without looking for states that were seen before.
+/// Explores a scenario in all orders, one by one, without merging equal states.
 ///
 /// # Errors
-/// If there is an order that breaks a rule.
+/// If an order breaks a rule.
 pub fn enumerate(scenario: &Scenario) -> Result<Report, Box<Failure>> {
-    Search { forgetful: true, ..Search::default() }.run(scenario)
+    Search { unmerged: true, ..Search::default() }.run(scenario)
 }
 
 #[derive(Default)]
 struct Search {
-    /// What follows on a state; nothing while it is on the path.
-    seen: HashMap<u64, Option<Rest>>,
-    /// The states of single ends at which everything was tried that must be refused.
+    /// The continuation of each state, or `None` while the state is on the path.
+    seen: HashMap<u64, Option<Continuation>>,
+    /// The states of single sides that were probed with invalid calls.
     probed: HashSet<u64>,
-    path: Vec<Act>,
+    path: Vec<Action>,
     report: Report,
-    forgetful: bool,
+    unmerged: bool,
 }
 
-/// What follows on a state.
+/// The paths that start at a state.
 #[derive(Clone, Copy)]
-struct Rest {
-    /// How many schedules there are from here to an end.
+struct Continuation {
+    /// The number of schedules from here to an end.
     schedules: f64,
     /// The steps of the longest one.
     longest: u32,
@@ -94,29 +94,29 @@ struct Rest {
 impl Search {
     fn run(mut self, scenario: &Scenario) -> Result<Report, Box<Failure>> {
         let start = Instant::now();
-        let explored = World::new(scenario).and_then(|world| Ok((self.visit(&world)?, world.happened())));
+        let explored = System::new(scenario).and_then(|system| Ok((self.visit(&system)?, system.covered())));
         match explored {
-            Ok((Rest { schedules, longest }, happened)) => {
-                Ok(Report { schedules, longest, happened, time: start.elapsed(), ..self.report })
+            Ok((Continuation { schedules, longest }, covered)) => {
+                Ok(Report { schedules, longest, covered, time: start.elapsed(), ..self.report })
             }
-            Err(fault) => {
-                let (path, fault) = shortened(scenario, &self.path, fault);
+            Err(violation) => {
+                let (path, violation) = shrink(scenario, &self.path, violation);
                 let (script, states) = (script(scenario, &path), self.report.states);
-                Err(Box::new(Failure { scenario: scenario.name, fault, script, states }))
+                Err(Box::new(Failure { scenario: scenario.name, violation, script, states }))
             }
         }
     }
 
-    /// Visits everything that can follow.
-    fn visit(&mut self, world: &World) -> Result<Rest, Fault> {
-        let digest = world.digest();
+    /// Visits all states that follow.
+    fn visit(&mut self, system: &System) -> Result<Continuation, Violation> {
+        let digest = system.digest();
         match self.seen.entry(digest) {
             Entry::Occupied(seen) if seen.get().is_none() => {
-                return Err(Fault::new(Rule::Livelock, "a state comes back"));
+                return Err(Violation::new(Rule::Livelock, "a state repeats"));
             }
             Entry::Occupied(seen) => {
-                if let Some(rest) = seen.get().filter(|_| !self.forgetful) {
-                    return Ok(rest);
+                if let Some(continuation) = seen.get().filter(|_| !self.unmerged) {
+                    return Ok(continuation);
                 }
                 *seen.into_mut() = None;
             }
@@ -125,87 +125,87 @@ impl Search {
             }
         }
         self.report.states += 1;
-        for (who, digest) in Who::BOTH.into_iter().zip(world.ends()) {
+        for (side, digest) in Side::BOTH.into_iter().zip(system.ends()) {
             if self.probed.insert(digest) {
-                guarded(|| world.probe(who))?;
+                catch_panic(|| system.probe(side))?;
             }
         }
-        let mut rest = Rest { schedules: 0.0, longest: 0 };
-        for act in world.acts() {
-            self.path.push(act);
-            if let Some(next) = guarded(|| world.after(act))? {
+        let mut continuation = Continuation { schedules: 0.0, longest: 0 };
+        for action in system.actions() {
+            self.path.push(action);
+            if let Some(next) = catch_panic(|| system.after(action))? {
                 self.report.steps += 1;
                 let behind = self.visit(&next)?;
-                rest.schedules += behind.schedules;
-                rest.longest = rest.longest.max(behind.longest + 1);
+                continuation.schedules += behind.schedules;
+                continuation.longest = continuation.longest.max(behind.longest + 1);
             }
             self.path.pop();
         }
-        if rest.longest == 0 {
-            world.at_rest()?;
+        if continuation.longest == 0 {
+            system.check_idle()?;
             self.report.ends += 1;
-            rest.schedules = 1.0;
+            continuation.schedules = 1.0;
         }
-        self.seen.insert(digest, Some(rest));
-        Ok(rest)
+        self.seen.insert(digest, Some(continuation));
+        Ok(continuation)
     }
 }
 
-/// A panic is a fault.
-fn guarded<T>(step: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+/// Turns a panic into a violation.
+fn catch_panic<T>(step: impl FnOnce() -> Result<T, Violation>) -> Result<T, Violation> {
     panic::catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Fault::new(Rule::Panic, text.unwrap_or("a panic")))
+        Err(Violation::new(Rule::Panic, text.unwrap_or("a panic")))
     })
 }
 
-/// Where a schedule leads: the fault that it ends with, at its last step.
-fn replay(scenario: &Scenario, path: &[Act]) -> Option<Fault> {
-    let mut world = World::new(scenario).ok()?;
-    for (step, act) in path.iter().enumerate() {
-        if !world.acts().contains(act) {
+/// Replays a schedule. Returns the violation at its last step.
+fn replay(scenario: &Scenario, path: &[Action]) -> Option<Violation> {
+    let mut system = System::new(scenario).ok()?;
+    for (step, action) in path.iter().enumerate() {
+        if !system.actions().contains(action) {
             return None;
         }
-        match guarded(|| world.after(*act)) {
-            Ok(Some(next)) => world = next,
+        match catch_panic(|| system.after(*action)) {
+            Ok(Some(next)) => system = next,
             Ok(None) => return None,
-            Err(fault) => return (step + 1 == path.len()).then_some(fault),
+            Err(violation) => return (step + 1 == path.len()).then_some(violation),
         }
     }
-    let probed = Who::BOTH.into_iter().find_map(|who| guarded(|| world.probe(who)).err());
-    let stuck = || world.acts().into_iter().all(|act| matches!(guarded(|| world.after(act)), Ok(None)));
-    probed.or_else(|| if stuck() { world.at_rest().err() } else { None })
+    let probed = Side::BOTH.into_iter().find_map(|side| catch_panic(|| system.probe(side)).err());
+    let stuck = || system.actions().into_iter().all(|action| matches!(catch_panic(|| system.after(action)), Ok(None)));
+    probed.or_else(|| if stuck() { system.check_idle().err() } else { None })
 }
 
-/// Leaves out every step without which the same rule is broken.
-fn shortened(scenario: &Scenario, path: &[Act], fault: Fault) -> (Vec<Act>, Fault) {
-    let (mut path, mut fault) = (path.to_vec(), fault);
+/// Removes all steps that are not necessary to break the same rule.
+fn shrink(scenario: &Scenario, path: &[Action], violation: Violation) -> (Vec<Action>, Violation) {
+    let (mut path, mut violation) = (path.to_vec(), violation);
     loop {
         let mut shorter = None;
         'sizes: for size in [4, 3, 2, 1] {
             for at in (0..path.len().saturating_sub(size - 1)).rev() {
                 let mut candidate = path.clone();
                 candidate.drain(at..at + size);
-                if let Some(same) = replay(scenario, &candidate).filter(|found| found.rule == fault.rule) {
+                if let Some(same) = replay(scenario, &candidate).filter(|found| found.rule == violation.rule) {
                     shorter = Some((candidate, same));
                     break 'sizes;
                 }
             }
         }
         match shorter {
-            Some(shorter) => (path, fault) = shorter,
-            None => return (path, fault),
+            Some(shorter) => (path, violation) = shorter,
+            None => return (path, violation),
         }
     }
 }
 
-fn script(scenario: &Scenario, path: &[Act]) -> String {
+fn script(scenario: &Scenario, path: &[Action]) -> String {
     let mut script = String::new();
-    let Ok(mut world) = World::new(scenario) else { return "in the opening".into() };
-    for act in path {
-        writeln!(script, "  {}", world.describe(*act)).expect("a string takes everything");
-        match guarded(|| world.after(*act)) {
-            Ok(Some(next)) => world = next,
+    let Ok(mut system) = System::new(scenario) else { return "in the opening".into() };
+    for action in path {
+        writeln!(script, "  {}", system.describe(*action)).expect("a string takes everything");
+        match catch_panic(|| system.after(*action)) {
+            Ok(Some(next)) => system = next,
             _ => break,
         }
     }

@@ -1,12 +1,12 @@
-//! Peers that do their worst: floods, drips, games with ids, storms of cancellations, lines without an end, and much that
-//! looks like the protocol and is not. What they meet has to stay within its limits and leave nothing behind.
+//! Hostile peers: floods, slow input, invalid and repeated ids, cancellations, lines without an end, and messages that
+//! resemble the protocol. A connection under attack has to stay within its limits and become idle afterwards.
 //!
-//! A peer is a name and what it says in each of its steps, so the same ones attack a connection by hand, under virtual
-//! time, and every adapter over real pipes: [`CLIENTS`] attack servers, [`SERVERS`] attack clients. An [`Attack`] is one of
-//! them at work.
+//! A peer is a name and a function that produces its output of each step. So the same peers attack a connection in
+//! memory, under virtual time, and all adapters over real sockets: [`CLIENTS`] attack servers, [`SERVERS`] attack
+//! clients. An [`Attack`] is a running peer.
 
 mod clients;
-mod mouth;
+mod peer_io;
 mod servers;
 
 use mcp_proto::{
@@ -15,110 +15,110 @@ use mcp_proto::{
 };
 
 pub use clients::CLIENTS;
-pub use mouth::{Heard, Mouth};
+pub use peer_io::{PeerIo, ReceivedRequest};
 pub use servers::SERVERS;
 
-/// A peer that does not keep the rules.
+/// A peer that violates the protocol.
 #[derive(Clone, Copy, Debug)]
-pub struct Hostile {
-    /// What it is called in the names of tests.
+pub struct HostilePeer {
+    /// Its name in the names of tests.
     pub name: &'static str,
-    /// How often it does what it does.
+    /// The number of its steps.
     pub steps: u64,
-    /// How much of it goes out at once.
+    /// The bytes that it writes at once.
     pub chunk: usize,
-    /// Whether it reads what is written to it.
+    /// Whether it reads its input.
     pub reads: bool,
-    /// How it goes when it has done its worst.
-    pub end: End,
-    /// Whether it begins as it should: with the handshake, or with the answer to it.
-    pub greets: bool,
-    /// What it says in a step, of which it is told the number.
-    pub step: fn(&mut Mouth, u64),
+    /// Its behaviour after the last step.
+    pub end: Ending,
+    /// Whether it completes the handshake, or responds to it, before the attack.
+    pub completes_handshake: bool,
+    /// Writes the output of the step with this number.
+    pub step: fn(&mut PeerIo, u64),
 }
 
-/// How a peer goes.
+/// The behaviour of a peer after its last step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Not at all: its stream stays open.
-    Stays,
-    /// It says that nothing more will come, and goes on reading.
+pub enum Ending {
+    /// Its stream stays open.
+    StaysOpen,
+    /// It closes its output and continues to read.
     HalfCloses,
-    /// It is gone.
-    Vanishes,
+    /// It disconnects.
+    Disconnects,
 }
 
-impl Hostile {
-    /// One that begins as it should, reads, and stays.
-    const fn new(name: &'static str, steps: u64, step: fn(&mut Mouth, u64)) -> Self {
-        Self { name, steps, chunk: 4096, reads: true, end: End::Stays, greets: true, step }
+impl HostilePeer {
+    /// Returns a peer that completes the handshake, reads, and stays connected.
+    const fn new(name: &'static str, steps: u64, step: fn(&mut PeerIo, u64)) -> Self {
+        Self { name, steps, chunk: 4096, reads: true, end: Ending::StaysOpen, completes_handshake: true, step }
     }
 
     const fn dripping(self) -> Self {
         Self { chunk: 1, ..self }
     }
 
-    const fn deaf(self) -> Self {
+    const fn not_reading(self) -> Self {
         Self { reads: false, ..self }
     }
 
-    const fn rude(self) -> Self {
-        Self { greets: false, ..self }
+    const fn without_handshake(self) -> Self {
+        Self { completes_handshake: false, ..self }
     }
 
-    const fn going(self, end: End) -> Self {
+    const fn ending_with(self, end: Ending) -> Self {
         Self { end, ..self }
     }
 }
 
-/// A peer at work.
+/// A running hostile peer.
 pub struct Attack {
-    hostile: Hostile,
-    mouth: Mouth,
+    hostile: HostilePeer,
+    io: PeerIo,
     lines: LineDecoder,
     step: u64,
 }
 
-/// The longest line that a peer listens to.
+/// The longest line that a peer reads.
 const LONGEST: usize = 1 << 20;
 
 impl Attack {
-    /// `role` is the peer's. It knows how long a message may be, and goes up to that.
+    /// Starts an attack by a peer with this role. Its messages have up to `frame_bytes` bytes.
     #[must_use]
-    pub fn new(hostile: Hostile, role: Role, version: ProtocolVersion, frame_bytes: usize) -> Self {
-        let mut mouth = Mouth::new(role, version, frame_bytes);
-        if hostile.greets && role == Role::Client {
-            mouth.greet();
+    pub fn new(hostile: HostilePeer, role: Role, version: ProtocolVersion, frame_bytes: usize) -> Self {
+        let mut io = PeerIo::new(role, version, frame_bytes);
+        if hostile.completes_handshake && role == Role::Client {
+            io.start_handshake();
         }
-        Self { hostile, mouth, lines: LineDecoder::new(LONGEST), step: 0 }
+        Self { hostile, io, lines: LineDecoder::new(LONGEST), step: 0 }
     }
 
-    /// Who it is.
+    /// Returns the definition of the peer.
     #[must_use]
-    pub const fn hostile(&self) -> Hostile {
+    pub const fn hostile(&self) -> HostilePeer {
         self.hostile
     }
 
-    /// What it says next; `None` when it has done its worst.
-    pub fn speak(&mut self) -> Option<Vec<u8>> {
-        let is_server = self.mouth.role() == Role::Server;
-        // A server waits until it is spoken to, if it means to begin as it should.
-        let waits = is_server && self.hostile.greets && !self.mouth.has_greeted();
+    /// Returns its next output, or `None` after the last step.
+    pub fn next_bytes(&mut self) -> Option<Vec<u8>> {
+        let is_server = self.io.role() == Role::Server;
+        // A server that completes the handshake waits for the first request.
+        let waits = is_server && self.hostile.completes_handshake && !self.io.has_completed_handshake();
         if !waits {
             if self.step == self.hostile.steps {
                 return None;
             }
-            (self.hostile.step)(&mut self.mouth, self.step);
+            (self.hostile.step)(&mut self.io, self.step);
             self.step += 1;
         }
-        Some(self.mouth.take())
+        Some(self.io.take_output())
     }
 
-    /// Takes in what was written to it.
-    pub fn hear(&mut self, bytes: &[u8]) {
+    /// Passes bytes to the peer.
+    pub fn receive(&mut self, bytes: &[u8]) {
         self.lines.feed(bytes);
         while let Some(line) = self.lines.next_frame() {
-            self.mouth.hear(line.bytes(), self.hostile.greets);
+            self.io.receive(line.bytes(), self.hostile.completes_handshake);
         }
     }
 }

@@ -1,23 +1,23 @@
-//! The model: requests of its own.
+//! The model: calls of this side.
 
 use mcp_proto::protocol::ProtocolVersion;
 use serde_json::{Value, json};
 
 use super::{
-    listening::Listening,
     output::About,
     peer::{Model, Phase},
-    rounds::Round,
-    step::{Ending, Seen, params_of},
+    rounds::InputRound,
+    step::{AppEvent, Ending, params_of},
+    subscriptions::Subscription,
     table::{CALLS, may_send},
 };
 
 /// A request of this side.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    /// What its application knows it by.
+    /// Its id for the application.
     pub(super) id: u64,
-    /// The id that it was last sent under.
+    /// The request id of its latest message.
     pub(super) wire: u64,
     pub(super) method: &'static str,
     pub(super) progress: bool,
@@ -25,54 +25,55 @@ pub(super) struct Call {
     pub(super) idle: Option<u64>,
     pub(super) idle_at: Option<u64>,
     pub(super) total_at: Option<u64>,
-    /// What it was answered with instead of a result.
-    pub(super) round: Round,
+    /// The state of its `input_required` rounds.
+    pub(super) round: InputRound,
     /// The subscription that it opens.
-    pub(super) listening: Option<Listening>,
+    pub(super) subscription: Option<Subscription>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallState {
-    /// Its request waits to be written.
+    /// Its request is queued.
     Queued,
     /// Its request was written.
     Sent,
-    /// It was answered with questions, or put off, and is to be sent again.
-    Waits,
+    /// It was answered with `input_required` and will be sent again.
+    Waiting,
     /// It has ended.
-    Over,
+    Done,
 }
 
 impl Model {
     pub(super) fn live(&self) -> impl Iterator<Item = &Call> {
-        self.calls.iter().filter(|call| call.state != CallState::Over)
+        self.calls.iter().filter(|call| call.state != CallState::Done)
     }
 
-    pub(super) fn ask(
+    pub(super) fn send_request(
         &mut self,
         method: &'static str,
         progress: bool,
         idle: Option<u64>,
         total: Option<u64>,
-        again: bool,
+        resubscribe: bool,
     ) -> Result<(), &'static str> {
         match self.phase {
             Phase::Draining | Phase::Closed => return Err("Closed"),
-            // Only sessions have pings.
+            // Pings exist in sessions only.
             Phase::Opening | Phase::Initializing if method != "ping" || self.is_modern() => return Err("NotReady"),
             _ => {}
         }
-        // Before a revision is agreed on, it is that of a session.
+        // Before the negotiation, the rules of sessions apply.
         let revision = if self.phase < Phase::Ready { ProtocolVersion::LATEST_LEGACY } else { self.revision };
         may_send(method, self.role, revision)?;
         if self.live().count() >= CALLS {
             return Err("Busy");
         }
         let params = params_of(method);
-        let listening = (method == "subscriptions/listen").then(|| Listening { again, ..Listening::default() });
-        // A ping carries nothing but itself, and a subscription makes no progress.
-        self.begin(method, params, progress && method != "ping" && listening.is_none(), idle, total);
-        self.calls.last_mut().expect("it was begun").listening = listening;
+        let subscription =
+            (method == "subscriptions/listen").then(|| Subscription { resubscribe, ..Subscription::default() });
+        // A ping has no params, and a subscription has no progress.
+        self.begin(method, params, progress && method != "ping" && subscription.is_none(), idle, total);
+        self.calls.last_mut().expect("it was begun").subscription = subscription;
         Ok(())
     }
 
@@ -87,20 +88,20 @@ impl Model {
         let id = self.next_id;
         self.next_id += 1;
         let (idle_at, total_at) = (idle.map(|idle| self.now + idle), total.map(|total| self.now + total));
-        let (state, round) = (CallState::Queued, Round::default());
-        let listening = None;
-        self.calls.push(Call { id, wire: id, method, progress, state, idle, idle_at, total_at, round, listening });
+        let (state, round) = (CallState::Queued, InputRound::default());
+        let subscription = None;
+        self.calls.push(Call { id, wire: id, method, progress, state, idle, idle_at, total_at, round, subscription });
         let message = self.request(id, method, params, progress);
-        self.asking.push((About::Call(id), message));
+        self.request_queue.push((About::Call(id), message));
     }
 
-    /// The frame of a request.
+    /// Returns the frame of a request.
     pub(super) fn request(&self, wire: u64, method: &str, mut params: Value, progress: bool) -> Value {
-        let dressed = self.is_modern() && self.phase >= Phase::Ready;
+        let has_client_meta = self.is_modern() && self.phase >= Phase::Ready;
         if progress {
             params["_meta"]["progressToken"] = json!(wire);
         }
-        if dressed {
+        if has_client_meta {
             for key in ["protocolVersion", "clientInfo", "clientCapabilities"] {
                 params["_meta"][format!("io.modelcontextprotocol/{key}")] = json!("…");
             }
@@ -113,55 +114,55 @@ impl Model {
     }
 
     pub(super) fn cancel(&mut self, id: u64) -> Result<(), &'static str> {
-        let Some(index) = self.calls.iter().position(|call| call.id == id && call.state != CallState::Over) else {
+        let Some(index) = self.calls.iter().position(|call| call.id == id && call.state != CallState::Done) else {
             return Err("UnknownCall");
         };
-        self.give_up(index);
-        self.events.push(Seen::Ended(id, Ending::Cancelled));
+        self.abandon(index);
+        self.events.push(AppEvent::Ended(id, Ending::Cancelled));
         Ok(())
     }
 
-    /// A call ends without an answer. A peer that has heard of it and not answered is told.
-    pub(super) fn give_up(&mut self, index: usize) {
+    /// Ends a call without a response. If its request was sent, the peer receives a cancellation.
+    pub(super) fn abandon(&mut self, index: usize) {
         let (id, wire, state) = (self.calls[index].id, self.calls[index].wire, self.calls[index].state);
-        self.drop_questions(id);
-        self.over(index);
+        self.drop_input_requests(id);
+        self.finish_call(index);
         match state {
-            CallState::Queued => self.asking.retain(|(about, _)| *about != About::Call(id)),
-            CallState::Sent => self.tell("notifications/cancelled", json!({"requestId": wire})),
-            CallState::Waits | CallState::Over => {}
+            CallState::Queued => self.request_queue.retain(|(about, _)| *about != About::Call(id)),
+            CallState::Sent => self.send_notification("notifications/cancelled", json!({"requestId": wire})),
+            CallState::Waiting | CallState::Done => {}
         }
     }
 
-    /// A call has ended.
-    pub(super) fn over(&mut self, index: usize) {
+    /// Ends a call.
+    pub(super) fn finish_call(&mut self, index: usize) {
         let call = &mut self.calls[index];
-        (call.state, call.round) = (CallState::Over, Round::default());
+        (call.state, call.round) = (CallState::Done, InputRound::default());
     }
 
     pub(super) fn end_calls(&mut self) {
-        self.asking.clear();
+        self.request_queue.clear();
         for index in 0..self.calls.len() {
             let (id, method, state) = (self.calls[index].id, self.calls[index].method, self.calls[index].state);
-            if state != CallState::Over {
-                self.drop_questions(id);
-                self.over(index);
+            if state != CallState::Done {
+                self.drop_input_requests(id);
+                self.finish_call(index);
                 if method != "initialize" {
-                    self.events.push(Seen::Ended(id, Ending::Closed));
+                    self.events.push(AppEvent::Ended(id, Ending::Closed));
                 }
             }
         }
     }
 
-    /// The call whose time was up first.
+    /// Returns the call whose deadline passed first.
     pub(super) fn next_to_expire(&self) -> Option<(u64, usize)> {
         let deadline = |call: &Call| call.idle_at.into_iter().chain(call.total_at).min();
-        let live = self.calls.iter().enumerate().filter(|(_, call)| call.state != CallState::Over);
+        let live = self.calls.iter().enumerate().filter(|(_, call)| call.state != CallState::Done);
         let due = live.filter_map(|(index, call)| Some((deadline(call)?, call.id, index)));
         due.filter(|(at, ..)| *at <= self.now).min().map(|(at, _, index)| (at, index))
     }
 
-    /// What was put off and is due is sent again.
+    /// Sends the calls again whose pause is over.
     pub(super) fn send_due(&mut self) {
         loop {
             let due = |(index, call): (usize, &Call)| Some((call.round.due?, call.id, index));
@@ -171,7 +172,7 @@ impl Model {
         }
     }
 
-    /// A call is sent again under a new id, with the state and the answers of the latest round.
+    /// Sends a call again under a new id, with the state and the responses of the latest round.
     pub(super) fn send_again(&mut self, index: usize) {
         let wire = self.next_id;
         self.next_id += 1;
@@ -187,6 +188,6 @@ impl Model {
             params["inputResponses"][name] = answer.expect("all are answered");
         }
         let message = self.request(wire, call.method, params, call.progress);
-        self.asking.push((About::Call(call.id), message));
+        self.request_queue.push((About::Call(call.id), message));
     }
 }

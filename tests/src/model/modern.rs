@@ -1,18 +1,18 @@
-//! The model: requests that stand alone, as a server of 2026-07-28 sees them.
+//! The model: stateless requests, as a server of 2026-07-28 handles them.
 
 use mcp_proto::protocol::Role;
 use serde_json::{Value, json};
 
 use super::{
-    hear::NOTIFICATIONS,
     peer::{Model, Phase},
+    receive::NOTIFICATIONS,
     table::may_send,
 };
 
 pub(super) const META: &str = "io.modelcontextprotocol/";
 
 impl Model {
-    pub(super) fn hear_modern_request(&mut self, id: &Value, method: &str, params: &Value) {
+    pub(super) fn receive_modern_request(&mut self, id: &Value, method: &str, params: &Value) {
         let meta = |key: &str| params["_meta"].get(format!("{META}{key}"));
         let Some(version) = meta("protocolVersion") else {
             if method == "initialize" && self.phase != Phase::Draining {
@@ -22,14 +22,14 @@ impl Model {
             if method.starts_with(NOTIFICATIONS) {
                 return self.refuse(id, -32600, None, "WrongKind");
             }
-            // It is of no era that is spoken here.
+            // The request belongs to no supported era.
             return match self.phase {
-                Phase::Draining => self.own_answer(id, Err(-32603), None),
+                Phase::Draining => self.respond_directly(id, Err(-32603), None),
                 _ => self.refuse(id, -32602, None, "NotReady"),
             };
         };
         if self.phase == Phase::Draining {
-            return self.own_answer(id, Err(-32603), None);
+            return self.respond_directly(id, Err(-32603), None);
         }
         if !version.is_string() || !meta("clientCapabilities").is_some_and(Value::is_object) {
             return self.refuse(id, -32602, None, "BadMeta");
@@ -41,7 +41,7 @@ impl Model {
             return self.refuse(id, -32600, None, "WrongKind");
         }
         if method == "server/discover" {
-            return self.own_answer(id, Ok(json!("what the server is")), None);
+            return self.respond_directly(id, Ok(json!("what the server is")), None);
         }
         if may_send(method, Role::Client, self.revision).is_err() {
             return self.refuse(id, -32601, None, "NotSupported");
@@ -53,9 +53,13 @@ impl Model {
         let Some(filter) = params.get("notifications").filter(|filter| filter.is_object()) else {
             return self.refuse(id, -32602, None, "BadParams");
         };
-        if let Some(listener) = self.enter(id, method, params, None) {
-            self.tell_listener(listener, "notifications/subscriptions/acknowledged", json!({"notifications": filter}));
-            self.listeners.push(listener);
+        if let Some(subscriber) = self.register(id, method, params, None) {
+            self.notify_subscriber(
+                subscriber,
+                "notifications/subscriptions/acknowledged",
+                json!({"notifications": filter}),
+            );
+            self.subscribers.push(subscriber);
         }
     }
 }

@@ -1,24 +1,24 @@
-//! The model: when reading pauses. What is read beyond a full table could only be refused.
+//! The model: pauses of reading. A request that is read while the table is full could only be rejected.
 
 use super::{
     peer::{Model, Phase},
     table::{PAUSE, REQUESTS},
 };
 
-/// Reading is paused.
+/// A pause of reading.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pause {
-    /// When input is wanted although there is no room. `None` once that time has passed.
+    /// The time at which input is accepted although the table is full. `None` after that time.
     until: Option<u64>,
-    /// Something has left, or was answered, since `until` was set.
+    /// A frame was sent or a request was answered since `until` was set.
     moved: bool,
 }
 
 impl Model {
-    /// Whether the driver is to read, which it asks before each frame.
+    /// Whether the connection accepts input. The driver calls it before each frame.
     pub fn wants_input(&mut self) -> bool {
         let [calls, requests, _] = self.holds();
-        // A handler that answers may wait for the answer to a call.
+        // A handler may wait for the response to a call, so reading continues.
         let pauses = requests >= REQUESTS && calls == 0 && self.phase < Phase::Draining;
         match self.pause {
             _ if !pauses => {
@@ -33,19 +33,19 @@ impl Model {
         }
     }
 
-    /// When a pause ends, although there is no room. Closing ends it at once.
+    /// Returns when a pause ends although the table is full. Closing ends it at once.
     pub(super) fn pause_ends(&self) -> Option<u64> {
         self.pause.filter(|_| self.phase < Phase::Draining)?.until
     }
 
-    /// A frame has left, or a request was answered.
-    pub(super) const fn progressed(&mut self) {
+    /// Records that a frame was sent or a request was answered.
+    pub(super) const fn note_progress(&mut self) {
         if let Some(pause) = &mut self.pause {
             pause.moved = true;
         }
     }
 
-    /// Ends a pause in which nothing has moved for too long.
+    /// Ends a pause without progress.
     pub(super) fn end_pause(&mut self) {
         if self.pause_ends().is_some_and(|until| until <= self.now)
             && let Some(pause) = &mut self.pause
@@ -54,8 +54,9 @@ impl Model {
         }
     }
 
-    /// Whether a call goes on although the other side was silent for too long: its answer may be among what is not read.
-    pub(super) fn excuse(&mut self, index: usize) -> bool {
+    /// Extends the idle deadline of a call during a pause, because its response may be in the unread input. Returns
+    /// whether the deadline was extended.
+    pub(super) fn extend_idle(&mut self, index: usize) -> bool {
         let (paused, now, call) = (self.pause_ends().is_some(), self.now, &mut self.calls[index]);
         let idle = call.idle.filter(|idle| paused && *idle > 0);
         call.idle_at = idle.map(|idle| now + idle).or(call.idle_at);

@@ -1,4 +1,4 @@
-//! The model: what a peer remembers, and what can happen to it as a whole.
+//! The model: the state of a peer, and the steps that concern it as a whole.
 
 use mcp_proto::protocol::{Era, ProtocolVersion, Role};
 use serde_json::{Value, json};
@@ -8,22 +8,22 @@ use super::{
     output::{About, Batch},
     pause::Pause,
     request::{Request, RequestState},
-    step::{By, Ending, Seen, Step},
+    step::{AppEvent, CancelSource, Ending, Step},
     table::{DRAIN, HANDSHAKE, may_send, severity},
 };
 
-/// How far the connection is.
+/// The phase of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
-    /// `initialize` has not been answered. A server of the modern era stays here.
+    /// `initialize` has no response. A server of the modern era stays in this phase.
     Opening,
-    /// A server has answered it and was not told that it was heard.
+    /// The server has responded to `initialize` and waits for `initialized`.
     Initializing,
-    /// All is well.
+    /// The connection is ready.
     Ready,
-    /// Nothing new is begun.
+    /// No new requests begin.
     Draining,
-    /// It is over.
+    /// The connection is closed.
     Closed,
 }
 
@@ -31,38 +31,38 @@ pub(super) enum Phase {
 #[derive(Clone, Debug)]
 pub struct Model {
     pub(super) role: Role,
-    /// The revision that it speaks, which is agreed on when it is ready.
+    /// The revision, which is negotiated when the peer is ready.
     pub(super) revision: ProtocolVersion,
     pub(super) phase: Phase,
-    /// `notifications/initialized` has overtaken `initialize`.
-    pub(super) overtaken: bool,
-    /// It was closed before it was ready, so the other side is told nothing.
+    /// `notifications/initialized` arrived before `initialize`.
+    pub(super) initialized_early: bool,
+    /// It was closed before it was ready, so the other side receives no notifications.
     pub(super) aborted: bool,
     pub(super) now: u64,
     pub(super) calls: Vec<Call>,
     pub(super) requests: Vec<Request>,
-    /// Those that the application was handed, in that order: all but subscriptions.
-    pub(super) handed: Vec<usize>,
+    /// The requests that were delivered to the application, in that order: all but subscriptions.
+    pub(super) delivered: Vec<usize>,
     pub(super) next_id: u64,
-    /// What goes first: answers, cancellations, notifications.
+    /// Output with priority: responses, cancellations, notifications.
     pub(super) control: Vec<(About, Value)>,
-    /// Requests of its own.
-    pub(super) asking: Vec<(About, Value)>,
+    /// Queued requests of this side.
+    pub(super) request_queue: Vec<(About, Value)>,
     pub(super) batches: Vec<Option<Batch>>,
     pub(super) changed: bool,
-    /// The least severe log messages that the other side wants.
+    /// The log level that the other side has set.
     pub(super) level: usize,
-    /// The requests that will set it when they are answered.
+    /// The requests that set the level when they are answered.
     pub(super) levels: Vec<(usize, usize)>,
-    /// The requests that are subscriptions.
-    pub(super) listeners: Vec<usize>,
+    /// The requests of subscriptions.
+    pub(super) subscribers: Vec<usize>,
     pub(super) drain: Option<(u64, &'static str)>,
     pub(super) pause: Option<Pause>,
-    pub(super) events: Vec<Seen>,
+    pub(super) events: Vec<AppEvent>,
 }
 
 impl Model {
-    /// A peer behind its handshake or discovery, which took the first id of a client.
+    /// Returns a peer after its handshake or discovery, which used the first id of a client.
     #[must_use]
     pub fn ready(role: Role, revision: ProtocolVersion) -> Self {
         let sessionless = role == Role::Server && revision.era() == Era::Modern;
@@ -73,7 +73,7 @@ impl Model {
         }
     }
 
-    /// A peer of a session that has not begun.
+    /// Returns a peer of a session before its handshake.
     #[must_use]
     pub fn opening(role: Role, revision: ProtocolVersion) -> Self {
         let mut model = Self::blank(role, revision);
@@ -89,106 +89,109 @@ impl Model {
             role,
             revision,
             phase: Phase::Opening,
-            overtaken: false,
+            initialized_early: false,
             aborted: false,
             now: 0,
             calls: Vec::new(),
             requests: Vec::new(),
-            handed: Vec::new(),
+            delivered: Vec::new(),
             next_id: 1,
             control: Vec::new(),
-            asking: Vec::new(),
+            request_queue: Vec::new(),
             batches: Vec::new(),
             changed: false,
             level: 0,
             levels: Vec::new(),
-            listeners: Vec::new(),
+            subscribers: Vec::new(),
             drain: None,
             pause: None,
             events: Vec::new(),
         }
     }
 
-    /// Whether there is no session: every request stands alone.
+    /// Whether requests are stateless.
     #[must_use]
     pub fn is_modern(&self) -> bool {
         self.revision.era() == Era::Modern
     }
 
-    /// The revision that it speaks.
+    /// Returns its revision.
     #[must_use]
     pub const fn revision(&self) -> ProtocolVersion {
         self.revision
     }
 
-    /// The ids that calls were given.
+    /// Returns the request ids that were used for calls.
     #[must_use]
     pub fn issued(&self) -> Vec<u64> {
         (1..self.next_id).collect()
     }
 
-    /// The calls of the application.
+    /// Returns the calls of the application.
     #[must_use]
     pub fn calls(&self) -> Vec<u64> {
         self.calls.iter().filter(|call| call.method != "initialize").map(|call| call.id).collect()
     }
 
-    /// How many requests the application was handed.
+    /// Returns the number of requests delivered to the application.
     #[must_use]
-    pub fn handed(&self) -> usize {
-        self.handed.len()
+    pub fn delivered(&self) -> usize {
+        self.delivered.len()
     }
 
-    /// When it wants to be woken.
+    /// Returns its next deadline.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         let calls = self.live().flat_map(|call| [call.idle_at, call.total_at, call.round.due]);
         calls.flatten().chain(self.drain.map(|(at, _)| at)).chain(self.pause_ends()).min()
     }
 
-    /// Calls, requests and frames that it holds. Batches are not counted as frames.
+    /// Returns the numbers of calls, requests and queued frames. Batches do not count as frames.
     #[must_use]
     pub fn holds(&self) -> [usize; 3] {
-        let requests = self.requests.iter().filter(|request| request.state != RequestState::Gone).count();
-        [self.live().count(), requests, self.control.len() + self.asking.len()]
+        let requests = self.requests.iter().filter(|request| request.state != RequestState::Done).count();
+        [self.live().count(), requests, self.control.len() + self.request_queue.len()]
     }
 
-    /// Whether it has closed, and everything was written.
+    /// Whether it is closed and all output was sent.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.phase == Phase::Closed && self.sendable().is_empty()
     }
 
-    /// Something other than [`Step::Read`] and [`Step::Send`] happens: what the application hears, and why it was refused if it was.
-    pub fn step(&mut self, step: &Step) -> (Vec<Seen>, Result<(), &'static str>) {
+    /// Performs a step other than [`Step::Read`] and [`Step::Send`]. Returns the events for the application, and the
+    /// reason if the step was rejected.
+    pub fn step(&mut self, step: &Step) -> (Vec<AppEvent>, Result<(), &'static str>) {
         let outcome = match step {
-            Step::Ask { method, progress, idle, total, again } => self.ask(method, *progress, *idle, *total, *again),
+            Step::Request { method, progress, idle, total, resubscribe } => {
+                self.send_request(method, *progress, *idle, *total, *resubscribe)
+            }
             Step::Cancel(call) => self.cancel(*call),
-            Step::Answer(request, reply) => self.answer(*request, *reply),
-            Step::Report(request, progress) => self.report(*request, *progress),
+            Step::Respond(request, reply) => self.respond(*request, *reply),
+            Step::Report(request, progress) => self.report_progress(*request, *progress),
             Step::Notify(method, level) => self.notify(method, *level),
             Step::Close => {
                 self.close("Local");
                 Ok(())
             }
-            Step::Hear(message) => {
-                self.hear(message);
+            Step::Receive(message) => {
+                self.receive(message);
                 Ok(())
             }
             Step::Eof => {
                 match self.role {
                     Role::Server => self.close("Eof"),
-                    // A peer that closes its output while it is asked things has left.
+                    // The end of input closes a client at once: its server cannot respond any more.
                     Role::Client => self.end("Eof"),
                 }
                 Ok(())
             }
-            Step::Break => {
+            Step::FailWrite => {
                 self.end("ConnectionLost");
-                (self.control, self.asking, self.batches) = Default::default();
+                (self.control, self.request_queue, self.batches) = Default::default();
                 for request in &mut self.requests {
                     if request.state == RequestState::Answered {
-                        request.state = RequestState::Gone;
+                        request.state = RequestState::Done;
                     }
                 }
                 Ok(())
@@ -197,17 +200,17 @@ impl Model {
                 self.wait(*time);
                 Ok(())
             }
-            Step::Read | Step::Send => unreachable!("these are asked for"),
+            Step::Read | Step::Send => unreachable!("the caller handles these steps"),
         };
         (std::mem::take(&mut self.events), outcome)
     }
 
     fn notify(&mut self, method: &'static str, level: Option<&str>) -> Result<(), &'static str> {
         let change = method.ends_with("list_changed");
-        let listened = method == "notifications/tools/list_changed";
-        if self.is_modern() && self.role == Role::Server && listened && self.phase < Phase::Draining {
-            // Those who listen are told, and there are no others.
-            self.changed |= !self.listeners.is_empty();
+        let is_subscribable = method == "notifications/tools/list_changed";
+        if self.is_modern() && self.role == Role::Server && is_subscribable && self.phase < Phase::Draining {
+            // Only subscribers receive the change.
+            self.changed |= !self.subscribers.is_empty();
             return Ok(());
         }
         let log = method == "notifications/message";
@@ -226,8 +229,8 @@ impl Model {
         }
         match level {
             Some(level) if severity(level) < self.level => {}
-            Some(level) => self.tell(method, json!({"level": level})),
-            None => self.tell(method, json!({})),
+            Some(level) => self.send_notification(method, json!({"level": level})),
+            None => self.send_notification(method, json!({})),
         }
         Ok(())
     }
@@ -241,11 +244,11 @@ impl Model {
                 self.end("HandshakeTimeout");
                 continue;
             }
-            if !total && self.excuse(index) {
+            if !total && self.extend_idle(index) {
                 continue;
             }
-            self.give_up(index);
-            self.events.push(Seen::Ended(id, Ending::TimedOut { total }));
+            self.abandon(index);
+            self.events.push(AppEvent::Ended(id, Ending::TimedOut { total }));
         }
         self.send_due();
         self.end_pause();
@@ -284,10 +287,10 @@ impl Model {
         for index in 0..self.requests.len() {
             if self.requests[index].state == RequestState::Open {
                 self.withdraw(index);
-                self.unhand(index, By::End);
+                self.cancel_delivered(index, CancelSource::End);
             }
         }
         (self.phase, self.drain, self.changed) = (Phase::Closed, None, false);
-        self.events.push(Seen::Closed(reason.to_owned()));
+        self.events.push(AppEvent::Closed(reason.to_owned()));
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     output::About,
     peer::Model,
-    step::{By, Reply, Seen, result_of},
+    step::{AppEvent, CancelSource, Reply, result_of},
     table::REQUESTS,
 };
 
@@ -17,27 +17,27 @@ pub(super) struct Request {
     pub(super) token: Option<Value>,
     pub(super) reported: Option<u8>,
     pub(super) state: RequestState,
-    /// The batch that it came in.
+    /// The batch that contained it.
     pub(super) batch: Option<usize>,
-    /// The call that it is a question of, and which one.
-    pub(super) question: Option<(u64, usize)>,
+    /// The call that it is an input request of, and its index there.
+    pub(super) input_request: Option<(u64, usize)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestState {
-    /// It is owed an answer.
+    /// The application has to respond.
     Open,
-    /// Its answer waits to be written.
+    /// Its response is queued.
     Answered,
-    /// The other side does not want it, and the application has not said anything yet.
+    /// It was cancelled, and the application has not responded yet.
     Cancelled,
-    /// Nothing is left of it.
-    Gone,
+    /// Its response was sent or withdrawn.
+    Done,
 }
 
 impl Model {
-    /// Lets a request in, if there is room for it.
-    pub(super) fn enter(&mut self, id: &Value, method: &str, params: &Value, batch: Option<usize>) -> Option<usize> {
+    /// Registers a request, unless the table is full.
+    pub(super) fn register(&mut self, id: &Value, method: &str, params: &Value, batch: Option<usize>) -> Option<usize> {
         if self.holds()[1] >= REQUESTS {
             self.refuse(id, -32603, batch, "TooManyRequests");
             return None;
@@ -50,7 +50,7 @@ impl Model {
             reported: None,
             state: RequestState::Open,
             batch,
-            question: None,
+            input_request: None,
         });
         if let Some(batch) = batch.and_then(|batch| self.batches[batch].as_mut()) {
             batch.open += 1;
@@ -58,40 +58,40 @@ impl Model {
         Some(self.requests.len() - 1)
     }
 
-    /// Lets a request in, if there is room for it, and hands it to the application.
+    /// Registers a request, unless the table is full, and delivers it to the application.
     pub(super) fn admit(&mut self, id: &Value, method: &str, params: &Value, batch: Option<usize>) -> Option<usize> {
-        let request = self.enter(id, method, params, batch)?;
-        self.hand(request, method, params);
+        let request = self.register(id, method, params, batch)?;
+        self.deliver(request, method, params);
         Some(request)
     }
 
-    /// A request goes to the application.
-    pub(super) fn hand(&mut self, request: usize, method: &str, params: &Value) {
-        self.events.push(Seen::Request(self.handed.len(), method.to_owned(), params.clone()));
-        self.handed.push(request);
+    /// Delivers a request to the application.
+    pub(super) fn deliver(&mut self, request: usize, method: &str, params: &Value) {
+        self.events.push(AppEvent::Request(self.delivered.len(), method.to_owned(), params.clone()));
+        self.delivered.push(request);
     }
 
-    /// The application hears that a request is not wanted any more.
-    pub(super) fn unhand(&mut self, request: usize, by: By) {
-        let number = self.handed.iter().position(|handed| *handed == request);
-        self.events.push(Seen::Cancelled(number.expect("it was handed out"), by));
+    /// Reports the cancellation of a delivered request to the application.
+    pub(super) fn cancel_delivered(&mut self, request: usize, by: CancelSource) {
+        let number = self.delivered.iter().position(|delivered| *delivered == request);
+        self.events.push(AppEvent::Cancelled(number.expect("it was handed out"), by));
     }
 
-    pub(super) fn answer(&mut self, number: usize, reply: Reply) -> Result<(), &'static str> {
-        let index = self.handed[number];
+    pub(super) fn respond(&mut self, number: usize, reply: Reply) -> Result<(), &'static str> {
+        let index = self.delivered[number];
         let request = self.requests[index].clone();
         match request.state {
-            RequestState::Answered | RequestState::Gone => return Err("Answered"),
+            RequestState::Answered | RequestState::Done => return Err("Answered"),
             RequestState::Cancelled => {
-                self.requests[index].state = RequestState::Gone;
-                self.progressed();
+                self.requests[index].state = RequestState::Done;
+                self.note_progress();
                 return Ok(());
             }
-            RequestState::Open => self.progressed(),
+            RequestState::Open => self.note_progress(),
         }
-        if let Some((call, question)) = request.question {
-            self.requests[index].state = RequestState::Gone;
-            self.question_answered(call, question, (reply == Reply::Result).then(|| result_of(number)));
+        if let Some((call, input_request)) = request.input_request {
+            self.requests[index].state = RequestState::Done;
+            self.answer_input_request(call, input_request, (reply == Reply::Result).then(|| result_of(number)));
             return Ok(());
         }
         let message = match reply {
@@ -113,7 +113,7 @@ impl Model {
         match request.batch {
             None => self.control.push((about, message)),
             Some(batch) => {
-                let batch = self.batches[batch].as_mut().expect("it waits for this answer");
+                let batch = self.batches[batch].as_mut().expect("the batch waits for this response");
                 batch.open -= 1;
                 batch.answers.push((about, message));
             }
@@ -127,11 +127,11 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn report(&mut self, number: usize, progress: u8) -> Result<(), &'static str> {
-        let index = self.handed[number];
+    pub(super) fn report_progress(&mut self, number: usize, progress: u8) -> Result<(), &'static str> {
+        let index = self.delivered[number];
         let request = &mut self.requests[index];
         match request.state {
-            RequestState::Answered | RequestState::Gone => return Err("Answered"),
+            RequestState::Answered | RequestState::Done => return Err("Answered"),
             RequestState::Cancelled => return Ok(()),
             RequestState::Open => {}
         }
@@ -146,7 +146,8 @@ impl Model {
         Ok(())
     }
 
-    /// A request is not wanted any more: nothing of it leaves, and its handler may answer into the void.
+    /// Handles the cancellation of a request: its queued frames are removed. A later response of the handler is
+    /// discarded.
     pub(super) fn withdraw(&mut self, index: usize) {
         self.control.retain(|(about, _)| !matches!(about, About::Reply { request, .. } if *request == index));
         let request = &mut self.requests[index];
@@ -158,9 +159,9 @@ impl Model {
         if request.state == RequestState::Open {
             request.state = RequestState::Cancelled;
         } else {
-            request.state = RequestState::Gone;
-            self.progressed();
+            request.state = RequestState::Done;
+            self.note_progress();
         }
-        self.tidy();
+        self.remove_empty_batches();
     }
 }

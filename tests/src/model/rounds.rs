@@ -1,4 +1,4 @@
-//! The model: results that are questions, as a client of 2026-07-28 sees them.
+//! The model: `input_required` results, as a client of 2026-07-28 handles them.
 
 use serde_json::Value;
 
@@ -6,80 +6,84 @@ use super::{
     call::CallState,
     peer::Model,
     request::{Request, RequestState},
-    step::{By, Ending, Seen},
+    step::{AppEvent, CancelSource, Ending},
     table::{REQUESTS, ROUNDS},
 };
 
-/// Questions, and the answers that are there.
+/// The input requests of a round, and the responses so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Round {
+pub(super) struct InputRound {
     pub(super) count: u32,
-    pub(super) put_off: u32,
+    pub(super) deferrals: u32,
     pub(super) state: Option<Value>,
     pub(super) answers: Vec<(String, Option<Value>)>,
     pub(super) due: Option<u64>,
 }
 
 impl Model {
-    pub(super) fn hear_modern_result(&mut self, index: usize, result: &Value) {
+    pub(super) fn receive_modern_result(&mut self, index: usize, result: &Value) {
         let (id, method) = (self.calls[index].id, self.calls[index].method);
         let complete = result.get("resultType").is_none_or(|kind| kind == "complete");
-        if complete && self.calls[index].listening.is_some() {
+        if complete && self.calls[index].subscription.is_some() {
             return self.subscription_ended(index, Ending::Result(result.clone()));
         }
-        let asks = result["resultType"] == "input_required" && method == "tools/call";
-        if asks && self.hear_questions(index, result) {
+        let requires_input = result["resultType"] == "input_required" && method == "tools/call";
+        if requires_input && self.receive_input_requests(index, result) {
             return;
         }
         let ending = if complete { Ending::Result(result.clone()) } else { Ending::Malformed };
-        self.drop_questions(id);
-        self.over(index);
-        self.events.push(Seen::Ended(id, ending));
+        self.drop_input_requests(id);
+        self.finish_call(index);
+        self.events.push(AppEvent::Ended(id, ending));
     }
 
-    /// A result that is questions, or that only puts the call off. Whether it is a good one.
-    fn hear_questions(&mut self, index: usize, result: &Value) -> bool {
+    /// Handles an `input_required` result. Returns whether it is valid. Without input requests it only defers the call.
+    fn receive_input_requests(&mut self, index: usize, result: &Value) -> bool {
         let empty = serde_json::Map::new();
-        let questions = match result.get("inputRequests") {
+        let input_requests = match result.get("inputRequests") {
             None => &empty,
-            Some(Value::Object(questions)) => questions,
+            Some(Value::Object(input_requests)) => input_requests,
             Some(_) => return false,
         };
         let state = result.get("requestState");
-        if state.map_or(questions.is_empty(), |state| !state.is_string()) {
+        if state.map_or(input_requests.is_empty(), |state| !state.is_string()) {
             return false;
         }
-        // All are looked at before the first is asked. The client can list its roots and show forms.
+        // All input requests are validated before the first is delivered. The model's client supports these methods.
         let declared = ["roots/list", "elicitation/create", "sampling/createMessage"];
-        if !questions.values().all(|question| declared.iter().any(|method| question["method"] == *method)) {
+        if !input_requests
+            .values()
+            .all(|input_request| declared.iter().any(|method| input_request["method"] == *method))
+        {
             return false;
         }
         let call = &mut self.calls[index];
         let round = &mut call.round;
         round.count += 1;
-        round.put_off = if questions.is_empty() { round.put_off + 1 } else { 0 };
+        round.deferrals = if input_requests.is_empty() { round.deferrals + 1 } else { 0 };
         round.state = state.cloned();
-        round.answers = questions.keys().map(|name| (name.clone(), None)).collect();
+        round.answers = input_requests.keys().map(|name| (name.clone(), None)).collect();
         if round.count > ROUNDS {
             round.answers.clear();
             return false;
         }
-        // It waits for its own side, which is not the other one's silence.
-        (call.state, call.idle_at) = (CallState::Waits, None);
-        let (id, put_off) = (call.id, round.put_off);
-        if questions.is_empty() {
-            // The first time it goes at once, then after a quarter of a second, and twice as long each time.
-            match put_off - 1 {
+        // The call waits for its own application, so the idle timeout of the peer does not apply.
+        (call.state, call.idle_at) = (CallState::Waiting, None);
+        let (id, deferrals) = (call.id, round.deferrals);
+        if input_requests.is_empty() {
+            // The first retry is immediate, the next follows after 250 ms, and each pause is twice as long as the
+            // previous one.
+            match deferrals - 1 {
                 0 => self.send_again(index),
                 n => self.calls[index].round.due = Some(self.now + (250 << (n - 1))),
             }
             return true;
         }
-        for (number, question) in questions.values().enumerate() {
+        for (number, input_request) in input_requests.values().enumerate() {
             if self.holds()[1] >= REQUESTS {
                 return false;
             }
-            let method = question["method"].as_str().expect("it was looked at").to_owned();
+            let method = input_request["method"].as_str().expect("it was looked at").to_owned();
             self.requests.push(Request {
                 id: Value::Null,
                 method: method.clone(),
@@ -87,37 +91,37 @@ impl Model {
                 reported: None,
                 state: RequestState::Open,
                 batch: None,
-                question: Some((id, number)),
+                input_request: Some((id, number)),
             });
-            self.hand(self.requests.len() - 1, &method, &question["params"]);
+            self.deliver(self.requests.len() - 1, &method, &input_request["params"]);
         }
         true
     }
 
-    /// The application has answered a question, with a result or not.
-    pub(super) fn question_answered(&mut self, call: u64, question: usize, answer: Option<Value>) {
-        let found = self.calls.iter().position(|known| known.id == call && known.state == CallState::Waits);
+    /// Handles the application's response to an input request: a result, or an error.
+    pub(super) fn answer_input_request(&mut self, call: u64, input_request: usize, answer: Option<Value>) {
+        let found = self.calls.iter().position(|known| known.id == call && known.state == CallState::Waiting);
         let Some(index) = found else { return };
         let Some(answer) = answer else {
-            // The server cannot be told that a question was refused, so the call ends here.
-            self.drop_questions(call);
-            self.over(index);
-            return self.events.push(Seen::Ended(call, Ending::Error(-32603)));
+            // There is no way to report the rejection of an input request to the server, so the call ends here.
+            self.drop_input_requests(call);
+            self.finish_call(index);
+            return self.events.push(AppEvent::Ended(call, Ending::Error(-32603)));
         };
         let answers = &mut self.calls[index].round.answers;
-        answers[question].1 = Some(answer);
+        answers[input_request].1 = Some(answer);
         if answers.iter().all(|(_, answer)| answer.is_some()) {
             self.send_again(index);
         }
     }
 
-    /// The answers to the questions of a call are not waited for any more.
-    pub(super) fn drop_questions(&mut self, call: u64) {
+    /// Cancels the open input requests of a call.
+    pub(super) fn drop_input_requests(&mut self, call: u64) {
         for index in 0..self.requests.len() {
             let request = &mut self.requests[index];
-            if request.state == RequestState::Open && request.question.is_some_and(|(asked, _)| asked == call) {
+            if request.state == RequestState::Open && request.input_request.is_some_and(|(owner, _)| owner == call) {
                 request.state = RequestState::Cancelled;
-                self.unhand(index, By::Peer);
+                self.cancel_delivered(index, CancelSource::Peer);
             }
         }
     }

@@ -1,126 +1,126 @@
-//! What can happen to a peer, and what comes of it.
+//! The steps of a peer, and their results.
 
 use std::fmt;
 
 use mcp_proto::connection::{CancelCause, Event, Outcome, SendError};
 use serde_json::{Value, json};
 
-/// Something that happens to a peer.
+/// A step of a peer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Its application makes a request.
-    Ask {
-        /// What it asks.
+    /// The application sends a request.
+    Request {
+        /// Its method.
         method: &'static str,
-        /// Whether it wants to hear of progress.
+        /// Whether it requests progress.
         progress: bool,
-        /// How long the other side may be silent, in milliseconds.
+        /// The idle timeout, in milliseconds.
         idle: Option<u64>,
-        /// How long it may take in all, in milliseconds.
+        /// The total timeout, in milliseconds.
         total: Option<u64>,
-        /// Whether a subscription is opened again when the server ends it.
-        again: bool,
+        /// Whether the client opens an ended subscription again.
+        resubscribe: bool,
     },
-    /// Its application gives up on the call with this id.
+    /// The application cancels the call with this id.
     Cancel(u64),
-    /// Its application answers a request, the how manieth that it was handed.
-    Answer(usize, Reply),
-    /// Its application reports progress of a request.
+    /// The application responds to a delivered request, by index.
+    Respond(usize, Reply),
+    /// The application reports progress of a request.
     Report(usize, u8),
-    /// Its application tells the other side something, perhaps with a level.
+    /// The application sends a notification, perhaps with a log level.
     Notify(&'static str, Option<&'static str>),
-    /// Its application closes the connection.
+    /// The application closes the connection.
     Close,
-    /// A frame comes in.
-    Hear(Value),
+    /// A frame is received.
+    Receive(Value),
     /// The input ends.
     Eof,
     /// Writing fails.
-    Break,
-    /// So many milliseconds pass.
+    FailWrite,
+    /// This many milliseconds pass.
     Wait(u64),
-    /// The driver asks whether it is to read.
+    /// The driver checks whether the connection accepts input.
     Read,
-    /// The next frame is taken to be written.
+    /// The driver takes the next frame.
     Send,
 }
 
-/// How a request is answered.
+/// The kind of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// With a result.
+    /// A result.
     Result,
-    /// With an error.
+    /// An error.
     Error,
 }
 
-/// What the application hears. Of errors it is the code that counts, of violations the kind.
+/// An event for the application. Errors are compared by code, violations by kind.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Seen {
+pub enum AppEvent {
     /// The connection is ready.
     Ready,
-    /// It is asked for something. Requests are counted from 0.
+    /// A request. Requests are numbered from 0.
     Request(usize, String, Value),
-    /// It is told something.
+    /// A notification.
     Notification(String, Value),
     /// A call has ended.
     Ended(u64, Ending),
     /// A call makes progress.
     Progress(u64, f64),
-    /// A request is not to be answered any more: the peer says so, or the connection has ended.
-    Cancelled(usize, By),
-    /// An answer to a call that has ended.
+    /// The cancellation of a request, by the peer or by the end of the connection.
+    Cancelled(usize, CancelSource),
+    /// A response to a call that has ended.
     Late(u64),
     /// An error that belongs to no request.
     PeerError(i64),
-    /// The peer does something wrong.
+    /// The peer has violated the protocol.
     Violation(String),
     /// The connection has ended.
     Closed(String),
 }
 
-/// Who has cancelled a request.
+/// The source of a cancellation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum CancelSource {
     /// The peer.
     Peer,
-    /// None: there is no connection any more.
+    /// The end of the connection.
     End,
 }
 
-/// How a call ends.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
-    /// With a result.
+    /// A result.
     Result(Value),
-    /// With an error of this code.
+    /// An error with this code.
     Error(i64),
-    /// With something that is neither.
+    /// An invalid response.
     Malformed,
-    /// Without an answer in time: in all, or since the other side was heard of.
+    /// A timeout: in total, or since the last message for the call.
     TimedOut {
-        /// In all.
+        /// The total timeout.
         total: bool,
     },
-    /// Its application has given up on it.
+    /// The application has cancelled it.
     Cancelled,
     /// The connection has ended.
     Closed,
 }
 
-/// The name of a variant, without what is in it.
+/// Returns the name of a variant, without its fields.
 fn kind(value: &impl fmt::Debug) -> String {
     format!("{value:?}").chars().take_while(|c| c.is_alphanumeric()).collect()
 }
 
-/// Why a verb was refused, by name.
+/// Returns the name of an error of the API.
 #[must_use]
 pub fn refusal(error: &SendError) -> String {
     kind(error)
 }
 
-impl Seen {
-    /// What an event of the connection says. `request` gives the number of a key, a new one if it is not known.
+impl AppEvent {
+    /// Converts an event of the connection. `request` returns the number of a key, a new one for an unknown key.
     pub fn of(event: Event<'_>, mut request: impl FnMut(mcp_proto::rpc::ReplyKey) -> usize) -> Self {
         let json = |raw: Option<mcp_proto::wire::RawJson<'_>>| {
             raw.map_or(Value::Null, |raw| serde_json::from_str(raw.get()).expect("it is JSON"))
@@ -145,19 +145,19 @@ impl Seen {
             ),
             Event::Progress { call, progress } => Self::Progress(call.as_u64(), progress.progress),
             Event::Cancelled { key, cause } => {
-                let by = if cause == CancelCause::Closed { By::End } else { By::Peer };
+                let by = if cause == CancelCause::Closed { CancelSource::End } else { CancelSource::Peer };
                 Self::Cancelled(request(key), by)
             }
             Event::Late(call) => Self::Late(call.as_u64()),
             Event::PeerError(error) => Self::PeerError(error.code.0),
             Event::Violation(violation) => Self::Violation(kind(&violation)),
             Event::Closed(reason) => Self::Closed(kind(&reason)),
-            other => panic!("an event of which the model knows nothing: {other:?}"),
+            other => panic!("the model has no such event: {other:?}"),
         }
     }
 }
 
-/// What a request says.
+/// Returns the params of a request.
 #[must_use]
 pub fn params_of(method: &str) -> Value {
     match method {
@@ -167,7 +167,7 @@ pub fn params_of(method: &str) -> Value {
     }
 }
 
-/// The number that goes with a request, by which its result is known.
+/// Returns the result of a request, which contains its number.
 #[must_use]
 pub fn result_of(request: usize) -> Value {
     json!({"n": request})
@@ -176,12 +176,12 @@ pub fn result_of(request: usize) -> Value {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ask { method, progress, idle, total, again } => {
-                write!(f, "ask {method}")?;
+            Self::Request { method, progress, idle, total, resubscribe } => {
+                write!(f, "request {method}")?;
                 if *progress {
                     f.write_str(", with progress")?;
                 }
-                if *again {
+                if *resubscribe {
                     f.write_str(", again and again")?;
                 }
                 let within = [("silence", idle), ("in all", total)];
@@ -191,13 +191,13 @@ impl fmt::Display for Step {
                 })
             }
             Self::Cancel(call) => write!(f, "cancel call {call}"),
-            Self::Answer(request, reply) => write!(f, "answer request {request} with {reply:?}"),
+            Self::Respond(request, reply) => write!(f, "answer request {request} with {reply:?}"),
             Self::Report(request, progress) => write!(f, "report progress {progress} of request {request}"),
             Self::Notify(method, level) => write!(f, "notify {method} {}", level.unwrap_or_default()),
             Self::Close => f.write_str("close"),
-            Self::Hear(message) => write!(f, "hear {message}"),
+            Self::Receive(message) => write!(f, "receive {message}"),
             Self::Eof => f.write_str("the input ends"),
-            Self::Break => f.write_str("writing fails"),
+            Self::FailWrite => f.write_str("writing fails"),
             Self::Wait(time) => write!(f, "wait {time} ms"),
             Self::Read => f.write_str("read"),
             Self::Send => f.write_str("send"),

@@ -1,36 +1,36 @@
-//! What there is to say, who says it in which revision, and how much of it a peer takes.
+//! The methods of each revision with their senders, and the limits of a peer.
 
 use mcp_proto::protocol::{Era, ProtocolVersion, Role};
 
 /// The levels of log messages, the least severe first.
 pub const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-/// How many calls it may have.
+/// The limit of calls.
 pub const CALLS: usize = 4;
-/// How many requests the other side may have.
+/// The limit of requests of the other side.
 pub const REQUESTS: usize = 4;
-/// How often a call may be answered with questions.
+/// How often a call may be answered with `input_required`.
 pub const ROUNDS: u32 = 3;
 /// How often in a row a subscription is opened again.
 pub const RESUBSCRIPTIONS: u32 = 2;
-/// How long answers may take when the connection closes, in milliseconds.
+/// The time for responses when the connection closes, in milliseconds.
 pub(super) const DRAIN: u64 = 5000;
 
-/// How long reading pauses while nothing moves, in milliseconds.
+/// The longest pause of reading without progress, in milliseconds.
 pub(super) const PAUSE: u64 = 30_000;
 
-/// How long the handshake may take.
+/// The timeout of the handshake, in milliseconds.
 pub(super) const HANDSHAKE: u64 = 30_000;
 
-/// The longest pause before something is sent again, in milliseconds.
+/// The longest pause before a retry, in milliseconds.
 pub(super) const LONGEST: u64 = 8000;
 
-/// How severe a level is.
+/// Returns the severity of a level.
 pub(super) fn severity(level: &str) -> usize {
     LEVELS.iter().position(|known| *known == level).expect("it is a level")
 }
 
-/// Whether a side sends a method in a revision, when everything is declared that can be (specification, the table of
-/// messages and their directions).
+/// Whether a side sends a method in a revision if all capabilities are declared (specification, the table of messages
+/// and their directions).
 pub(super) fn may_send(method: &str, sender: Role, revision: ProtocolVersion) -> Result<(), &'static str> {
     use ProtocolVersion as V;
     let legacy = revision.era() == Era::Legacy;
@@ -45,7 +45,7 @@ pub(super) fn may_send(method: &str, sender: Role, revision: ProtocolVersion) ->
         "notifications/tools/list_changed" | "notifications/message" => (Some(Role::Server), true),
         "notifications/roots/list_changed" => (Some(Role::Client), legacy),
         other if other.starts_with("x/") => (None, true),
-        other => panic!("the model does not know {other}"),
+        other => panic!("the model has no method {other}"),
     };
     match (from, there) {
         (Some(from), _) if from != sender => Err("WrongDirection"),

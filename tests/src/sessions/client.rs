@@ -1,196 +1,202 @@
-//! One client: what it has asked, what it has read, and what it is still owed.
+//! One client: its requests, its streams, and the responses that it expects.
 
 use std::collections::BTreeMap;
 
 use mcp_proto::{codec::SseDecoder, rpc::Timestamp};
 use serde_json::{Value, json};
 
-use super::asking::Subscription;
+use super::server_requests::Subscription;
 use crate::{
-    explore::{Fault, Rule, demand},
-    web::{Asked, Reply},
+    explore::{Rule, Violation, ensure},
+    http_server::{Reply, RequestRef},
 };
 
-/// What a client says in one message, or in one member of a batch.
+/// A message of a client, or a member of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Say {
-    /// A call that the application answers.
+pub enum ClientMessage {
+    /// A call that the application responds to.
     Call {
-        /// It asks for progress.
+        /// Whether it requests progress.
         progress: bool,
     },
-    /// A request that the core answers.
+    /// A request that the core responds to.
     Ping,
-    /// A request of a method that the server does not have.
+    /// A request with a method that the server does not have.
     Unknown,
     /// A call with the id of the latest call.
-    Twin,
-    /// The cancellation of the latest call but so many.
+    DuplicateCall,
+    /// The cancellation of an earlier call: the number of calls after it.
     Cancel(u64),
-    /// A notification that means nothing.
-    Note,
+    /// A notification without effect.
+    Notification,
 }
 
-/// How the messages of a client travel.
+/// How the messages of a client are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Each request stands alone (2026-07-28).
-    Alone,
-    /// A session with this id.
+pub enum TransportKind {
+    /// As stateless requests (2026-07-28).
+    Stateless,
+    /// In a session with this id.
     Session(String),
-    /// A session over the transport of 2024-11-05: where messages go.
-    Old(String),
+    /// In a session over HTTP+SSE (2024-11-05), with the path for messages.
+    HttpSse(String),
 }
 
-/// What the messages before a request in its batch say of its id.
+/// The state of the id of a request, as far as its batch determines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Place {
-    /// Nothing: a request of another message may be in flight with it, and this one be refused.
+enum IdState {
+    /// Unknown: a request of another message may use the id, so the server may reject this one.
     Unknown,
-    /// No request is in flight with it.
+    /// No request in flight uses the id.
     Free,
-    /// A request is in flight with it, so this one is refused.
-    Taken,
+    /// A request in flight uses the id, so the server rejects this one.
+    InUse,
 }
 
-/// A request, as far as its answer goes.
+/// A request and the state of its response.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Want {
+pub struct ExpectedResponse {
     /// The id, as JSON.
     pub id: String,
-    /// What the application repeats in its result, if it is the one that answers.
+    /// The number that the result of the application repeats. None if the core responds.
     pub number: Option<u64>,
-    /// Whether it asks for progress.
+    /// Whether it requests progress.
     progress: bool,
     /// The latest progress.
     reported: u64,
-    /// It was answered.
+    /// Its response was received.
     pub answered: bool,
-    /// Its client does not want the answer any more.
+    /// The client has cancelled it.
     pub cancelled: bool,
-    /// What is known of its id when it is handled.
-    place: Place,
-    /// It was not answered when its cancellation was handled: it never will be.
-    silenced: bool,
-    /// Its client was told that there will be no answer, or has given up the means to get it.
+    /// The state of its id when the server handles it.
+    id_state: IdState,
+    /// It had no response when its cancellation was handled, so it never gets one.
+    suppressed: bool,
+    /// The client was told that there is no response, or has lost the means to receive it.
     pub lost: bool,
 }
 
-impl Want {
-    /// Whether an answer is still to come.
+impl ExpectedResponse {
+    /// Whether the response is still expected.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         !(self.answered || self.cancelled || self.lost)
     }
 }
 
-/// What carries a stream at the moment.
+/// The exchange that carries a stream at present.
 #[derive(Clone, Debug)]
-pub struct Carrier {
-    /// The request that it answers.
-    pub asked: Asked,
+pub struct Exchange {
+    /// The request of the exchange.
+    pub sent: RequestRef,
     decoder: SseDecoder,
-    /// How much of the body was read.
+    /// The bytes of the body that were read.
     read: usize,
-    /// It takes up a stream.
+    /// It resumes a stream.
     resumes: bool,
 }
 
-/// A stream of messages: that of a request, or one for what the server says without being asked. It goes on over all
-/// exchanges that carry it.
+/// A stream of messages: that of a request, or that of a session for messages that belong to no request. It continues
+/// over all exchanges that carry it.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// The requests that are to be answered on it.
-    pub wants: Vec<Want>,
+    /// The requests whose responses belong on it.
+    pub expected: Vec<ExpectedResponse>,
     /// It belongs to no request.
     pub listens: bool,
-    /// The last event that was read.
+    /// The id of the last event that was read.
     pub last_id: String,
-    /// Its number in the stream.
+    /// The number in that id.
     number: Option<u64>,
-    /// So many messages were said not to be kept.
+    /// The number of messages that the server reported as dropped from the replay.
     missing: u64,
-    /// What carries it. None: the client was cut off, or has hung up.
-    pub carrier: Option<Carrier>,
-    /// Nothing follows, as the client knows it.
+    /// The exchange that carries it. None after a disconnection.
+    pub exchange: Option<Exchange>,
+    /// The client expects nothing more.
     pub over: bool,
-    /// The oldest message that the client may not have read was sent since then.
+    /// The earliest time at which a message was sent that the client may not have read.
     pub since: Timestamp,
-    /// It is that of a subscription (2026-07-28).
+    /// The subscription of the stream (2026-07-28).
     pub subscription: Option<Subscription>,
-    /// What was read, in order: to tell states apart.
+    /// What was read, in order. Part of the state of an exploration.
     pub log: Vec<String>,
 }
 
-/// What a client has learned, for the code that plays it.
+/// An event of a client, for the test that controls it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
-    /// It was told that what it came back for is gone: at which stream.
-    Gone(usize),
-    /// A request was refused with this status: at which stream.
+pub enum ClientEvent {
+    /// The server reported that a stream cannot be resumed. The index of the stream.
+    StreamGone(usize),
+    /// A request was rejected with this status. The index of the stream.
     Refused(usize, u16),
-    /// The server asks something.
-    Asked(Value),
+    /// The server has sent a request.
+    ServerRequest(Value),
 }
 
 /// One client.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// How its messages travel.
-    pub kind: Kind,
+    /// How its messages are sent.
+    pub kind: TransportKind,
     /// The revision.
     pub version: &'static str,
-    /// Its streams, in the order in which they began.
+    /// Its streams, in the order of their start.
     pub streams: Vec<Stream>,
-    /// Exchanges that carry nothing any more as far as the client is concerned, and were not closed.
-    pub dead: Vec<Asked>,
-    /// Its session is over: whatever it asks is refused.
+    /// Exchanges that carry no stream any more and were not closed.
+    pub abandoned: Vec<RequestRef>,
+    /// Its session is over: the server rejects all requests.
     pub over: bool,
     next_id: u64,
 }
 
 impl Client {
-    /// A client that has not asked anything.
+    /// Returns a client without requests.
     #[must_use]
-    pub fn new(kind: Kind, version: &'static str) -> Self {
-        Self { kind, version, streams: Vec::new(), dead: Vec::new(), over: false, next_id: 1 }
+    pub fn new(kind: TransportKind, version: &'static str) -> Self {
+        Self { kind, version, streams: Vec::new(), abandoned: Vec::new(), over: false, next_id: 1 }
     }
 
-    /// The messages of a request, and what they ask for. `number` is what the application repeats.
-    pub fn speak(&mut self, said: &[Say], number: &mut u64) -> (Vec<Value>, Vec<Want>) {
-        let (mut messages, mut wants, mut places) = (Vec::new(), Vec::<Want>::new(), BTreeMap::new());
-        for say in said {
-            let id = match say {
-                Say::Twin => self.next_id - 1,
-                Say::Call { .. } | Say::Ping | Say::Unknown => {
+    /// Returns the messages of a request and the responses to expect. `number` is increased for each call of the
+    /// application.
+    pub fn build_messages(&mut self, kinds: &[ClientMessage], number: &mut u64) -> (Vec<Value>, Vec<ExpectedResponse>) {
+        let (mut messages, mut expected, mut id_states) = (Vec::new(), Vec::<ExpectedResponse>::new(), BTreeMap::new());
+        for kind in kinds {
+            let id = match kind {
+                ClientMessage::DuplicateCall => self.next_id - 1,
+                ClientMessage::Call { .. } | ClientMessage::Ping | ClientMessage::Unknown => {
                     self.next_id += 1;
                     self.next_id - 1
                 }
-                Say::Cancel(back) => {
+                ClientMessage::Cancel(back) => {
                     let id = self.next_id.saturating_sub(back + 1);
-                    let same = |want: &&mut Want| want.id == id.to_string();
-                    // What was refused is not what a cancellation is about, unless nothing else is.
-                    let is_live =
-                        wants.iter_mut().filter(same).any(|want| !want.cancelled && want.place != Place::Taken);
-                    let meant = wants.iter_mut().filter(same).filter(|want| !is_live || want.place != Place::Taken);
-                    meant.for_each(|want| want.cancelled = true);
-                    places.insert(id, Place::Free);
+                    let same = |response: &&mut ExpectedResponse| response.id == id.to_string();
+                    // A cancellation refers to a rejected request only if there is no other one.
+                    let is_live = expected
+                        .iter_mut()
+                        .filter(same)
+                        .any(|response| !response.cancelled && response.id_state != IdState::InUse);
+                    let matching = expected
+                        .iter_mut()
+                        .filter(same)
+                        .filter(|response| !is_live || response.id_state != IdState::InUse);
+                    matching.for_each(|response| response.cancelled = true);
+                    id_states.insert(id, IdState::Free);
                     messages.push(
                         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}),
                     );
                     continue;
                 }
-                Say::Note => {
+                ClientMessage::Notification => {
                     messages.push(json!({"jsonrpc": "2.0", "method": "notifications/vendor"}));
                     continue;
                 }
             };
-            let (method, mut params, own) = match say {
-                Say::Ping => ("ping", json!({}), false),
-                Say::Unknown => ("prompts/list", json!({}), false),
+            let (method, mut params, own) = match kind {
+                ClientMessage::Ping => ("ping", json!({}), false),
+                ClientMessage::Unknown => ("prompts/list", json!({}), false),
                 _ => ("tools/call", json!({"name": "t"}), true),
             };
-            let progress = matches!(say, Say::Call { progress: true });
+            let progress = matches!(kind, ClientMessage::Call { progress: true });
             if progress {
                 params["_meta"] = json!({"progressToken": format!("p{id}")});
             }
@@ -199,41 +205,43 @@ impl Client {
                 params["number"] = json!(*number);
             }
             messages.push(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
-            let want = Want { number: own.then_some(*number), progress, ..Want::new(&id.to_string()) };
-            let place = places.get(&id).copied().unwrap_or(Place::Unknown);
+            let response =
+                ExpectedResponse { number: own.then_some(*number), progress, ..ExpectedResponse::new(&id.to_string()) };
+            let id_state = id_states.get(&id).copied().unwrap_or(IdState::Unknown);
             if own {
-                places.insert(id, Place::Taken);
+                id_states.insert(id, IdState::InUse);
             }
-            wants.push(Want { place, ..want });
+            expected.push(ExpectedResponse { id_state, ..response });
         }
-        (messages, wants)
+        (messages, expected)
     }
 
-    /// The ids that messages cancel.
+    /// Returns the ids that messages cancel.
     #[must_use]
     pub fn cancelled(messages: &[Value]) -> Vec<String> {
         let of = messages.iter().filter(|message| message["method"] == "notifications/cancelled");
         of.map(|message| message["params"]["requestId"].to_string()).collect()
     }
 
-    /// A request has been handled that cancels these. `is_answered` says whether the application has answered a request.
+    /// Records that the server has handled a cancellation of these ids. `is_answered` tells whether the application has
+    /// responded.
     pub fn cancel(&mut self, ids: &[String], is_answered: impl Fn(u64) -> bool) {
-        let wants = self.streams.iter_mut().flat_map(|stream| &mut stream.wants);
-        for want in wants.filter(|want| ids.contains(&want.id) && !want.answered) {
-            want.cancelled = true;
-            want.silenced |= want.number.is_some_and(|number| !is_answered(number));
+        let expected = self.streams.iter_mut().flat_map(|stream| &mut stream.expected);
+        for response in expected.filter(|response| ids.contains(&response.id) && !response.answered) {
+            response.cancelled = true;
+            response.suppressed |= response.number.is_some_and(|number| !is_answered(number));
         }
     }
 
-    /// A stream begins.
-    pub fn begin(&mut self, now: Timestamp, asked: Asked, wants: Vec<Want>, listens: bool) -> usize {
+    /// Starts a stream.
+    pub fn begin(&mut self, now: Timestamp, sent: RequestRef, expected: Vec<ExpectedResponse>, listens: bool) -> usize {
         self.streams.push(Stream {
-            wants,
+            expected,
             listens,
             last_id: String::new(),
             number: None,
             missing: 0,
-            carrier: Some(Carrier { asked, decoder: SseDecoder::new(usize::MAX), read: 0, resumes: false }),
+            exchange: Some(Exchange { sent, decoder: SseDecoder::new(usize::MAX), read: 0, resumes: false }),
             over: false,
             since: now,
             subscription: None,
@@ -242,129 +250,131 @@ impl Client {
         self.streams.len() - 1
     }
 
-    /// A stream is taken up again. What carried it before, if anything does, is not read any more.
-    pub fn resume(&mut self, stream: usize, asked: Asked) {
+    /// Resumes a stream. The client stops reading its previous exchange, if there is one.
+    pub fn resume(&mut self, stream: usize, sent: RequestRef) {
         let stream = &mut self.streams[stream];
         let decoder = SseDecoder::resuming(usize::MAX, stream.last_id.clone());
-        let before = stream.carrier.replace(Carrier { asked, decoder, read: 0, resumes: true });
-        self.dead.extend(before.map(|before| before.asked));
+        let before = stream.exchange.replace(Exchange { sent, decoder, read: 0, resumes: true });
+        self.abandoned.extend(before.map(|before| before.sent));
     }
 
-    /// The client hangs up on what carries a stream: what that was.
-    pub fn hang_up(&mut self, stream: usize) -> Option<Asked> {
-        let lasts = matches!(self.kind, Kind::Session(_));
+    /// Disconnects the client from a stream. Returns the exchange that carried it.
+    pub fn disconnect(&mut self, stream: usize) -> Option<RequestRef> {
+        let is_resumable = matches!(self.kind, TransportKind::Session(_));
         let stream = &mut self.streams[stream];
-        let carrier = stream.carrier.take()?;
-        if stream.last_id.is_empty() || !lasts {
-            // There is nothing to come back with.
-            stream.lose();
+        let exchange = stream.exchange.take()?;
+        if stream.last_id.is_empty() || !is_resumable {
+            // Without an event id the stream cannot be resumed.
+            stream.mark_lost();
         }
-        Some(carrier.asked)
+        Some(exchange.sent)
     }
 
-    /// Reads what has come on a stream. `now` is when that was sent, if it is read as soon as it is. `is_heard` says
-    /// whether the application has been asked for the result with a number.
+    /// Reads the response on a stream. `now` is the time at which it was sent, if it is read at once. `is_delivered`
+    /// tells whether the application received the request with a number.
     ///
     /// # Errors
-    /// If that breaks a rule.
+    /// If the response breaks a rule.
     pub fn read(
         &mut self,
         now: Option<Timestamp>,
         at: usize,
         reply: &Reply,
-        is_heard: &dyn Fn(u64) -> bool,
-        news: &mut Vec<News>,
-    ) -> Result<(), Fault> {
+        is_delivered: &dyn Fn(u64) -> bool,
+        events: &mut Vec<ClientEvent>,
+    ) -> Result<(), Violation> {
         let (kind, over) = (self.kind.clone(), self.over);
-        // Over the old transport, whatever is answered is answered on the one stream.
-        let shared = matches!(kind, Kind::Old(_)) && at == 0;
-        let Some(mut carrier) = self.streams[at].carrier.take() else { return Ok(()) };
+        // Over HTTP+SSE all responses are sent on the one stream.
+        let shared = matches!(kind, TransportKind::HttpSse(_)) && at == 0;
+        let Some(mut exchange) = self.streams[at].exchange.take() else { return Ok(()) };
         let Some(head) = &reply.head else {
-            self.streams[at].carrier = Some(carrier);
+            self.streams[at].exchange = Some(exchange);
             return Ok(());
         };
         let status = head.status.as_u16();
-        // Of a batch that cancels all that it asks, nothing is left to answer.
-        let asks = self.streams[at].wants.iter().any(|want| !want.cancelled);
-        demand(status != 202 || !asks || matches!(kind, Kind::Old(_)), Rule::OneAnswer, || {
-            format!("202 for {:?}", self.streams[at].wants)
-        })?;
+        // A batch that cancels all its requests has no response.
+        let expects_response = self.streams[at].expected.iter().any(|response| !response.cancelled);
+        ensure(
+            status != 202 || !expects_response || matches!(kind, TransportKind::HttpSse(_)),
+            Rule::OneAnswer,
+            || format!("202 for {:?}", self.streams[at].expected),
+        )?;
         if reply.header("content-type") == Some("text/event-stream") {
-            let mut chunk = &reply.body[carrier.read..];
+            let mut chunk = &reply.body[exchange.read..];
             self.streams[at].missing += not_kept(chunk);
-            carrier.read = reply.body.len();
-            while let Some(event) = carrier.decoder.next_event(&mut chunk) {
-                let event = event.map_err(|_| Fault::new(Rule::Streams, "an event without end"))?;
+            exchange.read = reply.body.len();
+            while let Some(event) = exchange.decoder.next_event(&mut chunk) {
+                let event = event.map_err(|_| Violation::new(Rule::Streams, "an event without end"))?;
                 let message = (event.kind == "message" && !event.data.is_empty()).then(|| event.data.to_vec());
-                let id = carrier.decoder.last_id().to_owned();
+                let id = exchange.decoder.last_id().to_owned();
                 self.streams[at].event(now, id, message.is_some())?;
                 if let Some(message) = message {
-                    self.message(at, shared, &message, is_heard, news)?;
+                    self.message(at, shared, &message, is_delivered, events)?;
                 }
             }
-            // An id may come without a message.
-            let id = carrier.decoder.last_id().to_owned();
+            // An id can arrive without a message.
+            let id = exchange.decoder.last_id().to_owned();
             self.streams[at].event(now, id, false)?;
             if !reply.ended {
-                self.streams[at].carrier = Some(carrier);
+                self.streams[at].exchange = Some(exchange);
                 return Ok(());
             }
             let stream = &mut self.streams[at];
-            stream.over = stream.wants.iter().all(|want| !want.is_open()) && !stream.listens;
-            let lasts = matches!(kind, Kind::Session(_)) && !stream.last_id.is_empty();
-            if !stream.over && !lasts {
-                demand(over || stream.listens || reply.aborted, Rule::OneAnswer, || {
-                    format!("the stream has ended, and there is no answer to {:?}", stream.wants)
+            stream.over = stream.expected.iter().all(|response| !response.is_open()) && !stream.listens;
+            let is_resumable = matches!(kind, TransportKind::Session(_)) && !stream.last_id.is_empty();
+            if !stream.over && !is_resumable {
+                ensure(over || stream.listens || reply.aborted, Rule::OneAnswer, || {
+                    format!("the stream has ended without responses to {:?}", stream.expected)
                 })?;
-                stream.lose();
+                stream.mark_lost();
             }
             return Ok(());
         }
         if !reply.ended {
-            self.streams[at].carrier = Some(carrier);
+            self.streams[at].exchange = Some(exchange);
             return Ok(());
         }
         if reply.aborted {
-            // The client sees a broken response, and knows that there is no answer in it.
+            // The client detects the aborted response, so it expects no result from it.
             let stream = &mut self.streams[at];
             stream.log.push("aborted".to_owned());
-            stream.lose();
+            stream.mark_lost();
             return Ok(());
         }
         let is_json = reply.header("content-type") == Some("application/json");
         match serde_json::from_slice::<Value>(&reply.body) {
             Ok(Value::Array(all)) if is_json => {
                 for message in all {
-                    self.message(at, shared, message.to_string().as_bytes(), is_heard, news)?;
+                    self.message(at, shared, message.to_string().as_bytes(), is_delivered, events)?;
                 }
             }
             Ok(message) if is_json && message.get("id").is_some_and(|id| !id.is_null()) => {
-                self.message(at, shared, message.to_string().as_bytes(), is_heard, news)?;
+                self.message(at, shared, message.to_string().as_bytes(), is_delivered, events)?;
             }
             _ => {}
         }
-        self.over |= status == 404 && matches!(kind, Kind::Session(_));
+        self.over |= status == 404 && matches!(kind, TransportKind::Session(_));
         let stream = &mut self.streams[at];
         stream.log.push(format!("{status} {}", String::from_utf8_lossy(&reply.body)));
-        if carrier.resumes {
+        if exchange.resumes {
             match status {
-                400 | 404 => news.push(News::Gone(at)),
-                // There is no room for it now.
+                400 | 404 => events.push(ClientEvent::StreamGone(at)),
+                // There is no capacity at present.
                 409 | 503 => {}
-                _ => return Err(Fault::new(Rule::Streams, format!("{status} for what was to be taken up"))),
+                _ => return Err(Violation::new(Rule::Streams, format!("{status} for a resumption"))),
             }
             return Ok(());
         }
         if status >= 300 {
-            news.push(News::Refused(at, status));
+            events.push(ClientEvent::Refused(at, status));
         }
-        demand(
-            status >= 300 || stream.wants.iter().all(|want| !want.is_open()) || status == 202,
+        ensure(
+            status >= 300 || stream.expected.iter().all(|response| !response.is_open()) || status == 202,
             Rule::OneAnswer,
-            || format!("{status}, and no answer to {:?}", stream.wants),
+            || format!("{status}, and no answer to {:?}", stream.expected),
         )?;
         if status >= 300 {
-            stream.lose();
+            stream.mark_lost();
         }
         stream.over = true;
         Ok(())
@@ -375,82 +385,90 @@ impl Client {
         at: usize,
         shared: bool,
         text: &[u8],
-        is_heard: &dyn Fn(u64) -> bool,
-        news: &mut Vec<News>,
-    ) -> Result<(), Fault> {
-        let message: Value = serde_json::from_slice(text).map_err(|error| Fault::new(Rule::Streams, error))?;
+        is_delivered: &dyn Fn(u64) -> bool,
+        events: &mut Vec<ClientEvent>,
+    ) -> Result<(), Violation> {
+        let message: Value = serde_json::from_slice(text).map_err(|error| Violation::new(Rule::Streams, error))?;
         if let Value::Array(all) = &message {
             for message in all {
-                self.message(at, shared, message.to_string().as_bytes(), is_heard, news)?;
+                self.message(at, shared, message.to_string().as_bytes(), is_delivered, events)?;
             }
             return Ok(());
         }
         if let Some(subscription) = &mut self.streams[at].subscription {
-            return subscription.hear(&message);
+            return subscription.handle(&message);
         }
         let streams = if shared { &mut self.streams[..] } else { &mut self.streams[at..=at] };
-        let mut wants = streams.iter_mut().flat_map(|stream| &mut stream.wants);
+        let mut expected = streams.iter_mut().flat_map(|stream| &mut stream.expected);
         let id = message.get("id");
         match (message["method"].as_str(), id) {
-            (Some(_), Some(_)) => news.push(News::Asked(message.clone())),
+            (Some(_), Some(_)) => events.push(ClientEvent::ServerRequest(message.clone())),
             (Some("notifications/progress"), None) => {
                 let params = &message["params"];
                 let token = params["progressToken"].as_str().and_then(|token| token.strip_prefix('p'));
-                let of = wants.find(|want| Some(&*want.id) == token && want.progress && !want.answered);
+                let of =
+                    expected.find(|response| Some(&*response.id) == token && response.progress && !response.answered);
                 let Some(of) = of else {
-                    return Err(Fault::new(Rule::Progress, format!("no request waits for {message}")));
+                    return Err(Violation::new(Rule::Progress, format!("no open request for {message}")));
                 };
                 let progress = params["progress"].as_f64().unwrap_or(0.0);
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "they are small")]
                 let progress = progress as u64;
-                demand(progress > of.reported, Rule::Progress, || format!("{progress} behind {}", of.reported))?;
+                ensure(progress > of.reported, Rule::Progress, || format!("{progress} after {}", of.reported))?;
                 of.reported = progress;
             }
             (Some(_), None) => {}
             (None, _) => {
                 let id = id.map(Value::to_string).unwrap_or_default();
                 let number = message.get("result").map(|result| result["number"].as_u64());
-                // Only the core refuses a method.
+                // Only the core rejects a method.
                 let number = number.or_else(|| (message["error"]["code"] == -32601).then_some(None));
-                // A result of the application has its number, and a result of the core has none.
-                let fits =
-                    |want: &Want| want.id == id && !want.answered && number.is_none_or(|number| number == want.number);
-                let mut fitting: Vec<_> = wants.filter(|it| fits(it)).collect();
-                let is_twin = message["error"]["code"] == -32600;
+                // A result of the application has its number. A result of the core has none.
+                let fits = |response: &ExpectedResponse| {
+                    response.id == id && !response.answered && number.is_none_or(|number| number == response.number)
+                };
+                let mut fitting: Vec<_> = expected.filter(|it| fits(it)).collect();
+                let is_duplicate = message["error"]["code"] == -32600;
                 let is_full = message["error"]["message"] == "Too many requests in flight";
                 let found = if is_full {
-                    // The application never hears of the request. A client may read that late: when it has cancelled the
-                    // request and used the id again. If both were refused, the first refusal may have been taken back.
-                    fitting.retain(|want| want.number.is_some_and(|number| !is_heard(number)));
-                    let at = fitting.iter().position(|want| !want.cancelled);
+                    // The request does not reach the application. A client may read this response late, after it has
+                    // cancelled the request and used the id again. If both were rejected, the first response may have
+                    // been withdrawn.
+                    fitting.retain(|response| response.number.is_some_and(|number| !is_delivered(number)));
+                    let at = fitting.iter().position(|response| !response.cancelled);
                     (!fitting.is_empty()).then(|| fitting.swap_remove(at.unwrap_or(0)))
-                } else if is_twin {
-                    let last = |place| fitting.iter().rposition(|want| want.place == place);
-                    // Of several that came in messages of their own, the second is refused.
+                } else if is_duplicate {
+                    let last = |id_state| fitting.iter().rposition(|response| response.id_state == id_state);
+                    // Of several requests in separate messages, the second is rejected.
                     let second = |cancelled| {
                         let them = fitting.iter().enumerate();
-                        let mut them = them.filter(|(_, it)| it.place == Place::Unknown && it.cancelled == cancelled);
+                        let mut them =
+                            them.filter(|(_, it)| it.id_state == IdState::Unknown && it.cancelled == cancelled);
                         them.nth(1).map(|(at, _)| at)
                     };
-                    let at = last(Place::Taken).or_else(|| second(false)).or_else(|| second(true));
-                    at.or_else(|| last(Place::Unknown)).map(|at| fitting.swap_remove(at))
+                    let at = last(IdState::InUse).or_else(|| second(false)).or_else(|| second(true));
+                    at.or_else(|| last(IdState::Unknown)).map(|at| fitting.swap_remove(at))
                 } else {
-                    // An id is free again once its request was cancelled: the answer is to the one that came after that.
-                    if fitting.iter().any(|want| !want.cancelled) {
-                        fitting.retain(|want| !want.cancelled);
+                    // An id is free after the cancellation of its request, so the response belongs to the later
+                    // request.
+                    if fitting.iter().any(|response| !response.cancelled) {
+                        fitting.retain(|response| !response.cancelled);
                     }
                     fitting.into_iter().next()
                 };
-                let Some(want) = found else {
-                    return Err(Fault::new(Rule::OneAnswer, format!("an answer to nothing on stream {at}: {message}")));
+                let Some(response) = found else {
+                    return Err(Violation::new(
+                        Rule::OneAnswer,
+                        format!("a response without a request on stream {at}: {message}"),
+                    ));
                 };
-                demand(!want.silenced || is_twin, Rule::OneAnswer, || {
-                    format!("an answer behind its cancellation: {message}")
+                ensure(!response.suppressed || is_duplicate, Rule::OneAnswer, || {
+                    format!("a response after its cancellation: {message}")
                 })?;
-                demand(message.get("result").is_some() != message.get("error").is_some(), Rule::OneAnswer, || {
+                ensure(message.get("result").is_some() != message.get("error").is_some(), Rule::OneAnswer, || {
                     format!("no answer: {message}")
                 })?;
-                want.answered = true;
+                response.answered = true;
             }
         }
         let mut text = message.to_string();
@@ -459,44 +477,44 @@ impl Client {
         Ok(())
     }
 
-    /// Whether anything is still to be read, or to come.
+    /// Returns the responses that are still expected.
     #[must_use]
-    pub fn open(&self) -> Vec<&Want> {
-        self.streams.iter().flat_map(|stream| &stream.wants).filter(|want| want.is_open()).collect()
+    pub fn open_requests(&self) -> Vec<&ExpectedResponse> {
+        self.streams.iter().flat_map(|stream| &stream.expected).filter(|response| response.is_open()).collect()
     }
 }
 
 impl Stream {
-    /// What is open on it will not be answered.
-    pub fn lose(&mut self) {
+    /// Marks the open requests of the stream as lost.
+    pub fn mark_lost(&mut self) {
         self.over = true;
-        for want in self.wants.iter_mut().filter(|want| want.is_open()) {
-            want.lost = true;
+        for response in self.expected.iter_mut().filter(|response| response.is_open()) {
+            response.lost = true;
         }
     }
 
-    /// Whether its client can come back to it, and has a reason to.
+    /// Whether the client can resume the stream, and has a reason to.
     #[must_use]
-    pub fn is_away(&self) -> bool {
-        self.carrier.is_none() && !self.over && !self.last_id.is_empty()
+    pub fn is_resumable(&self) -> bool {
+        self.exchange.is_none() && !self.over && !self.last_id.is_empty()
     }
 
-    /// An event has come: its number is the next one.
-    fn event(&mut self, now: Option<Timestamp>, id: String, is_message: bool) -> Result<(), Fault> {
+    /// Checks that an event has the next number.
+    fn event(&mut self, now: Option<Timestamp>, id: String, is_message: bool) -> Result<(), Violation> {
         if id == self.last_id {
-            return demand(id.is_empty() || !is_message, Rule::Streams, || format!("{id} has come twice"));
+            return ensure(id.is_empty() || !is_message, Rule::Streams, || format!("{id} arrived twice"));
         }
         let Some((name, Ok(number))) = id.rsplit_once('-').map(|(name, number)| (name, number.parse::<u64>())) else {
-            return Err(Fault::new(Rule::Streams, format!("{id} is no id of an event")));
+            return Err(Violation::new(Rule::Streams, format!("{id} is no id of an event")));
         };
         let same = self.last_id.rsplit_once('-').is_none_or(|(before, _)| before == name);
-        demand(same || self.listens, Rule::Streams, || format!("{id} behind {}: another stream", self.last_id))?;
+        ensure(same || self.listens, Rule::Streams, || format!("{id} after {}: another stream", self.last_id))?;
         let next = match self.number.filter(|_| same) {
             Some(before) => before + 1,
             None => u64::from(is_message),
         };
         let lost = number.checked_sub(next).filter(|lost| *lost <= self.missing);
-        demand(lost.is_some(), Rule::Streams, || format!("{id} behind {:?}: something is lost", self.last_id))?;
+        ensure(lost.is_some(), Rule::Streams, || format!("{id} after {:?}: messages are lost", self.last_id))?;
         self.missing -= lost.unwrap_or(0);
         (self.number, self.last_id) = (Some(number), id);
         self.since = now.unwrap_or(self.since);
@@ -504,8 +522,8 @@ impl Stream {
     }
 }
 
-impl Want {
-    /// A request that the core answers.
+impl ExpectedResponse {
+    /// Returns a request that the core responds to.
     #[must_use]
     pub fn new(id: &str) -> Self {
         Self {
@@ -515,19 +533,19 @@ impl Want {
             reported: 0,
             answered: false,
             cancelled: false,
-            place: Place::Unknown,
-            silenced: false,
+            id_state: IdState::Unknown,
+            suppressed: false,
             lost: false,
         }
     }
 }
 
-/// How many messages are said not to be kept any more.
+/// Returns the number of messages that the comments of a chunk report as dropped.
 fn not_kept(chunk: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(chunk);
     let comments = text.lines().filter_map(|line| line.strip_prefix(": ")?.split_once(' '));
     comments
-        .filter(|(_, said)| said.ends_with("not kept any more"))
+        .filter(|(_, text)| text.ends_with("not kept any more"))
         .filter_map(|(number, _)| number.parse::<u64>().ok())
         .sum()
 }

@@ -1,8 +1,8 @@
-//! Every order in which things can happen to a session over HTTP.
+//! Exploration of all orders of events of a session over HTTP.
 //!
-//! A session cannot be cloned, so a state is reached by playing its path from the beginning; two states are the same if
-//! the sessions print the same, and clients and applications have done and read the same. From every state that was not
-//! seen before, everything is wound down, and nothing may be left.
+//! A session cannot be cloned, so a state is reached by replaying its path from the start. Two states are equal if the
+//! sessions print the same text and the clients and applications are equal. From each new state the system is wound
+//! down, and must become idle.
 
 use std::{
     collections::HashSet,
@@ -14,219 +14,225 @@ use std::{
 
 use mcp_proto::http::Limits;
 
-use super::{Answered, Play, Say, World};
-use crate::explore::{Fault, Rule};
+use super::{ClientMessage, RespondOutcome, System, SystemConfig};
+use crate::explore::{Rule, Violation};
 
-/// What may happen in which number.
+/// The possible actions, and how often each may happen.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What to call it.
+    /// Its name.
     pub name: &'static str,
-    /// What it begins with.
-    pub play: Play,
-    /// What the client says, one request after the other: the members, and whether they are a batch.
-    pub says: Vec<(Vec<Say>, bool)>,
+    /// The configuration of the system.
+    pub config: SystemConfig,
+    /// The messages of the client, one request after the other: the members, and whether they form a batch.
+    pub messages: Vec<(Vec<ClientMessage>, bool)>,
     /// How often a client opens a stream.
     pub listens: u8,
-    /// How often a client hangs up.
-    pub hangs: u8,
-    /// How often a client comes back to a stream.
+    /// How often a client disconnects.
+    pub disconnects: u8,
+    /// How often a client resumes a stream.
     pub resumes: u8,
-    /// How often an application says how far it is, for each of its requests.
+    /// How often an application reports progress of each request.
     pub reports: u64,
     /// How often a session sends a notification that belongs to no request.
-    pub tells: u8,
-    /// How often an application lets its client come back for the answer.
-    pub lets_go: u8,
+    pub notifications: u8,
+    /// How often an application releases the stream of a request.
+    pub releases: u8,
     /// How often time passes up to the next deadline.
     pub ticks: u8,
-    /// The size of answers, and of progress.
+    /// The size of results, and of progress.
     pub sizes: [usize; 2],
-    /// The client reads nothing before it is told to.
+    /// The client reads only with the actions for reading.
     pub slow: bool,
 }
 
-/// Something that may happen.
+/// A possible action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Act {
-    /// The client says the next thing.
-    Say,
+pub enum Action {
+    /// The client sends the next message.
+    Send,
     /// The client opens a stream.
     Listen,
-    /// The client reads all that comes on a stream, from now on.
+    /// The client reads a stream from now on.
     Read(usize),
-    /// The client reads what there is on a stream, and then nothing more.
+    /// The client reads the available part of a stream, and then stops.
     ReadOnce(usize),
-    /// The client hangs up.
-    HangUp(usize),
-    /// The client takes up a stream.
+    /// The client disconnects.
+    Disconnect(usize),
+    /// The client resumes a stream.
     Resume(usize),
-    /// The application answers.
-    Answer(usize),
-    /// The application says how far it is.
+    /// The application responds.
+    Respond(usize),
+    /// The application reports progress.
     Progress(usize),
-    /// The application lets the client go.
-    LetGo(usize),
+    /// The application releases the stream of a request.
+    ReleaseStream(usize),
     /// The session sends a notification that belongs to no request.
-    Tell,
+    Notify,
     /// Time passes up to the next deadline.
     Tick,
 }
 
-/// What was explored.
+/// The results of an exploration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Explored {
-    /// States that are different from each other.
+    /// The number of distinct states.
     pub states: u64,
-    /// Steps from one to the next.
+    /// The number of steps between them.
     pub steps: u64,
-    /// The longest path to one.
+    /// The length of the longest path.
     pub longest: usize,
 }
 
 /// An order that breaks a rule.
 #[derive(Debug)]
-pub struct Broken {
+pub struct Failure {
     /// The scenario.
     pub scenario: &'static str,
-    /// The rule.
-    pub fault: Fault,
-    /// What happens; after that, everything is wound down.
-    pub path: Vec<Act>,
-    /// How many states were visited until it was found.
+    /// The violation.
+    pub violation: Violation,
+    /// The actions. After them the system is wound down.
+    pub path: Vec<Action>,
+    /// The number of states visited before the failure.
     pub states: u64,
 }
 
-impl std::fmt::Display for Broken {
+impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "{}: {}", self.scenario, self.fault)?;
-        for act in &self.path {
-            writeln!(f, "  {act:?}")?;
+        writeln!(f, "{}: {}", self.scenario, self.violation)?;
+        for action in &self.path {
+            writeln!(f, "  {action:?}")?;
         }
         write!(f, "  (found after {} states)", self.states)
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for Failure {}
 
-/// A world, and what may still happen in it.
+/// A system, and the actions that remain.
 struct State<'a> {
     scenario: &'a Scenario,
-    world: World,
-    said: usize,
+    system: System,
+    next_message: usize,
     left: [u8; 6],
 }
 
 const LISTEN: usize = 0;
-const HANG: usize = 1;
+const DISCONNECT: usize = 1;
 const RESUME: usize = 2;
-const TELL: usize = 3;
-const LET_GO: usize = 4;
+const NOTIFY: usize = 3;
+const RELEASE: usize = 4;
 const TICK: usize = 5;
 
 impl<'a> State<'a> {
-    fn new(scenario: &'a Scenario) -> Result<Self, Fault> {
-        let left =
-            [scenario.listens, scenario.hangs, scenario.resumes, scenario.tells, scenario.lets_go, scenario.ticks];
-        Ok(Self { scenario, world: World::new(scenario.play.clone())?, said: 0, left })
+    fn new(scenario: &'a Scenario) -> Result<Self, Violation> {
+        let left = [
+            scenario.listens,
+            scenario.disconnects,
+            scenario.resumes,
+            scenario.notifications,
+            scenario.releases,
+            scenario.ticks,
+        ];
+        Ok(Self { scenario, system: System::new(scenario.config.clone())?, next_message: 0, left })
     }
 
-    fn after(scenario: &'a Scenario, path: &[Act]) -> Result<Self, Fault> {
+    fn replayed(scenario: &'a Scenario, path: &[Action]) -> Result<Self, Violation> {
         let mut state = Self::new(scenario)?;
-        for act in path {
-            state.act(*act)?;
+        for action in path {
+            state.apply(*action)?;
         }
         Ok(state)
     }
 
-    fn acts(&self) -> Vec<Act> {
-        let mut acts = Vec::new();
-        if self.said < self.scenario.says.len() {
-            acts.push(Act::Say);
+    fn actions(&self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.next_message < self.scenario.messages.len() {
+            actions.push(Action::Send);
         }
         if self.left[LISTEN] > 0 {
-            acts.push(Act::Listen);
+            actions.push(Action::Listen);
         }
-        let client = &self.world.clients[0];
+        let client = &self.system.clients[0];
         for (at, stream) in client.streams.iter().enumerate() {
-            if let Some(carrier) = &stream.carrier {
-                if !self.world.web.is_read(carrier.asked) {
-                    acts.extend([Act::Read(at), Act::ReadOnce(at)]);
+            if let Some(exchange) = &stream.exchange {
+                if !self.system.server.is_reading(exchange.sent) {
+                    actions.extend([Action::Read(at), Action::ReadOnce(at)]);
                 }
-                if self.left[HANG] > 0 {
-                    acts.push(Act::HangUp(at));
+                if self.left[DISCONNECT] > 0 {
+                    actions.push(Action::Disconnect(at));
                 }
             }
             if self.left[RESUME] > 0 && !stream.over && !stream.last_id.is_empty() {
-                acts.push(Act::Resume(at));
+                actions.push(Action::Resume(at));
             }
         }
-        for (at, job) in self.world.jobs.iter().enumerate().filter(|(_, job)| !job.answered) {
-            acts.push(Act::Answer(at));
+        for (at, job) in self.system.jobs.iter().enumerate().filter(|(_, job)| !job.answered) {
+            actions.push(Action::Respond(at));
             if job.reports < self.scenario.reports && !job.cancelled {
-                acts.push(Act::Progress(at));
+                actions.push(Action::Progress(at));
             }
-            if self.left[LET_GO] > 0 && !job.cancelled {
-                acts.push(Act::LetGo(at));
+            if self.left[RELEASE] > 0 && !job.cancelled {
+                actions.push(Action::ReleaseStream(at));
             }
         }
-        if self.left[TELL] > 0 {
-            acts.push(Act::Tell);
+        if self.left[NOTIFY] > 0 {
+            actions.push(Action::Notify);
         }
-        if self.left[TICK] > 0 && self.world.next().is_some() {
-            acts.push(Act::Tick);
+        if self.left[TICK] > 0 && self.system.next_deadline().is_some() {
+            actions.push(Action::Tick);
         }
-        acts
+        actions
     }
 
-    fn act(&mut self, act: Act) -> Result<(), Fault> {
-        let Scenario { sizes, slow, says, .. } = self.scenario;
+    fn apply(&mut self, action: Action) -> Result<(), Violation> {
+        let Scenario { sizes, slow, messages, .. } = self.scenario;
         let reads = !*slow;
-        let world = &mut self.world;
-        match act {
-            Act::Say => {
-                let (said, batch) = &says[self.said];
-                self.said += 1;
-                world.say(0, said, *batch, reads)?;
+        let system = &mut self.system;
+        match action {
+            Action::Send => {
+                let (kinds, batch) = &messages[self.next_message];
+                self.next_message += 1;
+                system.send_messages(0, kinds, *batch, reads)?;
             }
-            Act::Listen => {
+            Action::Listen => {
                 self.left[LISTEN] -= 1;
-                world.listen(0, reads)?;
+                system.listen(0, reads)?;
             }
-            Act::Read(at) => world.read(0, at)?,
-            Act::ReadOnce(at) => world.read_once(0, at, usize::MAX)?,
-            Act::HangUp(at) => {
-                self.left[HANG] -= 1;
-                world.hang_up(0, at)?;
+            Action::Read(at) => system.read(0, at)?,
+            Action::ReadOnce(at) => system.read_once(0, at, usize::MAX)?,
+            Action::Disconnect(at) => {
+                self.left[DISCONNECT] -= 1;
+                system.disconnect(0, at)?;
             }
-            Act::Resume(at) => {
+            Action::Resume(at) => {
                 self.left[RESUME] -= 1;
-                world.resume(0, at, reads)?;
+                system.resume(0, at, reads)?;
             }
-            Act::Answer(job) => {
-                let _: Answered = world.answer(job, sizes[0])?;
+            Action::Respond(job) => {
+                let _: RespondOutcome = system.respond(job, sizes[0])?;
             }
-            Act::Progress(job) => {
-                // The first is small: it brings an id to come back with.
-                let size = if world.jobs[job].reports == 0 { 1 } else { sizes[1] };
-                world.progress(job, size)?;
+            Action::Progress(job) => {
+                // The first report is small. It brings an event id to resume with.
+                let size = if system.jobs[job].reports == 0 { 1 } else { sizes[1] };
+                system.progress(job, size)?;
             }
-            Act::LetGo(job) => {
-                self.left[LET_GO] -= 1;
-                world.release_stream(job)?;
+            Action::ReleaseStream(job) => {
+                self.left[RELEASE] -= 1;
+                system.release_stream(job)?;
             }
-            Act::Tell => {
-                self.left[TELL] -= 1;
-                let session = world.web.sessions.keys().next().copied();
+            Action::Notify => {
+                self.left[NOTIFY] -= 1;
+                let session = system.server.sessions.keys().next().copied();
                 if let Some(session) = session {
-                    world.tell(session, sizes[1])?;
+                    system.notify(session, sizes[1])?;
                 }
             }
-            Act::Tick => {
+            Action::Tick => {
                 self.left[TICK] -= 1;
-                let now = world.web.now;
-                let next = world.next().unwrap_or(now);
-                world.pass(next.saturating_since(now))?;
+                let now = system.server.now;
+                let next = system.next_deadline().unwrap_or(now);
+                system.advance(next.saturating_since(now))?;
             }
         }
         Ok(())
@@ -235,141 +241,150 @@ impl<'a> State<'a> {
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let mut text = String::new();
-        let world = &self.world;
-        let _ = write!(text, "{:?}{:?}{:?}{:?}", world.web.sessions, world.clients, world.jobs, world.web.now);
-        (text, self.said, self.left).hash(&mut hasher);
-        for stream in &world.clients[0].streams {
-            stream.carrier.as_ref().map(|carrier| world.web.is_read(carrier.asked)).hash(&mut hasher);
+        let system = &self.system;
+        let _ =
+            write!(text, "{:?}{:?}{:?}{:?}", system.server.sessions, system.clients, system.jobs, system.server.now);
+        (text, self.next_message, self.left).hash(&mut hasher);
+        for stream in &system.clients[0].streams {
+            stream.exchange.as_ref().map(|exchange| system.server.is_reading(exchange.sent)).hash(&mut hasher);
         }
         hasher.finish()
     }
 }
 
-/// A panic is a fault.
-fn guarded<T>(step: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+/// Turns a panic into a violation.
+fn catch_panic<T>(step: impl FnOnce() -> Result<T, Violation>) -> Result<T, Violation> {
     catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Fault::new(Rule::Panic, text.unwrap_or("a panic")))
+        Err(Violation::new(Rule::Panic, text.unwrap_or("a panic")))
     })
 }
 
-/// Whether a path can be taken: where it leads, if it breaks a rule.
-fn replay(scenario: &Scenario, path: &[Act]) -> Option<Fault> {
-    let played = guarded(|| {
+/// Replays a path. Returns the violation, if the path is possible and breaks a rule.
+fn replay(scenario: &Scenario, path: &[Action]) -> Option<Violation> {
+    let played = catch_panic(|| {
         let mut state = State::new(scenario)?;
-        for act in path {
-            if !state.acts().contains(act) {
+        for action in path {
+            if !state.actions().contains(action) {
                 return Ok(());
             }
-            state.act(*act)?;
+            state.apply(*action)?;
         }
-        state.world.wind_down()
+        state.system.wind_down()
     });
     played.err()
 }
 
-/// Leaves out every step without which the same rule is broken.
-fn shortened(scenario: &Scenario, mut path: Vec<Act>, mut fault: Fault) -> (Vec<Act>, Fault) {
+/// Removes all steps that are not necessary to break the same rule.
+fn shrink(scenario: &Scenario, mut path: Vec<Action>, mut violation: Violation) -> (Vec<Action>, Violation) {
     'again: loop {
         for at in (0..path.len()).rev() {
             let mut shorter = path.clone();
             shorter.remove(at);
-            if let Some(same) = replay(scenario, &shorter).filter(|same| same.rule == fault.rule) {
-                (path, fault) = (shorter, same);
+            if let Some(same) = replay(scenario, &shorter).filter(|same| same.rule == violation.rule) {
+                (path, violation) = (shorter, same);
                 continue 'again;
             }
         }
-        return (path, fault);
+        return (path, violation);
     }
 }
 
-/// Plays a scenario in every order.
+/// Explores a scenario in all orders.
 ///
 /// # Errors
-/// If there is an order that breaks a rule.
-pub fn explore(scenario: &Scenario) -> Result<Explored, Box<Broken>> {
+/// If an order breaks a rule.
+pub fn explore(scenario: &Scenario) -> Result<Explored, Box<Failure>> {
     let mut explored = Explored::default();
     let mut seen = HashSet::new();
     let mut todo = vec![Vec::new()];
     while let Some(path) = todo.pop() {
-        let visited = guarded(|| {
-            let state = State::after(scenario, &path)?;
+        let visited = catch_panic(|| {
+            let state = State::replayed(scenario, &path)?;
             if !seen.insert(state.digest()) {
                 return Ok(None);
             }
-            let acts = state.acts();
-            let mut world = state.world;
-            world.wind_down()?;
-            Ok(Some(acts))
+            let actions = state.actions();
+            let mut system = state.system;
+            system.wind_down()?;
+            Ok(Some(actions))
         });
         explored.steps += 1;
         match visited {
             Ok(None) => {}
-            Ok(Some(acts)) => {
+            Ok(Some(actions)) => {
                 explored.states += 1;
                 explored.longest = explored.longest.max(path.len());
-                todo.extend(acts.into_iter().rev().map(|act| path.iter().copied().chain([act]).collect::<Vec<_>>()));
+                todo.extend(
+                    actions.into_iter().rev().map(|action| path.iter().copied().chain([action]).collect::<Vec<_>>()),
+                );
             }
-            Err(fault) => {
-                let (path, fault) = shortened(scenario, path, fault);
-                return Err(Box::new(Broken { scenario: scenario.name, fault, path, states: explored.states }));
+            Err(violation) => {
+                let (path, violation) = shrink(scenario, path, violation);
+                return Err(Box::new(Failure { scenario: scenario.name, violation, path, states: explored.states }));
             }
         }
     }
     Ok(explored)
 }
 
-/// Limits that a few messages reach.
-fn little() -> Limits {
+/// Returns limits that a few messages reach.
+fn tight_limits() -> Limits {
     let mut limits = Limits::default();
     limits.queued_bytes = 1000;
-    limits.patience = Duration::from_secs(1);
+    limits.stream_after = Duration::from_secs(1);
     limits
 }
 
-/// As [`little`], and so many bytes are kept for clients that come back.
-fn kept(bytes: usize) -> Limits {
-    let mut limits = little();
+/// Returns [`tight_limits`] with a replay buffer of this many bytes.
+fn with_replay_bytes(bytes: usize) -> Limits {
+    let mut limits = tight_limits();
     limits.replay_bytes = bytes;
     limits
 }
 
-/// A scenario in which nothing happens yet.
+/// Returns a scenario without actions.
 fn base(name: &'static str, version: &'static str) -> Scenario {
-    let play = Play { clients: vec![version], limits: little(), requests: 16, outbox_bytes: 4000, roomy: true };
+    let config = SystemConfig {
+        clients: vec![version],
+        limits: tight_limits(),
+        requests: 16,
+        outbox_bytes: 4000,
+        lossless: true,
+    };
     Scenario {
         name,
-        play,
-        says: Vec::new(),
+        config,
+        messages: Vec::new(),
         listens: 0,
-        hangs: 0,
+        disconnects: 0,
         resumes: 0,
         reports: 0,
-        tells: 0,
-        lets_go: 0,
+        notifications: 0,
+        releases: 0,
         ticks: 0,
         sizes: [10, 10],
         slow: false,
     }
 }
 
-/// The scenarios that every run of the tests plays.
+/// Returns the scenarios of each test run.
 #[must_use]
 pub fn small() -> Vec<Scenario> {
-    let call = Say::Call { progress: true };
-    let plain = Say::Call { progress: false };
-    let one = |say| (vec![say], false);
+    let call = ClientMessage::Call { progress: true };
+    let plain = ClientMessage::Call { progress: false };
+    let one = |message| (vec![message], false);
     vec![
         Scenario {
-            says: vec![one(call), one(Say::Ping), one(Say::Unknown)],
+            messages: vec![one(call), one(ClientMessage::Ping), one(ClientMessage::Unknown)],
             reports: 2,
             sizes: [10, 2000],
             slow: true,
             ..base("a reader that stalls", "2025-11-25")
         },
         Scenario {
-            says: vec![one(call)],
-            hangs: 1,
+            messages: vec![one(call)],
+            disconnects: 1,
             resumes: 2,
             reports: 2,
             sizes: [10, 2000],
@@ -377,7 +392,7 @@ pub fn small() -> Vec<Scenario> {
             ..base("a reader that comes back", "2025-11-25")
         },
         Scenario {
-            says: vec![one(call)],
+            messages: vec![one(call)],
             resumes: 1,
             reports: 2,
             sizes: [10, 1100],
@@ -385,39 +400,46 @@ pub fn small() -> Vec<Scenario> {
             ..base("a connection that dies", "2025-11-25")
         },
         Scenario {
-            says: vec![one(call), one(Say::Cancel(0))],
-            hangs: 1,
+            messages: vec![one(call), one(ClientMessage::Cancel(0))],
+            disconnects: 1,
             resumes: 1,
             reports: 1,
-            lets_go: 1,
+            releases: 1,
             ..base("hung up and cancelled", "2025-11-25")
         },
         Scenario {
-            says: vec![one(call), (vec![Say::Cancel(0)], true), (vec![plain, Say::Ping], true)],
-            hangs: 1,
+            messages: vec![one(call), (vec![ClientMessage::Cancel(0)], true), (vec![plain, ClientMessage::Ping], true)],
+            disconnects: 1,
             reports: 1,
             ..base("batches", "2025-03-26")
         },
         Scenario {
-            play: Play { limits: kept(500), roomy: false, ..base("", "2025-06-18").play },
-            says: vec![one(call)],
-            hangs: 2,
+            config: SystemConfig { limits: with_replay_bytes(500), lossless: false, ..base("", "2025-06-18").config },
+            messages: vec![one(call)],
+            disconnects: 2,
             resumes: 2,
             reports: 3,
             sizes: [10, 300],
             ..base("more than is kept", "2025-06-18")
         },
-        Scenario { listens: 2, tells: 1, resumes: 1, sizes: [10, 700], slow: true, ..base("listening", "2025-11-25") },
         Scenario {
-            says: vec![one(call), one(Say::Unknown)],
-            hangs: 1,
+            listens: 2,
+            notifications: 1,
+            resumes: 1,
+            sizes: [10, 700],
+            slow: true,
+            ..base("listening", "2025-11-25")
+        },
+        Scenario {
+            messages: vec![one(call), one(ClientMessage::Unknown)],
+            disconnects: 1,
             reports: 1,
             slow: true,
             ..base("without a session", "2026-07-28")
         },
         Scenario {
-            says: vec![one(call), one(Say::Ping), one(Say::Cancel(1))],
-            hangs: 1,
+            messages: vec![one(call), one(ClientMessage::Ping), one(ClientMessage::Cancel(1))],
+            disconnects: 1,
             reports: 1,
             sizes: [10, 2000],
             slow: true,

@@ -1,26 +1,26 @@
-//! Sessions over HTTP, and requests that stand alone, with clients that read slowly or not at all, hang up, come back
-//! with `Last-Event-ID` and cancel, while answers are owed.
+//! Sessions over HTTP, and stateless requests, with clients that read slowly or not at all, disconnect, resume with
+//! `Last-Event-ID` and cancel.
 //!
-//! A [`World`] is one endpoint, its clients and the applications of its sessions. The code that plays it decides what happens
-//! next: the explorer ([`explore`]) tries every order, the simulation ([`crate::simulate`]) draws one from a seed. After
-//! each step the world holds what was read against the rules:
+//! A [`System`] is one endpoint, its clients and the applications of its sessions. Its caller chooses the actions: the
+//! exploration ([`explore`]) tries all orders, the simulation ([`crate::simulate`]) draws one from a seed. After each
+//! action the system checks the messages that were read:
 //!
-//! - every request gets exactly one answer, on its own exchange or on one that takes its stream up again, or its client
-//!   is told that it is lost; a request is never answered with 202;
-//! - messages of a stream come once and in order, over all exchanges that carry it;
-//! - nothing is answered behind its cancellation, and progress grows and belongs to a request that is open;
-//! - a request of the server reaches its client once and ends once, with what the client has answered;
-//! - a subscription (2026-07-28) is acknowledged first, and its client hears of every change;
-//! - what a session holds stays under its limits;
-//! - an exchange whose client has come back on another one holds no other up;
-//! - when everything is over, nothing is left: see [`World::wind_down`].
+//! - each request gets exactly one response, on its own exchange or on one that resumes its stream, or its client is
+//!   told that it is lost; a request never gets status 202;
+//! - messages of a stream arrive once and in order, over all exchanges that carry it;
+//! - no response follows the cancellation of its request, and progress increases and belongs to an open request;
+//! - a request of the server reaches its client once and ends once, with the response of the client;
+//! - the first message of a subscription (2026-07-28) is its acknowledgement, and its client receives every change;
+//! - the usage of a session stays below its limits;
+//! - an exchange that was replaced by a resumption does not block another one;
+//! - at the end all sessions are idle: see [`System::wind_down`].
 
-mod asking;
 mod client;
 pub mod explore;
-mod rest;
-mod world;
+mod server_requests;
+mod system;
+mod wind_down;
 
-pub use asking::{Question, Subscription};
-pub use client::{Client, Kind, Say, Stream, Want};
-pub use world::{Answered, Job, Play, World};
+pub use client::{Client, ClientMessage, ExpectedResponse, Stream, TransportKind};
+pub use server_requests::{ServerRequest, Subscription};
+pub use system::{Job, RespondOutcome, System, SystemConfig};

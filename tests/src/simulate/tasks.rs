@@ -1,4 +1,4 @@
-//! Tasks of the extension (2026-07-28): they belong to the server and outlive the connections on which they began.
+//! Tasks of the extension (2026-07-28). They belong to the server and outlive the connections on which they began.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,17 +6,17 @@ use mcp_proto::{protocol::CapabilitySet, wire::ErrorObject};
 use serde_json::Value;
 
 use super::{
-    handler::{self, QUESTIONS},
-    stage::{Deed, Stage},
+    environment::{Action, Environment},
+    handler::{self, INPUT_METHODS},
 };
 
-/// The longest that a task stays as it is.
+/// The longest time between two changes of a task.
 const PAUSE: Duration = Duration::from_secs(600);
 
-/// Questions that one task asks at most.
-const MOST: u64 = 4;
+/// The most input requests of one task.
+const MAX_REQUESTS: u64 = 4;
 
-/// How a task stands.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Working,
@@ -29,16 +29,16 @@ enum Status {
 /// A task of the server.
 #[derive(Debug)]
 struct Task {
-    /// What the client wants to see again in the result.
+    /// The number that the result repeats.
     number: u64,
     status: Status,
-    /// What the client can be asked.
+    /// The capabilities of the client.
     declared: CapabilitySet,
-    /// Questions that it has asked so far.
-    asked: u64,
-    /// Those that wait for an answer, and what they are.
+    /// The number of its input requests so far.
+    requested: u64,
+    /// Its open input requests, by name.
     open: BTreeMap<String, String>,
-    /// How long clients are to wait between two looks, in milliseconds.
+    /// The poll interval of clients, in milliseconds.
     interval: u64,
 }
 
@@ -46,19 +46,19 @@ struct Task {
 #[derive(Debug, Default)]
 pub struct Tasks(BTreeMap<u64, Task>);
 
-/// What a client wants of a task.
+/// An operation of a client on a task.
 #[derive(Clone, Debug)]
-pub enum Wanted {
-    /// To know how it stands.
-    Look,
-    /// To answer its questions.
+pub enum TaskOperation {
+    /// `tasks/get`.
+    Get,
+    /// `tasks/update`, with the responses to input requests.
     Update(BTreeMap<String, Value>),
-    /// To end it.
+    /// `tasks/cancel`.
     Cancel,
 }
 
 impl Task {
-    /// Its members, without the braces around them.
+    /// Returns its members, without braces.
     fn members(&self, id: u64) -> String {
         let (status, more) = match self.status {
             Status::Working => ("working", String::new()),
@@ -80,12 +80,12 @@ impl Task {
     }
 }
 
-impl Stage<'_> {
-    /// Begins a task, and says what the request is answered with that has become it.
-    pub fn begin_task(&mut self, number: u64, declared: CapabilitySet) -> String {
-        let id = self.number();
-        let interval = self.dice.scale(1, 600_000);
-        let task = Task { number, status: Status::Working, declared, asked: 0, open: BTreeMap::new(), interval };
+impl Environment<'_> {
+    /// Creates a task. Returns the result of the request that becomes the task.
+    pub fn create_task(&mut self, number: u64, declared: CapabilitySet) -> String {
+        let id = self.next_number();
+        let interval = self.rng.log_uniform(1, 600_000);
+        let task = Task { number, status: Status::Working, declared, requested: 0, open: BTreeMap::new(), interval };
         let result = format!(r#"{{"resultType":"task",{}}}"#, task.members(id));
         self.tasks.0.insert(id, task);
         self.advance_later(id);
@@ -94,7 +94,7 @@ impl Stage<'_> {
 
     fn advance_later(&mut self, id: u64) {
         let most = if self.winding_down { Duration::from_secs(1) } else { PAUSE };
-        self.plan_within(most, Deed::Advance(id));
+        self.schedule_within(most, Action::AdvanceTask(id));
     }
 
     /// Whether the server has this task.
@@ -103,56 +103,65 @@ impl Stage<'_> {
         id.parse().is_ok_and(|id| self.tasks.0.contains_key(&id))
     }
 
-    /// Every task, so that all of them come to an end.
+    /// Returns all tasks.
     #[must_use]
     pub fn all_tasks(&self) -> Vec<u64> {
         self.tasks.0.keys().copied().collect()
     }
 
-    /// What a client hears that wants something of a task. A good one answers only what was asked.
+    /// Performs the operation of a client on a task, and returns the result. A conforming client responds only to input
+    /// requests of the task.
     ///
     /// # Errors
-    /// If there is no such task.
-    pub fn about_task(&mut self, id: &str, wanted: &Wanted, is_good: bool) -> Result<String, ErrorObject> {
+    /// If the task does not exist.
+    pub fn handle_task_request(
+        &mut self,
+        id: &str,
+        operation: &TaskOperation,
+        is_conforming: bool,
+    ) -> Result<String, ErrorObject> {
         let unknown = || ErrorObject::invalid_params("there is no such task");
         let number: u64 = id.parse().map_err(|_| unknown())?;
         let task = self.tasks.0.get_mut(&number).ok_or_else(unknown)?;
-        match wanted {
-            Wanted::Look => return Ok(format!(r#"{{"resultType":"complete",{}}}"#, task.members(number))),
-            Wanted::Update(answers) => {
+        match operation {
+            TaskOperation::Get => return Ok(format!(r#"{{"resultType":"complete",{}}}"#, task.members(number))),
+            TaskOperation::Update(answers) => {
                 for (name, answer) in answers {
-                    let was_asked = (0..task.asked).any(|asked| *name == format!("q{asked}"));
-                    assert!(was_asked && answer.is_object() || !is_good, "{name} was not asked: {answer}");
+                    let was_requested = (0..task.requested).any(|requested| *name == format!("q{requested}"));
+                    assert!(
+                        was_requested && answer.is_object() || !is_conforming,
+                        "{name} was not requested: {answer}"
+                    );
                     task.open.remove(name);
                 }
                 if task.open.is_empty() && task.status == Status::InputRequired {
                     task.status = Status::Working;
                 }
             }
-            Wanted::Cancel if !task.is_over() => task.status = Status::Cancelled,
-            Wanted::Cancel => {}
+            TaskOperation::Cancel if !task.is_over() => task.status = Status::Cancelled,
+            TaskOperation::Cancel => {}
         }
         Ok("{}".to_owned())
     }
 
-    /// A task goes on. Gives back what those hear who listen, unless it is forgotten.
+    /// Advances a task. Returns its notification, or `None` if the task was removed.
     pub fn advance_task(&mut self, id: u64) -> Option<String> {
-        let (chance, asks, first) = (self.dice.below(100), self.dice.percent(70), self.number());
+        let (chance, requires_input, first) = (self.rng.below(100), self.rng.percent(70), self.next_number());
         let winding_down = self.winding_down;
         let task = self.tasks.0.get_mut(&id)?;
-        let can: Vec<_> = QUESTIONS.iter().filter(|(_, needed)| task.declared.contains(*needed)).collect();
+        let can: Vec<_> = INPUT_METHODS.iter().filter(|(_, needed)| task.declared.contains(*needed)).collect();
         match task.status {
-            Status::Working if asks && task.asked < MOST && !can.is_empty() && !winding_down => {
+            Status::Working if requires_input && task.requested < MAX_REQUESTS && !can.is_empty() && !winding_down => {
                 for number in 0..1 + chance % 2 {
                     let (method, _) = can[(chance + number) as usize % can.len()];
                     let params = format!(r#"{{"number":{}}}"#, first * 1000 + number);
                     let question = format!(r#"{{"method":"{method}","params":{params}}}"#);
-                    task.open.insert(format!("q{}", task.asked), question);
-                    task.asked += 1;
+                    task.open.insert(format!("q{}", task.requested), question);
+                    task.requested += 1;
                 }
                 task.status = Status::InputRequired;
             }
-            // It gets along without the answers.
+            // The task continues without the responses.
             Status::InputRequired if chance < 30 || winding_down => {
                 task.open.clear();
                 task.status = Status::Working;
@@ -166,7 +175,7 @@ impl Stage<'_> {
                 };
             }
             Status::Completed | Status::Failed | Status::Cancelled => {
-                // A client that has not looked by now will not hear of it.
+                // A client that has not polled the task before its removal does not receive its result.
                 if chance < 20 && !winding_down {
                     self.tasks.0.remove(&id);
                     return None;
@@ -174,8 +183,8 @@ impl Stage<'_> {
                 return Some(format!("{{{}}}", task.members(id)));
             }
         }
-        let said = format!("{{{}}}", task.members(id));
+        let notification = format!("{{{}}}", task.members(id));
         self.advance_later(id);
-        Some(said)
+        Some(notification)
     }
 }

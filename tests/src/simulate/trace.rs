@@ -1,19 +1,19 @@
-//! What has happened, in order: as a number that stands for all of it, and as text for readers.
+//! The trace of a run: its entries in order, as a hash and as text.
 
 use std::fmt::{self, Write};
 
 use mcp_proto::{protocol::Role, rpc::Timestamp};
 
-/// An end of a connection.
+/// One side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Who {
-    /// Connections are numbered as they begin.
+pub struct PeerId {
+    /// The number of the connection, in the order of their start.
     pub pair: usize,
-    /// Which of its ends.
+    /// The side of the connection.
     pub role: Role,
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for PeerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = match self.role {
             Role::Client => 'c',
@@ -23,49 +23,49 @@ impl fmt::Display for Who {
     }
 }
 
-/// Takes the lines of a trace, one at a time.
-pub type Reader<'a> = Box<dyn FnMut(&str) + 'a>;
+/// Receives the lines of a trace, one at a time.
+pub type Sink<'a> = Box<dyn FnMut(&str) + 'a>;
 
 /// The trace of one run.
 pub struct Trace<'a> {
     hash: u64,
     entries: u64,
     line: String,
-    reader: Option<Reader<'a>>,
+    sink: Option<Sink<'a>>,
 }
 
-/// FNV-1a, which is written down in full here and will never change.
+/// FNV-1a. The definition is part of this file, so it never changes.
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0100_0000_01b3;
 
 impl<'a> Trace<'a> {
-    /// A trace that nothing is in yet.
+    /// Returns an empty trace.
     #[must_use]
-    pub fn new(reader: Option<Reader<'a>>) -> Self {
-        Self { hash: OFFSET, entries: 0, line: String::new(), reader }
+    pub fn new(sink: Option<Sink<'a>>) -> Self {
+        Self { hash: OFFSET, entries: 0, line: String::new(), sink }
     }
 
-    /// Adds what has happened to a peer, as `what` and `detail`.
-    pub fn note(&mut self, now: Timestamp, who: Who, what: &str, detail: impl fmt::Display) {
+    /// Adds an entry for a peer, with `what` and `detail`.
+    pub fn note(&mut self, now: Timestamp, peer_id: PeerId, what: &str, detail: impl fmt::Display) {
         self.line.clear();
         // Writing to a string cannot fail.
-        let _ = write!(self.line, "{:>14} {who} {what:<8} {detail}", micros(now));
+        let _ = write!(self.line, "{:>14} {peer_id} {what:<8} {detail}", micros(now));
         for byte in self.line.bytes() {
             self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(PRIME);
         }
         self.entries += 1;
-        if let Some(reader) = &mut self.reader {
-            reader(&self.line);
+        if let Some(sink) = &mut self.sink {
+            sink(&self.line);
         }
     }
 
-    /// A number that stands for everything in it.
+    /// Returns the hash of all entries.
     #[must_use]
     pub const fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// How much is in it.
+    /// Returns the number of entries.
     #[must_use]
     pub const fn entries(&self) -> u64 {
         self.entries

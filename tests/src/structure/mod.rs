@@ -1,5 +1,5 @@
 //! The structure of each crate, read from its sources: import circles, arrows upward between rooms, imports through the
-//! crate's own `lib.rs`, and what is too long.
+//! crate's own `lib.rs`, and files and functions that are too long.
 //!
 //! An import counts as an import of the file that defines the item, however many re-exports lie between. So a re-export in
 //! `lib.rs` or in a `mod.rs` hides no circle.
@@ -43,12 +43,12 @@ pub struct Crate {
     pub rooms: Rooms,
 }
 
-/// What is wrong with the structure of a crate.
+/// The faults in the structure of a crate.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Circles of imports, as paths below `src`, the largest first.
     pub circles: Vec<Vec<String>>,
-    /// The imports that tie the circles, one for each pair of files.
+    /// The imports that form the circles, one for each pair of files.
     pub ties: Vec<String>,
     /// All imports between files, one for each pair: the importing file, the imported one.
     pub imports: Vec<(String, String)>,
@@ -56,7 +56,7 @@ pub struct Report {
     pub upward: Vec<String>,
     /// Imports of a re-export in the crate's own `lib.rs`.
     pub through_lib: Vec<String>,
-    /// Files that no room of the table holds.
+    /// Files that belong to no room of the table.
     pub without_room: Vec<String>,
     /// Files over [`LONGEST_FILE`].
     pub long_files: Vec<String>,
@@ -168,14 +168,14 @@ impl Finder<'_> {
                 self.glob(index, &import.path, import.line);
                 continue;
             }
-            // A re-export that the file does not use itself ties it to nothing.
+            // A re-export that the file does not use itself creates no dependency.
             let is_used = !import.exported || mentions(module, &import.alias);
             self.path(index, &import.path, import.line, is_used);
         }
         for path in &module.paths {
             let first = path.segments[0].as_str();
             let is_relative = !["crate", "super", "self"].contains(&first);
-            // What an import of an item binds has been counted there.
+            // The binding of an imported item was counted with the import.
             if is_relative && !self.leads_to_module(index, first) {
                 continue;
             }
@@ -196,7 +196,7 @@ impl Finder<'_> {
         found.is_some_and(|found| matches!(found.target, Target::Module(_)))
     }
 
-    /// Counts what a glob import brings and the module names.
+    /// Counts the names of a glob import that the module uses.
     fn glob(&mut self, index: usize, path: &[String], line: usize) {
         let names = self.names;
         let module = &names.modules[index];
@@ -230,7 +230,7 @@ impl Finder<'_> {
         }
         match found.target {
             Target::Item(file) => self.arrow(index, file, line, &text, is_used),
-            // What is used of it are paths of their own; the import itself shows only where it points.
+            // Uses of the import are separate paths. The import itself only determines the target.
             Target::Module(to) => self.arrow(index, names.modules[to].file, line, &text, false),
         }
     }
@@ -246,7 +246,7 @@ impl Finder<'_> {
             self.reasons.entry((own, file)).or_insert_with(|| (line, text.to_owned()));
         }
         let (from, to) = (module_path(&self.sources[own]), module_path(&self.sources[file]));
-        // `lib.rs` stands above all rooms, so it may import from each. What it defines is open to all.
+        // `lib.rs` is above all rooms, so it may import from each. All files may import what it defines.
         if from.is_empty() || to.is_empty() {
             return;
         }

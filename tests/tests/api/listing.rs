@@ -102,7 +102,7 @@ impl<'a> Lister<'a> {
         self.open.pop();
     }
 
-    /// Collects what a module shows to everyone, by name.
+    /// Collects the public names of a module.
     fn collect(&self, module: &[String], shown: &mut BTreeMap<String, Shown>, deep: usize) {
         let Some(deep) = deep.checked_sub(1) else { return };
         for item in &self.modules[module] {

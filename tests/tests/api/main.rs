@@ -25,7 +25,7 @@ const CRATES: [(&str, &str); 6] = [
 const UPDATE: &str = "MCP_UPDATE_API=1 cargo test -p mcp-tests --test api";
 
 #[test]
-fn public_surfaces_are_as_listed() {
+fn public_surfaces_match_the_listings() {
     let root = workspace::root();
     let folder = root.join("docs/api");
     let mut differ = Vec::new();
@@ -60,7 +60,7 @@ fn public_surfaces_are_as_listed() {
 }
 
 #[test]
-fn planted_sources_are_listed() {
+fn lists_the_public_items_of_planted_sources() {
     let folder = std::env::temp_dir().join(format!("mcp-api-{}", std::process::id()));
     fs::create_dir_all(folder.join("room")).expect("a folder");
     let write = |path: &str, text: &str| fs::write(folder.join(path), text).expect("a file");

@@ -41,7 +41,7 @@ pub(crate) fn tokens(stream: TokenStream) -> String {
     out.trim().trim_end_matches(',').to_owned()
 }
 
-/// Prints one sign with its spaces: behind separators, around operators.
+/// Prints one token with its spaces: after separators, around operators.
 fn punct(out: &mut String, sign: char) {
     match sign {
         ',' | ';' => out.push_str(&format!("{sign} ")),

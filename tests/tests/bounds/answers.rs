@@ -1,4 +1,4 @@
-//! What an answer, or a notification to many, may cost, and what becomes of one that is too large.
+//! The cost of responses and of notifications to many subscribers, and the handling of those that are too large.
 
 use mcp_proto::{
     connection::{CloseReason, Event, ResourceUsage, SendError, ServerConfig, ServerRole, Violation},
@@ -7,23 +7,23 @@ use mcp_proto::{
     wire::{ErrorObject, Json, RawJson},
 };
 use mcp_tests::{
+    harness::{Harness, full_server},
     message::{cancelled, listen, request},
-    solo::{Solo, full_server},
 };
 use serde_json::{Value, json};
 
 use super::allocated;
 
-type Server = Solo<ServerRole>;
+type Server = Harness<ServerRole>;
 
-/// A server of the revision with batches, with room for so many bytes.
+/// Returns a server of the revision with batches whose outbox holds `outbox_bytes`.
 fn server(outbox_bytes: usize) -> Server {
     let mut config = full_server();
     (config.settings.limits.outbox_bytes, config.settings.limits.control_bytes) = (outbox_bytes, 10_000);
-    Solo::ready_server_with(config, ProtocolVersion::V2025_03_26)
+    Harness::ready_server_with(config, ProtocolVersion::V2025_03_26)
 }
 
-/// A batch comes in, of requests that wait for the application.
+/// Feeds a batch of requests that wait for the application.
 #[track_caller]
 fn batch(server: &mut Server, ids: impl Iterator<Item = u64>) -> Vec<ReplyKey> {
     server.feed(&Value::Array(ids.map(|id| request(id, "vendor/x")).collect()));
@@ -36,22 +36,22 @@ fn result_of(bytes: usize) -> Json {
 }
 
 #[test]
-fn a_batch_with_more_answers_than_there_is_room_for_holds_up_nobody() {
+fn oversized_batch_responses_become_errors() {
     const OUTBOX: usize = 1 << 20;
     let mut server = server(OUTBOX);
     let keys = batch(&mut server, 1..4);
     let large = result_of(600 << 10);
     assert_eq!(server.conn.respond_raw(keys[0], &RawJson::from(&large)), Ok(()));
-    // There is nothing to poll that would make room, so this is not to be tried again.
+    // Nothing can be polled that would free capacity, so a retry cannot succeed.
     assert!(!server.conn.has_output());
     assert_eq!(server.conn.respond_raw(keys[1], &RawJson::from(&large)), Err(SendError::TooLarge));
     assert!(server.conn.has_room());
-    // The connection goes on.
+    // The connection stays open.
     server.feed(&request(9, "ping"));
-    let single = server.ask(&request(10, "vendor/x"));
+    let single = server.receive_request(&request(10, "vendor/x"));
     server.conn.respond_raw(single, &RawJson::from(&result_of(10))).expect("it is beside the batch");
     assert_eq!(server.sent().len(), 2);
-    // An error has room, also one that the connection makes.
+    // An error always fits, also one that the connection creates.
     server.conn.respond_error(keys[1], &ErrorObject::internal("too large")).expect("it is small");
     let replaced = server.conn.respond_raw_or_error(keys[2], &RawJson::from(&large));
     assert_eq!(replaced, Ok(Some(SendError::TooLarge)));
@@ -64,11 +64,11 @@ fn a_batch_with_more_answers_than_there_is_room_for_holds_up_nobody() {
 }
 
 #[test]
-fn the_answers_of_a_batch_are_no_longer_together_than_a_message_may_be() {
+fn batch_responses_stay_within_the_frame_limit() {
     const FRAME: usize = 20_000;
     let mut config = full_server();
     config.settings.limits.frame_bytes = FRAME;
-    let mut server = Solo::ready_server_with(config, ProtocolVersion::V2025_03_26);
+    let mut server = Harness::ready_server_with(config, ProtocolVersion::V2025_03_26);
     let keys = batch(&mut server, 1..9);
     let result = result_of(6_000);
     let replaced: Vec<_> = keys
@@ -79,11 +79,11 @@ fn the_answers_of_a_batch_are_no_longer_together_than_a_message_may_be() {
     let [Value::Array(answers)] = &sent[..] else { panic!("one batch") };
     let bytes = sent[0].to_string().len();
     assert!(bytes <= FRAME, "{bytes} bytes");
-    // Two have room while the others are still to be answered, and one more when these were small.
+    // Two fit while the others are still open. One more fits because the ones between became small errors.
     let is_sent: Vec<_> = answers.iter().map(|answer| answer["result"].is_object()).collect();
     assert_eq!(is_sent, [true, true, false, false, true, false, false, false]);
     assert!(replaced.iter().zip(is_sent).all(|(replaced, is_sent)| replaced.is_none() == is_sent));
-    // What comes last may use what is left.
+    // The last response may use the capacity that is left.
     let keys = batch(&mut server, 1..4);
     for key in keys {
         assert_eq!(server.conn.respond_raw_or_error(key, &RawJson::from(&result)), Ok(None));
@@ -93,10 +93,10 @@ fn the_answers_of_a_batch_are_no_longer_together_than_a_message_may_be() {
 }
 
 #[test]
-fn what_batches_hold_is_bounded_and_every_request_is_answered() {
+fn batch_memory_is_bounded_and_all_requests_answered() {
     const OUTBOX: usize = 100_000;
     let mut server = server(OUTBOX);
-    // One request of each batch waits for the application, and the answers to the pings wait for it.
+    // One request of each batch waits for the application, and the responses to the pings wait for it.
     let members = |id: u64| {
         let mut members: Vec<_> = (1..100).map(|ping| request(1000 * id + ping, "ping")).collect();
         members.push(request(1000 * id, "vendor/x"));
@@ -108,7 +108,7 @@ fn what_batches_hold_is_bounded_and_every_request_is_answered() {
         match &server.take_events()[..] {
             [Event::Request { key, .. }] => open.push(*key),
             [Event::Violation(Violation::TooManyRequests)] => {
-                // Nothing of this batch waits, so all of it is answered.
+                // The batch does not wait for the application, so all of its members have a response.
                 refused += 1;
                 let sent = server.sent();
                 let [Value::Array(answers)] = &sent[..] else { panic!("one batch") };
@@ -122,14 +122,14 @@ fn what_batches_hold_is_bounded_and_every_request_is_answered() {
     assert!(open.len() > 5 && refused > 900, "{} {refused}", open.len());
     let count = open.len();
     for key in open {
-        server.answer(key, &json!({}));
+        server.respond(key, &json!({}));
     }
     assert_eq!(server.sent().len(), count);
     assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
-fn a_member_that_was_answered_at_once_is_taken_back_from_its_batch() {
+fn cancelling_removes_a_queued_batch_response() {
     let mut server = server(1 << 20);
     let mut keys = Vec::new();
     for id in [10, 20, 30] {
@@ -153,7 +153,7 @@ fn a_member_that_was_answered_at_once_is_taken_back_from_its_batch() {
     server.feed(&cancelled(31));
     assert_eq!(server.conn.stats().cancelled, 5, "there is none any more");
     for key in keys {
-        server.answer(key, &json!({}));
+        server.respond(key, &json!({}));
     }
     let ids: Vec<Vec<u64>> = server
         .sent()
@@ -165,13 +165,13 @@ fn a_member_that_was_answered_at_once_is_taken_back_from_its_batch() {
     assert_eq!(ids, [vec![11, 11, 10], vec![21, 20], vec![5, 30]]);
 }
 
-/// A server of 2026-07-28 to which a client listens so many times.
+/// Returns a server of 2026-07-28 with `listeners` subscriptions.
 fn listened(outbox_bytes: usize, listeners: u64) -> Server {
     let mut config: ServerConfig = full_server();
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
     config.settings.limits.outbox_bytes = outbox_bytes;
-    let mut server = Solo::server(config);
+    let mut server = Harness::server(config);
     for id in 0..listeners {
         server.feed(&listen(id, json!({"resourceSubscriptions": ["a:b"]})));
         assert_eq!(server.take_events(), []);
@@ -181,7 +181,7 @@ fn listened(outbox_bytes: usize, listeners: u64) -> Server {
 }
 
 #[test]
-fn news_count_once_for_each_who_listens() {
+fn notifications_are_charged_per_subscription() {
     const OUTBOX: usize = 1 << 20;
     let news = |bytes: usize| Json::new(&json!({"uri": format!("a:b/{}", "x".repeat(bytes))})).expect("it is JSON");
     let tell = |server: &mut Server, bytes| {
@@ -191,7 +191,7 @@ fn news_count_once_for_each_who_listens() {
     let taken = allocated(|| assert_eq!(tell(&mut server, 256 << 10), Err(SendError::TooLarge)));
     assert!(taken < 4 << 20, "{taken} bytes to find out that 16 MiB do not fit into one");
     assert_eq!(server.conn.usage().outbox_bytes, 0);
-    // All but one fit in.
+    // All but one fit.
     assert_eq!(tell(&mut server, 10 << 10), Ok(()));
     let waits = server.conn.usage().outbox_bytes;
     assert!(waits < OUTBOX, "{waits}");
@@ -200,7 +200,7 @@ fn news_count_once_for_each_who_listens() {
     assert_eq!(server.sent().len(), 64);
     assert_eq!(tell(&mut server, 10 << 10), Ok(()));
     server.sent();
-    // One who listens alone is told what is as large as the limit.
+    // A single subscription gets a notification of any size within the limit.
     let mut server = listened(OUTBOX, 1);
     assert_eq!(tell(&mut server, 2 * OUTBOX), Ok(()));
     assert_eq!(tell(&mut server, 1), Err(SendError::Busy));
@@ -208,11 +208,12 @@ fn news_count_once_for_each_who_listens() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_sent_becomes_an_error() {
+fn unsendable_responses_become_errors() {
     let mut config = full_server();
     config.settings.limits.frame_bytes = 1000;
-    let mut server = Solo::ready_server_with(config, ProtocolVersion::V2025_11_25);
-    let (key, small) = (server.ask(&request(1, "vendor/x")), server.ask(&request(2, "vendor/x")));
+    let mut server = Harness::ready_server_with(config, ProtocolVersion::V2025_11_25);
+    let (key, small) =
+        (server.receive_request(&request(1, "vendor/x")), server.receive_request(&request(2, "vendor/x")));
     let replaced = server.conn.respond_raw_or_error(key, &RawJson::from(&result_of(2000)));
     assert_eq!(replaced, Ok(Some(SendError::TooLarge)));
     assert_eq!(server.conn.respond_raw_or_error(key, &RawJson::from(&result_of(1))), Err(SendError::Answered));
@@ -221,14 +222,14 @@ fn an_answer_that_cannot_be_sent_becomes_an_error() {
     assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&json!(1), &json!(-32603)));
     assert!(sent[1]["result"].is_object());
     assert_eq!(server.conn.usage(), ResourceUsage::default());
-    // Where there is no room it is tried again, and nothing was said.
-    let key = server.ask(&request(3, "vendor/x"));
+    // A full outbox returns `Busy` and sends nothing, so the caller retries.
+    let key = server.receive_request(&request(3, "vendor/x"));
     while server.conn.notify_raw("vendor/y", None).is_ok() {}
     assert_eq!(server.conn.respond_raw_or_error(key, &RawJson::from(&result_of(2000))), Err(SendError::Busy));
     server.sent();
     assert_eq!(server.conn.respond_raw_or_error(key, &RawJson::from(&result_of(2000))), Ok(Some(SendError::TooLarge)));
-    // What has no form is told as well.
-    let key = server.ask(&request(4, "vendor/x"));
+    // A result that is not an object is replaced by an error, too.
+    let key = server.receive_request(&request(4, "vendor/x"));
     let not_an_object = Json::parse("[]").expect("JSON");
     let replaced = server.conn.respond_raw_or_error(key, &RawJson::from(&not_an_object));
     assert!(matches!(replaced, Ok(Some(SendError::Encode(_)))), "{replaced:?}");
@@ -236,7 +237,7 @@ fn an_answer_that_cannot_be_sent_becomes_an_error() {
 }
 
 #[test]
-fn a_peer_is_left_for_what_it_does_not_read_and_not_for_what_waits_in_a_batch() {
+fn pending_batches_do_not_count_as_unread_output() {
     let mut server = server(10_000);
     let keys = batch(&mut server, 1..3);
     server.conn.respond_raw(keys[0], &RawJson::from(&result_of(9_000))).expect("there is room");
@@ -245,7 +246,7 @@ fn a_peer_is_left_for_what_it_does_not_read_and_not_for_what_waits_in_a_batch() 
         assert_eq!(server.sent().len(), 1);
     }
     assert_eq!(server.take_events(), []);
-    // Without anybody to read them, answers to pings are too many in the end.
+    // If the peer does not read, the responses to pings exceed the limit in the end.
     let closed = (0..1_000_000).any(|id| {
         server.feed(&request(id, "ping"));
         server.take_events().last() == Some(&Event::Closed(CloseReason::PeerNotReading))

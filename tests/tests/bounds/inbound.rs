@@ -1,4 +1,4 @@
-//! What a message that comes in may cost.
+//! The cost of inbound messages.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use mcp_proto::{
     wire::{Json, RawJson},
 };
 use mcp_tests::{
+    harness::{Harness, full_client, full_server},
     message::{progress, result},
-    solo::{Solo, full_client, full_server},
 };
 use serde_json::{Value, json};
 
 use super::{allocated, members};
 
-type Client = Solo<ClientRole>;
+type Client = Harness<ClientRole>;
 
-/// A client of a server of 2026-07-28 that has tasks.
+/// Returns a client with tasks, connected to a server of 2026-07-28.
 fn client() -> Client {
     let mut config = full_client();
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
-    let mut client = Solo::client(config);
+    let mut client = Harness::client(config);
     let probe = client.sent_one();
     client.feed(&json!({"jsonrpc": "2.0", "id": probe["id"], "result": {
         "resultType": "complete", "supportedVersions": ["2026-07-28"],
@@ -49,7 +49,7 @@ fn task(id: &str, status: &str, more: &Value) -> Value {
 }
 
 #[test]
-fn questions_beyond_the_limit_are_not_looked_at() {
+fn input_requests_over_the_limit_are_not_parsed() {
     let questions = members(40_000, r#"{"method":"roots/list"}"#);
     let mut client = client();
     let (asked, became_task) = (call(&mut client), call(&mut client));
@@ -68,12 +68,12 @@ fn questions_beyond_the_limit_are_not_looked_at() {
     let taken = allocated(|| client.feed_text(&told));
     let events = client.take_events();
     assert_eq!(events[0], Event::Response { call: became_task, outcome: Outcome::Malformed });
-    // The notification itself is handed on, in a copy since it waits behind the other event.
+    // The notification itself is delivered. It is copied, since another event is queued before it.
     assert!(taken < (64 << 10) + told.len() as u64 * 2, "{taken} bytes for a notification of {}", told.len());
 }
 
 #[test]
-fn a_question_may_be_spelled_with_escapes_and_is_the_same() {
+fn input_request_keys_are_compared_unescaped() {
     let mut client = client();
     let asked = call(&mut client);
     let twice = json!({"method": "roots/list"}).to_string();
@@ -83,7 +83,7 @@ fn a_question_may_be_spelled_with_escapes_and_is_the_same() {
     ));
     assert_eq!(client.take_events(), [Event::Response { call: asked, outcome: Outcome::Malformed }]);
 
-    // A task that spells it anew at each look asks it once.
+    // A task whose input request changes its spelling at each poll requests it once.
     let follows = call(&mut client);
     client.feed(&result(follows.as_u64(), task("t", "working", &json!({}))));
     client.take_events();
@@ -97,7 +97,7 @@ fn a_question_may_be_spelled_with_escapes_and_is_the_same() {
 }
 
 #[test]
-fn a_task_belongs_to_one_call() {
+fn a_task_id_belongs_to_one_call() {
     let mut client = client();
     let calls: Vec<_> = (0..100).map(|_| call(&mut client)).collect();
     let before = client.conn.stats().violations;
@@ -110,14 +110,14 @@ fn a_task_belongs_to_one_call() {
         assert_eq!(*event, Event::Response { call: *call, outcome: Outcome::Malformed });
     }
     assert_eq!((events.len(), client.conn.stats().violations - before), (100, 99));
-    // What is told of it is handed out once.
+    // A notification about the task is delivered once.
     let told = json!({"jsonrpc": "2.0", "method": "notifications/tasks",
         "params": task("t", "working", &json!({"statusMessage": "x".repeat(100_000)}))});
     let told = told.to_string();
     let taken = allocated(|| client.feed_text(&told));
     assert_eq!(client.take_events().len(), 2);
     assert!(taken < 4 * told.len() as u64, "{taken} bytes for a notification of {}", told.len());
-    // The one that goes on ends with it.
+    // The call that follows the task ends with it.
     client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/tasks",
         "params": task("t", "completed", &json!({"result": {}}))}));
     assert!(
@@ -127,14 +127,14 @@ fn a_task_belongs_to_one_call() {
 
 // req: M-PROG-009
 #[test]
-fn progress_of_a_round_that_was_answered_moves_no_deadline() {
+fn progress_of_an_answered_round_is_ignored() {
     let mut client = client();
     let call = call(&mut client);
     let ask = json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}});
     client.feed(&result(call.as_u64(), ask));
     let events = client.take_events();
     let [Event::Request { key, .. }] = &events[..] else { panic!("{events:?}") };
-    client.answer(*key, &json!({"roots": []}));
+    client.respond(*key, &json!({"roots": []}));
     let second = client.sent_one();
     assert_eq!(second["params"]["_meta"]["progressToken"], second["id"]);
     let deadline = client.conn.poll_timeout().map(|deadline| deadline.at);
@@ -143,27 +143,27 @@ fn progress_of_a_round_that_was_answered_moves_no_deadline() {
     client.feed(&progress(call.as_u64(), 1));
     assert_eq!((client.take_events(), client.conn.stats().late_responses - late), (vec![], 1));
     assert_eq!(client.conn.poll_timeout().map(|deadline| deadline.at), deadline);
-    // That of the round under way does.
+    // Progress of the current round extends the deadline.
     client.feed(&progress(second["id"].clone(), 1));
     assert!(matches!(client.take_events()[..], [Event::Progress { call: of, .. }] if of == call));
     assert!(client.conn.poll_timeout().map(|deadline| deadline.at) > deadline);
 }
 
 #[test]
-fn an_error_shows_the_beginning_of_what_is_wrong() {
+fn decode_errors_are_truncated() {
     for character in ["\u{7f}", "x", "\u{200b}", "\\u0001", "\u{1f600}"] {
         let text = character.repeat(1 << 18);
         let initialize = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-06-18","capabilities":{{}},"clientInfo":"{text}"}}}}"#
         );
-        let mut server = Solo::server(full_server());
+        let mut server = Harness::server(full_server());
         let taken = allocated(|| server.feed_text(&initialize));
         assert_eq!(server.take_events(), [Event::Violation(Violation::BadParams(Method::Initialize))]);
         let sent = server.sent_text();
         assert!(sent[0].len() < 2000 && sent[0].contains("InitializeParams.clientInfo"), "{}", sent[0].len());
         assert!(taken < 64 << 10, "{taken} bytes for {} of {character:?}", text.len());
     }
-    // A number may be long as well, a word that is not known, and a name.
+    // An overlong number is truncated as well.
     let long = "1".repeat(1 << 20);
     for params in [
         format!(r#"{{"protocolVersion":{long}}}"#),
@@ -171,14 +171,14 @@ fn an_error_shows_the_beginning_of_what_is_wrong() {
             r#"{{"protocolVersion":"2025-06-18","capabilities":{{}},"clientInfo":{{"name":"c","version":{long}}}}}"#
         ),
     ] {
-        let mut server = Solo::server(full_server());
+        let mut server = Harness::server(full_server());
         server.feed_text(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#));
         assert!(server.sent_text()[0].len() < 2000);
     }
 }
 
 #[test]
-fn what_is_set_aside_makes_no_text() {
+fn undecoded_members_cost_no_error_text() {
     for value in ["\u{200b}".repeat(1 << 18), "\\u200b".repeat(1 << 17)] {
         let text = format!(r#"{{"content":[],"isError":"{value}"}}"#);
         let json = Json::parse(text.clone()).expect("it is JSON");
@@ -191,9 +191,9 @@ fn what_is_set_aside_makes_no_text() {
 }
 
 #[test]
-fn a_revision_that_is_none_is_not_repeated_whole() {
+fn unknown_revisions_are_truncated_in_errors() {
     let long = "\u{7f}".repeat(1 << 20);
-    let mut server = Solo::modern_server();
+    let mut server = Harness::modern_server();
     server.feed(&mcp_tests::message::modern_with(
         1,
         "tools/list",
@@ -205,16 +205,16 @@ fn a_revision_that_is_none_is_not_repeated_whole() {
 }
 
 #[test]
-fn the_reason_of_the_end_is_short_for_each_call_that_ends_with_it() {
+fn close_reasons_are_truncated() {
     let long = "x".repeat(1 << 20);
-    let mut client = Solo::client(full_client());
+    let mut client = Harness::client(full_client());
     let id = client.sent_one()["id"].clone();
     client.feed(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": long, "data": long}}));
     let events = client.take_events();
     let [Event::Closed(reason @ CloseReason::Refused(_))] = &events[..] else { panic!("no end") };
     assert!(reason.to_string().len() < 2000, "{}", reason.to_string().len());
 
-    let mut client = Solo::client(full_client());
+    let mut client = Harness::client(full_client());
     let id = client.sent_one()["id"].clone();
     client.feed(&result(
         id,
@@ -226,7 +226,7 @@ fn the_reason_of_the_end_is_short_for_each_call_that_ends_with_it() {
 }
 
 #[test]
-fn late_tasks_leave_the_calls_to_the_application() {
+fn cancelling_late_tasks_leaves_room_for_calls() {
     let mut client = client();
     let calls: Vec<_> = (0..200).map(|_| call(&mut client)).collect();
     for call in &calls {
@@ -235,13 +235,13 @@ fn late_tasks_leave_the_calls_to_the_application() {
     client.sent();
     client.take_events();
     let late = |id: u64, task_id: u64| result(id, task(&task_id.to_string(), "working", &json!({})));
-    // The same answer, again and again, for one task after the other.
+    // The same response arrives again and again, each time for another task.
     for number in 0..100 {
         client.feed(&late(calls[0].as_u64(), number));
     }
     let sent = client.sent();
     assert_eq!(sent.iter().map(|sent| &sent["method"]).collect::<Vec<_>>(), ["tasks/cancel"]);
-    // Different ones: some are given up at once, and all the others when those are.
+    // Responses for different calls: some tasks are cancelled at once, the others when those calls have ended.
     for call in &calls[1..] {
         client.feed(&late(call.as_u64(), call.as_u64()));
     }
@@ -250,13 +250,13 @@ fn late_tasks_leave_the_calls_to_the_application() {
     client.feed(&json!({"jsonrpc": "2.0", "id": sent[0]["id"], "result": {"resultType": "complete"}}));
     client.feed(&late(calls[150].as_u64(), 7));
     assert_eq!(client.sent_one()["params"]["taskId"], "7");
-    // What is not waited for takes no room for ever.
+    // Cancellations without a response free their slots.
     client.advance(Duration::from_secs(60));
     assert_eq!(client.conn.usage().calls, 0);
 }
 
 #[test]
-fn calls_that_ask_end_one_by_one_at_a_cost_of_their_own() {
+fn closing_calls_with_input_requests_is_linear() {
     let mut taken = Vec::new();
     for count in [250, 1000] {
         let mut client = client();
@@ -277,11 +277,11 @@ fn calls_that_ask_end_one_by_one_at_a_cost_of_their_own() {
 }
 
 #[test]
-fn the_application_hears_of_late_answers_to_its_own_calls() {
+fn reports_late_responses_only_for_application_calls() {
     let mut config = full_client();
     config.settings.keepalive =
         Some(mcp_proto::connection::Keepalive { interval: Duration::from_secs(10), max_missed: 100 });
-    let mut client = Solo::ready_client_with(config, ProtocolVersion::V2025_11_25);
+    let mut client = Harness::ready_client_with(config, ProtocolVersion::V2025_11_25);
     let mine = client.call_with("vendor/x", RequestOptions::within(Duration::from_secs(1)));
     client.advance(Duration::from_secs(1));
     client.sent();

@@ -1,4 +1,4 @@
-//! What one message of a peer may cost: limits are checked before the work, and in bytes.
+//! The cost of one message of a peer: limits are checked in bytes and before the work.
 
 mod answers;
 mod inbound;
@@ -7,12 +7,12 @@ use std::fmt::Write as _;
 
 use allocation_counter::measure;
 
-/// The bytes that `f` takes from the allocator, given back or not.
+/// Returns the bytes that `f` allocates, freed or not.
 fn allocated(f: impl FnOnce()) -> u64 {
     measure(f).bytes_total
 }
 
-/// An object of `count` members with names of seven digits and this value.
+/// Returns an object of `count` members with names of seven digits and this value.
 fn members(count: usize, value: &str) -> String {
     let mut text = String::from("{");
     for number in 0..count {

@@ -1,4 +1,4 @@
-//! How a client asks, and what it makes of what comes.
+//! How a client sends requests, and how it handles the responses.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use mcp_proto::{
     protocol::{ProtocolVersion, VersionSet},
     rpc::CallId,
 };
-use mcp_tests::caller::{
-    Caller, event, header, initialized, json_response, message, options, speaking, stream_response,
+use mcp_tests::http_client::{
+    HttpClient, event, header, initialized, json_response, message, options, speaking, stream_response,
 };
 use serde_json::{Value, json};
 
@@ -20,15 +20,15 @@ pub(super) fn answer(id: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "tools": []}})
 }
 
-/// A call of the list of tools: the call, its exchange, and its id on the wire.
-pub(super) fn list(caller: &mut Caller) -> (CallId, mcp_proto::http::client::ExchangeId, Value) {
+/// Calls `tools/list`. Returns the call, its exchange and its id on the wire.
+pub(super) fn list(caller: &mut HttpClient) -> (CallId, mcp_proto::http::client::ExchangeId, Value) {
     let call = caller.call("tools/list", &json!({}));
     let (exchange, request) = caller.posted("tools/list");
     (call, exchange, message(&request)["id"].clone())
 }
 
 #[track_caller]
-pub(super) fn outcome(caller: &mut Caller, call: CallId) -> Outcome<'static> {
+pub(super) fn outcome(caller: &mut HttpClient, call: CallId) -> Outcome<'static> {
     let mut events = caller.take_events();
     assert_eq!(events.len(), 1, "{events:?}");
     match events.remove(0) {
@@ -37,7 +37,7 @@ pub(super) fn outcome(caller: &mut Caller, call: CallId) -> Outcome<'static> {
     }
 }
 
-pub(super) fn failure(caller: &mut Caller, call: CallId) -> Failure {
+pub(super) fn failure(caller: &mut HttpClient, call: CallId) -> Failure {
     match outcome(caller, call) {
         Outcome::Failed(failure) => failure,
         other => panic!("{other:?}"),
@@ -46,9 +46,9 @@ pub(super) fn failure(caller: &mut Caller, call: CallId) -> Failure {
 
 // req: HTTP-008 HTTP-009 HTTP-011 HTTP-036 HTTP-058 HTTP-065 HTTP-066 HTTP-054
 #[test]
-fn a_session_is_asked_with_its_headers() {
+fn session_requests_carry_session_headers() {
     for version in SESSIONS {
-        let mut caller = Caller::new(speaking(VersionSet::LEGACY), options());
+        let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options());
         let named = version.has_version_header().then_some(version.as_str());
         let (exchange, request) = caller.posted("initialize");
         assert_eq!(request.uri(), "http://server.example/mcp");
@@ -57,7 +57,7 @@ fn a_session_is_asked_with_its_headers() {
         assert_eq!((header(&request, "mcp-session-id"), header(&request, "mcp-protocol-version")), (None, None));
         let response = json_response(200).header("MCP-Session-Id", "s-1");
         caller.respond(exchange, response, initialized(version.as_str(), &message(&request)["id"]).to_string());
-        // Nothing else goes before the server has taken note.
+        // No other message is sent before the server has accepted the notification.
         let call = caller.call("tools/list", &json!({}));
         let (exchange, request) = caller.posted("notifications/initialized");
         assert_eq!(
@@ -86,22 +86,22 @@ fn a_session_is_asked_with_its_headers() {
         }
         assert_eq!(caller.take_events().len(), 2, "it is ready, and {call:?} is answered");
         let now = caller.now;
-        caller.client.close(now);
+        caller.core.close(now);
         caller.settle();
         let (exchange, request) = caller.request();
         assert_eq!((request.method().as_str(), header(&request, "mcp-session-id")), ("DELETE", Some("s-1")));
         assert_eq!(header(&request, "mcp-protocol-version"), named);
         caller.respond(exchange, Response::builder().status(204), "");
         assert_eq!(caller.take_events(), [Event::Closed(CloseReason::Local)]);
-        assert!(caller.client.is_over());
+        assert!(caller.core.is_over());
     }
 }
 
 // req: HTTP-018 HTTP-020 M-HTTP-016 M-HTTP-095
 #[test]
-fn an_answer_is_one_json_text_or_an_event_of_a_stream() {
-    let sessions = SESSIONS.map(|version| Caller::in_session(version).0);
-    for mut caller in sessions.into_iter().chain([Caller::modern()]) {
+fn accepts_json_and_event_stream_responses() {
+    let sessions = SESSIONS.map(|version| HttpClient::in_session(version).0);
+    for mut caller in sessions.into_iter().chain([HttpClient::modern()]) {
         for media_type in ["application/json", "application/json; charset=utf-8", "Application/JSON"] {
             let (call, exchange, id) = list(&mut caller);
             let response = Response::builder().status(200).header("content-type", media_type);
@@ -129,7 +129,7 @@ fn an_answer_is_one_json_text_or_an_event_of_a_stream() {
                     if *a == call && *b == call),
                 "{events:?}"
             );
-            // The rest is read for a while, and then it is not waited for.
+            // The rest of the stream is read for a limited time.
             caller.body(exchange, ": more\n\n");
             assert_eq!(caller.aborted, []);
             caller.advance(Duration::from_secs(1));
@@ -144,12 +144,12 @@ fn an_answer_is_one_json_text_or_an_event_of_a_stream() {
 
 // req: HTTP-074
 #[test]
-fn streams_are_read_as_the_standard_of_events_says() {
+fn event_streams_are_parsed_per_the_sse_standard() {
     for version in SESSIONS {
         for end in ["\n", "\r", "\r\n"] {
-            let (mut caller, _) = Caller::in_session(version);
+            let (mut caller, _) = HttpClient::in_session(version);
             let (call, exchange, id) = list(&mut caller);
-            // One message on two lines, behind a comment and a field that nothing knows; `data` without a space.
+            // One message on two lines, after a comment and an unknown field. `data` has no space after its colon.
             let lines = [
                 ": a comment",
                 "",
@@ -169,7 +169,7 @@ fn streams_are_read_as_the_standard_of_events_says() {
 
 // req: HTTP-015 M-HTTP-014 M-HTTP-079 M-HTTP-089
 #[test]
-fn what_is_no_answer_fails_the_request_and_nothing_else() {
+fn invalid_http_responses_fail_only_their_request() {
     let json_error = |id: Option<&Value>, code: i64| {
         let mut error = json!({"jsonrpc": "2.0", "error": {"code": code, "message": "no"}});
         if let Some(id) = id {
@@ -178,8 +178,9 @@ fn what_is_no_answer_fails_the_request_and_nothing_else() {
         error.to_string()
     };
     for modern in [false, true] {
-        let mut caller = if modern { Caller::modern() } else { Caller::in_session(ProtocolVersion::V2025_11_25).0 };
-        // A success that holds no answer.
+        let mut caller =
+            if modern { HttpClient::modern() } else { HttpClient::in_session(ProtocolVersion::V2025_11_25).0 };
+        // A success status without a JSON-RPC response.
         for (response, body) in [
             (Response::builder().status(202), ""),
             (Response::builder().status(204), ""),
@@ -197,7 +198,7 @@ fn what_is_no_answer_fails_the_request_and_nothing_else() {
             let failed = Event::Response { call, outcome: Outcome::Failed(Failure::NoAnswer) };
             assert_eq!(events.last(), Some(&failed), "{body:?}: {events:?}");
         }
-        // A refusal that says why, with or without naming what it refuses.
+        // An HTTP error with a JSON-RPC error, with and without the id of the request.
         for (status, code) in [(400, -32600), (400, -32021), (422, -32602), (500, -32603), (404, -32601)] {
             for named in [true, false] {
                 if status == 404 && !modern {
@@ -209,7 +210,7 @@ fn what_is_no_answer_fails_the_request_and_nothing_else() {
                 assert!(matches!(&ended, Outcome::Error(error) if error.code.0 == code), "{status}: {ended:?}");
             }
         }
-        // A refusal that does not.
+        // An HTTP error without a JSON-RPC error.
         for (status, body) in
             [(400, "no"), (409, ""), (413, "too large"), (429, "later"), (431, ""), (500, "<html>"), (503, "{}")]
         {
@@ -218,7 +219,7 @@ fn what_is_no_answer_fails_the_request_and_nothing_else() {
             let failed = Failure::Status { status, challenges: Vec::new(), retry_after: None, body: body.to_owned() };
             assert_eq!(failure(&mut caller, call), failed);
         }
-        // Nothing at all.
+        // A connection that fails before the response.
         let (call, exchange, _) = list(&mut caller);
         caller.fail(exchange);
         assert_eq!(failure(&mut caller, call), Failure::Network("connection reset".to_owned()));
@@ -227,7 +228,7 @@ fn what_is_no_answer_fails_the_request_and_nothing_else() {
         caller.body(exchange, &answer(&id).to_string()[..20]);
         caller.fail(exchange);
         assert_eq!(failure(&mut caller, call), Failure::Network("connection reset".to_owned()));
-        // The client goes on.
+        // The client continues.
         let (call, exchange, id) = list(&mut caller);
         caller.answer(exchange, &answer(&id));
         assert!(matches!(outcome(&mut caller, call), Outcome::Result(_)));
@@ -236,23 +237,23 @@ fn what_is_no_answer_fails_the_request_and_nothing_else() {
 
 // req: HTTP-015
 #[test]
-fn what_needs_no_answer_takes_any_success_and_no_refusal_to_heart() {
-    let (mut caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);
+fn notifications_survive_http_errors() {
+    let (mut caller, _) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
     let error = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no"}}"#;
     for (status, body) in
         [(200, "{}"), (200, "junk"), (201, ""), (202, ""), (204, ""), (400, "no"), (400, error), (500, "")]
     {
-        caller.client.connection(mcp_proto::rpc::Timestamp::ZERO).notify_raw("vendor/news", None).expect("it may tell");
+        caller.core.connection(mcp_proto::rpc::Timestamp::ZERO).notify_raw("vendor/news", None).expect("it may tell");
         let (exchange, _) = caller.posted("vendor/news");
         caller.respond(exchange, json_response(status), body);
         let events = caller.take_events();
         assert_eq!(events.len(), usize::from(body == error), "{status}: {events:?}");
     }
-    assert_eq!(caller.client.usage().exchanges, 1, "only its stream is open");
+    assert_eq!(caller.core.usage().exchanges, 1, "only its stream is open");
 }
 
 #[test]
-fn what_the_server_asks_for_before_another_attempt_is_passed_on() {
+fn reports_retry_after_in_seconds() {
     let table = [
         ("120", Some(120)),
         ("0", Some(0)),
@@ -263,7 +264,7 @@ fn what_the_server_asks_for_before_another_attempt_is_passed_on() {
         ("1.5", None),
         ("", None),
     ];
-    for mut caller in [Caller::in_session(ProtocolVersion::V2025_11_25).0, Caller::modern()] {
+    for mut caller in [HttpClient::in_session(ProtocolVersion::V2025_11_25).0, HttpClient::modern()] {
         for status in [429, 503] {
             for (text, seconds) in table {
                 let (call, exchange, _) = list(&mut caller);
@@ -271,7 +272,7 @@ fn what_the_server_asks_for_before_another_attempt_is_passed_on() {
                 let Failure::Status { status: said, retry_after, .. } = failure(&mut caller, call) else { panic!() };
                 assert_eq!((said, retry_after), (status, seconds.map(Duration::from_secs)), "{text}");
             }
-            // Given twice, it says nothing.
+            // A repeated header is ignored.
             let (call, exchange, _) = list(&mut caller);
             let response = Response::builder().status(status).header("retry-after", "1").header("retry-after", "2");
             caller.respond(exchange, response, "");
@@ -281,35 +282,35 @@ fn what_the_server_asks_for_before_another_attempt_is_passed_on() {
 }
 
 #[test]
-fn calls_and_their_exchanges_are_known_to_each_other() {
-    let (mut caller, stream) = Caller::in_session(ProtocolVersion::V2025_11_25);
-    assert_eq!(caller.client.call_on(stream), None);
+fn maps_calls_to_exchanges_and_back() {
+    let (mut caller, stream) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
+    assert_eq!(caller.core.call_on(stream), None);
     let (first, exchange, _) = list(&mut caller);
     let (second, other, id) = list(&mut caller);
-    let known = |caller: &Caller, call, exchange| {
-        (caller.client.call_on(exchange), caller.client.exchange_of(call)) == (Some(call), Some(exchange))
+    let known = |caller: &HttpClient, call, exchange| {
+        (caller.core.call_on(exchange), caller.core.exchange_of(call)) == (Some(call), Some(exchange))
     };
     assert!(known(&caller, first, exchange) && known(&caller, second, other));
-    // After a redirect it is another one.
+    // A redirect creates another exchange.
     caller.head(exchange, Response::builder().status(307).header("location", "/there"));
     let (moved, _) = caller.request();
     assert!(moved != exchange && known(&caller, first, moved));
-    // So it is on a stream that is taken up again, and in between there is none.
+    // A resumed stream creates another exchange. Before that, the call has none.
     caller.head(moved, stream_response());
     caller.body(moved, "id: 1\ndata: \n\n");
     caller.end(moved);
-    assert_eq!(caller.client.exchange_of(first), None);
+    assert_eq!(caller.core.exchange_of(first), None);
     caller.advance(Duration::from_secs(2));
     let (resumed, _) = caller.request();
     assert!(known(&caller, first, resumed));
     caller.answer(other, &answer(&id));
-    assert_eq!((caller.client.call_on(other), caller.client.exchange_of(second)), (None, None));
+    assert_eq!((caller.core.call_on(other), caller.core.exchange_of(second)), (None, None));
 }
 
-/// An error with the id of another request is none of this one, wherever the id stands.
+/// An error with the id of another request does not belong to this call, wherever the id stands in the message.
 #[test]
-fn an_error_belongs_to_the_request_that_it_names() {
-    for mut caller in [Caller::in_session(ProtocolVersion::V2025_11_25).0, Caller::modern()] {
+fn errors_with_a_foreign_id_are_not_delivered() {
+    for mut caller in [HttpClient::in_session(ProtocolVersion::V2025_11_25).0, HttpClient::modern()] {
         for error in [
             r#"{"jsonrpc":"2.0","id":4711,"error":{"code":-32603,"message":"no"}}"#,
             r#"{"jsonrpc":"2.0","error":{"code":-32603,"message":"no"},"id":4711}"#,
@@ -325,8 +326,8 @@ fn an_error_belongs_to_the_request_that_it_names() {
 
 // req: M-HTTP-025 M-HTTP-100 M-HTTP-024
 #[test]
-fn a_modern_stream_that_ends_early_is_lost() {
-    let mut caller = Caller::modern();
+fn modern_streams_are_not_resumed() {
+    let mut caller = HttpClient::modern();
     for broken in [false, true] {
         let (call, exchange, _) = list(&mut caller);
         caller.head(exchange, stream_response());
@@ -344,43 +345,43 @@ fn a_modern_stream_that_ends_early_is_lost() {
 
 // req: M-CANC-005 M-SUBS-014
 #[test]
-fn a_modern_request_is_cancelled_by_hanging_up() {
-    let mut caller = Caller::modern();
+fn modern_requests_are_cancelled_by_aborting() {
+    let mut caller = HttpClient::modern();
     for streaming in [false, true] {
         let (call, exchange, _) = list(&mut caller);
         if streaming {
             caller.head(exchange, stream_response());
         }
         let now = caller.now;
-        caller.client.connection(now).cancel(call, None).expect("it is in flight");
+        caller.core.connection(now).cancel(call, None).expect("it is in flight");
         assert_eq!(outcome(&mut caller, call), Outcome::Cancelled);
         assert_eq!(std::mem::take(&mut caller.aborted), [exchange]);
         assert_eq!(caller.requests.len(), 0, "nothing is said of it");
     }
-    // So is one that takes too long.
+    // A call that times out is aborted in the same way.
     let call = caller.call_with("tools/list", &json!({}), RequestOptions::within(Duration::from_secs(1)));
     let (exchange, _) = caller.posted("tools/list");
     caller.advance(Duration::from_secs(1));
     assert_eq!(outcome(&mut caller, call), Outcome::TimedOut { total: true });
     assert_eq!((std::mem::take(&mut caller.aborted), caller.requests.len()), (vec![exchange], 0));
-    assert_eq!(caller.client.usage(), mcp_proto::http::client::ResourceUsage::default());
+    assert_eq!(caller.core.usage(), mcp_proto::http::client::ResourceUsage::default());
 }
 
 // req: HTTP-033
 #[test]
-fn a_request_of_a_session_is_cancelled_aloud() {
+fn session_requests_are_cancelled_by_notification() {
     for version in SESSIONS {
-        let (mut caller, _) = Caller::in_session(version);
+        let (mut caller, _) = HttpClient::in_session(version);
         let (call, exchange, id) = list(&mut caller);
         let now = caller.now;
-        caller.client.connection(now).cancel(call, Some("enough")).expect("it is in flight");
+        caller.core.connection(now).cancel(call, Some("enough")).expect("it is in flight");
         assert_eq!(outcome(&mut caller, call), Outcome::Cancelled);
         let (told, request) = caller.posted("notifications/cancelled");
         assert_eq!(message(&request)["params"], json!({"requestId": id, "reason": "enough"}));
         assert_eq!(std::mem::take(&mut caller.aborted), [exchange]);
         caller.accept(told);
-        // What has not left is taken back, and nothing is said.
-        let conn = caller.client.connection(now);
+        // A call that is not sent yet is removed, and no notification is sent.
+        let conn = caller.core.connection(now);
         let call = conn.request_raw(now, "tools/list", None, RequestOptions::default()).expect("it may be asked");
         conn.cancel(call, None).expect("it is in flight");
         assert_eq!(outcome(&mut caller, call), Outcome::Cancelled);
@@ -389,8 +390,8 @@ fn a_request_of_a_session_is_cancelled_aloud() {
 }
 
 #[test]
-fn slow_requests_hold_nobody_up() {
-    let mut caller = Caller::modern();
+fn slow_requests_do_not_block_others() {
+    let mut caller = HttpClient::modern();
     let slow: Vec<_> = (0..100).map(|_| list(&mut caller)).collect();
     let (call, exchange, id) = list(&mut caller);
     caller.answer(exchange, &answer(&id));
@@ -402,18 +403,18 @@ fn slow_requests_hold_nobody_up() {
 }
 
 #[test]
-fn a_cancellation_does_not_wait_for_slow_requests() {
+fn cancellations_bypass_the_exchange_limit() {
     for version in SESSIONS {
         let mut options = options();
         options.limits.exchanges = 17;
-        let (mut caller, _) = Caller::in_session_with(version, options);
+        let (mut caller, _) = HttpClient::in_session_with(version, options);
         let slow: Vec<_> = (0..16).map(|_| list(&mut caller)).collect();
-        assert_eq!(caller.client.usage().exchanges, 17, "there is no room");
+        assert_eq!(caller.core.usage().exchanges, 17, "there is no room");
         let waits = caller.call("tools/list", &json!({}));
         assert_eq!(caller.requests.len(), 0);
         let (call, exchange, id) = &slow[7];
         let now = caller.now;
-        caller.client.connection(now).cancel(*call, None).expect("it is in flight");
+        caller.core.connection(now).cancel(*call, None).expect("it is in flight");
         assert_eq!(outcome(&mut caller, *call), Outcome::Cancelled);
         assert_eq!(std::mem::take(&mut caller.aborted), [*exchange]);
         let mut told = false;
@@ -432,7 +433,7 @@ fn a_cancellation_does_not_wait_for_slow_requests() {
 }
 
 #[test]
-fn redirects_are_followed_to_the_same_place_only() {
+fn follows_only_same_origin_redirects() {
     for (status, location, follows) in [
         (307, "/other", Some("http://server.example/other")),
         (308, "other?x=1", Some("http://server.example/other?x=1")),
@@ -449,9 +450,9 @@ fn redirects_are_followed_to_the_same_place_only() {
     ] {
         let mut options = options();
         options.headers.insert("x-secret", "s3cret".parse().expect("a value"));
-        let mut caller = Caller::new(speaking(VersionSet::ALL), options);
+        let mut caller = HttpClient::new(speaking(VersionSet::ALL), options);
         let (exchange, request) = caller.posted("server/discover");
-        caller.answer(exchange, &mcp_tests::caller::discovered(&message(&request)["id"]));
+        caller.answer(exchange, &mcp_tests::http_client::discovered(&message(&request)["id"]));
         caller.take_events();
         let call = caller.call("tools/list", &json!({}));
         let (exchange, first) = caller.posted("tools/list");
@@ -467,7 +468,7 @@ fn redirects_are_followed_to_the_same_place_only() {
         caller.answer(exchange, &answer(&message(&second)["id"]));
         assert!(matches!(outcome(&mut caller, call), Outcome::Result(_)));
     }
-    let mut caller = Caller::modern();
+    let mut caller = HttpClient::modern();
     let call = caller.call("tools/list", &json!({}));
     for _ in 0..6 {
         let (exchange, _) = caller.posted("tools/list");
@@ -478,11 +479,11 @@ fn redirects_are_followed_to_the_same_place_only() {
 
 // req: M-DUAL-035 SEC-001
 #[test]
-fn a_challenge_is_shown_or_met() {
+fn challenges_are_reported_or_authenticated() {
     let challenge = "Bearer resource_metadata=\"https://a.example/.well-known/oauth-protected-resource\"";
     let refusal = |status: u16| Response::builder().status(status).header("WWW-Authenticate", challenge);
     for status in [401, 403] {
-        let mut caller = Caller::modern();
+        let mut caller = HttpClient::modern();
         let (call, exchange, _) = list(&mut caller);
         caller.respond(exchange, refusal(status), "no");
         let shown = Failure::Status {
@@ -494,42 +495,44 @@ fn a_challenge_is_shown_or_met() {
         assert_eq!(failure(&mut caller, call), shown);
 
         let mut options = options();
-        options.proves = true;
-        let mut caller = Caller::new(speaking(VersionSet::ALL), options);
+        options.authenticates = true;
+        let mut caller = HttpClient::new(speaking(VersionSet::ALL), options);
         let (exchange, _) = caller.posted("server/discover");
         caller.respond(exchange, refusal(status), "");
-        assert_eq!(std::mem::take(&mut caller.proofs), [(exchange, status, vec![challenge.to_owned()])]);
+        assert_eq!(std::mem::take(&mut caller.authentications), [(exchange, status, vec![challenge.to_owned()])]);
         let now = caller.now;
-        caller.client.retry(now, exchange);
+        let next = caller.core.retry(now, exchange);
+        assert_eq!(caller.core.retry(now, exchange), None, "it is sent again once");
         caller.settle();
         let (exchange, request) = caller.posted("server/discover");
-        caller.answer(exchange, &mcp_tests::caller::discovered(&message(&request)["id"]));
+        assert_eq!(next, Some(exchange));
+        caller.answer(exchange, &mcp_tests::http_client::discovered(&message(&request)["id"]));
         assert_eq!(caller.take_events(), [Event::Ready]);
         let (call, exchange, _) = list(&mut caller);
         caller.respond(exchange, refusal(status), "no");
         let now = caller.now;
-        caller.client.give_up(now, exchange);
+        caller.core.give_up(now, exchange);
         assert_eq!(failure(&mut caller, call), shown);
-        assert_eq!(caller.proofs.len(), 1);
+        assert_eq!(caller.authentications.len(), 1);
     }
-    // What waits for a request that is refused waits for the one in its place.
+    // Messages that wait for a refused request wait for its replacement.
     let mut options = options();
-    options.proves = true;
-    let mut caller = Caller::new(speaking(VersionSet::LEGACY), options);
+    options.authenticates = true;
+    let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options);
     let (exchange, request) = caller.posted("initialize");
     caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
     let (exchange, _) = caller.posted("notifications/initialized");
     caller.respond(exchange, refusal(401), "");
-    // The proof may take its time.
+    // The authentication has no time limit.
     caller.advance(Duration::from_secs(600));
     let now = caller.now;
-    caller.client.handle_timeout(now);
-    caller.client.retry(now, exchange);
+    caller.core.handle_timeout(now);
+    caller.core.retry(now, exchange);
     let (exchange, _) = caller.posted("notifications/initialized");
     caller.accept(exchange);
     assert_eq!(caller.request().1.method(), "GET", "the session has begun");
-    // It says nothing of the era.
-    let mut caller = Caller::new(speaking(VersionSet::ALL), mcp_tests::caller::options());
+    // The status does not reveal the era.
+    let mut caller = HttpClient::new(speaking(VersionSet::ALL), mcp_tests::http_client::options());
     let (exchange, _) = caller.posted("server/discover");
     caller.respond(exchange, refusal(401), "");
     let events = caller.take_events();
@@ -537,5 +540,5 @@ fn a_challenge_is_shown_or_met() {
         matches!(&events[..], [Event::Closed(CloseReason::Failed(Failure::Status { status: 401, challenges, .. }))] if challenges.len() == 1),
         "{events:?}"
     );
-    assert!(caller.client.is_over());
+    assert!(caller.core.is_over());
 }

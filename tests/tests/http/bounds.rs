@@ -1,4 +1,4 @@
-//! How much a client holds, whatever its server does.
+//! The memory of a client is bounded for any behaviour of its server.
 
 use std::time::Duration;
 
@@ -7,33 +7,33 @@ use mcp_proto::{
     connection::{Failure, Outcome},
     protocol::{ProtocolVersion, VersionSet},
 };
-use mcp_tests::caller::{Caller, event, json_response, message, options, speaking, stream_response};
+use mcp_tests::http_client::{HttpClient, event, json_response, message, options, speaking, stream_response};
 use serde_json::json;
 
 use super::asking::{answer, failure, list, outcome};
 
-/// What one exchange may keep depends on what the others keep, also if these began when there were fewer of them.
+/// The share of one exchange depends on the others, also if it began when there were fewer of them.
 #[test]
-fn bodies_of_exchanges_that_begin_one_by_one_are_bounded_together() {
+fn body_limit_covers_exchanges_added_over_time() {
     let mut options = options();
     options.limits.body_bytes = 10_000;
-    let mut caller = Caller::in_session_with(ProtocolVersion::V2025_11_25, options).0;
+    let mut caller = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options).0;
     for count in 1..=20 {
         let (_, exchange, _) = list(&mut caller);
         caller.head(exchange, json_response(200));
         caller.body(exchange, vec![b'x'; 10_000 / count]);
-        let bytes = caller.client.usage().bytes;
+        let bytes = caller.core.usage().bytes;
         assert!(bytes <= 10_000, "{bytes} bytes of {count} exchanges");
     }
 }
 
-/// Each answer is within its limit, and all of them together are not.
+/// Each response is within its limit, and all of them together are not.
 #[test]
-fn bodies_are_bounded_together() {
+fn total_body_size_is_limited() {
     for head in [|| json_response(200), stream_response] as [fn() -> http::response::Builder; 2] {
         let mut options = options();
         options.limits.body_bytes = 10_000;
-        let mut caller = Caller::in_session_with(ProtocolVersion::V2025_11_25, options).0;
+        let mut caller = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options).0;
         let calls: Vec<_> = (0..8).map(|_| list(&mut caller)).collect();
         let mut failed = 0;
         for (_, exchange, _) in &calls {
@@ -42,18 +42,18 @@ fn bodies_are_bounded_together() {
         for round in 0..40 {
             for (_, exchange, _) in &calls {
                 caller.body(*exchange, if round == 0 { "data: {\"xxxxxxxxx" } else { "xxxxxxxxxxxxxxxxx" });
-                assert!(caller.client.usage().bytes <= 10_000);
+                assert!(caller.core.usage().bytes <= 10_000);
             }
             failed += std::mem::take(&mut caller.aborted).len();
         }
         assert_eq!(failed, 0, "40 pieces of 17 bytes for each of eight are no more than the limit");
-        // One of them goes on. It ends when all of them have what there is, and the others go on.
+        // One response grows until the total limit is reached and then fails. The others continue.
         let (call, exchange, _) = &calls[0];
         let mut sent = 0;
         while caller.aborted.is_empty() {
             caller.body(*exchange, [b'x'; 100]);
             sent += 100;
-            assert!(caller.client.usage().bytes <= 10_000);
+            assert!(caller.core.usage().bytes <= 10_000);
         }
         assert!((4500..4800).contains(&sent), "{sent}");
         assert_eq!(failure(&mut caller, *call), Failure::TooLarge);
@@ -66,12 +66,12 @@ fn bodies_are_bounded_together() {
 }
 
 #[test]
-fn bodies_are_bounded() {
+fn body_size_is_limited() {
     let mut config = speaking(VersionSet::ALL);
     config.settings.limits.frame_bytes = 2000;
-    let mut caller = Caller::new(config, options());
+    let mut caller = HttpClient::new(config, options());
     let (exchange, request) = caller.posted("server/discover");
-    caller.answer(exchange, &mcp_tests::caller::discovered(&message(&request)["id"]));
+    caller.answer(exchange, &mcp_tests::http_client::discovered(&message(&request)["id"]));
     caller.take_events();
     for head in [json_response(200), stream_response()] {
         let (call, exchange, _) = list(&mut caller);
@@ -80,13 +80,13 @@ fn bodies_are_bounded() {
         while caller.aborted.is_empty() {
             caller.body(exchange, if sent == 0 { "data: {\"x\":\"" } else { "xxxxxxxxxx" });
             sent += 10;
-            assert!(caller.client.usage().bytes <= 2000);
+            assert!(caller.core.usage().bytes <= 2000);
         }
         assert!((2000..2100).contains(&sent), "{sent}");
         assert_eq!(failure(&mut caller, call), Failure::TooLarge);
         assert_eq!(std::mem::take(&mut caller.aborted), [exchange]);
     }
-    // Of what is no answer, only the beginning is kept.
+    // Only the beginning of a body that is not a JSON-RPC response is kept.
     let (call, exchange, _) = list(&mut caller);
     caller.head(exchange, Response::builder().status(500));
     let mut sent = 0;
@@ -97,13 +97,14 @@ fn bodies_are_bounded() {
     assert_eq!(sent, 66_000);
     let Failure::Status { status: 500, body, .. } = failure(&mut caller, call) else { panic!("it has a status") };
     assert_eq!(body.len(), 64 << 10);
-    assert_eq!(caller.client.usage().bytes, 0);
+    assert_eq!(caller.core.usage().bytes, 0);
 }
 
 #[test]
-fn a_crowd_of_events_that_mean_nothing_does_no_harm() {
+fn many_empty_events_are_skipped() {
     for modern in [false, true] {
-        let mut caller = if modern { Caller::modern() } else { Caller::in_session(ProtocolVersion::V2025_11_25).0 };
+        let mut caller =
+            if modern { HttpClient::modern() } else { HttpClient::in_session(ProtocolVersion::V2025_11_25).0 };
         let (call, exchange, id) = list(&mut caller);
         caller.head(exchange, stream_response());
         let nothing = ": x\n\nevent: ping\ndata: junk\n\nid: 1\ndata: \n\n".repeat(20_000);
@@ -113,47 +114,47 @@ fn a_crowd_of_events_that_mean_nothing_does_no_harm() {
 }
 
 #[test]
-fn there_are_only_so_many_exchanges_at_once() {
+fn concurrent_exchanges_are_limited() {
     let mut options = options();
     options.limits.exchanges = 3;
-    let mut caller = Caller::new(speaking(VersionSet::ALL), options);
+    let mut caller = HttpClient::new(speaking(VersionSet::ALL), options);
     let (exchange, request) = caller.posted("server/discover");
-    caller.answer(exchange, &mcp_tests::caller::discovered(&message(&request)["id"]));
+    caller.answer(exchange, &mcp_tests::http_client::discovered(&message(&request)["id"]));
     for _ in 0..10 {
         caller.call("tools/list", &json!({}));
     }
     let mut seen = 0;
     while let Some((exchange, request)) = caller.requests.pop() {
-        assert!(caller.client.usage().exchanges <= 3);
+        assert!(caller.core.usage().exchanges <= 3);
         caller.answer(exchange, &answer(&message(&request)["id"]));
         seen += 1;
     }
     assert_eq!((seen, caller.take_events().len()), (10, 11));
-    // What is not a request has room of its own, which ends as well.
+    // Messages that are not requests have a limit of their own.
     let now = caller.now;
     for _ in 0..40 {
-        caller.client.connection(now).notify_raw("vendor/news", None).expect("it may tell");
+        caller.core.connection(now).notify_raw("vendor/news", None).expect("it may tell");
     }
     caller.settle();
-    assert_eq!(caller.client.usage().exchanges, 3 + 16);
+    assert_eq!(caller.core.usage().exchanges, 3 + 16);
 }
 
-/// A server that accepts nothing of what is sent to it, and asks for more and more of that.
+/// The server does not accept any message and causes more and more of them.
 #[test]
-fn a_cancelled_call_makes_room_where_nothing_else_does() {
+fn cancelling_a_call_frees_an_exchange() {
     let mut options = options();
     options.limits.exchanges = 4;
-    let (mut caller, stream) = Caller::in_session_with(ProtocolVersion::V2025_11_25, options);
+    let (mut caller, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options);
     let (call, exchange, _) = list(&mut caller);
     for id in 0..30 {
         caller.body(stream, format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n\n"));
     }
-    assert_eq!(caller.client.usage().exchanges, 4 + 16, "there is no room for more");
+    assert_eq!(caller.core.usage().exchanges, 4 + 16, "there is no room for more");
     assert_eq!(caller.aborted, []);
-    caller.client.connection(caller.now).cancel(call, None).expect("it is in flight");
+    caller.core.connection(caller.now).cancel(call, None).expect("it is in flight");
     caller.settle();
     assert_eq!(caller.aborted, [exchange]);
-    // What the server does not accept is given up after a while.
+    // Messages that the server does not accept time out.
     let sent = caller.requests.len();
     for _ in 0..3 {
         caller.advance(Duration::from_secs(60));
@@ -161,6 +162,6 @@ fn a_cancelled_call_makes_room_where_nothing_else_does() {
     assert!(caller.aborted.len() >= 30, "{}", caller.aborted.len());
     assert!(caller.requests.len() > sent, "what waited for room was sent");
     caller.advance(Duration::from_secs(60));
-    assert_eq!(caller.client.usage().exchanges, 1, "the stream");
-    assert!(caller.client.view().is_ready());
+    assert_eq!(caller.core.usage().exchanges, 1, "the stream");
+    assert!(caller.core.view().is_ready());
 }

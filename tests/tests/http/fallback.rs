@@ -1,4 +1,4 @@
-//! How a client finds out what its server speaks: 2026-07-28, sessions, or the transport of 2024-11-05.
+//! How a client detects the transport of its server: 2026-07-28, sessions, or HTTP+SSE of 2024-11-05.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use mcp_proto::{
     http::client::ExchangeId,
     protocol::{Era, ProtocolVersion, VersionSet},
 };
-use mcp_tests::caller::{
-    Caller, discovered, event, header, initialized, json_response, message, options, speaking, stream_response,
+use mcp_tests::http_client::{
+    HttpClient, discovered, event, header, initialized, json_response, message, options, speaking, stream_response,
 };
 use serde_json::{Value, json};
 
-fn both() -> Caller {
-    Caller::new(speaking(VersionSet::ALL), options())
+fn both() -> HttpClient {
+    HttpClient::new(speaking(VersionSet::ALL), options())
 }
 
 fn error(id: Option<&Value>, code: i64, data: &Value) -> String {
@@ -25,18 +25,18 @@ fn error(id: Option<&Value>, code: i64, data: &Value) -> String {
     error.to_string()
 }
 
-/// The question for the era goes out: its exchange and its id.
+/// Returns the exchange and the id of the probe.
 #[track_caller]
-fn asked(caller: &mut Caller) -> (ExchangeId, Value) {
+fn asked(caller: &mut HttpClient) -> (ExchangeId, Value) {
     let (exchange, request) = caller.posted("server/discover");
     assert_eq!(header(&request, "mcp-protocol-version"), Some("2026-07-28"));
     assert_eq!(header(&request, "mcp-method"), Some("server/discover"));
     (exchange, message(&request)["id"].clone())
 }
 
-/// The client turns to sessions, and gets one.
+/// Checks that the client falls back to a session.
 #[track_caller]
-fn falls_back(caller: &mut Caller) {
+fn falls_back(caller: &mut HttpClient) {
     let (exchange, request) = caller.posted("initialize");
     for name in ["mcp-protocol-version", "mcp-method", "mcp-session-id"] {
         assert_eq!(header(&request, name), None, "nothing is left of the other era");
@@ -48,12 +48,12 @@ fn falls_back(caller: &mut Caller) {
     assert_eq!(header(&request, "mcp-protocol-version"), Some("2025-11-25"));
     caller.accept(exchange);
     assert_eq!(caller.take_events(), [Event::Ready]);
-    assert_eq!(caller.client.connection(caller.now).version(), Some(ProtocolVersion::V2025_11_25));
+    assert_eq!(caller.core.connection(caller.now).version(), Some(ProtocolVersion::V2025_11_25));
 }
 
 // req: M-DUAL-010 M-DUAL-011 M-DUAL-013 M-DUAL-018 M-DUAL-037
 #[test]
-fn an_old_server_is_recognised_by_what_it_does_not_understand() {
+fn falls_back_when_discover_is_not_understood() {
     for named in [true, false] {
         for code in [-32600, -32601, -32602, -32000, -32700, 1] {
             for status in [200, 400, 404, 422, 406] {
@@ -72,7 +72,7 @@ fn an_old_server_is_recognised_by_what_it_does_not_understand() {
         caller.respond(exchange, Response::builder().status(status), body);
         falls_back(&mut caller);
     }
-    // Some answer anything with something, on a stream that ends.
+    // Some servers respond to any request, on a stream that ends.
     for body in [json!({}), json!({"tools": []})] {
         let mut caller = both();
         let (exchange, id) = asked(&mut caller);
@@ -93,7 +93,7 @@ fn an_old_server_is_recognised_by_what_it_does_not_understand() {
 
 // req: M-DUAL-012 M-DUAL-014
 #[test]
-fn a_modern_server_is_recognised_by_its_refusals() {
+fn recognises_a_modern_server_by_its_errors() {
     for named in [true, false] {
         let mut caller = both();
         let (exchange, id) = asked(&mut caller);
@@ -102,7 +102,7 @@ fn a_modern_server_is_recognised_by_its_refusals() {
         let (exchange, id) = asked(&mut caller);
         caller.answer(exchange, &discovered(&id));
         assert_eq!(caller.take_events(), [Event::Ready]);
-        // A method that it does not have says nothing of its era.
+        // An unknown method does not reveal the era.
         caller.call("tools/list", &json!({}));
         let (exchange, request) = caller.posted("tools/list");
         caller.respond(exchange, json_response(404), error(Some(&message(&request)["id"]), -32601, &Value::Null));
@@ -118,7 +118,7 @@ fn a_modern_server_is_recognised_by_its_refusals() {
             assert_eq!(caller.requests.len(), 0, "there is no session to be had there");
         }
     }
-    // It may name what it serves in sessions.
+    // The error may list revisions with sessions.
     let mut caller = both();
     let (exchange, id) = asked(&mut caller);
     let data = json!({"supported": ["2025-11-25"], "requested": "2026-07-28"});
@@ -128,14 +128,14 @@ fn a_modern_server_is_recognised_by_its_refusals() {
 
 // req: M-DUAL-035
 #[test]
-fn what_says_nothing_of_the_era_is_reported() {
+fn errors_unrelated_to_the_era_are_reported() {
     for status in [401, 403, 408, 421, 429, 500, 502, 503, 504] {
         let mut caller = both();
         let (exchange, _) = asked(&mut caller);
         caller.respond(exchange, Response::builder().status(status), "");
         let failure = Failure::Status { status, challenges: Vec::new(), retry_after: None, body: String::new() };
         assert_eq!(caller.take_events(), [Event::Closed(CloseReason::Failed(failure))]);
-        assert!(caller.client.is_over());
+        assert!(caller.core.is_over());
     }
     let mut caller = both();
     let (exchange, _) = asked(&mut caller);
@@ -147,7 +147,7 @@ fn what_says_nothing_of_the_era_is_reported() {
     caller.fail(exchange);
     let failure = Failure::Network("connection reset".to_owned());
     assert_eq!(caller.take_events(), [Event::Closed(CloseReason::Failed(failure))]);
-    // Silence neither: over HTTP, a server that does not know a question says so.
+    // Neither does a timeout: over HTTP, a server refuses a request with an unknown method.
     let mut caller = both();
     let (exchange, _) = asked(&mut caller);
     caller.advance(Duration::from_secs(29));
@@ -159,27 +159,27 @@ fn what_says_nothing_of_the_era_is_reported() {
 
 // req: M-DUAL-016 M-DUAL-017
 #[test]
-fn what_is_known_of_a_server_saves_the_question() {
-    let mut caller = Caller::knowing(speaking(VersionSet::ALL), options(), Opening::known(Era::Legacy));
+fn a_known_era_skips_the_probe() {
+    let mut caller = HttpClient::with_opening(speaking(VersionSet::ALL), options(), Opening::known(Era::Legacy));
     falls_back(&mut caller);
-    // It is no promise.
-    let mut caller = Caller::knowing(speaking(VersionSet::ALL), options(), Opening::known(Era::Legacy));
+    // The hint may be wrong.
+    let mut caller = HttpClient::with_opening(speaking(VersionSet::ALL), options(), Opening::known(Era::Legacy));
     let (exchange, request) = caller.posted("initialize");
     let id = message(&request)["id"].clone();
     caller.respond(exchange, json_response(400), error(Some(&id), -32020, &Value::Null));
-    // The old transport is tried first, as the status asks for.
+    // HTTP+SSE is tried first, as the status requires.
     let (exchange, request) = caller.request();
     assert_eq!(request.method(), "GET");
     caller.respond(exchange, Response::builder().status(405), "");
     let (exchange, id) = asked(&mut caller);
     caller.answer(exchange, &discovered(&id));
     assert_eq!(caller.take_events(), [Event::Ready]);
-    assert_eq!(caller.client.connection(caller.now).version(), Some(ProtocolVersion::V2026_07_28));
+    assert_eq!(caller.core.connection(caller.now).version(), Some(ProtocolVersion::V2026_07_28));
 }
 
-/// A client whose `initialize` is refused with this status.
-fn refused(versions: VersionSet, status: u16) -> Caller {
-    let mut caller = Caller::new(speaking(versions), options());
+/// Returns a client whose `initialize` is refused with this status.
+fn refused(versions: VersionSet, status: u16) -> HttpClient {
+    let mut caller = HttpClient::new(speaking(versions), options());
     let (exchange, _) = caller.posted("initialize");
     caller.respond(exchange, Response::builder().status(status), "what?");
     caller
@@ -187,7 +187,7 @@ fn refused(versions: VersionSet, status: u16) -> Caller {
 
 // req: HTTP-070 HTTP-071 M-DUAL-015
 #[test]
-fn the_old_transport_is_tried_where_the_revision_says_so() {
+fn tries_http_sse_per_status_and_revision() {
     let november = VersionSet::LEGACY;
     let june = VersionSet::between(ProtocolVersion::V2024_11_05, ProtocolVersion::V2025_06_18);
     let march = VersionSet::between(ProtocolVersion::V2024_11_05, ProtocolVersion::V2025_03_26);
@@ -205,25 +205,25 @@ fn the_old_transport_is_tried_where_the_revision_says_so() {
                 let (exchange, request) = caller.request();
                 assert_eq!((request.method().as_str(), request.uri()), ("GET", &options().url), "{status}");
                 assert_eq!(header(&request, "accept"), Some("text/event-stream"));
-                // If there is none either, what counts is what was said first.
+                // Without that transport either, the first failure is reported.
                 caller.respond(exchange, Response::builder().status(405), "");
             }
             assert_eq!(caller.requests.len(), 0, "{status} in {versions:?}");
             assert_eq!(caller.take_events(), [Event::Closed(CloseReason::Failed(failure))]);
-            assert!(caller.client.is_over());
+            assert!(caller.core.is_over());
         }
     }
     let mut quiet = options();
     quiet.http_sse = false;
-    let mut caller = Caller::new(speaking(VersionSet::LEGACY), quiet);
+    let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), quiet);
     let (exchange, _) = caller.posted("initialize");
     caller.respond(exchange, Response::builder().status(404), "");
     assert!(matches!(&caller.take_events()[..], [Event::Closed(_)]));
 }
 
-/// What carried the refusal may be closed behind it, by a server that has not said so.
+/// The server may close the connection that carried the refusal without announcing it.
 #[test]
-fn a_look_for_the_old_transport_that_is_lost_is_repeated_once() {
+fn lost_http_sse_probe_is_retried_once() {
     for lost in [1, 2] {
         let mut caller = refused(VersionSet::LEGACY, 405);
         for _ in 0..lost {
@@ -246,8 +246,8 @@ fn a_look_for_the_old_transport_that_is_lost_is_repeated_once() {
     }
 }
 
-/// A client that has turned to the old transport, with its stream open.
-fn old() -> (Caller, ExchangeId) {
+/// Returns a client that has fallen back to HTTP+SSE, with its stream open.
+fn old() -> (HttpClient, ExchangeId) {
     let mut caller = refused(VersionSet::LEGACY, 405);
     let (stream, _) = caller.request();
     caller.head(stream, stream_response());
@@ -257,7 +257,7 @@ fn old() -> (Caller, ExchangeId) {
 
 // req: HTTP-072 SSE-004 SSE-008
 #[test]
-fn the_old_transport_carries_everything_that_follows() {
+fn http_sse_transport_carries_the_connection() {
     let (mut caller, stream) = old();
     caller.body(stream, "event: endpoint\ndata: /messages?sessionId=1\n\n");
     let (exchange, request) = caller.posted("initialize");
@@ -277,17 +277,17 @@ fn the_old_transport_carries_everything_that_follows() {
     let answer = json!({"jsonrpc": "2.0", "id": message(&request)["id"], "result": {"tools": []}});
     caller.body(stream, event("", &answer));
     assert!(matches!(&caller.take_events()[..], [Event::Response { call: ended, .. }] if *ended == call));
-    // What is refused where it was sent fails by itself.
+    // A message that is refused at its POST fails alone.
     let call = caller.call("tools/list", &json!({}));
     let (exchange, _) = caller.posted("tools/list");
     caller.respond(exchange, Response::builder().status(500), "");
     assert!(matches!(&caller.take_events()[..], [Event::Response { call: ended, .. }] if *ended == call));
-    assert!(caller.client.is_listening());
+    assert!(caller.core.is_listening());
 }
 
 // req: SSE-013 LIFE-040
 #[test]
-fn the_old_transport_ends_with_its_stream() {
+fn http_sse_connection_closes_with_its_stream() {
     for broken in [false, true] {
         let (mut caller, stream) = old();
         caller.body(stream, "event: endpoint\ndata: /messages\n\n");
@@ -307,21 +307,21 @@ fn the_old_transport_ends_with_its_stream() {
             [Event::Closed(CloseReason::Eof | CloseReason::TransportError(_))]
         ));
         assert_eq!(caller.requests.len(), 0, "there is nothing to come back to, and nothing to delete");
-        assert!(caller.client.is_over());
+        assert!(caller.core.is_over());
     }
     let (mut caller, stream) = old();
     caller.body(stream, "event: endpoint\ndata: /messages\n\n");
     let (exchange, _) = caller.posted("initialize");
     let now = caller.now;
-    caller.client.close(now);
+    caller.core.close(now);
     caller.settle();
     assert_eq!(caller.aborted, [stream, exchange]);
 }
 
 // req: SSE-003 SSE-005
 #[test]
-fn the_first_event_says_where_messages_go() {
-    // Anything else is not the old transport.
+fn endpoint_event_must_be_first_and_same_origin() {
+    // Any other first event is not HTTP+SSE.
     for first in ["data: {}\n\n", "event: ping\ndata: x\n\n", "event: message\ndata: {}\n\n"] {
         let (mut caller, stream) = old();
         caller.body(stream, first);

@@ -1,5 +1,5 @@
-//! What holds whatever comes in: nothing panics, nothing grows without bound, the same inputs give the same outputs, and
-//! every exchange has one head and one end.
+//! Invariants for any input: no panic, bounded memory, deterministic outputs, and one head and one end for each
+//! exchange.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -15,14 +15,14 @@ use mcp_proto::{
     wire::{Json, RawJson},
 };
 use mcp_tests::{
-    caller::{Caller, options, speaking},
-    solo::full_server,
-    web::{Asked, Web, initialize, modern, post},
+    harness::full_server,
+    http_client::{HttpClient, options, speaking},
+    http_server::{HttpServer, RequestRef, initialize, modern, post},
 };
 use proptest::prelude::*;
 use serde_json::json;
 
-/// A choice among few, made again and again from one seed.
+/// A deterministic source of choices, with a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -91,7 +91,7 @@ fn request(dice: &mut Dice, sessions: &[String]) -> Request<Vec<u8>> {
     request.body(dice.pick(&BODIES).as_bytes().to_vec()).expect("a request")
 }
 
-/// A request that nothing is wrong with but its message.
+/// Returns a request whose head is valid for any message.
 fn polite(dice: &mut Dice, sessions: &[String]) -> Request<Vec<u8>> {
     match (dice.roll(4), sessions.get(dice.roll(sessions.len().max(1)))) {
         (0, _) => modern(&json!(dice.roll(9)), "tools/call", json!({"name": "t", "x": "x".repeat(dice.roll(900))})),
@@ -106,7 +106,7 @@ fn polite(dice: &mut Dice, sessions: &[String]) -> Request<Vec<u8>> {
     }
 }
 
-/// What requests may take at once, which is little.
+/// The small limit on the memory of requests in flight.
 const REQUEST_BYTES: usize = 2000;
 
 fn server() -> (ServerConfig, EndpointOptions) {
@@ -124,13 +124,13 @@ fn server() -> (ServerConfig, EndpointOptions) {
     (config, options)
 }
 
-/// A long conversation with a server, and everything that it said.
+/// Talks to a server for many steps, and returns everything that it sends.
 fn talk_to_server(seed: u64, steps: usize) -> String {
     let mut dice = Dice(seed);
     let (mut config, options) = server();
     config.settings.reply_timeout = (dice.roll(2) == 0).then_some(Duration::from_secs(2));
-    let mut web = Web::with(config, options);
-    let (mut sessions, mut asked): (Vec<String>, Vec<Asked>) = (Vec::new(), Vec::new());
+    let mut server = HttpServer::with(config, options);
+    let (mut sessions, mut asked): (Vec<String>, Vec<RequestRef>) = (Vec::new(), Vec::new());
     let mut keys: Vec<(usize, ReplyKey)> = Vec::new();
     let mut said = String::new();
     for _ in 0..steps {
@@ -138,34 +138,34 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
             0..=4 => {
                 let request =
                     if dice.roll(2) == 0 { request(&mut dice, &sessions) } else { polite(&mut dice, &sessions) };
-                web.caller = match u8::try_from(dice.roll(4)).unwrap_or(0) {
+                server.caller = match u8::try_from(dice.roll(4)).unwrap_or(0) {
                     0 => Sender::Anybody,
                     last => Sender::Anonymous([10, 0, 0, last].into()),
                 };
-                let one = web.send(request);
-                if let Some(id) = web.reply(one).header("mcp-session-id") {
+                let one = server.send(request);
+                if let Some(id) = server.reply(one).header("mcp-session-id") {
                     sessions.push(id.to_owned());
                 }
                 asked.push(one);
             }
             5 if !asked.is_empty() => {
                 let one = asked[dice.roll(asked.len())];
-                web.hang_up(one);
+                server.disconnect(one);
             }
-            6 => web.advance(Duration::from_millis(1 << dice.roll(22))),
+            6 => server.advance(Duration::from_millis(1 << dice.roll(22))),
             7 => {
-                let now = web.now;
-                for session in web.sessions.values_mut() {
+                let now = server.now;
+                for session in server.sessions.values_mut() {
                     let _ = session.connection(now).notify_raw("notifications/tools/list_changed", None);
                     let options = mcp_proto::connection::RequestOptions::default();
                     let _ = session.connection(now).request_raw(now, "roots/list", None, options);
                 }
-                web.settle();
+                server.settle();
             }
             _ if !keys.is_empty() => {
                 let (session, key) = keys[dice.roll(keys.len())];
-                let now = web.now;
-                if let Some(session) = web.sessions.get_mut(&session) {
+                let now = server.now;
+                if let Some(session) = server.sessions.get_mut(&session) {
                     let result = Json::parse("{\"content\":[],\"tools\":[]}").expect("JSON");
                     match dice.roll(5) {
                         0 => session.connection(now).release_stream(key, None),
@@ -174,25 +174,25 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
                         _ => drop(session.connection(now).progress(key, f64::from(1 << dice.roll(30)), None, None)),
                     }
                 }
-                web.settle();
+                server.settle();
             }
             _ => {}
         }
-        for (session, event) in std::mem::take(&mut web.events) {
+        for (session, event) in std::mem::take(&mut server.events) {
             let _ = writeln!(said, "{session} {event:?}");
             if let Event::Request { key, .. } = event {
                 keys.push((session, key));
             }
         }
-        assert!(web.endpoint.len() <= 5);
-        for session in web.sessions.values() {
+        assert!(server.endpoint.len() <= 5);
+        for session in server.sessions.values() {
             let usage = session.usage();
             assert!(usage.exchanges <= 7 && usage.waiting <= 4 && usage.replay <= 8, "{usage:?}");
             assert!(usage.queued_bytes == 0, "a client that reads has everything: {usage:?}");
         }
     }
     for one in &asked {
-        let reply = web.reply(*one);
+        let reply = server.reply(*one);
         let _ = writeln!(
             said,
             "{:?} {:?} {}",
@@ -201,23 +201,23 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
             String::from_utf8_lossy(&reply.body)
         );
     }
-    // Everything is over in the end.
-    let now = web.now;
-    for session in web.sessions.values_mut() {
+    // Everything ends after the close.
+    let now = server.now;
+    for session in server.sessions.values_mut() {
         session.close(now);
     }
-    web.settle();
-    web.advance(Duration::from_secs(6));
-    assert!(web.sessions.is_empty() && web.endpoint.is_empty());
+    server.settle();
+    server.advance(Duration::from_secs(6));
+    assert!(server.sessions.is_empty() && server.endpoint.is_empty());
     for one in asked {
-        let reply = web.reply(one);
+        let reply = server.reply(one);
         let hung_up = !reply.ended;
         assert!(hung_up || reply.head.is_some(), "what has ended has begun");
     }
-    // Nothing is counted any more: only where no client holds anything, one may have more than there is.
+    // No memory is counted now: a request over the limit is accepted only if no client uses any of it.
     let large = json!({"x": "x".repeat(REQUEST_BYTES)});
-    let large = web.send(modern(&json!(1), "tools/list", large));
-    assert!(web.reply(large).head.is_none(), "something of a session that is over is counted");
+    let large = server.send(modern(&json!(1), "tools/list", large));
+    assert!(server.reply(large).head.is_none(), "something of a session that is over is counted");
     said
 }
 
@@ -265,13 +265,13 @@ fn body(dice: &mut Dice, id: &str) -> String {
     }
 }
 
-/// A long conversation with a client, and everything that it said.
+/// Talks to a client for many steps, and returns everything that it sends.
 fn talk_to_client(seed: u64, steps: usize) -> String {
     let mut dice = Dice(seed);
     let mut options = options();
-    options.proves = dice.roll(2) == 0;
+    options.authenticates = dice.roll(2) == 0;
     options.limits.exchanges = 8;
-    let mut caller = Caller::new(speaking(VersionSet::ALL), options);
+    let mut caller = HttpClient::new(speaking(VersionSet::ALL), options);
     let mut said = String::new();
     let mut open = Vec::new();
     caller.settle();
@@ -313,9 +313,9 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
                 _ => {
                     let now = caller.now;
                     if dice.roll(2) == 0 {
-                        caller.client.retry(now, exchange);
+                        caller.core.retry(now, exchange);
                     } else {
-                        caller.client.give_up(now, exchange);
+                        caller.core.give_up(now, exchange);
                     }
                 }
             }
@@ -325,11 +325,11 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
             1 | 2 => {
                 let now = caller.now;
                 let options = mcp_proto::connection::RequestOptions::default();
-                let _ = caller.client.connection(now).request_raw(now, "tools/list", None, options);
+                let _ = caller.core.connection(now).request_raw(now, "tools/list", None, options);
             }
             3 => {
                 let now = caller.now;
-                let _ = caller.client.connection(now).notify_raw("vendor/news", None);
+                let _ = caller.core.connection(now).notify_raw("vendor/news", None);
             }
             _ => {}
         }
@@ -340,14 +340,14 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
             let _ = writeln!(said, "abort {exchange:?}");
             open.retain(|(found, _)| *found != exchange);
         }
-        caller.proofs.clear();
-        let usage = caller.client.usage();
+        caller.authentications.clear();
+        let usage = caller.core.usage();
         assert!(usage.bytes < 1 << 20 && usage.actions == 0 && usage.events == 0, "{usage:?}");
     }
     let now = caller.now;
-    caller.client.close(now);
+    caller.core.close(now);
     caller.advance(Duration::from_secs(10));
-    assert!(caller.client.is_over(), "{:?}", caller.client.usage());
+    assert!(caller.core.is_over(), "{:?}", caller.core.usage());
     said
 }
 
@@ -355,12 +355,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
-    fn a_server_keeps_its_word_to_whomever(seed: u64) {
+    fn server_invariants_hold_for_random_input(seed: u64) {
         prop_assert_eq!(talk_to_server(seed, 200), talk_to_server(seed, 200));
     }
 
     #[test]
-    fn a_client_keeps_its_word_to_whomever(seed: u64) {
+    fn client_invariants_hold_for_random_input(seed: u64) {
         prop_assert_eq!(talk_to_client(seed, 200), talk_to_client(seed, 200));
     }
 }

@@ -1,4 +1,4 @@
-//! Streams that a client holds open, loses, and takes up again.
+//! Streams that a client keeps open, loses and resumes.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use mcp_proto::{
     protocol::{ProtocolVersion, VersionSet},
     rpc::CallId,
 };
-use mcp_tests::caller::{
-    Caller, event, header, initialized, json_response, message, options, speaking, stream_response,
+use mcp_tests::http_client::{
+    HttpClient, event, header, initialized, json_response, message, options, speaking, stream_response,
 };
 use serde_json::{Value, json};
 
@@ -21,12 +21,12 @@ fn news() -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 }
 
-/// A call whose answer is a stream that has begun.
-fn streaming(caller: &mut Caller) -> (CallId, ExchangeId, Value) {
+/// Returns a call whose response has begun as a stream.
+fn streaming(caller: &mut HttpClient) -> (CallId, ExchangeId, Value) {
     streaming_with(caller, RequestOptions::default())
 }
 
-fn streaming_with(caller: &mut Caller, options: RequestOptions) -> (CallId, ExchangeId, Value) {
+fn streaming_with(caller: &mut HttpClient, options: RequestOptions) -> (CallId, ExchangeId, Value) {
     let call = caller.call_with("tools/call", &json!({"name": "t"}), options);
     let (exchange, request) = caller.posted("tools/call");
     caller.head(exchange, stream_response());
@@ -39,11 +39,11 @@ fn answer(id: &Value) -> Value {
 
 // req: HTTP-035 HTTP-038 HTTP-039 HTTP-042 HTTP-076
 #[test]
-fn a_session_is_listened_to() {
+fn client_opens_the_session_stream() {
     for version in SESSIONS {
-        let (mut caller, stream) = Caller::in_session(version);
+        let (mut caller, stream) = HttpClient::in_session(version);
         caller.head(stream, stream_response());
-        assert!(caller.client.is_listening());
+        assert!(caller.core.is_listening());
         caller.body(stream, event("", &news()));
         let roots = json!({"jsonrpc": "2.0", "id": "q", "method": "roots/list"});
         caller.body(stream, event("", &roots));
@@ -51,21 +51,23 @@ fn a_session_is_listened_to() {
         let [Event::Notification { .. }, Event::Request { key, .. }] = &events[..] else { panic!("{events:?}") };
         let roots = mcp_proto::wire::Json::parse("{\"roots\":[]}").expect("JSON");
         let now = caller.now;
-        caller.client.connection(now).respond_raw(*key, &mcp_proto::wire::RawJson::from(&roots)).expect("it is owed");
+        caller.core.connection(now).respond_raw(*key, &mcp_proto::wire::RawJson::from(&roots)).expect("it is owed");
         caller.settle();
         let (exchange, request) = caller.request();
         assert_eq!((request.method().as_str(), &message(&request)["id"]), ("POST", &json!("q")));
         assert_eq!(header(&request, "mcp-session-id"), Some("s-1"));
         caller.accept(exchange);
-        assert!(caller.client.is_listening());
+        assert!(caller.core.is_listening());
     }
-    // A server that has no such stream is not asked for one again.
-    for status in [405, 400, 404, 501, 200] {
+    // A client does not repeat the request for the stream if the server has none.
+    for (status, session) in [405, 400, 404, 501, 200].into_iter().flat_map(|it| [(it, None), (it, Some("s-1"))]) {
         let mut options = options();
         options.limits.attempts = 2;
-        let mut caller = Caller::new(speaking(VersionSet::LEGACY), options);
+        let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options);
         let (exchange, request) = caller.posted("initialize");
-        caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
+        let response = Response::builder().status(200).header("content-type", "application/json");
+        let response = session.into_iter().fold(response, |response, id| response.header("mcp-session-id", id));
+        caller.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
         let (exchange, _) = caller.posted("notifications/initialized");
         caller.accept(exchange);
         let (exchange, request) = caller.request();
@@ -74,11 +76,11 @@ fn a_session_is_listened_to() {
         caller.advance(Duration::from_secs(3600));
         assert_eq!(caller.requests.len(), 0, "{status}");
         assert_eq!(caller.take_events(), [Event::Ready]);
-        assert!(!caller.client.is_listening());
+        assert!(!caller.core.is_listening());
     }
     let mut quiet = options();
     quiet.listen = false;
-    let mut caller = Caller::new(speaking(VersionSet::LEGACY), quiet);
+    let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), quiet);
     let (exchange, request) = caller.posted("initialize");
     caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
     let (exchange, _) = caller.posted("notifications/initialized");
@@ -86,9 +88,9 @@ fn a_session_is_listened_to() {
     assert_eq!(caller.requests.len(), 0);
 }
 
-/// A client whose session has begun, and whose stream has been asked for.
-fn asking_for_a_stream() -> (Caller, ExchangeId) {
-    let mut caller = Caller::new(speaking(VersionSet::LEGACY), options());
+/// Returns a client whose session has begun and whose session stream is requested.
+fn asking_for_a_stream() -> (HttpClient, ExchangeId) {
+    let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options());
     let (exchange, request) = caller.posted("initialize");
     caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
     let (exchange, _) = caller.posted("notifications/initialized");
@@ -98,10 +100,10 @@ fn asking_for_a_stream() -> (Caller, ExchangeId) {
     (caller, stream)
 }
 
-/// What a server asks for the sake of a request, it may ask on the stream of the session: it has to be there first.
+/// A server may send requests for a call on the stream of the session, so this stream has to exist first.
 #[test]
-fn requests_wait_until_the_server_can_say_something_unasked() {
-    let outcomes: [fn(&mut Caller, ExchangeId); 6] = [
+fn requests_wait_for_the_session_stream() {
+    let outcomes: [fn(&mut HttpClient, ExchangeId); 6] = [
         |caller, stream| caller.head(stream, stream_response()),
         |caller, stream| caller.respond(stream, Response::builder().status(405), ""),
         |caller, stream| caller.respond(stream, Response::builder().status(503), ""),
@@ -113,7 +115,7 @@ fn requests_wait_until_the_server_can_say_something_unasked() {
             assert_eq!((request.method().as_str(), request.uri().path()), ("GET", "/elsewhere"));
             caller.head(stream, stream_response());
         },
-        // One that does not say a word before it has something to say is not waited for.
+        // A server that sends no head before its first event is not waited for.
         |caller, _| {
             caller.advance(Duration::from_millis(499));
             assert_eq!(caller.requests.len(), 0);
@@ -129,29 +131,29 @@ fn requests_wait_until_the_server_can_say_something_unasked() {
         let methods: Vec<_> =
             caller.requests.drain(..).map(|(_, request)| message(&request)["method"].clone()).collect();
         assert_eq!(methods, ["tools/call", "tools/list"], "{n}");
-        // Later no call waits, also if the stream is lost.
+        // Later calls do not wait, also if the stream is lost.
         caller.fail(stream);
         caller.call("tools/list", &json!({}));
         caller.posted("tools/list");
     }
-    // Who has given up meanwhile is never heard of.
+    // A call that is cancelled before is never sent.
     let (mut caller, stream) = asking_for_a_stream();
     let call = caller.call("tools/call", &json!({"name": "t"}));
     let now = caller.now;
-    caller.client.connection(now).cancel(call, None).expect("it has not ended");
+    caller.core.connection(now).cancel(call, None).expect("it has not ended");
     caller.head(stream, stream_response());
     assert_eq!(caller.requests.len(), 0);
 }
 
 // req: HTTP-028 HTTP-029 HTTP-031 HTTP-034 HTTP-049 HTTP-050 HTTP-052
 #[test]
-fn the_stream_of_a_request_is_taken_up_where_it_was_lost() {
+fn resumes_request_streams_with_last_event_id() {
     for version in SESSIONS {
         for broken in [false, true] {
-            let (mut caller, _) = Caller::in_session(version);
+            let (mut caller, _) = HttpClient::in_session(version);
             let (call, exchange, id) = streaming(&mut caller);
             caller.body(exchange, format!("id: e-1\ndata: \n\nretry: 500\n\nid: e-2\n{}", event("", &news())));
-            // What has not ended does not count.
+            // An incomplete event does not count.
             caller.body(exchange, "id: e-3\ndata: {\"jsonrpc\"");
             if broken {
                 caller.fail(exchange);
@@ -172,7 +174,7 @@ fn the_stream_of_a_request_is_taken_up_where_it_was_lost() {
             assert!(
                 matches!(&events[..], [Event::Response { call: ended, outcome: Outcome::Result(_) }] if *ended == call)
             );
-            // It has what it wanted: no exchange comes back.
+            // The call has ended, so its stream is not resumed.
             caller.end(exchange);
             caller.advance(Duration::from_secs(600));
             assert_eq!(caller.requests.len(), 0);
@@ -182,8 +184,8 @@ fn the_stream_of_a_request_is_taken_up_where_it_was_lost() {
 
 // req: HTTP-031
 #[test]
-fn the_latest_time_to_wait_counts() {
-    // What came on the stream of a call, what on the one that took it up, and the pause behind each.
+fn the_last_retry_field_applies() {
+    // The stream of a call, the resumed stream, and the delay after each of them.
     let table = [
         (["retry: 9000\nretry: 500\n\nid: 1\ndata: \n\n", "id: 2\ndata: \n\n"], [500, 500]),
         (["retry: 500\n\nid: 1\ndata: \n\nretry: 9000\n", "id: 2\ndata: \n\n"], [9000, 9000]),
@@ -193,7 +195,7 @@ fn the_latest_time_to_wait_counts() {
     ];
     for (bodies, pauses) in table {
         for whole in [true, false] {
-            let (mut caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);
+            let (mut caller, _) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
             let (_, mut exchange, _) = streaming(&mut caller);
             for (body, pause) in bodies.iter().zip(pauses) {
                 let pieces = if whole { body.len() } else { 1 };
@@ -210,9 +212,9 @@ fn the_latest_time_to_wait_counts() {
 }
 
 #[test]
-fn an_id_that_is_too_long_is_not_sent_back() {
+fn overlong_event_ids_are_not_sent_back() {
     for (length, resumed) in [(4096, true), (4097, false), (1 << 20, false)] {
-        let (mut caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);
+        let (mut caller, _) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
         let (call, exchange, _) = streaming(&mut caller);
         caller.body(exchange, format!("id: 1\ndata: \n\nid: {}\n{}", "z".repeat(length), event("", &news())));
         caller.end(exchange);
@@ -231,15 +233,15 @@ fn an_id_that_is_too_long_is_not_sent_back() {
 
 // req: HTTP-025 HTTP-034
 #[test]
-fn a_stream_without_ids_cannot_be_taken_up() {
+fn streams_without_ids_are_not_resumed() {
     for version in SESSIONS {
-        let (mut caller, _) = Caller::in_session(version);
+        let (mut caller, _) = HttpClient::in_session(version);
         let (call, exchange, _) = streaming(&mut caller);
         caller.body(exchange, event("", &news()));
         caller.take_events();
         caller.end(exchange);
         assert_eq!(caller.take_events(), [Event::Response { call, outcome: Outcome::Failed(Failure::StreamLost) }]);
-        // Nor can one whose id was taken back.
+        // A stream whose last id is reset cannot be resumed either.
         let (call, exchange, _) = streaming(&mut caller);
         caller.body(exchange, "id: 1\ndata: \n\nid\ndata: \n\n");
         caller.end(exchange);
@@ -249,9 +251,9 @@ fn a_stream_without_ids_cannot_be_taken_up() {
 }
 
 #[test]
-fn a_stream_that_brings_nothing_new_is_given_up() {
+fn stops_resuming_a_stream_without_progress() {
     for version in SESSIONS {
-        let (mut caller, _) = Caller::in_session(version);
+        let (mut caller, _) = HttpClient::in_session(version);
         let (call, exchange, id) = streaming_with(&mut caller, RequestOptions::no_timeout());
         caller.body(exchange, "id: 1\ndata: \n\n");
         caller.end(exchange);
@@ -269,7 +271,7 @@ fn a_stream_that_brings_nothing_new_is_given_up() {
                 _ => caller.respond(exchange, stream_response(), ""),
             }
         }
-        // Anything new gives it its patience back.
+        // A new event resets the number of attempts.
         caller.advance(Duration::from_secs(30));
         let (exchange, _) = caller.request();
         caller.respond(exchange, stream_response(), "id: 2\ndata: \n\n");
@@ -282,7 +284,7 @@ fn a_stream_that_brings_nothing_new_is_given_up() {
         assert_eq!(caller.take_events(), [Event::Response { call, outcome: Outcome::Failed(Failure::StreamLost) }]);
         caller.advance(Duration::from_secs(600));
         assert_eq!(caller.requests.len(), 0);
-        // A refusal that will not change is final at once.
+        // A permanent refusal ends the attempts.
         for status in [400, 403, 405, 410] {
             let (call, exchange, _) = streaming(&mut caller);
             caller.body(exchange, "id: 1\ndata: \n\n");
@@ -296,9 +298,9 @@ fn a_stream_that_brings_nothing_new_is_given_up() {
     }
 }
 
-/// When a stream that is lost again and again is taken up, in milliseconds from when it was lost.
+/// Returns the delays before the attempts to resume a stream that is lost repeatedly, in milliseconds.
 fn pauses(options: mcp_proto::http::client::ClientOptions, first: &str) -> Vec<u128> {
-    let mut caller = Caller::new(speaking(VersionSet::LEGACY), options);
+    let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options);
     let (exchange, request) = caller.posted("initialize");
     caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
     let (exchange, _) = caller.posted("notifications/initialized");
@@ -310,7 +312,7 @@ fn pauses(options: mcp_proto::http::client::ClientOptions, first: &str) -> Vec<u
     loop {
         let lost = caller.now;
         caller.end(exchange);
-        let Some(deadline) = caller.client.poll_timeout() else { return pauses };
+        let Some(deadline) = caller.core.poll_timeout() else { return pauses };
         pauses.push(deadline.at.saturating_since(lost).as_millis());
         caller.advance(deadline.at.saturating_since(lost));
         (exchange, _) = caller.request();
@@ -319,7 +321,7 @@ fn pauses(options: mcp_proto::http::client::ClientOptions, first: &str) -> Vec<u
 }
 
 #[test]
-fn pauses_become_longer_and_differ() {
+fn retry_delays_grow_with_jitter() {
     let limited = |seed: u64| {
         let mut options = options();
         options.limits.attempts = 8;
@@ -333,10 +335,10 @@ fn pauses_become_longer_and_differ() {
     }
     assert_ne!(found, pauses(limited(2), ""), "not everybody comes back at once");
     assert_eq!(found, pauses(limited(1), ""), "and the same client always does the same");
-    // What the server says counts, but not for ever.
+    // The delay of the server applies, up to a limit.
     assert_eq!(pauses(limited(1), "retry: 500\n\n"), [500; 8]);
     assert_eq!(pauses(limited(1), "retry: 99999999999999999999\n\n"), [300_000; 8]);
-    // However often it was tried, there is a pause, and it is not longer.
+    // The delay stays at its maximum, however many attempts there are.
     let mut stubborn = limited(1);
     stubborn.limits.attempts = 100;
     let found = pauses(stubborn, "");
@@ -348,35 +350,35 @@ fn pauses_become_longer_and_differ() {
 }
 
 #[test]
-fn a_listener_comes_back_with_what_it_has_read() {
-    let (mut caller, stream) = Caller::in_session(ProtocolVersion::V2025_11_25);
+fn session_stream_resumes_with_last_event_id() {
+    let (mut caller, stream) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
     caller.head(stream, stream_response());
     caller.body(stream, event("g1-7", &news()));
     caller.end(stream);
     caller.advance(Duration::from_secs(1));
     let (stream, request) = caller.request();
     assert_eq!(header(&request, "last-event-id"), Some("g1-7"));
-    // If that means nothing to the server, it starts anew.
+    // If the id is unknown to the server, the client opens a new stream.
     caller.respond(stream, json_response(400), "{}");
     caller.advance(Duration::from_secs(2));
     let (stream, request) = caller.request();
     assert_eq!(header(&request, "last-event-id"), None);
     caller.head(stream, stream_response());
-    assert!(caller.client.is_listening());
+    assert!(caller.core.is_listening());
 }
 
 #[test]
-fn whoever_is_not_waited_for_any_more_is_not_come_back_to() {
-    let (mut caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);
+fn ended_calls_stop_stream_retries() {
+    let (mut caller, _) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
     let (call, exchange, _) = streaming(&mut caller);
     caller.body(exchange, "id: 1\nretry: 60000\ndata: \n\n");
     caller.end(exchange);
-    assert_eq!(caller.client.usage().pauses, 1);
+    assert_eq!(caller.core.usage().retry_timers, 1);
     caller.advance(Duration::from_secs(59));
     let now = caller.now;
-    caller.client.connection(now).cancel(call, None).expect("it is in flight");
+    caller.core.connection(now).cancel(call, None).expect("it is in flight");
     let (_, _) = caller.posted("notifications/cancelled");
-    assert_eq!(caller.client.usage().pauses, 0);
+    assert_eq!(caller.core.usage().retry_timers, 0);
     let (call, exchange, _) = streaming(&mut caller);
     caller.body(exchange, "id: 1\nretry: 100000\ndata: \n\n");
     caller.end(exchange);
@@ -385,19 +387,19 @@ fn whoever_is_not_waited_for_any_more_is_not_come_back_to() {
     assert!(
         matches!(&caller.take_events()[..], [Event::Response { call: ended, outcome: Outcome::TimedOut { .. } }] if *ended == call)
     );
-    assert_eq!(caller.client.usage().pauses, 0);
+    assert_eq!(caller.core.usage().retry_timers, 0);
 }
 
 // req: M-SUBS-018
 #[test]
-fn a_subscription_that_is_lost_is_begun_again_if_that_was_asked_for() {
+fn lost_subscriptions_resubscribe_on_request() {
     let acknowledged = |id: &Value| {
         json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
             "notifications": {"toolsListChanged": true}, "_meta": {"io.modelcontextprotocol/subscriptionId": id}}})
     };
     let filter = json!({"notifications": {"toolsListChanged": true}});
     for resubscribe in [true, false] {
-        let mut caller = Caller::modern();
+        let mut caller = HttpClient::modern();
         let call = caller.call_with(
             "subscriptions/listen",
             &filter,
@@ -428,12 +430,12 @@ fn a_subscription_that_is_lost_is_begun_again_if_that_was_asked_for() {
             caller.advance(Duration::from_secs(30));
         }
         if resubscribe {
-            // A refusal that will not change is final.
+            // A permanent refusal is final.
             let (exchange, _) = caller.posted("subscriptions/listen");
             caller.respond(exchange, Response::builder().status(405), "");
             assert!(matches!(caller.take_events()[..], [Event::Response { outcome: Outcome::Failed(_), .. }]));
         }
         caller.advance(Duration::from_secs(600));
-        assert_eq!((caller.requests.len(), caller.client.usage().pauses), (0, 0));
+        assert_eq!((caller.requests.len(), caller.core.usage().retry_timers), (0, 0));
     }
 }

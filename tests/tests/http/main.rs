@@ -1,6 +1,7 @@
-//! The HTTP bindings, in all revisions that have one. One program, so that it is linked once.
+//! The HTTP bindings, in all revisions that have one. They are one test program, which saves linking.
 
 mod asking;
+mod batches;
 mod bounds;
 mod elsewhere;
 mod endpoint;

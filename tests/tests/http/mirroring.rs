@@ -1,4 +1,4 @@
-//! What a client of 2026-07-28 says in headers, and what it does about servers that do not like it.
+//! The headers that a client of 2026-07-28 sends, and how it handles servers that refuse them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use mcp_proto::{
     http::client::ExchangeId,
     protocol::InvalidHeaderParam,
 };
-use mcp_tests::caller::{Caller, header, json_response, message};
+use mcp_tests::http_client::{HttpClient, header, json_response, message};
 use serde_json::{Value, json};
 
 fn answer(id: &Value, result: Value) -> Value {
@@ -20,9 +20,9 @@ fn tool(name: &str, properties: &Value) -> Value {
     json!({"name": name, "inputSchema": {"type": "object", "properties": properties}})
 }
 
-/// The client lists its tools and is told these. What the application sees of them.
+/// Lists `tools` on the client, and returns the tools that the application receives.
 #[track_caller]
-fn list(caller: &mut Caller, tools: &Value) -> Vec<Value> {
+fn list(caller: &mut HttpClient, tools: &Value) -> Vec<Value> {
     caller.call("tools/list", &json!({}));
     let (exchange, request) = caller.posted("tools/list");
     caller.answer(
@@ -36,7 +36,7 @@ fn list(caller: &mut Caller, tools: &Value) -> Vec<Value> {
     result["tools"].as_array().expect("a list").clone()
 }
 
-fn call(caller: &mut Caller, name: &str, arguments: &Value) -> (ExchangeId, http::Request<std::sync::Arc<[u8]>>) {
+fn call(caller: &mut HttpClient, name: &str, arguments: &Value) -> (ExchangeId, http::Request<std::sync::Arc<[u8]>>) {
     caller.call("tools/call", &json!({"name": name, "arguments": arguments}));
     caller.posted("tools/call")
 }
@@ -44,8 +44,8 @@ fn call(caller: &mut Caller, name: &str, arguments: &Value) -> (ExchangeId, http
 // req: M-HTTP-007 M-HTTP-008 M-HTTP-009 M-HTTP-029 M-HTTP-030 M-HTTP-036 M-HTTP-037 M-HTTP-038 M-HTTP-039 M-HTTP-094
 // req: M-VERS-001
 #[test]
-fn a_request_repeats_in_headers_what_its_body_says() {
-    let mut caller = Caller::modern();
+fn headers_mirror_the_request_body() {
+    let mut caller = HttpClient::modern();
     let table = [
         ("tools/list", json!({}), None),
         ("tools/call", json!({"name": "pick_apples"}), Some("pick_apples")),
@@ -68,24 +68,24 @@ fn a_request_repeats_in_headers_what_its_body_says() {
 
 // req: M-HTTP-010
 #[test]
-fn a_server_that_asks_is_not_answered() {
-    let mut caller = Caller::modern();
+fn requests_of_a_modern_server_are_not_answered() {
+    let mut caller = HttpClient::modern();
     let (exchange, _) = call(&mut caller, "t", &json!({}));
-    caller.head(exchange, mcp_tests::caller::stream_response());
+    caller.head(exchange, mcp_tests::http_client::stream_response());
     let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"});
-    caller.body(exchange, mcp_tests::caller::event("", &ask));
+    caller.body(exchange, mcp_tests::http_client::event("", &ask));
     assert!(matches!(&caller.take_events()[..], [Event::Violation(Violation::UnexpectedRequest(_))]));
     assert_eq!(caller.requests.len(), 0);
 }
 
 // req: M-HTTP-050 M-HTTP-051 M-HTTP-059 M-HTTP-060 M-HTTP-061 M-HTTP-077 M-HTTP-078
 #[test]
-fn arguments_go_into_headers_as_the_latest_list_says() {
-    let mut caller = Caller::modern();
+fn header_params_follow_the_latest_tool_list() {
+    let mut caller = HttpClient::modern();
     let arguments = json!({"row": 12, "where": {"name": "café"}, "dry": false, "plain": "x", "none": null});
     let headers = ["mcp-param-row", "mcp-param-Where", "mcp-param-dry", "mcp-param-none", "mcp-param-plain"];
     let said = |request: &http::Request<_>| headers.map(|name| header(request, name).map(str::to_owned));
-    // Of a tool that was never listed, nothing is known.
+    // The client has no parameters of a tool that it has not listed.
     let (_, request) = call(&mut caller, "pick", &arguments);
     assert_eq!(said(&request), [const { None }; 5]);
     let properties = json!({
@@ -110,8 +110,8 @@ fn arguments_go_into_headers_as_the_latest_list_says() {
 
 // req: M-HTTP-056
 #[test]
-fn an_argument_without_a_form_in_headers_fails_here() {
-    let mut caller = Caller::modern();
+fn unencodable_header_arguments_fail_locally() {
+    let mut caller = HttpClient::modern();
     list(&mut caller, &json!([tool("pick", &json!({"row": {"type": "integer", "x-mcp-header": "Row"}}))]));
     caller.take_events();
     let too_large =
@@ -123,8 +123,8 @@ fn an_argument_without_a_form_in_headers_fails_here() {
 
 // req: M-HTTP-062 M-HTTP-063
 #[test]
-fn tools_that_cannot_be_offered_are_left_out_aloud() {
-    let mut caller = Caller::modern();
+fn unusable_tools_are_dropped_and_reported() {
+    let mut caller = HttpClient::modern();
     let annotated = |kind: &str, name: &str| json!({"a": {"type": kind, "x-mcp-header": name}});
     let tools = json!([
         tool("good", &annotated("string", "A")),
@@ -152,26 +152,26 @@ fn tools_that_cannot_be_offered_are_left_out_aloud() {
         ("twice", InvalidHeaderParam::Repeated("a".to_owned())),
     ];
     assert_eq!(reported, expected.map(|(tool, why)| (tool.to_owned(), why)));
-    // In a session there are no such headers, and no such tools.
-    let (mut caller, _) = Caller::in_session(mcp_proto::protocol::ProtocolVersion::V2025_11_25);
+    // In a session, tools have no such headers.
+    let (mut caller, _) = HttpClient::in_session(mcp_proto::protocol::ProtocolVersion::V2025_11_25);
     assert_eq!(list(&mut caller, &tools), *tools.as_array().expect("a list"));
 }
 
-/// The server refuses the headers of a call.
-fn mismatch(caller: &mut Caller, exchange: ExchangeId, id: &Value) {
+/// Refuses the headers of a call as the server.
+fn mismatch(caller: &mut HttpClient, exchange: ExchangeId, id: &Value) {
     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32020, "message": "Header mismatch"}});
     caller.respond(exchange, json_response(400), error.to_string());
 }
 
 // req: M-HTTP-076
 #[test]
-fn headers_that_are_refused_are_made_anew_once() {
-    let mut caller = Caller::modern();
+fn header_mismatch_relists_tools_and_retries_once() {
+    let mut caller = HttpClient::modern();
     let asked = caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 12}}));
     let (exchange, request) = caller.posted("tools/call");
     let first = message(&request)["id"].clone();
     mismatch(&mut caller, exchange, &first);
-    // The list is looked through, page by page, on the client's own behalf.
+    // The client lists the tools by itself, page by page.
     let (exchange, request) = caller.posted("tools/list");
     let page = json!({"tools": [tool("other", &json!({}))], "nextCursor": "2", "ttlMs": 0, "cacheScope": "private"});
     caller.answer(exchange, &answer(&message(&request)["id"], page));
@@ -194,7 +194,7 @@ fn headers_that_are_refused_are_made_anew_once() {
         "{events:?}"
     );
     assert_eq!(caller.requests.len(), 0);
-    // If there is no list to be had, the refusal stands.
+    // Without a list, the call fails with the first error.
     for silent in [false, true] {
         let asked = caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 12}}));
         let (exchange, request) = caller.posted("tools/call");
@@ -214,18 +214,18 @@ fn headers_that_are_refused_are_made_anew_once() {
         );
     }
     caller.advance(Duration::from_secs(2));
-    assert_eq!(caller.client.usage(), mcp_proto::http::client::ResourceUsage::default());
+    assert_eq!(caller.core.usage(), mcp_proto::http::client::ResourceUsage::default());
 }
 
-/// A refusal is kept as long as the list of tools is looked at, within the bytes that answers may take.
+/// The error is kept while the tools are listed, within the limit on response bytes.
 #[test]
-fn refusals_that_wait_for_a_list_are_bounded() {
-    let mut options = mcp_tests::caller::options();
+fn pending_header_mismatches_are_bounded() {
+    let mut options = mcp_tests::http_client::options();
     options.limits.body_bytes = 1000;
-    let config = mcp_tests::caller::speaking(mcp_proto::protocol::VersionSet::ALL);
-    let mut caller = Caller::new(config, options);
+    let config = mcp_tests::http_client::speaking(mcp_proto::protocol::VersionSet::ALL);
+    let mut caller = HttpClient::new(config, options);
     let (exchange, request) = caller.posted("server/discover");
-    caller.answer(exchange, &mcp_tests::caller::discovered(&message(&request)["id"]));
+    caller.answer(exchange, &mcp_tests::http_client::discovered(&message(&request)["id"]));
     caller.take_events();
     let mut asked = Vec::new();
     for _ in 0..5 {
@@ -234,14 +234,14 @@ fn refusals_that_wait_for_a_list_are_bounded() {
         let error = json!({"jsonrpc": "2.0", "id": message(&request)["id"], "error": error});
         caller.respond(exchange, json_response(400), error.to_string());
         asked.extend(caller.requests.drain(..).map(|(_, request)| message(&request)["method"].clone()));
-        assert!(caller.client.usage().bytes <= 1000);
+        assert!(caller.core.usage().bytes <= 1000);
     }
     assert_eq!(asked, ["tools/list", "tools/list"]);
-    // An answer that is read has what they leave.
+    // A response that is being read gets the remaining capacity.
     let (exchange, _) = call(&mut caller, "t", &json!({}));
     caller.head(exchange, json_response(200));
     caller.body(exchange, [b'x'; 900]);
-    assert!(caller.client.usage().bytes <= 1000);
+    assert!(caller.core.usage().bytes <= 1000);
     let answered = caller.take_events();
     assert!(matches!(answered.last(), Some(Event::Response { outcome: Outcome::Failed(_), .. })), "{answered:?}");
     assert_eq!(answered.len(), 4, "the others are answered at once: {answered:?}");

@@ -1,15 +1,16 @@
-//! Sessions that the server has lost, and how clients leave.
+//! Sessions that the server has lost, and how clients close theirs.
 
 use std::time::Duration;
 
 use http::Response;
 use mcp_proto::{
-    connection::{CloseReason, Event, Failure, Outcome},
+    connection::{CancelCause, CloseReason, Event, Failure, Outcome},
     http::client::ExchangeId,
     protocol::{ProtocolVersion, VersionSet},
+    wire::{Json, RawJson},
 };
-use mcp_tests::caller::{
-    Caller, event, header, initialized, json_response, message, options, speaking, stream_response,
+use mcp_tests::http_client::{
+    HttpClient, event, header, initialized, json_response, message, options, speaking, stream_response,
 };
 use serde_json::{Value, json};
 
@@ -24,9 +25,12 @@ fn answer(id: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {"tools": []}})
 }
 
-/// The client begins another session, called `s-2`. What it sends then.
+/// Begins another session, called `s-2`, and returns the requests that the client sends then.
 #[track_caller]
-fn renewed(caller: &mut Caller, version: ProtocolVersion) -> Vec<(ExchangeId, http::Request<std::sync::Arc<[u8]>>)> {
+fn renewed(
+    caller: &mut HttpClient,
+    version: ProtocolVersion,
+) -> Vec<(ExchangeId, http::Request<std::sync::Arc<[u8]>>)> {
     let (exchange, request) = caller.posted("initialize");
     assert_eq!((header(&request, "mcp-session-id"), header(&request, "mcp-protocol-version")), (None, None));
     assert_eq!(message(&request)["params"]["protocolVersion"], version.as_str());
@@ -36,7 +40,7 @@ fn renewed(caller: &mut Caller, version: ProtocolVersion) -> Vec<(ExchangeId, ht
     assert_eq!(header(&request, "mcp-session-id"), Some("s-2"));
     caller.accept(exchange);
     let mut requests = std::mem::take(&mut caller.requests);
-    // What waits goes when the stream is there.
+    // Waiting requests are sent when the stream is open.
     if let [(stream, get)] = &requests[..]
         && get.method() == "GET"
     {
@@ -49,11 +53,11 @@ fn renewed(caller: &mut Caller, version: ProtocolVersion) -> Vec<(ExchangeId, ht
 
 // req: HTTP-061
 #[test]
-fn a_session_that_is_lost_is_begun_anew_once_for_all() {
+fn a_lost_session_is_renewed_once() {
     for version in SESSIONS {
-        let (mut caller, stream) = Caller::in_session(version);
+        let (mut caller, stream) = HttpClient::in_session(version);
         caller.head(stream, stream_response());
-        // One request was accepted; twenty were not.
+        // One request was accepted, and twenty were not.
         let accepted = caller.call("tools/list", &json!({}));
         let (exchange, _) = caller.posted("tools/list");
         caller.head(exchange, stream_response());
@@ -71,11 +75,11 @@ fn a_session_that_is_lost_is_begun_anew_once_for_all() {
         for (exchange, _) in &rest[..10] {
             caller.respond(*exchange, not_found(), "");
         }
-        // What is asked meanwhile waits.
+        // A request that is made during the renewal waits.
         let meanwhile = caller.call("tools/list", &json!({}));
         let again = renewed(&mut caller, version);
         assert_eq!(caller.take_events(), [Event::Renewed]);
-        // A refusal of the old session that comes late is none of the new one.
+        // A late refusal of the old session does not affect the new one.
         for (exchange, _) in &rest[10..] {
             caller.respond(*exchange, not_found(), "");
         }
@@ -101,15 +105,182 @@ fn a_session_that_is_lost_is_begun_anew_once_for_all() {
             .collect();
         ended.sort();
         assert_eq!((answered, ended), (21, calls.into_iter().chain([meanwhile]).collect()));
-        assert!(caller.client.is_listening());
-        assert_eq!(caller.client.usage().held, 0);
+        assert!(caller.core.is_listening());
+        assert_eq!(caller.core.usage().queued, 0);
     }
 }
 
-/// What is asked in a session does not wait for ever until the server has accepted that it is ready.
+/// The server numbers its requests anew in each session, so a late response would match another request.
 #[test]
-fn a_server_that_does_not_accept_that_its_session_is_ready_is_asked_all_the_same() {
-    let mut caller = Caller::new(speaking(VersionSet::LEGACY), options());
+fn responses_to_a_lost_session_are_not_sent() {
+    for version in SESSIONS {
+        let (mut caller, stream) = HttpClient::in_session(version);
+        caller.head(stream, stream_response());
+        let asks = json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage",
+            "params": {"messages": [], "maxTokens": 1}});
+        let ask = |caller: &mut HttpClient, stream| {
+            caller.body(stream, event("", &asks));
+            match &caller.take_events()[..] {
+                [Event::Request { key, .. }] => *key,
+                events => panic!("{events:?}"),
+            }
+        };
+        let reply = |caller: &mut HttpClient, key| {
+            let result = json!({"role": "assistant", "content": {"type": "text", "text": ""}, "model": "m"});
+            let result = Json::new(&result).expect("JSON");
+            let conn = caller.core.connection(caller.now);
+            conn.respond_raw(key, &RawJson::from(&result)).expect("an answer is taken");
+            caller.settle();
+        };
+        let lost = ask(&mut caller, stream);
+        caller.call("tools/list", &json!({}));
+        let (exchange, _) = caller.posted("tools/list");
+        caller.respond(exchange, not_found(), "");
+        assert_eq!(caller.take_events(), [Event::Cancelled { key: lost, cause: CancelCause::Closed }]);
+        let again = renewed(&mut caller, version);
+        assert_eq!(caller.take_events(), [Event::Renewed]);
+        let (stream, _) = again.iter().find(|(_, request)| request.method() == "GET").expect("it listens");
+        let asked = ask(&mut caller, *stream);
+        reply(&mut caller, lost);
+        assert!(caller.requests.is_empty(), "a late answer is not sent");
+        reply(&mut caller, asked);
+        let (_, request) = caller.request();
+        assert_eq!((&message(&request)["id"], header(&request, "mcp-session-id")), (&json!(1), Some("s-2")));
+    }
+}
+
+fn ping(id: usize) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
+}
+
+/// Fails the test if any of these requests carries a response.
+#[track_caller]
+fn assert_no_response(requests: &[(ExchangeId, http::Request<std::sync::Arc<[u8]>>)]) {
+    for (_, request) in requests.iter().filter(|(_, request)| request.method() == "POST") {
+        assert!(message(request)["method"].is_string(), "this belongs to the lost session: {request:?}");
+    }
+}
+
+/// Responses that wait for an exchange, and those whose exchange was not over, belong to the lost session.
+#[test]
+fn responses_that_wait_for_room_are_dropped_with_their_session() {
+    for (version, batches) in SESSIONS.into_iter().map(|version| (version, false)).chain([(SESSIONS[0], true)]) {
+        let mut options = options();
+        options.limits.exchanges = 1;
+        let (mut caller, stream) = HttpClient::in_session_with(version, options);
+        let asks = json!({"jsonrpc": "2.0", "id": 100, "method": "sampling/createMessage",
+            "params": {"messages": [], "maxTokens": 1}});
+        let as_sent = |message: Value| if batches { json!([message]) } else { message };
+        // The stream takes the only exchange of the application. Sixteen more are reserved for responses.
+        for id in 0..20 {
+            caller.body(stream, event("", &as_sent(ping(id))));
+        }
+        caller.body(stream, event("", &as_sent(asks)));
+        let events = caller.take_events();
+        let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
+        let result = json!({"role": "assistant", "content": {"type": "text", "text": ""}, "model": "m"});
+        let result = Json::new(&result).expect("JSON");
+        let conn = caller.core.connection(caller.now);
+        conn.respond_raw(key, &RawJson::from(&result)).expect("the response is accepted");
+        if batches {
+            // The second request of this batch has no response yet.
+            let open = json!({"jsonrpc": "2.0", "id": 30, "method": "sampling/createMessage",
+                "params": {"messages": [], "maxTokens": 1}});
+            caller.body(stream, event("", &json!([ping(29), open])));
+            assert!(matches!(caller.take_events()[..], [Event::Request { .. }]));
+        }
+        caller.settle();
+        let posts = std::mem::take(&mut caller.requests);
+        assert_eq!(posts.len(), 16, "the others wait");
+        caller.respond(posts[0].0, not_found(), "");
+        let cancelled = caller.take_events();
+        assert_eq!(cancelled.len(), usize::from(batches), "{cancelled:?}");
+        let again = renewed(&mut caller, version);
+        assert_no_response(&again);
+        assert_eq!((again.len(), caller.take_events()), (1, vec![Event::Renewed]));
+        let aborted: Vec<_> = posts[1..].iter().map(|(exchange, _)| *exchange).collect();
+        assert_eq!(caller.aborted, [&[stream][..], &aborted].concat(), "no server reads these responses any more");
+        let now = caller.now;
+        let usage = caller.core.connection(now).usage();
+        assert_eq!((usage.batches, caller.core.usage().exchanges, caller.core.usage().queued), (0, 1, 0));
+        // The next session has the same ids, and each of its requests gets its own response.
+        let (stream, _) = again[0];
+        caller.body(stream, event("", &ping(7)));
+        let (exchange, request) = caller.request();
+        assert_eq!((&message(&request)["id"], header(&request, "mcp-session-id")), (&json!(7), Some("s-2")));
+        caller.accept(exchange);
+        assert_eq!(caller.core.usage().exchanges, 1);
+    }
+}
+
+/// A response that waits for new credentials is not sent with them if its session was lost meanwhile. A redirect of it
+/// is not followed.
+#[test]
+fn responses_that_were_refused_are_dropped_with_their_session() {
+    for (version, batches) in SESSIONS.into_iter().map(|version| (version, false)).chain([(SESSIONS[0], true)]) {
+        let mut options = options();
+        options.authenticates = true;
+        let (mut caller, stream) = HttpClient::in_session_with(version, options);
+        let asked = |id| if batches { json!([ping(id)]) } else { ping(id) };
+        let post = |caller: &mut HttpClient, id| {
+            caller.body(stream, event("", &asked(id)));
+            caller.request().0
+        };
+        let (refused, redirected, lost) = (post(&mut caller, 1), post(&mut caller, 2), post(&mut caller, 3));
+        caller.respond(refused, Response::builder().status(401), "");
+        assert_eq!(caller.authentications.len(), 1);
+        caller.respond(lost, not_found(), "");
+        let now = caller.now;
+        assert_eq!(caller.core.retry(now, refused), None);
+        caller.respond(redirected, Response::builder().status(307).header("location", "/mcp"), "");
+        let again = renewed(&mut caller, version);
+        assert_no_response(&again);
+        assert_eq!((again.len(), caller.take_events()), (1, vec![Event::Renewed]));
+        assert_eq!(caller.core.usage().exchanges, 1);
+    }
+}
+
+/// A session may be lost before it is ready, with a response that waits for that.
+#[test]
+fn responses_that_are_queued_are_dropped_with_their_session() {
+    for (version, batches) in SESSIONS.into_iter().map(|version| (version, false)).chain([(SESSIONS[0], true)]) {
+        let (mut caller, stream) = HttpClient::in_session(version);
+        caller.body(stream, event("", &ping(9)));
+        let (exchange, _) = caller.request();
+        caller.respond(exchange, not_found(), "");
+        for session in ["s-2", "s-3"] {
+            let (exchange, request) = caller.posted("initialize");
+            caller.head(exchange, stream_response().header("mcp-session-id", session));
+            if session == "s-2" {
+                let asked = if batches { json!([ping(1)]) } else { ping(1) };
+                caller.body(exchange, event("", &asked));
+            }
+            caller.body(exchange, event("", &initialized(version.as_str(), &message(&request)["id"])));
+            caller.end(exchange);
+            let (exchange, request) = caller.posted("notifications/initialized");
+            assert_eq!(header(&request, "mcp-session-id"), Some(session));
+            if session == "s-2" {
+                // The response waits: a single one behind the gate, an array in the connection.
+                let now = caller.now;
+                let in_connection = caller.core.connection(now).usage().batches;
+                assert_eq!((caller.core.usage().queued, in_connection), if batches { (0, 1) } else { (1, 0) });
+                caller.respond(exchange, not_found(), "");
+            } else {
+                caller.accept(exchange);
+            }
+        }
+        let (stream, request) = caller.request();
+        assert_eq!(request.method(), "GET");
+        caller.head(stream, stream_response());
+        assert_no_response(&caller.requests);
+        assert_eq!((caller.requests.len(), caller.core.usage().queued), (0, 0));
+    }
+}
+
+/// Requests wait a limited time for the server to accept `notifications/initialized`.
+#[test]
+fn unaccepted_initialized_notification_times_out() {
+    let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options());
     let (exchange, request) = caller.posted("initialize");
     let response = json_response(200).header("mcp-session-id", "s-1");
     caller.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
@@ -128,8 +299,8 @@ fn a_server_that_does_not_accept_that_its_session_is_ready_is_asked_all_the_same
 }
 
 #[test]
-fn a_request_is_sent_again_once_only() {
-    let (mut caller, stream) = Caller::in_session(ProtocolVersion::V2025_11_25);
+fn requests_are_resent_at_most_once() {
+    let (mut caller, stream) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
     caller.respond(stream, Response::builder().status(405), "");
     let call = caller.call("tools/list", &json!({}));
     let (exchange, _) = caller.posted("tools/list");
@@ -149,9 +320,9 @@ fn a_request_is_sent_again_once_only() {
 }
 
 #[test]
-fn whatever_finds_out_that_the_session_is_lost_begins_another() {
+fn any_404_renews_the_session() {
     for finder in ["stream", "resumption", "notification", "answer"] {
-        let (mut caller, stream) = Caller::in_session(ProtocolVersion::V2025_11_25);
+        let (mut caller, stream) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
         match finder {
             "stream" => {
                 caller.head(stream, stream_response());
@@ -173,7 +344,7 @@ fn whatever_finds_out_that_the_session_is_lost_begins_another() {
             }
             "notification" => {
                 let now = caller.now;
-                caller.client.connection(now).notify_raw("vendor/news", None).expect("it may tell");
+                caller.core.connection(now).notify_raw("vendor/news", None).expect("it may tell");
                 let (exchange, _) = caller.posted("vendor/news");
                 caller.respond(exchange, not_found(), "");
             }
@@ -194,9 +365,9 @@ fn whatever_finds_out_that_the_session_is_lost_begins_another() {
 }
 
 #[test]
-fn a_session_that_cannot_be_begun_anew_is_the_end() {
+fn closes_when_the_session_cannot_be_renewed() {
     for way in 0..4 {
-        let (mut caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);
+        let (mut caller, _) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
         let call = caller.call("tools/list", &json!({}));
         let (exchange, _) = caller.posted("tools/list");
         caller.respond(exchange, not_found(), "");
@@ -223,14 +394,14 @@ fn a_session_that_cannot_be_begun_anew_is_the_end() {
         };
         assert_eq!(way, expected, "{reason:?}");
         caller.settle();
-        assert!(caller.requests.is_empty() && caller.client.is_over());
+        assert!(caller.requests.is_empty() && caller.core.is_over());
     }
 }
 
 #[test]
-fn the_session_is_that_of_the_handshake() {
-    // One that comes with a refusal, or later, is none.
-    let (mut caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);
+fn takes_session_id_only_from_initialize_response() {
+    // A session id in an error or in a later response is ignored.
+    let (mut caller, _) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
     for status in [200, 400, 500] {
         let _ = caller.call("tools/list", &json!({}));
         let (exchange, request) = caller.posted("tools/list");
@@ -240,9 +411,9 @@ fn the_session_is_that_of_the_handshake() {
     let _ = caller.call("tools/list", &json!({}));
     let (_, request) = caller.posted("tools/list");
     assert_eq!(header(&request, "mcp-session-id"), Some("s-1"));
-    // Nor is one that is no text, or there twice.
+    // An invalid or repeated session id is ignored.
     for ids in [&["s 1"][..], &[""], &["s-1", "s-2"]] {
-        let mut caller = Caller::new(speaking(VersionSet::LEGACY), options());
+        let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options());
         let (exchange, request) = caller.posted("initialize");
         let response = ids.iter().fold(json_response(200), |response, id| response.header("mcp-session-id", *id));
         caller.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
@@ -253,68 +424,68 @@ fn the_session_is_that_of_the_handshake() {
 
 // req: HTTP-057
 #[test]
-fn the_session_is_a_secret() {
-    let (caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);
-    let printed = format!("{:?}", caller.client);
+fn debug_output_hides_the_session_id() {
+    let (caller, _) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
+    let printed = format!("{:?}", caller.core);
     assert!(!printed.contains("s-1"), "{printed}");
 }
 
 // req: HTTP-062 HTTP-063 LIFE-040
 #[test]
-fn leaving_ends_the_session_and_waits_for_nobody() {
+fn close_deletes_the_session_without_waiting() {
     let sessions = [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25];
     let statuses = [200, 202, 204, 404, 405, 500];
     for (version, status) in sessions.into_iter().flat_map(|version| statuses.map(|status| (version, status))) {
-        let (mut caller, stream) = Caller::in_session(version);
+        let (mut caller, stream) = HttpClient::in_session(version);
         let call = caller.call("tools/list", &json!({}));
         let (exchange, _) = caller.posted("tools/list");
         let now = caller.now;
-        caller.client.close(now);
+        caller.core.close(now);
         let closed = Outcome::Closed(CloseReason::Local);
         let expected = [Event::Response { call, outcome: closed }, Event::Closed(CloseReason::Local)];
         assert_eq!(caller.take_events(), expected);
         assert_eq!(caller.aborted, [stream, exchange]);
         let (exchange, request) = caller.request();
         assert_eq!((request.method().as_str(), header(&request, "mcp-session-id")), ("DELETE", Some("s-1")));
-        assert!(request.body().is_empty() && !caller.client.is_over());
+        assert!(request.body().is_empty() && !caller.core.is_over());
         caller.respond(exchange, Response::builder().status(status), "");
-        assert!(caller.client.is_over());
+        assert!(caller.core.is_over());
     }
-    // A server that does not even say goodbye is not waited for.
-    let (mut caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);
+    // The client waits a limited time for the response to DELETE.
+    let (mut caller, _) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
     let now = caller.now;
-    caller.client.close(now);
+    caller.core.close(now);
     caller.take_events();
     let (exchange, _) = caller.request();
     caller.aborted.clear();
     caller.advance(Duration::from_secs(3));
     assert_eq!(caller.aborted, [exchange]);
-    assert!(caller.client.is_over());
-    // Wherever the farewell has to go, and whatever has to be proved, it names the session, and has no more time.
+    assert!(caller.core.is_over());
+    // A redirect or a challenge of the DELETE does not drop the session id and does not extend its timeout.
     for status in [307, 401] {
         let mut options = options();
-        options.proves = true;
-        let (mut caller, _) = Caller::in_session_with(ProtocolVersion::V2025_11_25, options);
+        options.authenticates = true;
+        let (mut caller, _) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options);
         let now = caller.now;
-        caller.client.close(now);
+        caller.core.close(now);
         caller.take_events();
         let (first, _) = caller.request();
         caller.advance(Duration::from_secs(1));
         caller.respond(first, Response::builder().status(status).header("location", "/mcp"), "");
         let now = caller.now;
-        caller.client.retry(now, first);
+        caller.core.retry(now, first);
         let (exchange, request) = caller.request();
         assert_eq!((request.method().as_str(), header(&request, "mcp-session-id")), ("DELETE", Some("s-1")));
         assert_eq!(header(&request, "mcp-protocol-version"), Some("2025-11-25"));
         caller.aborted.clear();
         caller.advance(Duration::from_secs(2));
         assert_eq!(caller.aborted, [exchange], "{status}");
-        assert!(caller.client.is_over());
+        assert!(caller.core.is_over());
     }
-    // There is nothing to delete without a session.
-    let mut caller = Caller::modern();
+    // Without a session there is nothing to delete.
+    let mut caller = HttpClient::modern();
     let now = caller.now;
-    caller.client.close(now);
+    caller.core.close(now);
     assert_eq!(caller.take_events(), [Event::Closed(CloseReason::Local)]);
-    assert!(caller.requests.is_empty() && caller.client.is_over());
+    assert!(caller.requests.is_empty() && caller.core.is_over());
 }

@@ -1,212 +1,251 @@
-//! Streams that are lost and taken up again, as the server sees it.
+//! Streams that are lost and resumed, on the side of the server.
 
 use std::time::Duration;
 
-use mcp_proto::{rpc::ReplyKey, schema::ResourceUpdatedParams};
+use mcp_proto::{
+    connection::RequestOptions,
+    http::{Policy, server::EndpointOptions},
+    rpc::ReplyKey,
+    schema::ResourceUpdatedParams,
+};
 use mcp_tests::{
-    solo::full_server,
-    web::{Asked, Web},
+    harness::full_server,
+    http_server::{HttpServer, RequestRef},
 };
 use serde_json::{Value, json};
 
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
-fn call(web: &mut Web, id: &str, number: u64) -> (Asked, (usize, ReplyKey)) {
+fn call(server: &mut HttpServer, id: &str, number: u64) -> (RequestRef, (usize, ReplyKey)) {
     let params = json!({"name": "t", "_meta": {"progressToken": number}});
-    let asked = web.say(id, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}));
-    (asked, web.asked())
+    let asked =
+        server.send_message(id, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}));
+    (asked, server.take_request())
 }
 
-fn progress(web: &mut Web, (session, key): (usize, ReplyKey), progress: u32) {
-    let now = web.now;
-    let session = web.sessions.get_mut(&session).expect("it is open");
+fn progress(server: &mut HttpServer, (session, key): (usize, ReplyKey), progress: u32) {
+    let now = server.now;
+    let session = server.sessions.get_mut(&session).expect("it is open");
     session.connection(now).progress(key, progress.into(), None, None).expect("it may report");
-    web.settle();
+    server.settle();
 }
 
-fn updated(web: &mut Web, id: &str, number: usize) {
-    let now = web.now;
+fn updated(server: &mut HttpServer, id: &str, number: usize) {
+    let now = server.now;
     let params = ResourceUpdatedParams::new(format!("mem://{number}"));
-    web.named(id).expect("it is open").connection(now).notify(&params).expect("declared");
-    web.settle();
+    server.session(id).expect("it is open").connection(now).notify(&params).expect("declared");
+    server.settle();
 }
 
-/// What a client reads in a reply: progress as numbers, the answer as -1.
-fn read(web: &Web, asked: Asked) -> Vec<i64> {
+/// Returns the messages of a reply: progress as numbers, the response as -1.
+fn read(server: &HttpServer, asked: RequestRef) -> Vec<i64> {
     let number = |message: &Value| message["params"]["progress"].as_i64().unwrap_or(-1);
-    web.reply(asked).messages().iter().map(number).collect()
+    server.reply(asked).messages().iter().map(number).collect()
 }
 
 // req: HTTP-047 HTTP-048 HTTP-050 HTTP-051 HTTP-052
 #[test]
-fn a_stream_is_taken_up_behind_every_event() {
+fn streams_resume_after_every_event() {
     for version in VERSIONS {
-        let mut web = Web::new(full_server());
-        let id = web.begin(version);
-        let listener = web.listen(&id, None);
-        let (a, key_a) = call(&mut web, &id, 1);
-        let (b, key_b) = call(&mut web, &id, 2);
+        let mut server = HttpServer::new(full_server());
+        let id = server.begin(version);
+        let listener = server.listen(&id, None);
+        let (a, key_a) = call(&mut server, &id, 1);
+        let (b, key_b) = call(&mut server, &id, 2);
         for number in 1..=3 {
-            progress(&mut web, key_a, number);
-            progress(&mut web, key_b, 10 * number);
-            updated(&mut web, &id, 0);
+            progress(&mut server, key_a, number);
+            progress(&mut server, key_b, 10 * number);
+            updated(&mut server, &id, 0);
         }
-        web.answer(key_a, &json!({"content": []}));
-        let ids = |web: &Web, asked| web.reply(asked).events().into_iter().map(|(_, _, id)| id).collect::<Vec<_>>();
+        server.respond(key_a, &json!({"content": []}));
+        let ids = |server: &HttpServer, asked| {
+            server.reply(asked).events().into_iter().map(|(_, _, id)| id).collect::<Vec<_>>()
+        };
         let all: Vec<_> =
-            [a, b, listener].iter().flat_map(|asked| ids(&web, *asked)).filter(|id| !id.is_empty()).collect();
+            [a, b, listener].iter().flat_map(|asked| ids(&server, *asked)).filter(|id| !id.is_empty()).collect();
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len(), "an id is that of one event");
-        let whole = read(&web, a);
+        let whole = read(&server, a);
         assert_eq!(whole, [1, 2, 3, -1]);
-        // From wherever it was lost, exactly the rest comes, of this stream only.
-        for (index, last) in ids(&web, a).into_iter().enumerate() {
-            let resumed = web.listen(&id, Some(&last));
+        // After each event, exactly the rest of this stream is replayed.
+        for (index, last) in ids(&server, a).into_iter().enumerate() {
+            let resumed = server.listen(&id, Some(&last));
             let primed = usize::from(version == "2025-11-25");
-            assert_eq!(read(&web, resumed), whole[index + 1 - primed..], "behind {last}");
-            assert!(web.reply(resumed).ended);
+            assert_eq!(read(&server, resumed), whole[index + 1 - primed..], "behind {last}");
+            assert!(server.reply(resumed).ended);
         }
-        // A stream that is still carried is taken over: its client has lost it.
-        let last = ids(&web, b).pop().expect("it has ids");
-        let resumed = web.listen(&id, Some(&last));
-        assert!(web.reply(b).ended);
-        progress(&mut web, key_b, 40);
-        web.answer(key_b, &json!({"content": []}));
-        assert_eq!(read(&web, resumed), [40, -1]);
-        assert!(web.reply(resumed).ended && !web.reply(listener).ended);
+        // Resuming an open stream ends its old exchange: the client has lost it.
+        let last = ids(&server, b).pop().expect("it has ids");
+        let resumed = server.listen(&id, Some(&last));
+        assert!(server.reply(b).ended);
+        progress(&mut server, key_b, 40);
+        server.respond(key_b, &json!({"content": []}));
+        assert_eq!(read(&server, resumed), [40, -1]);
+        assert!(server.reply(resumed).ended && !server.reply(listener).ended);
     }
 }
 
+/// A request of the server that concerns a cancelled request comes too late for the stream of that request. It goes to the
+/// stream of the session, and the responses of the complete stream stay the last messages that are kept.
 #[test]
-fn what_happens_while_nobody_reads_is_kept() {
-    let mut web = Web::new(full_server());
-    let id = web.begin("2025-11-25");
-    let (asked, key) = call(&mut web, &id, 1);
-    progress(&mut web, key, 1);
-    web.hang_up(asked);
-    progress(&mut web, key, 2);
-    let last = web.reply(asked).events().pop().expect("there was one").2;
-    let again = web.listen(&id, Some(&last));
-    progress(&mut web, key, 3);
-    web.hang_up(again);
-    progress(&mut web, key, 4);
-    web.answer(key, &json!({"content": []}));
-    let last = web.reply(again).events().pop().expect("there was one").2;
-    let end = web.listen(&id, Some(&last));
-    let seen = [asked, again, end].map(|asked| read(&web, asked)).concat();
+fn late_server_requests_use_the_session_stream() {
+    let mut options = EndpointOptions::new(Policy::loopback());
+    options.limits.replay = 1;
+    let mut server = HttpServer::with(full_server(), options);
+    let id = server.begin("2025-03-26");
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "t", "_meta": {"progressToken": 1}}});
+    let batch = server.send_message(&id, &json!([call, {"jsonrpc": "2.0", "id": 2, "method": "ping"}]));
+    let (session, key) = server.take_request();
+    progress(&mut server, (session, key), 1);
+    let last = server.reply(batch).events().pop().expect("there was one").2;
+    server.disconnect(batch);
+    server
+        .send_message(&id, &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}));
+    let now = server.now;
+    let related = RequestOptions { related_request: Some(key), ..RequestOptions::default() };
+    let open = server.sessions.get_mut(&session).expect("it is open");
+    open.connection(now).request_raw(now, "ping", None, related).expect("any request may ping");
+    server.settle();
+    let resumed = server.listen(&id, Some(&last));
+    let messages = server.reply(resumed).messages();
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert_eq!(messages[0].as_array().map_or(&messages[0]["id"], |all| &all[0]["id"]), 2);
+    assert!(server.reply(resumed).ended);
+    let listener = server.listen(&id, None);
+    assert_eq!(server.reply(listener).messages()[0]["method"], "ping");
+}
+
+#[test]
+fn messages_sent_while_disconnected_are_kept() {
+    let mut server = HttpServer::new(full_server());
+    let id = server.begin("2025-11-25");
+    let (asked, key) = call(&mut server, &id, 1);
+    progress(&mut server, key, 1);
+    server.disconnect(asked);
+    progress(&mut server, key, 2);
+    let last = server.reply(asked).events().pop().expect("there was one").2;
+    let again = server.listen(&id, Some(&last));
+    progress(&mut server, key, 3);
+    server.disconnect(again);
+    progress(&mut server, key, 4);
+    server.respond(key, &json!({"content": []}));
+    let last = server.reply(again).events().pop().expect("there was one").2;
+    let end = server.listen(&id, Some(&last));
+    let seen = [asked, again, end].map(|asked| read(&server, asked)).concat();
     assert_eq!(seen, [1, 2, 3, 4, -1]);
-    assert!(web.reply(end).ended);
+    assert!(server.reply(end).ended);
 }
 
 #[test]
-fn a_stream_that_belongs_to_nobody_is_taken_up_too() {
+fn session_streams_can_be_resumed() {
     for version in VERSIONS {
-        let mut web = Web::new(full_server());
-        let id = web.begin(version);
-        let stream = web.listen(&id, None);
-        updated(&mut web, &id, 1);
-        updated(&mut web, &id, 2);
+        let mut server = HttpServer::new(full_server());
+        let id = server.begin(version);
+        let stream = server.listen(&id, None);
+        updated(&mut server, &id, 1);
+        updated(&mut server, &id, 2);
         let first =
-            web.reply(stream).events().into_iter().find(|(_, data, _)| !data.is_empty()).expect("it is there").2;
-        web.hang_up(stream);
-        updated(&mut web, &id, 3);
-        let again = web.listen(&id, Some(&first));
-        updated(&mut web, &id, 4);
+            server.reply(stream).events().into_iter().find(|(_, data, _)| !data.is_empty()).expect("it is there").2;
+        server.disconnect(stream);
+        updated(&mut server, &id, 3);
+        let again = server.listen(&id, Some(&first));
+        updated(&mut server, &id, 4);
         let uris: Vec<_> =
-            web.reply(again).messages().into_iter().map(|message| message["params"]["uri"].clone()).collect();
+            server.reply(again).messages().into_iter().map(|message| message["params"]["uri"].clone()).collect();
         assert_eq!(uris, ["mem://2", "mem://3", "mem://4"]);
-        assert!(!web.reply(again).ended);
-        // Once nothing of it is known any more, any stream will do.
-        web.hang_up(again);
-        web.advance(Duration::from_secs(301));
-        let fresh = web.listen(&id, Some(&first));
-        assert_eq!(web.reply(fresh).status(), 200);
-        updated(&mut web, &id, 5);
-        assert_eq!(web.reply(fresh).messages().len(), 1);
+        assert!(!server.reply(again).ended);
+        // When the stream has been dropped, its ids open the current stream.
+        server.disconnect(again);
+        server.advance(Duration::from_secs(301));
+        let fresh = server.listen(&id, Some(&first));
+        assert_eq!(server.reply(fresh).status(), 200);
+        updated(&mut server, &id, 5);
+        assert_eq!(server.reply(fresh).messages().len(), 1);
     }
 }
 
 #[test]
-fn ids_that_mean_nothing_are_refused() {
-    let mut web = Web::new(full_server());
-    let id = web.begin("2025-11-25");
-    let other = web.begin("2025-11-25");
-    let (asked, key) = call(&mut web, &other, 1);
-    progress(&mut web, key, 1);
-    let foreign = web.reply(asked).events().pop().expect("there was one").2;
-    let stream = web.listen(&id, None);
-    updated(&mut web, &id, 1);
-    let own = web.reply(stream).events().pop().expect("there was one").2;
+fn rejects_unknown_last_event_ids() {
+    let mut server = HttpServer::new(full_server());
+    let id = server.begin("2025-11-25");
+    let other = server.begin("2025-11-25");
+    let (asked, key) = call(&mut server, &other, 1);
+    progress(&mut server, key, 1);
+    let foreign = server.reply(asked).events().pop().expect("there was one").2;
+    let stream = server.listen(&id, None);
+    updated(&mut server, &id, 1);
+    let own = server.reply(stream).events().pop().expect("there was one").2;
     let (number, _) = own.strip_prefix('g').and_then(|own| own.split_once('-')).expect("it has two parts");
     let future = format!("g{number}-99");
     let no_listener = format!("{number}-1");
     let far = "g99-1".to_owned();
     let huge = format!("{}-{}", u64::MAX, u64::MAX);
     for last in ["", "x", "-", "1", "0-0", "-1--1", &foreign, &future, &no_listener, &far, &huge, "é"] {
-        let asked = web.listen(&id, Some(last));
-        assert_eq!(web.reply(asked).status(), 400, "{last:?}");
+        let asked = server.listen(&id, Some(last));
+        assert_eq!(server.reply(asked).status(), 400, "{last:?}");
     }
-    assert!(!web.reply(stream).ended);
+    assert!(!server.reply(stream).ended);
 }
 
 #[test]
-fn an_answer_is_kept_until_it_was_received_or_for_a_while() {
-    let mut web = Web::new(full_server());
-    let id = web.begin("2025-11-25");
-    let (asked, key) = call(&mut web, &id, 1);
-    progress(&mut web, key, 1);
-    web.answer(key, &json!({"content": []}));
-    assert!(web.reply(asked).ended);
-    let ids: Vec<_> = web.reply(asked).events().into_iter().map(|(_, _, id)| id).collect();
+fn keeps_responses_until_received_or_expired() {
+    let mut server = HttpServer::new(full_server());
+    let id = server.begin("2025-11-25");
+    let (asked, key) = call(&mut server, &id, 1);
+    progress(&mut server, key, 1);
+    server.respond(key, &json!({"content": []}));
+    assert!(server.reply(asked).ended);
+    let ids: Vec<_> = server.reply(asked).events().into_iter().map(|(_, _, id)| id).collect();
     assert_eq!(ids.len(), 3);
     for _ in 0..3 {
-        let again = web.listen(&id, Some(&ids[1]));
-        assert_eq!(read(&web, again), [-1]);
+        let again = server.listen(&id, Some(&ids[1]));
+        assert_eq!(read(&server, again), [-1]);
     }
-    // A client that says that it has the last event needs nothing more.
-    let again = web.listen(&id, Some(&ids[2]));
-    assert_eq!((read(&web, again), web.reply(again).ended), (vec![], true));
-    assert_eq!(web.named(&id).expect("it is open").usage().replay, 0);
-    let (asked, key) = call(&mut web, &id, 2);
-    progress(&mut web, key, 1);
-    web.answer(key, &json!({"content": []}));
-    let last = web.reply(asked).events()[0].2.clone();
-    web.advance(Duration::from_secs(299));
-    let again = web.listen(&id, Some(&last));
-    assert_eq!(read(&web, again), [1, -1]);
-    web.advance(Duration::from_secs(1));
-    let again = web.listen(&id, Some(&last));
-    assert_eq!(web.reply(again).status(), 400);
-    web.assert_at_rest();
+    // A client that has the last event gets an empty stream.
+    let again = server.listen(&id, Some(&ids[2]));
+    assert_eq!((read(&server, again), server.reply(again).ended), (vec![], true));
+    assert_eq!(server.session(&id).expect("it is open").usage().replay, 0);
+    let (asked, key) = call(&mut server, &id, 2);
+    progress(&mut server, key, 1);
+    server.respond(key, &json!({"content": []}));
+    let last = server.reply(asked).events()[0].2.clone();
+    server.advance(Duration::from_secs(299));
+    let again = server.listen(&id, Some(&last));
+    assert_eq!(read(&server, again), [1, -1]);
+    server.advance(Duration::from_secs(1));
+    let again = server.listen(&id, Some(&last));
+    assert_eq!(server.reply(again).status(), 400);
+    server.assert_idle();
 }
 
 #[test]
-fn what_is_kept_is_bounded() {
-    let mut options = mcp_proto::http::server::EndpointOptions::new(mcp_proto::http::Policy::loopback());
+fn replay_buffer_is_bounded() {
+    let mut options = EndpointOptions::new(Policy::loopback());
     options.limits.replay = 10;
-    let mut web = Web::with(full_server(), options);
-    let id = web.begin("2025-11-25");
-    let (asked, key) = call(&mut web, &id, 1);
-    progress(&mut web, key, 1);
-    web.hang_up(asked);
+    let mut server = HttpServer::with(full_server(), options);
+    let id = server.begin("2025-11-25");
+    let (asked, key) = call(&mut server, &id, 1);
+    progress(&mut server, key, 1);
+    server.disconnect(asked);
     for number in 2..1000 {
-        progress(&mut web, key, number);
+        progress(&mut server, key, number);
     }
-    let usage = web.named(&id).expect("it is open").usage();
+    let usage = server.session(&id).expect("it is open").usage();
     assert_eq!((usage.replay, usage.queued_bytes, usage.exchanges), (10, 0, 0));
-    // What is left is the latest, which is what the answer is among.
-    web.answer(key, &json!({"content": []}));
-    let last = web.reply(asked).events()[1].2.clone();
-    let again = web.listen(&id, Some(&last));
-    assert_eq!(read(&web, again), [991, 992, 993, 994, 995, 996, 997, 998, 999, -1]);
-    // Many calls leave nothing but what is bounded.
+    // The latest messages are kept, and the response is among them.
+    server.respond(key, &json!({"content": []}));
+    let last = server.reply(asked).events()[1].2.clone();
+    let again = server.listen(&id, Some(&last));
+    assert_eq!(read(&server, again), [991, 992, 993, 994, 995, 996, 997, 998, 999, -1]);
+    // Many calls leave bounded state.
     for number in 0..1000 {
-        let (asked, key) = call(&mut web, &id, number);
-        progress(&mut web, key, 1);
-        web.answer(key, &json!({"content": []}));
-        assert!(web.reply(asked).ended);
-        assert!(web.named(&id).expect("it is open").usage().streams <= 200);
+        let (asked, key) = call(&mut server, &id, number);
+        progress(&mut server, key, 1);
+        server.respond(key, &json!({"content": []}));
+        assert!(server.reply(asked).ended);
+        assert!(server.session(&id).expect("it is open").usage().streams <= 200);
     }
-    web.advance(Duration::from_secs(301));
-    web.assert_at_rest();
+    server.advance(Duration::from_secs(301));
+    server.assert_idle();
 }

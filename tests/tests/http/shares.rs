@@ -1,4 +1,5 @@
-//! What one client may hold of what all clients of an endpoint share: requests in flight, and bodies that are being read.
+//! The share of one client of what an endpoint limits for all clients: requests in flight, and bodies that are being
+//! read.
 
 use http::Request;
 use mcp_proto::{
@@ -10,8 +11,8 @@ use mcp_proto::{
     protocol::{Capability, VersionSet},
 };
 use mcp_tests::{
-    solo::full_server,
-    web::{Asked, Web, initialize, modern, post},
+    harness::full_server,
+    http_server::{HttpServer, RequestRef, initialize, modern, post},
 };
 use serde_json::{Value, json};
 
@@ -23,55 +24,56 @@ fn both_eras() -> ServerConfig {
     config
 }
 
-fn with_request_bytes(bytes: usize) -> Web {
+fn with_request_bytes(bytes: usize) -> HttpServer {
     let mut options = EndpointOptions::new(Policy::loopback());
     options.limits.request_bytes = bytes;
-    Web::with(both_eras(), options)
+    HttpServer::with(both_eras(), options)
 }
 
-fn with_body_bytes(bytes: usize) -> Web {
+fn with_body_bytes(bytes: usize) -> HttpServer {
     let mut options = EndpointOptions::new(Policy::loopback());
     options.limits.body_bytes = bytes;
-    Web::with(both_eras(), options)
+    HttpServer::with(both_eras(), options)
 }
 
-/// What the requests of all sessions take, as their connections count it.
-fn in_flight(web: &Web) -> usize {
-    web.sessions.values().map(|session| session.view().usage().request_bytes).sum()
+/// Returns the bytes of the requests of all sessions, as their connections count them.
+fn in_flight(server: &HttpServer) -> usize {
+    server.sessions.values().map(|session| session.view().usage().request_bytes).sum()
 }
 
-fn listen(web: &mut Web, id: u64, params: Value) -> Asked {
-    web.send(modern(&json!(id), "subscriptions/listen", params))
+fn listen(server: &mut HttpServer, id: u64, params: Value) -> RequestRef {
+    server.send(modern(&json!(id), "subscriptions/listen", params))
 }
 
-fn large_call(web: &mut Web, id: &str, number: u64, bytes: usize) -> Asked {
+fn large_call(server: &mut HttpServer, id: &str, number: u64, bytes: usize) -> RequestRef {
     let params = json!({"name": "t", "arguments": {"x": "x".repeat(bytes)}});
-    web.say(id, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}))
+    server.send_message(id, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}))
 }
 
-/// A client that holds nothing begins a session, is answered a ping, and makes a call.
+/// Checks that a client without any usage can begin a session, ping and make a call.
 #[track_caller]
-fn is_served(web: &mut Web) {
-    let begun = web.ask(post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request"));
+fn is_served(server: &mut HttpServer) {
+    let begun =
+        server.request(post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request"));
     assert_eq!(begun.status(), 200);
     let id = begun.header("mcp-session-id").expect("a session").to_owned();
-    let ready = web.say(&id, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-    assert_eq!(web.reply(ready).status(), 202);
-    web.take_events();
-    let ping = web.say(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
-    assert_eq!(web.reply(ping).json()["result"], json!({}));
-    let call = large_call(web, &id, 2, 1000);
-    let key = web.asked();
-    web.answer(key, &json!({"content": []}));
-    assert_eq!(web.reply(call).json()["id"], json!(2));
-    let discovered = web.ask(modern(&json!(3), "server/discover", json!({})));
+    let ready = server.send_message(&id, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    assert_eq!(server.reply(ready).status(), 202);
+    server.take_events();
+    let ping = server.send_message(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    assert_eq!(server.reply(ping).json()["result"], json!({}));
+    let call = large_call(server, &id, 2, 1000);
+    let key = server.take_request();
+    server.respond(key, &json!({"content": []}));
+    assert_eq!(server.reply(call).json()["id"], json!(2));
+    let discovered = server.request(modern(&json!(3), "server/discover", json!({})));
     assert_eq!(discovered.status(), 200);
-    web.take_events();
+    server.take_events();
 }
 
 #[test]
-fn a_subscription_counts_what_is_kept_of_it() {
-    let mut web = Web::new(both_eras());
+fn subscriptions_count_their_retained_bytes() {
+    let mut server = HttpServer::new(both_eras());
     let ones = json!(vec![1; 170_000]);
     for number in 0..16 {
         let mut params = json!({"notifications": {"toolsListChanged": true}});
@@ -80,183 +82,183 @@ fn a_subscription_counts_what_is_kept_of_it() {
         } else {
             params["_meta"] = json!({"vendor/x": ones});
         }
-        let asked = listen(&mut web, number, params);
-        assert_eq!(web.reply(asked).status(), 200, "{number}");
+        let asked = listen(&mut server, number, params);
+        assert_eq!(server.reply(asked).status(), 200, "{number}");
     }
-    let held = in_flight(&web);
+    let held = in_flight(&server);
     assert!(held < 16 * 2000, "{held} bytes for 16 subscriptions that say little");
-    is_served(&mut web);
+    is_served(&mut server);
     // Names that are kept count.
     let names: Vec<_> = (0..10_000).map(|number| format!("mem://{number}")).collect();
-    listen(&mut web, 16, json!({"notifications": {"resourceSubscriptions": names}}));
-    let kept = in_flight(&web) - held;
+    listen(&mut server, 16, json!({"notifications": {"resourceSubscriptions": names}}));
+    let kept = in_flight(&server) - held;
     assert!((10_000 * 40..10_000 * 400).contains(&kept), "{kept} bytes for 10,000 names");
-    // They do not count where the server does not tell of resources at all.
+    // They do not count on a server without notifications about resources.
     let mut config = both_eras();
     config.capabilities = Default::default();
-    let mut web = Web::new(config);
-    listen(&mut web, 1, json!({"notifications": {"resourceSubscriptions": names}}));
-    assert_eq!(web.sessions.len(), 1);
-    assert!(in_flight(&web) < 2000, "{} bytes for names that are not kept", in_flight(&web));
+    let mut server = HttpServer::new(config);
+    listen(&mut server, 1, json!({"notifications": {"resourceSubscriptions": names}}));
+    assert_eq!(server.sessions.len(), 1);
+    assert!(in_flight(&server) < 2000, "{} bytes for names that are not kept", in_flight(&server));
 }
 
 #[test]
-fn what_a_request_takes_is_looked_at_and_not_its_length() {
-    let mut web = with_request_bytes(8 * MIB);
+fn requests_count_their_memory_not_their_length() {
+    let mut server = with_request_bytes(8 * MIB);
     let described: serde_json::Map<_, _> = (0..50_000).map(|number| (format!("{number:x}"), json!({}))).collect();
     let params = json!({"_meta": {"io.modelcontextprotocol/clientCapabilities": {"experimental": described}}});
     for number in 0..4 {
-        let asked = web.send(modern(&json!(number), "tools/list", params.clone()));
-        let held = in_flight(&web);
+        let asked = server.send(modern(&json!(number), "tools/list", params.clone()));
+        let held = in_flight(&server);
         assert!(held <= 8 * MIB, "{held} bytes of 8 MiB");
-        assert_eq!(web.reply(asked).head.is_some(), number > 0, "there is room for one");
+        assert_eq!(server.reply(asked).head.is_some(), number > 0, "there is room for one");
     }
 }
 
 #[test]
-fn one_client_leaves_room_for_others() {
-    let mut web = with_request_bytes(8 * MIB);
-    // One has subscriptions that are never over, with as many names as there is room for.
-    web.come_from("eve");
+fn one_client_leaves_capacity_for_others() {
+    let mut server = with_request_bytes(8 * MIB);
+    // One client opens subscriptions with as many names as fit.
+    server.set_principal("eve");
     for count in [6000, 100, 0] {
         let names: Vec<_> = (0..count).map(|number| format!("mem://{number}")).collect();
         let refused = (0..10_000).find(|number| {
-            let asked = listen(&mut web, *number, json!({"notifications": {"resourceSubscriptions": names}}));
-            web.reply(asked).status() == 503
+            let asked = listen(&mut server, *number, json!({"notifications": {"resourceSubscriptions": names}}));
+            server.reply(asked).status() == 503
         });
-        assert!(refused.is_some(), "{} bytes for one client", in_flight(&web));
+        assert!(refused.is_some(), "{} bytes for one client", in_flight(&server));
     }
-    assert!((6 * MIB..=7 * MIB).contains(&in_flight(&web)), "{} bytes of 8 MiB", in_flight(&web));
-    web.come_from("ada");
-    is_served(&mut web);
-    // Another one has sessions whose answers are not read, and requests that wait for room there.
-    web.come_from("mallory");
-    let ids: Vec<_> = (0..4).map(|_| web.begin("2025-11-25")).collect();
-    web.reads = false;
+    assert!((6 * MIB..=7 * MIB).contains(&in_flight(&server)), "{} bytes of 8 MiB", in_flight(&server));
+    server.set_principal("ada");
+    is_served(&mut server);
+    // Another client has sessions with unread responses and queued requests.
+    server.set_principal("mallory");
+    let ids: Vec<_> = (0..4).map(|_| server.begin("2025-11-25")).collect();
+    server.reads = false;
     for bytes in [16 << 10, 1000, 0] {
         let refused = (0..10_000_u64).find(|number| {
             let session = &ids[usize::try_from(number % 4).expect("few")];
-            let asked = large_call(&mut web, session, 100_000 * bytes as u64 + number, bytes);
-            web.reply(asked).head.is_some()
+            let asked = large_call(&mut server, session, 100_000 * bytes as u64 + number, bytes);
+            server.reply(asked).head.is_some()
         });
-        assert!(refused.is_some(), "{} bytes for two clients", in_flight(&web));
+        assert!(refused.is_some(), "{} bytes for two clients", in_flight(&server));
     }
-    web.reads = true;
-    web.take_events();
-    web.come_from("ada");
-    is_served(&mut web);
+    server.reads = true;
+    server.take_events();
+    server.set_principal("ada");
+    is_served(&mut server);
 }
 
 #[test]
-fn one_session_leaves_room_for_others_where_clients_are_not_told_apart() {
-    let mut web = with_request_bytes(8 * MIB);
-    let id = web.begin("2025-11-25");
+fn one_anonymous_session_leaves_capacity_for_others() {
+    let mut server = with_request_bytes(8 * MIB);
+    let id = server.begin("2025-11-25");
     for bytes in [10 << 10, 100, 0] {
         for number in (0..).map(|number| 10_000 * bytes as u64 + number) {
-            let asked = large_call(&mut web, &id, number, bytes);
-            if web.reply(asked).head.is_some() {
+            let asked = large_call(&mut server, &id, number, bytes);
+            if server.reply(asked).head.is_some() {
                 break;
             }
         }
     }
-    assert!(in_flight(&web) > 6 * MIB);
-    web.take_events();
-    is_served(&mut web);
+    assert!(in_flight(&server) > 6 * MIB);
+    server.take_events();
+    is_served(&mut server);
 }
 
 #[test]
-fn requests_that_wait_count_as_those_in_flight() {
+fn queued_requests_count_as_in_flight() {
     let mut options = EndpointOptions::new(Policy::loopback());
     (options.limits.request_bytes, options.limits.exchanges) = (8 * MIB, 1);
-    let mut web = Web::with(both_eras(), options);
-    web.come_from("eve");
-    let ids: Vec<_> = (0..2).map(|_| web.begin("2025-11-25")).collect();
+    let mut server = HttpServer::with(both_eras(), options);
+    server.set_principal("eve");
+    let ids: Vec<_> = (0..2).map(|_| server.begin("2025-11-25")).collect();
     let mut waiting = 0;
     for id in &ids {
-        large_call(&mut web, id, 0, 0);
+        large_call(&mut server, id, 0, 0);
         for number in 1..=8 {
-            let asked = large_call(&mut web, id, number, MIB - 2048);
-            waiting += usize::from(web.reply(asked).head.is_none());
+            let asked = large_call(&mut server, id, number, MIB - 2048);
+            waiting += usize::from(server.reply(asked).head.is_none());
         }
     }
-    // Each session may have four waiting, and one client has no more than seven eighths.
+    // Each session may queue four, and one client may use seven eighths of the limit.
     assert!((6..=7).contains(&waiting), "{waiting} of 8 MiB wait");
-    web.take_events();
-    web.come_from("ada");
-    is_served(&mut web);
+    server.take_events();
+    server.set_principal("ada");
+    is_served(&mut server);
 }
 
 #[test]
-fn batches_count_as_their_requests() {
-    let mut web = with_request_bytes(8 * MIB);
-    web.come_from("eve");
-    let id = web.begin("2025-03-26");
+fn batches_count_against_the_request_limit() {
+    let mut server = with_request_bytes(8 * MIB);
+    server.set_principal("eve");
+    let id = server.begin("2025-03-26");
     let params = json!({"name": "t", "arguments": {"x": "x".repeat(MIB - 1000)}});
     let call = |number: u64| json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params});
-    let asked: Vec<_> = (0..12).map(|number| web.say(&id, &json!([call(number)]))).collect();
-    let refused = asked.iter().filter(|asked| web.reply(**asked).head.is_some());
-    assert!(refused.clone().count() >= 5, "of 12, with {} bytes in flight", in_flight(&web));
-    assert!(refused.clone().all(|asked| web.reply(*asked).status() == 503));
-    web.take_events();
-    web.come_from("ada");
-    is_served(&mut web);
+    let asked: Vec<_> = (0..12).map(|number| server.send_message(&id, &json!([call(number)]))).collect();
+    let refused = asked.iter().filter(|asked| server.reply(**asked).head.is_some());
+    assert!(refused.clone().count() >= 5, "of 12, with {} bytes in flight", in_flight(&server));
+    assert!(refused.clone().all(|asked| server.reply(*asked).status() == 503));
+    server.take_events();
+    server.set_principal("ada");
+    is_served(&mut server);
 }
 
 #[test]
-fn a_subscription_to_tasks_counts_what_is_kept_of_it_once_it_is_open() {
+fn open_task_subscriptions_count_retained_bytes() {
     let mut config = both_eras();
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
-    let mut web = Web::new(config);
+    let mut server = HttpServer::new(config);
     let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let params = json!({"notifications": {"taskIds": ["t", "u"]}, "x": "x".repeat(100_000),
         "_meta": {"io.modelcontextprotocol/clientCapabilities": extension}});
-    listen(&mut web, 1, params);
-    let (session, key) = web.asked();
-    assert!(in_flight(&web) > 100_000, "the application has all of the message");
-    let now = web.now;
-    let conn = web.sessions.get_mut(&session).expect("it is open").connection(now);
+    listen(&mut server, 1, params);
+    let (session, key) = server.take_request();
+    assert!(in_flight(&server) > 100_000, "the application has all of the message");
+    let now = server.now;
+    let conn = server.sessions.get_mut(&session).expect("it is open").connection(now);
     conn.accept_subscription(key, |_| true).expect("it names tasks");
-    web.settle();
-    assert!((100..2000).contains(&in_flight(&web)), "{} bytes for two names", in_flight(&web));
+    server.settle();
+    assert!((100..2000).contains(&in_flight(&server)), "{} bytes for two names", in_flight(&server));
 }
 
 fn head(target: &str) -> http::request::Parts {
     post(target).body(()).map(Request::into_parts).expect("a request").0
 }
 
-/// Feeds so many bytes; whether there was room.
+/// Feeds `bytes` bytes, and returns whether they were accepted.
 fn feed(reader: &mut RequestReader, bytes: usize) -> bool {
     reader.feed(&vec![b' '; bytes]).is_ok()
 }
 
 #[test]
-fn large_bodies_leave_room_for_small_ones() {
-    let mut web = with_body_bytes(16 * MIB);
+fn large_bodies_leave_capacity_for_small_ones() {
+    let mut server = with_body_bytes(16 * MIB);
     let head = head("/mcp");
     let mut slow: Vec<_> =
-        (0..16).map(|_| web.endpoint.begin(&head, web.caller.clone()).expect("a head takes nothing")).collect();
+        (0..16).map(|_| server.endpoint.begin(&head, server.caller.clone()).expect("a head takes nothing")).collect();
     let taken = slow.iter_mut().filter_map(|reader| feed(reader, MIB - 1).then_some(())).count();
     assert!(taken >= 14, "{taken} of 16");
-    is_served(&mut web);
+    is_served(&mut server);
 }
 
 #[test]
-fn the_bodies_of_one_client_leave_room_for_those_of_others() {
-    let mut web = with_body_bytes(MIB);
+fn bodies_of_one_client_leave_capacity_for_others() {
+    let mut server = with_body_bytes(MIB);
     let head = head("/mcp");
-    web.come_from("eve");
+    server.set_principal("eve");
     let mut slow: Vec<_> =
-        (0..300).map(|_| web.endpoint.begin(&head, web.caller.clone()).expect("a head takes nothing")).collect();
+        (0..300).map(|_| server.endpoint.begin(&head, server.caller.clone()).expect("a head takes nothing")).collect();
     // Each of them is small.
     let taken = slow.iter_mut().filter_map(|reader| feed(reader, 4000).then_some(())).count();
     assert!((200..240).contains(&taken), "{taken} of 300");
-    web.come_from("ada");
-    let mut large = web.endpoint.begin(&head, web.caller.clone()).expect("a head takes nothing");
+    server.set_principal("ada");
+    let mut large = server.endpoint.begin(&head, server.caller.clone()).expect("a head takes nothing");
     assert!(feed(&mut large, 60_000), "another client finds something");
-    is_served(&mut web);
-    // What was read is given back.
+    is_served(&mut server);
+    // The bytes of finished bodies are freed.
     drop((slow, large));
-    web.come_from("eve");
-    let mut large = web.endpoint.begin(&head, web.caller.clone()).expect("a head takes nothing");
+    server.set_principal("eve");
+    let mut large = server.endpoint.begin(&head, server.caller.clone()).expect("a head takes nothing");
     assert!(feed(&mut large, 900_000));
 }

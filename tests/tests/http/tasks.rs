@@ -1,4 +1,4 @@
-//! What HTTP adds to the tasks of 2026-07-28: where their ids stand, and the status of refusals.
+//! Tasks of 2026-07-28 over HTTP: the header with their id, and the status of refusals.
 
 use http::{HeaderValue, Request};
 use mcp_proto::{
@@ -6,9 +6,9 @@ use mcp_proto::{
     protocol::{Capability, ProtocolVersion, VersionSet},
 };
 use mcp_tests::{
-    caller::{Caller, discovered, event, header, message, options, speaking},
-    solo::full_server,
-    web::{Web, modern},
+    harness::full_server,
+    http_client::{HttpClient, discovered, event, header, message, options, speaking},
+    http_server::{HttpServer, modern},
 };
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn config() -> ServerConfig {
     config
 }
 
-/// A request of a client that has tasks.
+/// Returns a request of a client with the tasks extension.
 fn request(method: &str, mut params: Value) -> Request<Vec<u8>> {
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
         json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
@@ -36,10 +36,10 @@ fn methods() -> [(&'static str, Value); 3] {
 
 // req: M-TASK-069
 #[test]
-fn a_client_repeats_the_id_of_a_task_in_a_header() {
+fn client_mirrors_the_task_id_in_a_header() {
     let mut config = speaking(VersionSet::ALL);
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
-    let mut caller = Caller::new(config, options());
+    let mut caller = HttpClient::new(config, options());
     let (exchange, request) = caller.posted("server/discover");
     let mut found = discovered(&message(&request)["id"]);
     found["result"]["capabilities"]["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
@@ -53,18 +53,18 @@ fn a_client_repeats_the_id_of_a_task_in_a_header() {
 
 // req: M-TASK-070
 #[test]
-fn the_id_of_a_task_stands_in_the_headers_too() {
+fn server_requires_the_task_id_header() {
     for (method, params) in methods() {
-        let mut web = Web::new(config());
-        web.send(request(method, params.clone()));
-        web.asked();
+        let mut server = HttpServer::new(config());
+        server.send(request(method, params.clone()));
+        server.take_request();
         for name in [None, Some("T"), Some("u")] {
             let mut request = request(method, params.clone());
             match name {
                 None => _ = request.headers_mut().remove("mcp-name").expect("it was there"),
                 Some(name) => _ = request.headers_mut().insert("mcp-name", HeaderValue::from_static(name)),
             }
-            let reply = Web::new(config()).ask(request);
+            let reply = HttpServer::new(config()).request(request);
             assert_eq!((reply.status(), &reply.json()["error"]["code"]), (400, &json!(-32020)), "{method} {name:?}");
         }
     }
@@ -72,22 +72,22 @@ fn the_id_of_a_task_stands_in_the_headers_too() {
 
 // req: M-TASK-078
 #[test]
-fn whoever_has_no_tasks_is_refused_with_a_status_of_400() {
+fn task_methods_without_the_capability_return_400() {
     let listen = ("subscriptions/listen", json!({"notifications": {"taskIds": ["t"]}}));
     for (method, params) in methods().into_iter().chain([listen]) {
-        let reply = Web::new(config()).ask(modern(&json!(1), method, params));
+        let reply = HttpServer::new(config()).request(modern(&json!(1), method, params));
         assert_eq!((reply.status(), &reply.json()["error"]["code"]), (400, &json!(-32021)), "{method}");
     }
     for method in ["tasks/result", "tasks/list"] {
-        let reply = Web::new(config()).ask(request(method, json!({"taskId": "t"})));
+        let reply = HttpServer::new(config()).request(request(method, json!({"taskId": "t"})));
         assert_eq!((reply.status(), &reply.json()["error"]["code"]), (404, &json!(-32601)), "{method}");
     }
 }
 
-/// The result of a task comes on an exchange of its own (2025-11-25), and can overtake what was said before it elsewhere.
+/// The result of a task arrives on its own exchange (2025-11-25) and can overtake earlier messages on other streams.
 #[test]
-fn progress_that_comes_behind_the_result_of_a_task_is_not_lost() {
-    let (mut caller, stream) = Caller::in_session(ProtocolVersion::V2025_11_25);
+fn progress_after_a_task_result_is_delivered() {
+    let (mut caller, stream) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
     let options = RequestOptions { progress: true, ..RequestOptions::default() };
     let call = caller.call_with("tools/call", &json!({"name": "t", "task": {}}), options);
     let (exchange, request) = caller.posted("tools/call");
@@ -106,7 +106,7 @@ fn progress_that_comes_behind_the_result_of_a_task_is_not_lost() {
             "params": {"progressToken": token, "progress": number}}),
         )
     };
-    let reported = |caller: &mut Caller| {
+    let reported = |caller: &mut HttpClient| {
         let events = caller.take_events().into_iter();
         let reports = events.filter_map(|event| match event {
             Event::Progress { call, progress } => Some((call, progress.progress)),
@@ -124,39 +124,41 @@ fn progress_that_comes_behind_the_result_of_a_task_is_not_lost() {
     assert_eq!(reported(&mut caller), [(call, 2.0)]);
 }
 
-/// What a server says of a task goes to the stream on which the result will be, if there is one: there it cannot be overtaken.
+/// Progress of a task is sent on the stream of a pending `tasks/result`, if there is one, so the result cannot overtake
+/// it.
 #[test]
-fn progress_travels_with_the_request_that_waits_for_the_result() {
-    let mut web = Web::new(full_server());
-    let id = web.begin("2025-11-25");
-    let stream = web.listen(&id, None);
+fn task_progress_uses_the_stream_of_the_result() {
+    let mut server = HttpServer::new(full_server());
+    let id = server.begin("2025-11-25");
+    let stream = server.listen(&id, None);
     let params = json!({"name": "t", "task": {}, "_meta": {"progressToken": 7}});
-    web.say(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
-    let (_, key) = web.asked();
+    server.send_message(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
+    let (_, key) = server.take_request();
     let created = serde_json::from_value(json!({"task": {"taskId": "k", "status": "working", "ttl": null,
         "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}}))
     .expect("a task");
-    let now = web.now;
-    let conn = web.named(&id).expect("it is open").connection(now);
+    let now = server.now;
+    let conn = server.session(&id).expect("it is open").connection(now);
     let mut reports = conn.respond_task(key, &created).expect("an answer is owed").expect("it has a token");
     conn.task_progress(&mut reports, 1.0, None, None).expect("it grows");
-    web.settle();
-    let asked = web.say(&id, &json!({"jsonrpc": "2.0", "id": 2, "method": "tasks/result", "params": {"taskId": "k"}}));
-    let (session, waiting) = web.asked();
-    let report = |web: &mut Web, reports: &mut _, progress| {
-        let conn = web.named(&id).expect("it is open").connection(now);
+    server.settle();
+    let asked = server
+        .send_message(&id, &json!({"jsonrpc": "2.0", "id": 2, "method": "tasks/result", "params": {"taskId": "k"}}));
+    let (session, waiting) = server.take_request();
+    let report = |server: &mut HttpServer, reports: &mut _, progress| {
+        let conn = server.session(&id).expect("it is open").connection(now);
         conn.task_progress_on(waiting, reports, progress, None, None).expect("it grows");
-        web.settle();
+        server.settle();
     };
-    report(&mut web, &mut reports, 2.0);
-    web.answer((session, waiting), &json!({"content": []}));
-    // No request waits there any more.
-    report(&mut web, &mut reports, 3.0);
-    let said = |web: &Web, asked| {
-        let messages = web.reply(asked).messages().into_iter();
+    report(&mut server, &mut reports, 2.0);
+    server.respond((session, waiting), &json!({"content": []}));
+    // No `tasks/result` is pending.
+    report(&mut server, &mut reports, 3.0);
+    let said = |server: &HttpServer, asked| {
+        let messages = server.reply(asked).messages().into_iter();
         messages.map(|message| message["params"]["progress"].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(said(&web, stream), [json!(1), json!(3)]);
-    assert_eq!(said(&web, asked), [json!(2), Value::Null]);
-    assert!(web.reply(asked).ended);
+    assert_eq!(said(&server, stream), [json!(1), json!(3)]);
+    assert_eq!(said(&server, asked), [json!(2), Value::Null]);
+    assert!(server.reply(asked).ended);
 }

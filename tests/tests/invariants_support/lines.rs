@@ -1,4 +1,4 @@
-//! Lines of every kind and of both eras: good messages, wrong ones, and junk.
+//! Lines of every kind and of both eras: valid messages, invalid ones, and junk.
 
 use mcp_tests::message::{CAPABILITIES, VERSION};
 use proptest::{collection::vec, prelude::*};
@@ -8,7 +8,7 @@ fn text(value: &Value) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// Ids that collide often.
+/// Returns ids that collide often.
 fn id() -> impl Strategy<Value = Value> {
     prop_oneof![Just(json!(1)), Just(json!("1")), Just(json!(null)), (0u64..6).prop_map(|n| json!(n)), Just(json!(1.5))]
 }
@@ -34,7 +34,7 @@ fn method() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// `_meta` that claims 2026-07-28, well or not.
+/// Returns `_meta` that claims 2026-07-28, valid or not.
 fn meta() -> impl Strategy<Value = Value> {
     prop_oneof![
         6 => Just(json!({VERSION: "2026-07-28", CAPABILITIES: {}})),
@@ -73,7 +73,7 @@ fn modern_params() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What comes back for requests, in either era.
+/// Returns responses to requests, of either era.
 fn outcome() -> impl Strategy<Value = Value> {
     let roots = json!({"r": {"method": "roots/list"}});
     let bad = json!({"r": {"method": "tools/list"}});

@@ -1,4 +1,4 @@
-//! Random conversations of two applications and a stranger, and what is kept of them.
+//! Random conversations of two applications and a second writer, and the record of them.
 
 pub(crate) mod lines;
 pub(crate) mod room;
@@ -17,35 +17,35 @@ use mcp_proto::{
     wire::{ErrorObject, Json, RawJson},
 };
 use mcp_tests::{
-    bed::{Bed, End},
+    harness::{full_client, full_server},
     link::LinkConfig,
     monitor::Monitor,
-    solo::{full_client, full_server},
+    testbed::{Peer, Testbed},
 };
 use proptest::prelude::*;
 use serde_json::json;
 
 use stranger::{Say, Stranger, is_modern_aside, is_session_aside, say};
 
-/// Which end does something.
+/// The side that acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Client,
     Server,
 }
 
-/// What an application makes of a request.
+/// How an application responds to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Well,
     Badly,
-    /// With questions, where they may be an answer.
+    /// With input requests, where the method allows them.
     Asking,
-    /// With nothing but a state.
+    /// With only a request state.
     Putting,
 }
 
-/// Something that an application or the world may do. Numbers pick among what there is at the moment.
+/// A step of an application or of the environment. Numbers select among the current candidates.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Request(Who, u8),
@@ -93,14 +93,14 @@ pub(crate) fn link() -> impl Strategy<Value = LinkConfig> {
     })
 }
 
-/// Which eras the two ends speak.
+/// The revisions of the two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Eras {
     client: VersionSet,
     server: VersionSet,
 }
 
-/// Every pair of ends that can talk to each other.
+/// Returns every pair of sides that can talk to each other.
 pub(crate) fn eras() -> impl Strategy<Value = Eras> {
     const OLD: VersionSet = VersionSet::LEGACY;
     const NEW: VersionSet = VersionSet::only(ProtocolVersion::V2026_07_28);
@@ -109,7 +109,7 @@ pub(crate) fn eras() -> impl Strategy<Value = Eras> {
     prop::sample::select(pairs.map(|(client, server)| Eras { client, server }).to_vec())
 }
 
-/// What one end has seen, checked as it happens.
+/// The record of one side, checked at each step.
 #[derive(Default)]
 pub(crate) struct Ledger {
     pub(crate) calls: BTreeSet<CallId>,
@@ -119,12 +119,12 @@ pub(crate) struct Ledger {
     cancelled: BTreeSet<ReplyKey>,
     progress: BTreeMap<ReplyKey, u32>,
     closed: bool,
-    /// Another program writes on the same pipe, and not only what is good.
+    /// Another program writes to the same pipe, valid and invalid messages.
     has_company: bool,
 }
 
 impl Ledger {
-    fn take<E>(&mut self, end: &mut End<E>) {
+    fn take<E>(&mut self, end: &mut Peer<E>) {
         for event in end.take_events() {
             assert!(!self.closed, "an event after the last one: {event:?}");
             match event {
@@ -161,7 +161,7 @@ impl Ledger {
 }
 
 pub(crate) struct Play {
-    pub(crate) bed: Bed,
+    pub(crate) testbed: Testbed,
     pub(crate) client: Ledger,
     pub(crate) server: Ledger,
     pub(crate) monitor: Monitor,
@@ -236,7 +236,7 @@ fn apply<E>(conn: &mut Connection<E>, ledger: &mut Ledger, now: Timestamp, op: &
         Op::Cancel(_, n) => {
             let open = ledger.in_flight();
             if let Some(call) = open.get(n % open.len().max(1)) {
-                // It may have ended without the ledger knowing it yet.
+                // It may have ended before the ledger records it.
                 let _ = conn.cancel(*call, Some("changed my mind"));
             }
         }
@@ -276,38 +276,38 @@ impl Play {
         let (mut client, mut server) = (full_client(), full_server());
         client.settings.versions = eras.client;
         server.settings.versions = eras.server;
-        let mut bed = Bed::new(client, server, link, link);
-        bed.settle();
-        assert_eq!(bed.client.take_events(), [Event::Ready]);
-        let is_modern = bed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
+        let mut testbed = Testbed::new(client, server, link, link);
+        testbed.settle();
+        assert_eq!(testbed.client.take_events(), [Event::Ready]);
+        let is_modern = testbed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
         assert_eq!(is_modern, eras.client.intersection(eras.server).contains(ProtocolVersion::V2026_07_28));
-        bed.server.take_events();
-        bed.client.forget();
-        bed.server.forget();
+        testbed.server.take_events();
+        testbed.client.clear_logs();
+        testbed.server.clear_logs();
         let stranger = eras.server.contains(ProtocolVersion::V2026_07_28).then(|| {
-            bed.client.is_aside = Some(if is_modern { is_session_aside } else { is_modern_aside });
+            testbed.client.is_foreign = Some(if is_modern { is_session_aside } else { is_modern_aside });
             Stranger::new(is_modern)
         });
         let server = Ledger { has_company: stranger.is_some(), ..Ledger::default() };
-        Self { bed, client: Ledger::default(), server, monitor: Monitor::new(!is_modern), stranger }
+        Self { testbed, client: Ledger::default(), server, monitor: Monitor::new(!is_modern), stranger }
     }
 
     pub(crate) fn step(&mut self, op: &Op) {
         match *op {
-            Op::Run => self.bed.run(),
-            Op::Wait(millis) => self.bed.advance(Duration::from_millis(u64::from(millis) % 3000)),
-            Op::Stall(Who::Client, stalled) => self.bed.down.stalled = stalled,
-            Op::Stall(Who::Server, stalled) => self.bed.up.stalled = stalled,
+            Op::Run => self.testbed.run(),
+            Op::Wait(millis) => self.testbed.advance(Duration::from_millis(u64::from(millis) % 3000)),
+            Op::Stall(Who::Client, stalled) => self.testbed.down.stalled = stalled,
+            Op::Stall(Who::Server, stalled) => self.testbed.up.stalled = stalled,
             Op::Say(ref what) => {
                 if let Some(stranger) = &mut self.stranger {
-                    stranger.say(&mut self.bed, what);
+                    stranger.say(&mut self.testbed, what);
                 }
             }
             Op::Respond(Who::Client, n, how) => {
-                respond(&mut self.bed.client.conn, &mut self.client, n, how, |_| false);
+                respond(&mut self.testbed.client.conn, &mut self.client, n, how, |_| false);
             }
             Op::Respond(Who::Server, n, how) => {
-                let conn = &mut self.bed.server.conn;
+                let conn = &mut self.testbed.server.conn;
                 let modern: Vec<_> = self.server.open.iter().map(|(key, _)| *key).collect();
                 let modern: BTreeSet<_> = modern
                     .into_iter()
@@ -319,29 +319,29 @@ impl Play {
             | Op::Notify(Who::Client)
             | Op::Cancel(Who::Client, _)
             | Op::Progress(Who::Client, _)
-            | Op::Close(Who::Client) => apply(&mut self.bed.client.conn, &mut self.client, self.bed.now, op),
-            _ => apply(&mut self.bed.server.conn, &mut self.server, self.bed.now, op),
+            | Op::Close(Who::Client) => apply(&mut self.testbed.client.conn, &mut self.client, self.testbed.now, op),
+            _ => apply(&mut self.testbed.server.conn, &mut self.server, self.testbed.now, op),
         }
         self.collect();
     }
 
     pub(crate) fn collect(&mut self) {
-        self.bed.client.poll_events();
-        self.bed.server.poll_events();
-        self.client.take(&mut self.bed.client);
-        self.server.take(&mut self.bed.server);
-        let trace = std::mem::take(&mut self.bed.server.trace);
+        self.testbed.client.poll_events();
+        self.testbed.server.poll_events();
+        self.client.take(&mut self.testbed.client);
+        self.server.take(&mut self.testbed.server);
+        let trace = std::mem::take(&mut self.testbed.server.trace);
         self.monitor.watch(&trace);
-        // Without a session a client is asked for as long as it asks.
-        let is_modern = self.bed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
+        // Without a session, a client handles input requests as long as it has any.
+        let is_modern = self.testbed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
         let is_asked = self.client.open.iter().any(|(key, _)| !self.client.cancelled.contains(key));
         assert!(!is_modern || !is_asked || !self.client.in_flight().is_empty(), "a question without a request");
     }
 
-    /// Answers everything until there is nothing to answer, and gives the clock no more than bytes need to arrive.
+    /// Responds until no request is open, and advances the clock only as the link needs it.
     pub(crate) fn come_to_rest(&mut self) {
         loop {
-            self.bed.settle();
+            self.testbed.settle();
             self.collect();
             if self.client.open.is_empty() && self.server.open.is_empty() {
                 break;
@@ -350,8 +350,8 @@ impl Play {
         }
     }
 
-    /// The client's calls and the server's that have not ended, other than those that listen, and those of a server that
-    /// may have asked a stranger.
+    /// Returns the calls of both sides that have not ended, except subscriptions and calls of a server whose request
+    /// may have reached the other program.
     pub(crate) fn unanswered(&self) -> Vec<CallId> {
         let calls = self.client.in_flight().into_iter().filter(|call| !self.client.listening.contains(call));
         let asked = if self.stranger.is_none() { self.server.in_flight() } else { Vec::new() };
@@ -367,26 +367,26 @@ impl Play {
         }
     }
 
-    /// Lets everything come to an end: answers what is open, waits for what is not answered, and listens no more.
+    /// Ends everything: responds to open requests, waits for open calls, and cancels subscriptions.
     pub(crate) fn finish(&mut self) {
-        self.bed.up.stalled = false;
-        self.bed.down.stalled = false;
-        self.bed.settle();
+        self.testbed.up.stalled = false;
+        self.testbed.down.stalled = false;
+        self.testbed.settle();
         self.collect();
         if let Some(stranger) = &mut self.stranger {
-            stranger.leave(&mut self.bed);
+            stranger.leave(&mut self.testbed);
         }
         for call in self.client.listening.clone() {
-            let _ = self.bed.client.conn.cancel(call, None);
+            let _ = self.testbed.client.conn.cancel(call, None);
         }
-        self.bed.settle();
+        self.testbed.settle();
         self.collect();
         self.answer_all();
-        self.bed.advance(Duration::from_secs(5));
+        self.testbed.advance(Duration::from_secs(5));
         self.collect();
-        // What had to wait for its turn has come meanwhile.
+        // Requests that were queued have arrived in the meantime.
         self.answer_all();
-        self.bed.advance(Duration::from_secs(5));
+        self.testbed.advance(Duration::from_secs(5));
         self.collect();
     }
 }

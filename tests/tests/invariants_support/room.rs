@@ -1,4 +1,4 @@
-//! One end with little room, whose application says more than fits, and a peer that reads now and then.
+//! One side with small limits whose application sends more than fits, and a peer that reads now and then.
 
 use mcp_proto::{
     connection::{Event, Limits, RequestOptions, SendError, ServerRole},
@@ -7,16 +7,16 @@ use mcp_proto::{
     wire::{Json, RawJson},
 };
 use mcp_tests::{
+    harness::{Harness, full_server},
     message::{cancelled, listen, request, request_with_token},
-    solo::{Solo, full_server},
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Something that the application or the peer does. Numbers pick among what there is at the moment, or are sizes.
+/// A step of the application or of the peer. Numbers select among the current candidates, or are sizes.
 #[derive(Clone, Debug)]
 pub(crate) enum Press {
-    /// The peer asks, so many things in one frame.
+    /// The peer sends this many requests in one frame.
     Ask(usize, usize),
     Ping,
     Listen,
@@ -28,7 +28,7 @@ pub(crate) enum Press {
     News(usize),
     Change,
     Request,
-    /// The peer reads so many messages.
+    /// The peer reads this many messages.
     Read(usize),
 }
 
@@ -50,18 +50,18 @@ pub(crate) fn press() -> impl Strategy<Value = Press> {
     ]
 }
 
-/// The end, and what its application owes.
+/// One side with the open requests of its application.
 pub(crate) struct Cramped {
-    solo: Solo<ServerRole>,
+    harness: Harness<ServerRole>,
     limits: Limits,
     open: Vec<(ReplyKey, f64)>,
     next_id: u64,
-    /// How often there was no room.
+    /// The number of `Busy` errors.
     pub(crate) busy: usize,
 }
 
 impl Cramped {
-    /// A server of a session with batches, or of 2026-07-28.
+    /// Returns a server of a session with batches, or of 2026-07-28.
     pub(crate) fn new(is_modern: bool) -> Self {
         let mut config = full_server();
         let limits = &mut config.settings.limits;
@@ -69,22 +69,22 @@ impl Cramped {
         (limits.calls, limits.requests) = (3, 20);
         let limits = limits.clone();
         config.capabilities = config.capabilities.with(Capability::TasksExtension);
-        let solo = if is_modern {
+        let harness = if is_modern {
             config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
-            Solo::server(config)
+            Harness::server(config)
         } else {
-            Solo::ready_server_with(config, ProtocolVersion::V2025_03_26)
+            Harness::ready_server_with(config, ProtocolVersion::V2025_03_26)
         };
-        Self { solo, limits, open: Vec::new(), next_id: 1, busy: 0 }
+        Self { harness, limits, open: Vec::new(), next_id: 1, busy: 0 }
     }
 
     fn is_modern(&self) -> bool {
-        self.solo.conn.version().is_none()
+        self.harness.conn.version().is_none()
     }
 
     fn feed(&mut self, message: &Value) {
-        self.solo.feed(message);
-        for event in self.solo.take_events() {
+        self.harness.feed(message);
+        for event in self.harness.take_events() {
             match event {
                 Event::Request { key, .. } => self.open.push((key, 0.0)),
                 Event::Closed(reason) => panic!("it is not to be left: {reason}"),
@@ -98,7 +98,7 @@ impl Cramped {
         self.next_id
     }
 
-    /// There is something to poll if there is no room, and when it was polled there is room.
+    /// Checks that a `Busy` connection has output to poll, and has capacity after that.
     fn check(&mut self, said: Result<(), SendError>, is_request: bool) {
         match said {
             Err(SendError::Busy) => self.busy += 1,
@@ -108,10 +108,10 @@ impl Cramped {
             }
             Err(other) => panic!("{other}"),
         }
-        let may_wait = is_request && self.solo.conn.usage().calls >= self.limits.calls;
+        let may_wait = is_request && self.harness.conn.usage().calls >= self.limits.calls;
         if !may_wait {
-            assert!(self.solo.conn.has_output(), "there is no room, and nothing that could make some");
-            let mut other = self.solo.conn.clone();
+            assert!(self.harness.conn.has_output(), "there is no room, and nothing that could make some");
+            let mut other = self.harness.conn.clone();
             let mut out = Vec::new();
             while other.poll_transmit(&mut out).is_some() {}
             assert!(other.has_room() && (is_request || !out.is_empty()), "what was polled has made no room");
@@ -120,7 +120,7 @@ impl Cramped {
 
     pub(crate) fn step(&mut self, press: &Press) {
         let json = |size: usize| Json::new(&json!({"pad": "x".repeat(size), "uri": "a:b"})).expect("JSON");
-        let now = self.solo.now;
+        let now = self.harness.now;
         match *press {
             Press::Ask(requests, pings) => {
                 let mut members = Vec::new();
@@ -159,16 +159,16 @@ impl Cramped {
                 let (key, result) = (self.open[at].0, json(size));
                 let result = RawJson::from(&result);
                 let (said, gone) = if matches!(press, Press::Respond(..)) {
-                    let said = self.solo.conn.respond_raw(key, &result);
+                    let said = self.harness.conn.respond_raw(key, &result);
                     (said.clone(), said.is_ok())
                 } else {
-                    let said = self.solo.conn.respond_raw_or_error(key, &result);
+                    let said = self.harness.conn.respond_raw_or_error(key, &result);
                     (said.clone().map(drop), said.is_ok())
                 };
                 if gone {
                     self.open.swap_remove(at);
                 } else {
-                    assert!(self.solo.conn.request_id(key).is_some(), "it is still owed");
+                    assert!(self.harness.conn.request_id(key).is_some(), "it is still owed");
                 }
                 self.check(said, false);
             }
@@ -176,48 +176,48 @@ impl Cramped {
                 let Some(at) = n.checked_rem(self.open.len()) else { return };
                 let (key, progress) = &mut self.open[at];
                 *progress += 1.0;
-                let said = self.solo.conn.progress(*key, *progress, None, None);
+                let said = self.harness.conn.progress(*key, *progress, None, None);
                 self.check(said, false);
             }
             Press::Notify(size) => {
-                let said = self.solo.conn.notify_raw("vendor/x", Some(&RawJson::from(&json(size))));
+                let said = self.harness.conn.notify_raw("vendor/x", Some(&RawJson::from(&json(size))));
                 self.check(said, false);
             }
             Press::News(size) => {
                 let said =
-                    self.solo.conn.notify_raw("notifications/resources/updated", Some(&RawJson::from(&json(size))));
+                    self.harness.conn.notify_raw("notifications/resources/updated", Some(&RawJson::from(&json(size))));
                 self.check(said, false);
             }
             Press::Change => {
-                let said = self.solo.conn.notify_raw("notifications/tools/list_changed", None);
+                let said = self.harness.conn.notify_raw("notifications/tools/list_changed", None);
                 self.check(said, false);
             }
             Press::Request => {
-                let said = self.solo.conn.request_raw(now, "vendor/x", None, RequestOptions::default());
+                let said = self.harness.conn.request_raw(now, "vendor/x", None, RequestOptions::default());
                 self.check(said.map(drop), true);
             }
             Press::Read(messages) => {
                 let mut out = Vec::new();
                 for _ in 0..messages {
-                    self.solo.conn.poll_transmit(&mut out);
+                    self.harness.conn.poll_transmit(&mut out);
                 }
             }
         }
     }
 
-    /// Everything that is owed can be said.
+    /// Checks that every open request can get its response.
     pub(crate) fn finish(mut self) {
         while let Some((key, _)) = self.open.pop() {
             let result = Json::parse("{}").expect("JSON");
-            let mut said = self.solo.conn.respond_raw(key, &RawJson::from(&result));
+            let mut said = self.harness.conn.respond_raw(key, &RawJson::from(&result));
             if said == Err(SendError::Busy) {
-                self.solo.sent();
-                said = self.solo.conn.respond_raw(key, &RawJson::from(&result));
+                self.harness.sent();
+                said = self.harness.conn.respond_raw(key, &RawJson::from(&result));
             }
             assert_eq!(said, Ok(()), "there is always room for a small answer, when what waits was read");
         }
-        self.solo.sent();
-        let usage = self.solo.conn.usage();
+        self.harness.sent();
+        let usage = self.harness.conn.usage();
         assert_eq!((usage.outbox_bytes, usage.batches, usage.requests - usage.subscriptions), (0, 0, 0));
     }
 }

@@ -1,27 +1,27 @@
-//! A program that writes to a server on the pipe of a client, by hand: requests of the other era than the client's, and
-//! whatever else servers are sent.
+//! A program that writes to a server on the pipe of a client: requests of the other era than the client's, and
+//! other messages that a server may get.
 
 use std::collections::BTreeMap;
 
 use mcp_tests::{
-    bed::Bed,
     message::{CAPABILITIES, VERSION, cancelled, listen, modern, modern_with, notification, request_with, result},
+    testbed::Testbed,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Something to write. Numbers pick among what there is at the moment.
+/// A message to write. Numbers select among the current candidates.
 #[derive(Clone, Debug)]
 pub(crate) enum Say {
     Discover,
     Ask(u8),
     Listen(u8),
     Cancel(usize),
-    /// A request again, with the answers to its questions.
+    /// Repeats a request with the responses to its input requests.
     Again(usize),
     Wrong(u8),
     Junk(u8),
-    /// `initialize`, and what belongs to the session that it opens, if the client has none.
+    /// Sends `initialize`, or a message of the session that it opens, if the client has none.
     Initialize,
     Initialized,
     AskInSession(u8),
@@ -44,23 +44,23 @@ pub(crate) fn say() -> impl Strategy<Value = Say> {
     ]
 }
 
-/// What the stranger has said and waits for. The ids and tokens are texts that begin with `s`.
+/// The messages that this program has sent and waits for. Its ids and tokens are strings that begin with `s`.
 #[derive(Debug, Default)]
 pub(crate) struct Stranger {
     next: u32,
-    /// Requests that wait for an answer, with their methods and params.
+    /// Open requests with their methods and params.
     open: BTreeMap<String, (String, Value)>,
     listening: Vec<String>,
-    /// Requests that were answered with questions, and with which.
+    /// Requests that got input requests, and these input requests.
     questions: Vec<(String, Value, Value)>,
-    /// What the server wants to know in that session.
+    /// Requests of the server in that session.
     asked: Vec<Value>,
     has_session: bool,
-    /// Whether the stranger may open a session: there is none of the client.
+    /// Whether this program may open a session, because the client has none.
     may_open: bool,
 }
 
-/// Whether a line is for the stranger where the client has the session.
+/// Returns whether a line is for this program when the client has the session.
 pub(crate) fn is_modern_aside(line: &str) -> bool {
     let Ok(line) = serde_json::from_str::<Value>(line) else { return false };
     let params = &line["params"];
@@ -69,7 +69,7 @@ pub(crate) fn is_modern_aside(line: &str) -> bool {
     names.into_iter().chain([subscription]).any(|name| name.as_str().is_some_and(|name| name.starts_with('s')))
 }
 
-/// Whether a line is for the stranger where the client has none: the session is the stranger's then.
+/// Returns whether a line is for this program when the client has no session: then the session is this program's.
 pub(crate) fn is_session_aside(line: &str) -> bool {
     let Ok(message) = serde_json::from_str::<Value>(line) else { return false };
     let is_untagged = message["params"]["_meta"].get("io.modelcontextprotocol/subscriptionId").is_none();
@@ -93,19 +93,19 @@ impl Stranger {
         format!("s{}", self.next)
     }
 
-    fn ask(&mut self, bed: &mut Bed, message: Value) {
+    fn ask(&mut self, testbed: &mut Testbed, message: Value) {
         let id = message["id"].as_str().expect("a text").to_owned();
         let method = message["method"].as_str().expect("a text").to_owned();
         self.open.insert(id, (method, message["params"].clone()));
-        bed.client.inject(message.to_string().as_bytes());
+        testbed.client.inject(message.to_string().as_bytes());
     }
 
-    pub(crate) fn say(&mut self, bed: &mut Bed, what: &Say) {
-        self.hear(bed);
+    pub(crate) fn say(&mut self, testbed: &mut Testbed, what: &Say) {
+        self.hear(testbed);
         match *what {
             Say::Discover => {
                 let message = modern(self.id(), "server/discover", json!({}));
-                self.ask(bed, message);
+                self.ask(testbed, message);
             }
             Say::Ask(kind) => {
                 let id = self.id();
@@ -120,7 +120,7 @@ impl Stranger {
                 if kind & 64 != 0 {
                     meta[CAPABILITIES] = json!({"roots": {}, "elicitation": {}});
                 }
-                self.ask(bed, modern_with(id, method, json!({"name": "t", "uri": "a:b"}), meta));
+                self.ask(testbed, modern_with(id, method, json!({"name": "t", "uri": "a:b"}), meta));
             }
             Say::Listen(kind) => {
                 let id = self.id();
@@ -129,13 +129,13 @@ impl Stranger {
                     filter["resourceSubscriptions"] = json!(["a:b", "a:c"]);
                 }
                 self.listening.push(id.clone());
-                self.ask(bed, listen(id, filter));
+                self.ask(testbed, listen(id, filter));
             }
             Say::Cancel(n) => {
                 let can_be = |(_, (method, _)): &(&String, &(String, Value))| method != "initialize";
                 let open: Vec<String> = self.open.iter().filter(can_be).map(|(id, _)| id.clone()).collect();
                 if let Some(id) = open.get(n % open.len().max(1)) {
-                    self.cancel(bed, id);
+                    self.cancel(testbed, id);
                 }
             }
             Say::Again(n) => {
@@ -146,7 +146,7 @@ impl Stranger {
                     }
                     params["inputResponses"] = json!({"r": {"roots": []}, "e": {"action": "cancel"}});
                     let message = request_with(self.id(), &method, params);
-                    self.ask(bed, message);
+                    self.ask(testbed, message);
                 }
             }
             Say::Wrong(kind) => {
@@ -159,7 +159,7 @@ impl Stranger {
                     4 => listen(id, json!("everything")),
                     _ => modern_with(id, "tools/call", json!({}), json!({"io.modelcontextprotocol/logLevel": "loud"})),
                 };
-                self.ask(bed, message);
+                self.ask(testbed, message);
             }
             Say::Junk(kind) => {
                 let junk: [&[u8]; 8] = [
@@ -172,7 +172,7 @@ impl Stranger {
                     b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":[]}}",
                     b"{\"jsonrpc\":\"2.0\",\"method\":\"vendor/noise\"}",
                 ];
-                bed.client.inject(junk[usize::from(kind) % junk.len()]);
+                testbed.client.inject(junk[usize::from(kind) % junk.len()]);
             }
             Say::Initialize | Say::AskInSession(_) if self.may_open && !self.has_session => {
                 let client = json!({"name": "old", "version": "1"});
@@ -180,41 +180,41 @@ impl Stranger {
                 let params =
                     json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
                 let message = request_with(self.id(), "initialize", params);
-                self.ask(bed, message);
+                self.ask(testbed, message);
             }
             Say::Initialized | Say::Initialize if self.may_open => {
-                bed.client.inject(notification("notifications/initialized").to_string().as_bytes());
+                testbed.client.inject(notification("notifications/initialized").to_string().as_bytes());
             }
             Say::AskInSession(kind) if self.has_session => {
                 let id = self.id();
                 let method = ["tools/call", "ping", "tools/list", "resources/read"][usize::from(kind) % 4];
                 let meta = if kind & 16 != 0 { json!({"progressToken": id}) } else { json!({}) };
-                self.ask(bed, request_with(id, method, json!({"name": "t", "uri": "a:b", "_meta": meta})));
+                self.ask(testbed, request_with(id, method, json!({"name": "t", "uri": "a:b", "_meta": meta})));
             }
             Say::Reply(n) => {
                 if !self.asked.is_empty() {
                     let id = self.asked.swap_remove(n % self.asked.len());
-                    bed.client.inject(result(id, json!({"roots": []})).to_string().as_bytes());
+                    testbed.client.inject(result(id, json!({"roots": []})).to_string().as_bytes());
                 }
             }
             Say::Initialize | Say::Initialized | Say::AskInSession(_) => {}
         }
     }
 
-    fn cancel(&mut self, bed: &mut Bed, id: &str) {
+    fn cancel(&mut self, testbed: &mut Testbed, id: &str) {
         self.open.remove(id);
         self.listening.retain(|listening| listening != id);
-        bed.client.inject(cancelled(id).to_string().as_bytes());
+        testbed.client.inject(cancelled(id).to_string().as_bytes());
     }
 
-    /// Takes what has come for the stranger.
-    pub(crate) fn hear(&mut self, bed: &mut Bed) {
-        for line in std::mem::take(&mut bed.client.aside) {
+    /// Processes the lines for this program.
+    pub(crate) fn hear(&mut self, testbed: &mut Testbed) {
+        for line in std::mem::take(&mut testbed.client.foreign) {
             let message: Value = serde_json::from_str(&line).expect("lines are JSON");
             match (message["method"].as_str(), message.get("id")) {
                 (Some(_), Some(id)) => self.asked.push(id.clone()),
                 (None, Some(id)) => {
-                    // What was cancelled may have been answered before the server heard of it.
+                    // A cancelled request may have been answered before the server processed the cancellation.
                     let Some((method, params)) = self.open.remove(id.as_str().unwrap_or_default()) else { continue };
                     self.listening.retain(|listening| listening != id);
                     let result = &message["result"];
@@ -228,14 +228,14 @@ impl Stranger {
         }
     }
 
-    /// Ends what does not end by itself.
-    pub(crate) fn leave(&mut self, bed: &mut Bed) {
-        self.hear(bed);
+    /// Ends the subscriptions and requests that do not end by themselves.
+    pub(crate) fn leave(&mut self, testbed: &mut Testbed) {
+        self.hear(testbed);
         for id in std::mem::take(&mut self.listening) {
-            self.cancel(bed, &id);
+            self.cancel(testbed, &id);
         }
         while !self.asked.is_empty() {
-            self.say(bed, &Say::Reply(0));
+            self.say(testbed, &Say::Reply(0));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The real connection beside a plain model of it (`mcp_tests::model`): random lists of steps, and both do the same.
+//! The real connection beside a plain model of it (`mcp_tests::model`): random lists of steps have the same effects on
+//! both.
 
 mod sides;
 mod steps;
@@ -8,7 +9,7 @@ use proptest::{collection::vec, prelude::*};
 use sides::{Start, with};
 use steps::{Random, crowded, random};
 
-/// Every role in every revision, behind the beginning and before it.
+/// Returns every role in every revision, before and after the handshake.
 fn starts() -> Vec<Start> {
     let roles = [Role::Client, Role::Server];
     let revisions = ProtocolVersion::LEGACY.into_iter().chain([ProtocolVersion::V2026_07_28]);
@@ -30,7 +31,7 @@ fn play(start: Start, randoms: &[Random]) -> Result<(), TestCaseError> {
     })
 }
 
-/// `PROPTEST_CASES=200000 cargo test --release -p mcp-tests --test model` looks longer.
+/// Returns the number of cases. `PROPTEST_CASES=200000 cargo test --release -p mcp-tests --test model` runs more.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(800)
 }
@@ -39,19 +40,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_connection_does_what_the_model_does(start in prop::sample::select(starts()), steps in vec(random(), 0..60)) {
+    fn connection_matches_the_model(start in prop::sample::select(starts()), steps in vec(random(), 0..60)) {
         play(start, &steps)?;
     }
 
     #[test]
-    fn both_pause_reading_at_the_same_time(start in prop::sample::select(starts()), steps in vec(crowded(), 0..60)) {
+    fn connection_and_model_pause_reading_together(start in prop::sample::select(starts()), steps in vec(crowded(), 0..60)) {
         play(start, &steps)?;
     }
 }
 
-/// Reading pauses often enough in these plays, in each role.
+/// The random plays pause reading often enough, in each role.
 #[test]
-fn the_plays_pause_reading() {
+fn generated_plays_pause_reading() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
 
     let mut runner = TestRunner::deterministic();

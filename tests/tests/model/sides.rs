@@ -1,4 +1,4 @@
-//! Both sides: the model and the connection, which are put through the same steps.
+//! Both sides, the model and the connection, which execute the same steps.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -9,33 +9,33 @@ use mcp_proto::{
     wire::{ErrorObject, Json, RawJson},
 };
 use mcp_tests::{
-    model::{CALLS, Model, REQUESTS, RESUBSCRIPTIONS, ROUNDS, Reply, Seen, Step, params_of, refusal, result_of},
+    harness::{Harness, full_client, full_server},
+    model::{AppEvent, CALLS, Model, REQUESTS, RESUBSCRIPTIONS, ROUNDS, Reply, Step, params_of, refusal, result_of},
     modern::discovered,
-    solo::{Solo, full_client, full_server},
 };
 use serde_json::{Value, json};
 
-/// What a conversation begins with.
+/// The start of a conversation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) role: Role,
     pub(crate) revision: ProtocolVersion,
-    /// Behind the handshake or discovery.
+    /// Whether the handshake or discovery is over.
     pub(crate) is_ready: bool,
 }
 
-/// A connection of either role, and the model of it.
+/// A connection of either role, and its model.
 pub(crate) trait Sides {
-    /// The model.
+    /// Returns the model.
     fn model(&self) -> &Model;
 
-    /// How often reading was not wanted.
+    /// Returns how often reading was paused.
     fn pauses(&self) -> usize;
 
-    /// The same happens to both. If they do not agree, what has happened so far.
+    /// Executes a step on both. If they differ, returns the steps so far.
     fn step(&mut self, step: &Step) -> Result<(), String>;
 
-    /// Everything that waits is sent.
+    /// Sends all pending output.
     fn send_everything(&mut self) -> Result<(), String> {
         while !self.model().sendable().is_empty() {
             self.step(&Step::Send)?;
@@ -44,7 +44,7 @@ pub(crate) trait Sides {
     }
 }
 
-/// Both sides at the beginning of a conversation.
+/// Runs `play` with both sides at the start of a conversation.
 pub(crate) fn with<R>(start: Start, play: impl FnOnce(&mut dyn Sides) -> R) -> R {
     let Start { role, revision, is_ready } = start;
     let model = if is_ready { Model::ready(role, revision) } else { Model::opening(role, revision) };
@@ -60,35 +60,35 @@ fn settle(settings: &mut Settings, revision: ProtocolVersion) {
     (settings.limits, settings.versions) = (limits, VersionSet::only(revision));
 }
 
-fn client(revision: ProtocolVersion, is_ready: bool) -> Solo<mcp_proto::connection::ClientRole> {
+fn client(revision: ProtocolVersion, is_ready: bool) -> Harness<mcp_proto::connection::ClientRole> {
     let mut config: ClientConfig = full_client();
     settle(&mut config.settings, revision);
     match (is_ready, revision.era()) {
-        (true, Era::Legacy) => Solo::ready_client_with(config, revision),
+        (true, Era::Legacy) => Harness::ready_client_with(config, revision),
         (true, Era::Modern) => {
-            let mut solo = Solo::client(config);
-            let probe = solo.sent_one();
-            solo.feed(&discovered(&probe["id"], &[revision.as_str()]));
-            assert!(solo.conn.is_ready());
-            solo.take_events();
-            solo
+            let mut harness = Harness::client(config);
+            let probe = harness.sent_one();
+            harness.feed(&discovered(&probe["id"], &[revision.as_str()]));
+            assert!(harness.conn.is_ready());
+            harness.take_events();
+            harness
         }
-        (false, _) => Solo::client(config),
+        (false, _) => Harness::client(config),
     }
 }
 
-fn server(revision: ProtocolVersion, is_ready: bool) -> Solo<mcp_proto::connection::ServerRole> {
+fn server(revision: ProtocolVersion, is_ready: bool) -> Harness<mcp_proto::connection::ServerRole> {
     let mut config: ServerConfig = full_server();
     settle(&mut config.settings, revision);
     if is_ready && revision.era() == Era::Legacy {
-        Solo::ready_server_with(config, revision)
+        Harness::ready_server_with(config, revision)
     } else {
-        Solo::server(config)
+        Harness::server(config)
     }
 }
 
 struct Pair<E> {
-    solo: Solo<E>,
+    harness: Harness<E>,
     model: Model,
     calls: Vec<CallId>,
     keys: Vec<ReplyKey>,
@@ -112,7 +112,7 @@ impl<E> Sides for Pair<E> {
             Step::Read => {
                 let reads = self.model.wants_input();
                 self.pauses += usize::from(!reads);
-                let (conn, now) = (&mut self.solo.conn, self.solo.now);
+                let (conn, now) = (&mut self.harness.conn, self.harness.now);
                 let wanted = conn.wants_input(now);
                 self.agree("wants input", &reads, &wanted)?;
                 return self.compare_state();
@@ -122,12 +122,12 @@ impl<E> Sides for Pair<E> {
         let (heard, outcome) = self.model.step(step);
         let done = self.act(step).map_err(|error| refusal(&error));
         self.agree("refusal", &outcome.err().map(str::to_owned), &done.err())?;
-        let events = self.solo.take_events();
+        let events = self.harness.take_events();
         let keys = &mut self.keys;
-        let told: Vec<Seen> = events
+        let told: Vec<AppEvent> = events
             .into_iter()
             .map(|event| {
-                Seen::of(event, |key| {
+                AppEvent::of(event, |key| {
                     keys.iter().position(|known| *known == key).unwrap_or_else(|| {
                         keys.push(key);
                         keys.len() - 1
@@ -144,8 +144,8 @@ impl<E> Sides for Pair<E> {
 }
 
 impl<E> Pair<E> {
-    fn new(solo: Solo<E>, model: Model) -> Self {
-        Self { solo, model, calls: Vec::new(), keys: Vec::new(), script: String::new(), pauses: 0 }
+    fn new(harness: Harness<E>, model: Model) -> Self {
+        Self { harness, model, calls: Vec::new(), keys: Vec::new(), script: String::new(), pauses: 0 }
     }
 
     fn agree<T: PartialEq + std::fmt::Debug>(&self, what: &str, model: &T, core: &T) -> Result<(), String> {
@@ -155,9 +155,9 @@ impl<E> Pair<E> {
         Err(format!("{what}\n   model: {model:?}\n    core: {core:?}\nafter\n{}", self.script))
     }
 
-    /// What can be seen of both from outside.
+    /// Compares the state that is visible from outside.
     fn compare_state(&self) -> Result<(), String> {
-        let conn = &self.solo.conn;
+        let conn = &self.harness.conn;
         let deadline = conn.poll_timeout().map(|deadline| deadline.at.as_nanos() / 1_000_000);
         self.agree("deadline", &self.model.next_deadline(), &deadline)?;
         let usage = conn.usage();
@@ -165,11 +165,12 @@ impl<E> Pair<E> {
         self.agree("drained", &self.model.is_drained(), &conn.is_drained())
     }
 
-    /// The next frame is taken from both.
+    /// Takes the next frame from both.
     fn send(&mut self) -> Result<(), String> {
         let possible = self.model.sendable();
         let mut out = Vec::new();
-        let sent = self.solo.conn.poll_transmit(&mut out).map(|_| plain(serde_json::from_slice(&out).expect("JSON")));
+        let sent =
+            self.harness.conn.poll_transmit(&mut out).map(|_| plain(serde_json::from_slice(&out).expect("JSON")));
         let possible: Vec<Value> = possible.into_iter().map(plain).collect();
         let texts = |frames: &[Value]| frames.iter().map(Value::to_string).collect::<Vec<_>>();
         let Some(sent) = sent else { return self.agree("frame", &texts(&possible), &Vec::new()) };
@@ -182,16 +183,16 @@ impl<E> Pair<E> {
     }
 
     fn act(&mut self, step: &Step) -> Result<(), SendError> {
-        let (conn, now) = (&mut self.solo.conn, self.solo.now);
+        let (conn, now) = (&mut self.harness.conn, self.harness.now);
         match step {
-            Step::Ask { method, progress, idle, total, again } => {
+            Step::Request { method, progress, idle, total, resubscribe } => {
                 let params = Some(params_of(method)).filter(|params| !params.is_null());
                 let params = params.map(|params| Json::new(&params).expect("JSON"));
                 let options = RequestOptions {
                     idle_timeout: idle.map(Duration::from_millis),
                     total_timeout: total.map(Duration::from_millis),
                     progress: *progress,
-                    resubscribe: *again,
+                    resubscribe: *resubscribe,
                     ..RequestOptions::no_timeout()
                 };
                 let call = conn.request_raw(now, method, params.as_ref().map(RawJson::from).as_ref(), options)?;
@@ -201,11 +202,11 @@ impl<E> Pair<E> {
                 let call = self.calls.iter().find(|call| call.as_u64() == *id).expect("it was made");
                 conn.cancel(*call, Some("no reason"))?;
             }
-            Step::Answer(request, Reply::Result) => {
+            Step::Respond(request, Reply::Result) => {
                 let result = Json::new(&result_of(*request)).expect("JSON");
                 conn.respond_raw(self.keys[*request], &RawJson::from(&result))?;
             }
-            Step::Answer(request, Reply::Error) => {
+            Step::Respond(request, Reply::Error) => {
                 conn.respond_error(self.keys[*request], &ErrorObject::internal("no"))?;
             }
             Step::Report(request, progress) => {
@@ -217,17 +218,17 @@ impl<E> Pair<E> {
                 conn.notify_raw(method, Some(&RawJson::from(&params)))?;
             }
             Step::Close => conn.close(now),
-            Step::Hear(message) => self.solo.feed(message),
+            Step::Receive(message) => self.harness.feed(message),
             Step::Eof => conn.handle_eof(now),
-            Step::Break => conn.handle_disconnect(),
-            Step::Wait(time) => self.solo.advance(Duration::from_millis(*time)),
+            Step::FailWrite => conn.handle_disconnect(),
+            Step::Wait(time) => self.harness.advance(Duration::from_millis(*time)),
             Step::Read | Step::Send => unreachable!("these are compared"),
         }
         Ok(())
     }
 }
 
-/// A frame without what the model knows nothing of: texts for people, who is who, the order in a batch.
+/// Returns a frame without what the model ignores: error texts, client and server info, the order in a batch.
 fn plain(mut frame: Value) -> Value {
     if let Value::Array(members) = &mut frame {
         members.iter_mut().for_each(|member| *member = plain(member.take()));

@@ -1,10 +1,10 @@
-//! Random steps. Numbers pick among what there is at the moment.
+//! Random steps. Numbers select among the current candidates.
 
 use mcp_tests::model::{LEVELS, Model, Reply, Step};
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
-/// A step that is not decided in every detail.
+/// A step whose details are chosen when it is executed.
 #[derive(Clone, Debug)]
 pub(crate) enum Random {
     Ask { method: usize, progress: bool, idle: usize, total: usize, again: bool },
@@ -22,7 +22,7 @@ pub(crate) enum Random {
     Send(usize),
 }
 
-/// A message of the other side.
+/// A message of the peer.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     Request { id: usize, method: usize, token: usize, claim: usize },
@@ -90,10 +90,10 @@ pub(crate) fn random() -> impl Strategy<Value = Random> {
     ]
 }
 
-/// Steps in which the other side sends more requests than there is room for, so that reading pauses.
+/// Returns steps in which the peer sends more requests than fit, so that reading pauses.
 pub(crate) fn crowded() -> impl Strategy<Value = Random> {
     let n = any::<prop::sample::Index>().prop_map(|index| index.index(1000));
-    // `x/own` is a request of either side, the others are of one.
+    // `x/own` is a request of either side, the others belong to one side.
     let method = prop::sample::select(vec![0usize, 1, 1, 3, 4, 5]);
     prop_oneof![
         1 => random(),
@@ -113,25 +113,25 @@ fn pick<T: Clone>(among: &[T], n: usize) -> Option<T> {
 }
 
 impl Random {
-    /// What it is at the moment.
+    /// Returns the concrete steps in the current state.
     pub(crate) fn steps(&self, model: &Model) -> Vec<Step> {
         let one = match self {
             Self::Ask { method, progress, idle, total, again } => {
                 let time = |n: usize, times: [u64; 3]| n.checked_sub(1).map(|n| times[n]);
-                // What both eras and both roles have is asked more often.
+                // Methods of both eras and roles are chosen more often.
                 let method = pick(&ASKED, if method % 3 == 0 { method % 100 } else { method % 4 });
-                method.map(|method| Step::Ask {
+                method.map(|method| Step::Request {
                     method,
                     progress: *progress,
                     idle: time(*idle, [100, 1000, 5000]),
                     total: time(*total, [100, 300, 2000]),
-                    again: *again,
+                    resubscribe: *again,
                 })
             }
             Self::Cancel(n) => pick(&model.calls(), *n).map(Step::Cancel),
             Self::Answer(n, good) => {
                 let reply = if *good { Reply::Result } else { Reply::Error };
-                request(model, *n).map(|request| Step::Answer(request, reply))
+                request(model, *n).map(|request| Step::Respond(request, reply))
             }
             Self::Report(n, progress) => request(model, *n).map(|request| Step::Report(request, *progress)),
             Self::Notify(method, level) => {
@@ -140,10 +140,10 @@ impl Random {
                 Some(Step::Notify(method, level))
             }
             Self::Close => Some(Step::Close),
-            Self::Hear(message) => Some(Step::Hear(message.json(model))),
-            Self::Batch(messages) => Some(Step::Hear(messages.iter().map(|message| message.json(model)).collect())),
+            Self::Hear(message) => Some(Step::Receive(message.json(model))),
+            Self::Batch(messages) => Some(Step::Receive(messages.iter().map(|message| message.json(model)).collect())),
             Self::Eof => Some(Step::Eof),
-            Self::Break => Some(Step::Break),
+            Self::Break => Some(Step::FailWrite),
             Self::Wait(n) => pick(&TIMES, *n).map(Step::Wait),
             Self::Read => Some(Step::Read),
             Self::Send(count) => return vec![Step::Send; *count],
@@ -152,15 +152,15 @@ impl Random {
     }
 }
 
-/// One of the latest requests that the application was handed.
+/// Returns one of the latest requests that the application received.
 fn request(model: &Model, n: usize) -> Option<usize> {
-    let from = model.handed().saturating_sub(6);
-    pick(&(from..model.handed()).collect::<Vec<_>>(), n)
+    let from = model.delivered().saturating_sub(6);
+    pick(&(from..model.delivered()).collect::<Vec<_>>(), n)
 }
 
 impl Message {
     fn json(&self, model: &Model) -> Value {
-        // Ids of ours, newest first, and one that never was.
+        // Ids of this side, newest first, and one that was never used.
         let ours = |n: usize| {
             let mut ids = model.issued();
             ids.reverse();

@@ -1,4 +1,4 @@
-//! Peers that say more of themselves, or promise more, than anybody wants to keep.
+//! Peers whose declarations or promises are larger than a connection keeps.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use mcp_proto::{
     schema::CallToolParams,
 };
 use mcp_tests::{
+    harness::{Harness, full_client, full_server},
     modern::{modern_only, speaking},
-    solo::{Solo, full_client, full_server},
 };
 use serde_json::{Map, Value, json};
 
-/// As many members as this, the smallest that there are.
+/// Returns an object with `count` members of the smallest size.
 fn members(count: usize) -> Value {
     (0..count).map(|number| (format!("{number:x}"), json!({}))).collect::<Map<_, _>>().into()
 }
@@ -32,16 +32,16 @@ fn request(id: u64, method: &str, capabilities: Value, mut params: Value) -> Val
 }
 
 #[test]
-fn what_a_request_says_of_itself_counts_as_much_as_it_takes() {
-    let mut server = Solo::modern_server();
-    server.ask(&request(1, "vendor/a", json!({}), json!({})));
+fn request_metadata_counts_its_decoded_size() {
+    let mut server = Harness::modern_server();
+    server.receive_request(&request(1, "vendor/a", json!({}), json!({})));
     let plain = server.conn.usage().request_bytes;
-    server.ask(&request(2, "vendor/a", json!({"experimental": members(1000)}), json!({})));
+    server.receive_request(&request(2, "vendor/a", json!({"experimental": members(1000)}), json!({})));
     let with_members = server.conn.usage().request_bytes - plain;
-    // A name and a value for each, in a list that has room for twice as many.
+    // A name and a value for each, in a list with twice the capacity.
     assert!(with_members > 1000 * 80, "{with_members}");
     assert!(plain < 2000, "{plain}");
-    // And so does what it wants to hear of.
+    // The subscription filter counts, too.
     let names: Vec<String> = (0..1000).map(|number| format!("{number:x}")).collect();
     server.feed(&request(
         3,
@@ -51,13 +51,13 @@ fn what_a_request_says_of_itself_counts_as_much_as_it_takes() {
     ));
     assert_eq!(server.conn.usage().subscriptions, 1);
     assert!(server.conn.usage().request_bytes - plain - with_members > 1000 * 48);
-    // It counts as long as it is kept.
+    // It counts until the subscription ends.
     server.feed(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}}));
     assert_eq!(server.conn.usage().request_bytes, plain + with_members);
 }
 
 #[test]
-fn a_client_that_says_too_much_of_itself_is_refused() {
+fn oversized_client_declarations_are_refused() {
     let mut config = full_server();
     config.settings.limits = limits(64 << 10);
     config.settings.versions = VersionSet::ALL;
@@ -72,7 +72,7 @@ fn a_client_that_says_too_much_of_itself_is_refused() {
     ];
     for message in messages {
         assert!(message.to_string().len() < 64 << 10, "it is no message that is too long");
-        let mut server = Solo::server(config.clone());
+        let mut server = Harness::server(config.clone());
         server.feed(&message);
         assert_eq!(server.take_events(), [Event::Violation(Violation::Oversized)]);
         let refusal = server.sent_one();
@@ -82,12 +82,12 @@ fn a_client_that_says_too_much_of_itself_is_refused() {
 }
 
 #[test]
-fn a_server_that_says_too_much_of_itself_is_left() {
+fn oversized_server_capabilities_close_the_connection() {
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
         let mut config = full_client();
         config.settings.limits = limits(64 << 10);
         config.settings.versions = VersionSet::only(version);
-        let mut client = Solo::client(config);
+        let mut client = Harness::client(config);
         let id = client.sent_one()["id"].clone();
         let capabilities = json!({"experimental": members(3000)});
         client.feed(&json!({"jsonrpc": "2.0", "id": id, "result": {
@@ -102,8 +102,8 @@ fn a_server_that_says_too_much_of_itself_is_left() {
     }
 }
 
-fn listening(asked: Value) -> (Solo<ClientRole>, Value) {
-    let mut client = Solo::modern_client_with(speaking(modern_only()));
+fn listening(asked: Value) -> (Harness<ClientRole>, Value) {
+    let mut client = Harness::modern_client_with(speaking(modern_only()));
     let params = mcp_proto::wire::Json::new(&json!({"notifications": asked})).expect("it is JSON");
     let options = RequestOptions::default();
     let params = mcp_proto::wire::RawJson::from(&params);
@@ -113,7 +113,7 @@ fn listening(asked: Value) -> (Solo<ClientRole>, Value) {
 }
 
 #[test]
-fn a_server_promises_no_more_than_it_was_asked_for() {
+fn acknowledgements_are_cut_to_the_requested_filter() {
     let (mut client, id) = listening(json!({"toolsListChanged": true, "resourceSubscriptions": ["test://a"]}));
     let before = client.conn.usage().call_bytes;
     let mut names: Vec<String> = (0..10_000).map(|number| format!("test://{number}")).collect();
@@ -126,12 +126,12 @@ fn a_server_promises_no_more_than_it_was_asked_for() {
     assert!((1..100).contains(&kept), "{kept} bytes for one name");
 }
 
-/// A client whose messages may have 2000 bytes, one of whose calls has become a task.
-fn following(id: &str, status: &str) -> (Solo<ClientRole>, Vec<Event<'static>>) {
+/// Returns a client with messages of up to 2000 bytes, one of whose calls has become a task.
+fn following(id: &str, status: &str) -> (Harness<ClientRole>, Vec<Event<'static>>) {
     let mut config = full_client();
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
     (config.settings.versions, config.settings.limits) = (modern_only(), limits(2000));
-    let mut client = Solo::client(config);
+    let mut client = Harness::client(config);
     let probe = client.sent_one();
     client.feed(&json!({"jsonrpc": "2.0", "id": probe["id"], "result": {
         "resultType": "complete", "supportedVersions": ["2026-07-28"],
@@ -152,13 +152,14 @@ fn task(id: &str, status: &str) -> Value {
 }
 
 #[test]
-fn nothing_is_said_of_a_task_behind_the_end_of_its_call() {
-    // It cannot be asked how it stands, since that would be longer than a message may be.
+fn task_events_stop_after_the_call_ends() {
+    // A poll would exceed the message limit, so the call fails.
     let (client, events) = following(&"t".repeat(1700), "input_required");
     assert!(matches!(events[..], [Event::Response { outcome: Outcome::Error(_), .. }]), "{events:?}");
     assert_eq!(client.conn.usage(), ResourceUsage::default());
 
-    // The answer to its question is too long, which shows when the server, which is left in peace, says how it stands.
+    // The response to the input request is too long. This shows when the server, which is not polled after its error,
+    // sends the status.
     let (mut client, _) = following("t", "working");
     client.advance(Duration::from_millis(100));
     let look = client.sent_one();
@@ -167,13 +168,13 @@ fn nothing_is_said_of_a_task_behind_the_end_of_its_call() {
     client.advance(Duration::from_millis(400));
     let look = client.sent_one();
     client.feed(&json!({"jsonrpc": "2.0", "id": look["id"], "error": {"code": -32603, "message": "not now"}}));
-    client.answer(key, &json!({"roots": [], "pad": "x".repeat(1700)}));
+    client.respond(key, &json!({"roots": [], "pad": "x".repeat(1700)}));
     assert_eq!((client.take_events(), client.sent().len()), (vec![], 0));
     client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": task("t", "input_required")}));
     let events = client.take_events();
     let [Event::Response { outcome: Outcome::Error(_), .. }, Event::Notification { .. }] = &events[..] else {
         panic!("{events:?}")
     };
-    // No other client wants the task.
+    // The call is the only user of the task, so the task is cancelled.
     assert_eq!(client.sent_one()["method"], "tasks/cancel");
 }

@@ -1,4 +1,4 @@
-//! The cache of a client: what is asked again, and what is not. What the cache itself keeps is tested where it is.
+//! The cache of a client: which requests are sent again, and which are not. The cache itself is tested in the core.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,12 +14,12 @@ use mcp_proto::{
     wire::{Json, RawJson},
 };
 use mcp_tests::{
+    harness::Harness,
     modern::{answer, modern_only, refuse, speaking},
-    solo::Solo,
 };
 use serde_json::{Value, json};
 
-type Client = Solo<ClientRole>;
+type Client = Harness<ClientRole>;
 
 const NOTHING: [Value; 0] = [];
 
@@ -27,13 +27,13 @@ fn ask_with<R: Request>(client: &mut Client, params: &R, options: RequestOptions
     client.conn.request(client.now, params, options).expect("it is ready")
 }
 
-/// Asks, and hands out what goes over the wire.
+/// Makes a call, and returns the messages that are sent for it.
 fn ask<R: Request>(client: &mut Client, params: &R) -> (CallId, Vec<Value>) {
     let call = ask_with(client, params, RequestOptions::default());
     (call, client.sent())
 }
 
-/// Whether asking goes over the wire. If so it is answered, with something that is good for a minute.
+/// Returns whether a request is sent. It gets a response that is fresh for a minute.
 fn is_asked<R: Request>(client: &mut Client, params: &R) -> bool {
     let (call, sent) = ask(client, params);
     let asked = !sent.is_empty();
@@ -58,12 +58,12 @@ fn tools(cursor: Option<&str>) -> ListToolsParams {
 
 // req: M-CACHE-006 M-CACHE-009 M-CACHE-012 M-CACHE-013 M-CACHE-020 M-CACHE-022
 #[test]
-fn what_is_good_is_not_asked_again_and_what_is_stale_is_at_its_next_use() {
+fn fresh_entries_are_reused_and_stale_ones_refetched() {
     let mut client = Client::modern_client();
     assert!(is_asked(&mut client, &tools(None)));
     assert!(!is_asked(&mut client, &tools(None)));
     client.advance(Duration::from_secs(30));
-    // A page has its own time, and its own place.
+    // Each page has its own time to live and its own entry.
     assert!(is_asked(&mut client, &tools(Some("2"))));
     client.advance(Duration::from_millis(29_999));
     assert!(!is_asked(&mut client, &tools(None)));
@@ -78,16 +78,16 @@ fn what_is_good_is_not_asked_again_and_what_is_stale_is_at_its_next_use() {
 
 // req: M-CACHE-009
 #[test]
-fn what_counts_is_the_time_in_which_it_is_asked() {
+fn freshness_is_checked_at_request_time() {
     let mut client = Client::modern_client();
     assert!(is_asked(&mut client, &tools(None)));
-    // Nothing has come in meanwhile, and no deadline has passed.
+    // No message has arrived since, and no deadline has passed.
     client.now = client.now + Duration::from_secs(60);
     assert!(is_asked(&mut client, &tools(None)));
 }
 
 #[test]
-fn an_answer_that_is_used_again_is_the_same_and_ends_its_own_call() {
+fn cached_results_are_identical_with_a_new_call_id() {
     let mut client = Client::modern_client();
     let (first, sent) = ask(&mut client, &tools(None));
     client.feed_text(&format!(
@@ -103,13 +103,13 @@ fn an_answer_that_is_used_again_is_the_same_and_ends_its_own_call() {
     let (second, sent) = ask(&mut client, &tools(None));
     assert_eq!(sent, NOTHING);
     assert_ne!(first, second);
-    // The two can be told apart before and behind the event.
+    // The call ids differ before and after the event.
     assert_eq!([first, second].map(CallId::is_cached), [false, true]);
     assert!(!client.conn.is_in_flight(second), "it has ended");
-    // It is over already: there is nothing to cancel, and nothing to answer.
+    // The call has ended, so it cannot be cancelled.
     assert_eq!(client.conn.cancel(second, None), Err(SendError::UnknownCall));
     assert_eq!(outcome(&mut client), (second, text));
-    // It was never on the wire: an answer under that number is one to no request.
+    // The call was never sent, so a response with its id is unknown.
     client.feed(&json!({"jsonrpc": "2.0", "id": second.as_u64(), "result": {}}));
     assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownResponse(_))]));
     let (third, sent) = ask(&mut client, &tools(Some("x")));
@@ -118,7 +118,7 @@ fn an_answer_that_is_used_again_is_the_same_and_ends_its_own_call() {
 
 // req: M-CACHE-028
 #[test]
-fn only_lists_resources_and_the_server_itself_are_kept() {
+fn caches_only_lists_resources_and_discovery() {
     let mut client = Client::modern_client();
     fn twice<R: Request>(client: &mut Client, params: &R) -> bool {
         is_asked(client, params);
@@ -134,7 +134,7 @@ fn only_lists_resources_and_the_server_itself_are_kept() {
     assert!(twice(&mut client, &GetPromptParams::new("p")));
     let completion = CompleteParams::new(PromptReference::new("p"), CompletionArgument::new("a", "b"));
     assert!(twice(&mut client, &completion));
-    // By name it is the same question.
+    // A raw request with the same method and params uses the same entry.
     let raw = Json::parse(r#"{"uri":"a:b"}"#).expect("JSON");
     let options = RequestOptions::default();
     client.conn.request_raw(client.now, "resources/read", Some(&RawJson::from(&raw)), options).expect("it is ready");
@@ -143,8 +143,8 @@ fn only_lists_resources_and_the_server_itself_are_kept() {
 
 // req: M-CACHE-009
 #[test]
-fn what_the_server_has_said_of_itself_is_kept_too() {
-    let mut client = Solo::client(speaking(VersionSet::ALL));
+fn discovery_results_are_cached() {
+    let mut client = Harness::client(speaking(VersionSet::ALL));
     let probe = client.sent_one();
     let mut found = mcp_tests::modern::discovered(&probe["id"], &["2026-07-28"]);
     found["result"]["ttlMs"] = json!(60_000);
@@ -157,7 +157,7 @@ fn what_the_server_has_said_of_itself_is_kept_too() {
 
 // req: M-CACHE-015 M-CACHE-023
 #[test]
-fn whoever_wants_it_fresh_asks_and_brings_it_for_the_others() {
+fn bypassing_requests_refresh_the_cache() {
     let mut client = Client::modern_client();
     assert!(is_asked(&mut client, &tools(None)));
     let options = RequestOptions { bypass_cache: true, ..RequestOptions::default() };
@@ -173,7 +173,7 @@ fn whoever_wants_it_fresh_asks_and_brings_it_for_the_others() {
         matches!(&events[..], [Event::Response { outcome: Outcome::Result(result), .. }] if result.get().contains("new")),
         "{events:?}"
     );
-    // What is not good for any time takes the old one's place as well.
+    // A result without a time to live removes the old entry.
     ask_with(&mut client, &tools(None), options);
     let request = client.sent_one();
     client.feed(&answer(&request, good(0)));
@@ -183,7 +183,7 @@ fn whoever_wants_it_fresh_asks_and_brings_it_for_the_others() {
 
 // req: M-CACHE-005 M-CACHE-007
 #[test]
-fn what_has_come_of_questions_is_nobody_elses() {
+fn results_after_input_requests_are_not_cached() {
     for asks in [json!({"requestState": "s"}), json!({"inputRequests": {"r": {"method": "roots/list"}}})] {
         let mut client = Client::modern_client();
         let (_, sent) = ask(&mut client, &ReadResourceParams::new("a:b"));
@@ -225,7 +225,7 @@ fn change(id: &Value, what: &str, uri: Option<&str>) -> Value {
 
 // req: M-CACHE-019 M-CACHE-030 M-SUBS-024
 #[test]
-fn a_change_that_was_told_is_looked_at() {
+fn change_notifications_invalidate_the_cache() {
     let mut client = Client::modern_client();
     let id = acknowledge(&mut client, &json!({"toolsListChanged": true, "resourceSubscriptions": ["file:///a"]}));
     let reads = ["file:///a", "file:///a/b", "file:///c"].map(ReadResourceParams::new);
@@ -249,9 +249,9 @@ fn a_change_that_was_told_is_looked_at() {
     }
 }
 
-/// What was missed before the first acknowledgement is looked at once.
+/// The first acknowledgement invalidates entries once, since changes may have been missed.
 #[test]
-fn an_acknowledgement_that_comes_again_changes_nothing() {
+fn repeated_acknowledgements_keep_the_cache() {
     let mut client = Client::modern_client();
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["file:///a"]});
     let ended = acknowledge(&mut client, &filter);
@@ -273,7 +273,7 @@ fn an_acknowledgement_that_comes_again_changes_nothing() {
 
 // req: M-CACHE-019
 #[test]
-fn a_change_between_question_and_answer_counts() {
+fn change_during_a_request_prevents_caching() {
     let mut client = Client::modern_client();
     let id = acknowledge(&mut client, &json!({"toolsListChanged": true}));
     let (_, sent) = ask(&mut client, &tools(None));
@@ -286,7 +286,7 @@ fn a_change_between_question_and_answer_counts() {
 
 // req: M-CACHE-024
 #[test]
-fn a_cursor_that_is_refused_takes_its_whole_list_with_it() {
+fn refused_cursor_invalidates_its_list() {
     let mut client = Client::modern_client();
     for page in [None, Some("2")] {
         assert!(is_asked(&mut client, &tools(page)));
@@ -303,7 +303,7 @@ fn a_cursor_that_is_refused_takes_its_whole_list_with_it() {
         assert!(is_asked(&mut client, &tools(page)), "{page:?}");
     }
     assert!(!is_asked(&mut client, &ListPromptsParams::default()));
-    // What is not there says nothing of what is.
+    // An error for one resource does not invalidate the others.
     assert!(is_asked(&mut client, &ReadResourceParams::new("a:b")));
     let (_, sent) = ask(&mut client, &ReadResourceParams::new("a:c"));
     client.feed(&refuse(&sent[0], -32602, json!(null)));
@@ -313,7 +313,7 @@ fn a_cursor_that_is_refused_takes_its_whole_list_with_it() {
 
 // req: M-CACHE-017 M-CACHE-018
 #[test]
-fn what_is_private_is_not_used_for_another() {
+fn private_entries_are_not_shared_between_principals() {
     let mut client = Client::modern_client();
     assert!(is_asked(&mut client, &tools(None)));
     client.conn.act_as(Some(Arc::from("ada")));
@@ -333,7 +333,7 @@ fn what_is_private_is_not_used_for_another() {
 
 // req: M-DUAL-028
 #[test]
-fn a_session_keeps_nothing() {
+fn sessions_do_not_cache() {
     for version in ProtocolVersion::LEGACY {
         let mut client = Client::ready_client(version);
         assert!(is_asked(&mut client, &tools(None)));
@@ -343,7 +343,7 @@ fn a_session_keeps_nothing() {
 }
 
 #[test]
-fn what_is_kept_is_bounded_and_can_be_nothing() {
+fn cache_size_is_bounded_and_can_be_zero() {
     let mut config = speaking(modern_only());
     config.settings.limits.cache_entries = 2;
     let mut client = Client::modern_client_with(config);
@@ -366,22 +366,22 @@ fn what_is_kept_is_bounded_and_can_be_nothing() {
 }
 
 #[test]
-fn a_full_outbox_keeps_nobody_from_what_is_known() {
+fn cache_hits_work_with_a_full_outbox() {
     let mut config = speaking(modern_only());
     config.settings.limits.outbox_bytes = 500;
     let mut client = Client::modern_client_with(config);
     assert!(is_asked(&mut client, &tools(None)));
     while client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).is_ok() {}
     assert!(client.conn.request(client.now, &tools(None), RequestOptions::default()).is_ok());
-    // What was not asked was not looked for either.
+    // A request that was not sent was not looked up either.
     let before = client.conn.stats();
     assert_eq!(client.conn.request(client.now, &tools(Some("x")), RequestOptions::default()), Err(SendError::Busy));
     assert_eq!(client.conn.stats(), before);
 }
 
 #[test]
-fn a_call_that_nothing_remembers_is_not_kept_for_that() {
-    // The key of what may be used again is part of what is kept of a call.
+fn uncached_calls_keep_no_cache_key() {
+    // The cache key of a cacheable call counts as retained bytes.
     let kept = |entries: usize, ask: fn(&mut Client)| {
         let mut config = speaking(modern_only());
         config.settings.limits.cache_entries = entries;
@@ -396,12 +396,12 @@ fn a_call_that_nothing_remembers_is_not_kept_for_that() {
     assert_eq!([kept(0, call), kept(1, call)], [r#"{"name":"t"}"#.len(); 2]);
 }
 
-/// What was asked as one and answered to another belongs to neither.
+/// A response to a request of another principal is not cached.
 #[test]
-fn what_is_under_way_while_the_client_becomes_somebody_else_is_not_kept() {
+fn switching_principal_prevents_caching_in_flight() {
     let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
     for there_and_back in [false, true] {
-        let mut client = Solo::modern_client();
+        let mut client = Harness::modern_client();
         client.conn.act_as(Some(a.clone()));
         client
             .conn
@@ -421,8 +421,8 @@ fn what_is_under_way_while_the_client_becomes_somebody_else_is_not_kept() {
             assert_eq!(client.sent().len(), 1, "{who} asks for itself");
         }
     }
-    // To become who one is changes nothing.
-    let mut client = Solo::modern_client();
+    // Setting the same principal again has no effect.
+    let mut client = Harness::modern_client();
     client.conn.act_as(Some(a.clone()));
     client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it may be asked");
     client.conn.act_as(Some(a));

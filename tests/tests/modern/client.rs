@@ -1,4 +1,4 @@
-//! A client that has found a server of 2026-07-28: how it asks. How it finds out is in `modern_probe.rs`.
+//! A client of a server of 2026-07-28. How it finds out the era is tested in `probe.rs`.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use mcp_proto::{
     schema::{CallToolParams, ListToolsParams, PingParams, ToolsListChangedParams},
     wire::{ErrorObject, Json, RequestId},
 };
-use mcp_tests::solo::{Solo, full_client};
+use mcp_tests::harness::{Harness, full_client};
 use serde_json::{Value, json};
 
-type Client = Solo<ClientRole>;
+type Client = Harness<ClientRole>;
 
 const META: &str = "io.modelcontextprotocol/";
 
@@ -31,9 +31,9 @@ fn one(mut sent: Vec<Value>) -> Value {
     sent.remove(0)
 }
 
-/// A client that has sent its first message, and that message.
+/// Returns a client that has sent its first message, and that message.
 fn opened(versions: VersionSet) -> (Client, Value) {
-    let mut client = Solo::client(config(versions));
+    let mut client = Harness::client(config(versions));
     let first = one(client.sent());
     (client, first)
 }
@@ -53,7 +53,7 @@ fn modern() -> Client {
 
 // req: M-BASE-052 M-BASE-053 M-BASE-057 M-BASE-024 M-STDIO-007
 #[test]
-fn a_modern_client_says_who_it_is_each_time_and_answers_nothing() {
+fn modern_client_sends_meta_and_never_responds() {
     let mut client = modern();
     let server = client.conn.server().expect("it has said who it is");
     assert_eq!((server.server_info.name.as_str(), server.instructions.as_deref()), ("new", Some("Ask me")));
@@ -97,7 +97,7 @@ fn respond(client: &mut Client, key: ReplyKey, answer: &str) {
 
 // req: M-BASE-011 M-BASE-012 M-BASE-014 M-DUAL-027
 #[test]
-fn the_kind_of_a_result_decides_what_becomes_of_it() {
+fn result_type_determines_the_outcome() {
     let content = json!([]);
     let table = [
         (json!({"content": content}), true),
@@ -123,7 +123,7 @@ fn the_kind_of_a_result_decides_what_becomes_of_it() {
 
 // req: M-TOOL-024 M-MRTR-019 M-MRTR-021 M-MRTR-024 M-MRTR-025 M-MRTR-026 M-MRTR-027 M-MRTR-034 M-MRTR-036 M-MRTR-038 M-MRTR-039
 #[test]
-fn questions_are_asked_and_the_request_goes_again_with_the_answers() {
+fn input_responses_are_sent_with_the_retry() {
     let mut client = modern();
     let (asked, first) = call(&mut client);
     client.feed(&result(&first, json!({
@@ -142,7 +142,7 @@ fn questions_are_asked_and_the_request_goes_again_with_the_answers() {
         params.as_ref().and_then(|params| params.member("message")?.decode::<String>().ok()).as_deref(),
         Some("Name?")
     );
-    // However long the user thinks, the server is not to blame.
+    // The timeouts of the call do not run while the user thinks.
     client.advance(Duration::from_secs(600));
     assert_eq!(client.take_events(), []);
     respond(&mut client, *roots, r#"{"roots":[]}"#);
@@ -160,7 +160,7 @@ fn questions_are_asked_and_the_request_goes_again_with_the_answers() {
     );
     assert_eq!(params["_meta"]["progressToken"], second["id"]);
 
-    // The next round has no state and no questions of the one before.
+    // The next round has no state and no input responses of the one before.
     client.feed(&result(&second, json!({"resultType": "input_required", "requestState": "2"})));
     let third = one(client.sent());
     assert_eq!((&third["params"]["requestState"], third["params"].get("inputResponses")), (&json!("2"), None));
@@ -174,7 +174,7 @@ fn questions_are_asked_and_the_request_goes_again_with_the_answers() {
 }
 
 #[test]
-fn questions_that_were_not_offered_end_the_call() {
+fn undeclared_input_requests_end_the_call() {
     let mut config = config(modern_only());
     config.capabilities = serde_json::from_value(json!({"elicitation": {"form": {}}})).expect("capabilities");
     for question in [
@@ -183,7 +183,7 @@ fn questions_that_were_not_offered_end_the_call() {
         json!({"method": "tools/list"}),
         json!({"params": {}}),
     ] {
-        let mut client = Solo::client(config.clone());
+        let mut client = Harness::client(config.clone());
         let probe = one(client.sent());
         client.feed(&discovered(&probe["id"], &["2026-07-28"]));
         client.take_events();
@@ -199,7 +199,7 @@ const QUESTION: &str = r#"{"resultType":"input_required","inputRequests":{"r":{"
 
 // req: M-MRTR-035
 #[test]
-fn a_call_that_waits_for_its_own_side_can_end_in_every_way() {
+fn calls_with_open_input_requests_end_once() {
     type Act = fn(&mut Client, CallId, ReplyKey);
     let ways: [(&str, Act); 4] = [
         ("cancelled", |client, call, _| client.conn.cancel(call, None).expect("it is in flight")),
@@ -230,7 +230,7 @@ fn a_call_that_waits_for_its_own_side_can_end_in_every_way() {
 
 // req: M-MRTR-003
 #[test]
-fn only_three_methods_may_be_answered_with_questions() {
+fn rejects_input_required_for_other_methods() {
     let mut client = modern();
     let asked =
         client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it is ready");
@@ -255,7 +255,7 @@ fn acknowledge(id: &Value) -> Value {
 
 // req: M-SUBS-014 M-SUBS-022 M-SUBS-030
 #[test]
-fn an_acknowledged_subscription_lasts_until_someone_ends_it() {
+fn acknowledged_subscriptions_never_time_out() {
     let (mut client, call, id) = listening();
     client.feed(&acknowledge(&id));
     assert!(matches!(client.take_events()[..], [Event::Notification { .. }]));
@@ -285,7 +285,7 @@ fn changed(id: &Value) -> Value {
 
 // req: M-SUBS-011
 #[test]
-fn a_subscription_is_heard_of_only_while_it_lives() {
+fn ended_subscriptions_deliver_nothing() {
     let (mut client, call, id) = listening();
     client.feed(&acknowledge(&id));
     client.feed(&changed(&id));
@@ -303,13 +303,13 @@ fn a_subscription_is_heard_of_only_while_it_lives() {
         client.feed(&changed(&never));
         assert_eq!(client.take_events(), [Event::Violation(violation)]);
     }
-    // What never belonged to a subscription is the application's to judge.
+    // A notification without a subscription id is delivered to the application.
     client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     assert!(matches!(client.take_events()[..], [Event::Notification { .. }]));
 }
 
 #[test]
-fn an_acknowledgement_takes_the_deadlines_of_nothing_but_a_subscription() {
+fn acknowledgement_does_not_lift_other_deadlines() {
     let mut client = modern();
     let call =
         client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it is ready");
@@ -320,9 +320,9 @@ fn an_acknowledgement_takes_the_deadlines_of_nothing_but_a_subscription() {
     assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::TimedOut { total: false } }]);
 }
 
-/// A peer that speaks 2026-07-28 may serve it or not: that is a matter of the role.
+/// The methods that a peer may call depend on its role, also in 2026-07-28.
 #[test]
-fn a_client_is_not_taken_for_a_server() {
+fn clients_cannot_act_as_servers() {
     let refused = modern().conn.notify(&ToolsListChangedParams::default());
     assert_eq!(refused, Err(SendError::WrongDirection(Method::ToolsListChanged)));
 

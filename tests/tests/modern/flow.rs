@@ -1,5 +1,5 @@
-//! What travels beside requests and answers in 2026-07-28: progress, log messages, cancellations, changes. And what becomes
-//! of it all when the connection ends.
+//! Messages beside requests and responses in 2026-07-28: progress, log messages, cancellations, list changes. They are
+//! also tested at the end of the connection.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use mcp_proto::{
     wire::Json,
 };
 use mcp_tests::{
+    harness::{Harness, full_server},
     message::{
         cancelled, listen, modern, modern_with, notification, notification_with, progress, result, subscription_of,
     },
-    solo::{Solo, full_server},
 };
 use serde_json::{Value, json};
 
@@ -36,12 +36,12 @@ fn message(level: LoggingLevel) -> LogMessageParams {
     LogMessageParams::new(level, Json::parse("\"hm\"").expect("JSON"))
 }
 
-fn ask_for_tool(client: &mut Solo<ClientRole>) -> (CallId, Value) {
+fn ask_for_tool(client: &mut Harness<ClientRole>) -> (CallId, Value) {
     let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default());
     (call.expect("it is ready"), one(client.sent()))
 }
 
-fn listen_for_tools(client: &mut Solo<ClientRole>) -> (CallId, Value) {
+fn listen_for_tools(client: &mut Harness<ClientRole>) -> (CallId, Value) {
     let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
     let params = SubscriptionsListenParams::new(filter);
     let call = client.conn.request(client.now, &params, RequestOptions::default()).expect("it is ready");
@@ -57,8 +57,8 @@ fn listen_for_tools(client: &mut Solo<ClientRole>) -> (CallId, Value) {
 
 // req: M-PROG-001 M-PROG-003 M-MRTR-039
 #[test]
-fn each_request_has_a_progress_token_of_its_own() {
-    let mut client = Solo::modern_client();
+fn progress_tokens_are_unique() {
+    let mut client = Harness::modern_client();
     let mut tokens: Vec<Value> = (0..3)
         .map(|_| {
             let (_, request) = ask_for_tool(&mut client);
@@ -66,14 +66,14 @@ fn each_request_has_a_progress_token_of_its_own() {
             request["params"]["_meta"]["progressToken"].clone()
         })
         .collect();
-    // The first one goes again; the others are still in flight.
+    // The first request is retried. The others are still in flight.
     client.feed(&result(tokens[0].clone(), json!({"resultType": "input_required", "requestState": "s"})));
     tokens.push(one(client.sent())["params"]["_meta"]["progressToken"].clone());
     assert!(tokens.iter().all(|token| token.is_u64()), "{tokens:?}");
     tokens.sort_by_key(Value::as_u64);
     tokens.dedup();
     assert_eq!(tokens.len(), 4);
-    // A caller that does not want progress does not ask for it.
+    // A caller without interest in progress sends no token.
     let options = RequestOptions { progress: false, ..RequestOptions::default() };
     client.conn.request(client.now, &ListToolsParams::default(), options).expect("it is ready");
     assert!(one(client.sent())["params"]["_meta"].get("progressToken").is_none());
@@ -81,10 +81,10 @@ fn each_request_has_a_progress_token_of_its_own() {
 
 // req: M-PROG-006 M-PROG-009 M-PROG-010
 #[test]
-fn progress_grows_as_long_as_the_request_lives() {
-    let mut server = Solo::modern_server();
+fn progress_must_increase_until_the_response() {
+    let mut server = Harness::modern_server();
     let token = |token: Value| json!({ "progressToken": token });
-    let key = server.ask(&modern_with(1, "tools/call", json!({"name": "t"}), token(json!("t"))));
+    let key = server.receive_request(&modern_with(1, "tools/call", json!({"name": "t"}), token(json!("t"))));
     server.conn.progress(key, -1.5, None, None).expect("the first is the first");
     for (next, total) in [(-1.5, None), (-2.0, None), (f64::NAN, None), (f64::INFINITY, Some(5.0))] {
         assert_eq!(server.conn.progress(key, next, total, None), Err(SendError::ProgressNotGrowing), "{next}");
@@ -94,11 +94,11 @@ fn progress_grows_as_long_as_the_request_lives() {
     let seen: Vec<_> = server.sent().iter().map(|it| it["params"]["progress"].clone()).collect();
     assert_eq!(seen, [json!(-1.5), json!(-1.25), json!(2)]);
 
-    server.answer(key, &json!({"content": []}));
+    server.respond(key, &json!({"content": []}));
     assert_eq!(server.conn.progress(key, 3.0, None, None), Err(SendError::Answered));
     one(server.sent());
-    // Its slot is used again, and still it is another request.
-    let other = server.ask(&modern_with(2, "tools/call", json!({"name": "t"}), token(json!("u"))));
+    // Its slot is reused for another request.
+    let other = server.receive_request(&modern_with(2, "tools/call", json!({"name": "t"}), token(json!("u"))));
     assert_eq!(server.conn.progress(key, 4.0, None, None), Err(SendError::Answered));
     server.feed(&cancelled(2));
     assert_eq!(server.conn.progress(other, 1.0, None, None), Ok(()), "no listener");
@@ -107,10 +107,15 @@ fn progress_grows_as_long_as_the_request_lives() {
 
 // req: M-PROG-004
 #[test]
-fn a_token_comes_back_as_it_was() {
+fn progress_tokens_are_echoed_unchanged() {
     for token in [json!("t"), json!("7"), json!(7), json!(0), json!(""), json!(-1), json!(9_007_199_254_740_993_u64)] {
-        let mut server = Solo::modern_server();
-        let key = server.ask(&modern_with(1, "tools/call", json!({"name": "t"}), json!({"progressToken": token})));
+        let mut server = Harness::modern_server();
+        let key = server.receive_request(&modern_with(
+            1,
+            "tools/call",
+            json!({"name": "t"}),
+            json!({"progressToken": token}),
+        ));
         server.conn.progress(key, 0.5, None, None).expect("it grows");
         assert_eq!(one(server.sent())["params"], json!({"progressToken": token, "progress": 0.5}));
     }
@@ -118,8 +123,8 @@ fn a_token_comes_back_as_it_was() {
 
 // req: M-PROG-015 M-BASE-053
 #[test]
-fn a_client_reports_no_progress() {
-    let mut client = Solo::modern_client();
+fn clients_cannot_send_server_notifications() {
+    let mut client = Harness::modern_client();
     let (_, request) = ask_for_tool(&mut client);
     client.feed(&result(
         request["id"].clone(),
@@ -141,8 +146,8 @@ fn a_client_reports_no_progress() {
 
 // req: M-CANC-003 M-CANC-004 M-STDIO-012 M-CANC-012
 #[test]
-fn a_client_cancels_what_it_has_in_flight_and_nothing_else() {
-    let mut client = Solo::modern_client();
+fn client_cancels_only_in_flight_requests() {
+    let mut client = Harness::modern_client();
     let (call, request) = ask_for_tool(&mut client);
     client.conn.cancel(call, Some("enough")).expect("it is in flight");
     assert_eq!(
@@ -151,24 +156,24 @@ fn a_client_cancels_what_it_has_in_flight_and_nothing_else() {
     );
     assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }]);
     assert_eq!(client.conn.cancel(call, None), Err(SendError::UnknownCall), "once is enough");
-    // The answer has crossed it.
+    // The response has crossed the cancellation.
     client.feed(&result(request["id"].clone(), json!({"content": []})));
     assert_eq!(client.take_events(), [Event::Late(call)]);
 
     let (answered, request) = ask_for_tool(&mut client);
     client.feed(&result(request["id"].clone(), json!({"content": []})));
     assert_eq!(client.conn.cancel(answered, None), Err(SendError::UnknownCall));
-    // What has not left yet is taken back, and the peer need not hear of it.
+    // A request that is not sent yet is removed, without a notification.
     let unsent = client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default());
     client.conn.cancel(unsent.expect("it is ready"), None).expect("it is queued");
     assert_eq!(client.sent(), NOTHING);
-    // Sent again under another id, it is that one which is in progress.
+    // After a retry, the new request is cancelled.
     let (rounds, first) = ask_for_tool(&mut client);
     client.feed(&result(first["id"].clone(), json!({"resultType": "input_required", "requestState": "s"})));
     let second = one(client.sent());
     client.conn.cancel(rounds, None).expect("it is in flight");
     assert_eq!(one(client.sent())["params"]["requestId"], second["id"]);
-    // Time that is up is a cancellation, too.
+    // A timeout sends a cancellation, too.
     let (_, request) = ask_for_tool(&mut client);
     client.advance(Duration::from_secs(60));
     assert_eq!(one(client.sent())["params"]["requestId"], request["id"]);
@@ -176,13 +181,13 @@ fn a_client_cancels_what_it_has_in_flight_and_nothing_else() {
 
 // req: M-LOG-001
 #[test]
-fn whoever_logs_has_said_so() {
+fn logging_requires_the_capability() {
     let mut config = full_server();
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
     config.capabilities.logging = None;
-    let mut server = Solo::server(config);
+    let mut server = Harness::server(config);
     let meta = json!({"io.modelcontextprotocol/logLevel": "debug"});
-    let key = server.ask(&modern_with(1, "tools/call", json!({"name": "t"}), meta));
+    let key = server.receive_request(&modern_with(1, "tools/call", json!({"name": "t"}), meta));
     let refused = server.conn.log(key, &message(LoggingLevel::Emergency));
     assert_eq!(refused, Err(SendError::Undeclared(Capability::Logging)));
     assert!(server.conn.notify(&message(LoggingLevel::Emergency)).is_err());
@@ -191,16 +196,16 @@ fn whoever_logs_has_said_so() {
 
 // req: M-LOG-005 M-SUBS-027 M-SUBS-025 M-STDIO-009
 #[test]
-fn what_belongs_to_a_request_and_what_to_a_subscription_stays_apart() {
-    let mut server = Solo::modern_server();
+fn request_and_subscription_messages_stay_separate() {
+    let mut server = Harness::modern_server();
     let wants = json!({"io.modelcontextprotocol/logLevel": "debug", "progressToken": "sub"});
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]});
     server.feed(&modern_with("s", "subscriptions/listen", json!({"notifications": filter}), wants));
     one(server.sent());
-    // Only one of these two wants to hear of anything.
-    let silent = server.ask(&modern(1, "tools/call", json!({"name": "t"})));
+    // Only one of these two requests sets a log level and a progress token.
+    let silent = server.receive_request(&modern(1, "tools/call", json!({"name": "t"})));
     let loud = json!({"io.modelcontextprotocol/logLevel": "error", "progressToken": "p"});
-    let loud = server.ask(&modern_with(2, "tools/call", json!({"name": "t"}), loud));
+    let loud = server.receive_request(&modern_with(2, "tools/call", json!({"name": "t"}), loud));
     for key in [silent, loud] {
         server.conn.log(key, &message(LoggingLevel::Alert)).expect("it is open");
         server.conn.progress(key, 1.0, None, None).expect("it grows");
@@ -209,7 +214,7 @@ fn what_belongs_to_a_request_and_what_to_a_subscription_stays_apart() {
     server.conn.notify(&ResourceUpdatedParams::new("a:b")).expect("it is declared");
     server.conn.notify(&ResourceUpdatedParams::new("a:other")).expect("it is declared");
     server.conn.notify(&PromptsListChangedParams::default()).expect("it is declared");
-    // There is no session that could hear of anything else.
+    // Without a session, other notifications cannot be sent.
     assert_eq!(server.conn.notify(&message(LoggingLevel::Alert)), Err(SendError::NotReady));
     assert_eq!(server.conn.notify_raw("vendor/news", None), Err(SendError::NotReady));
     let sent = server.sent();
@@ -229,13 +234,14 @@ fn what_belongs_to_a_request_and_what_to_a_subscription_stays_apart() {
 
 // req: M-SUBS-025 M-STDIO-009
 #[test]
-fn without_a_subscription_nobody_hears_of_changes() {
+fn changes_are_sent_only_to_subscribers() {
     for versions in [VersionSet::only(ProtocolVersion::V2026_07_28), VersionSet::ALL] {
-        let mut server = Solo::speaking(versions);
-        let key = server.ask(&modern_with(1, "tools/call", json!({"name": "t"}), json!({"progressToken": 1})));
+        let mut server = Harness::speaking(versions);
+        let key =
+            server.receive_request(&modern_with(1, "tools/call", json!({"name": "t"}), json!({"progressToken": 1})));
         change_everything(&mut server);
         assert_eq!(server.sent(), NOTHING);
-        server.answer(key, &json!({"content": []}));
+        server.respond(key, &json!({"content": []}));
         assert_eq!(one(server.sent())["id"], 1);
         change_everything(&mut server);
         assert_eq!(server.sent(), NOTHING);
@@ -243,7 +249,7 @@ fn without_a_subscription_nobody_hears_of_changes() {
     }
 }
 
-fn change_everything(server: &mut Solo<ServerRole>) {
+fn change_everything(server: &mut Harness<ServerRole>) {
     server.conn.notify(&ToolsListChangedParams::default()).expect("it is declared");
     server.conn.notify(&PromptsListChangedParams::default()).expect("it is declared");
     server.conn.notify(&ResourcesListChangedParams::default()).expect("it is declared");
@@ -252,12 +258,12 @@ fn change_everything(server: &mut Solo<ServerRole>) {
 
 // req: M-SUBS-025
 #[test]
-fn a_change_just_before_the_end_goes_to_nobody_else() {
+fn list_change_before_close_reaches_only_subscribers() {
     let filter = json!({"toolsListChanged": true});
     for open in [false, true] {
-        let mut server = Solo::modern_server();
+        let mut server = Harness::modern_server();
         server.feed(&listen("s", filter.clone()));
-        let key = open.then(|| server.ask(&modern(1, "tools/call", json!({"name": "t"}))));
+        let key = open.then(|| server.receive_request(&modern(1, "tools/call", json!({"name": "t"}))));
         server.sent();
         server.conn.notify(&ToolsListChangedParams::default()).expect("it is declared");
         server.conn.close(server.now);
@@ -266,7 +272,7 @@ fn a_change_just_before_the_end_goes_to_nobody_else() {
             assert!(ours, "{sent}");
         }
         if let Some(key) = key {
-            server.answer(key, &json!({"content": []}));
+            server.respond(key, &json!({"content": []}));
             one(server.sent());
         }
         assert_eq!(server.conn.notify(&ToolsListChangedParams::default()), Err(SendError::Closed));
@@ -277,8 +283,8 @@ fn a_change_just_before_the_end_goes_to_nobody_else() {
 
 // req: M-DUAL-039
 #[test]
-fn a_session_that_has_not_begun_hears_nothing_and_holds_nobody_up() {
-    let mut server = Solo::speaking(VersionSet::ALL);
+fn uninitialized_session_does_not_block_subscriptions() {
+    let mut server = Harness::speaking(VersionSet::ALL);
     server.feed(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}}));
     server.feed(&listen("s", json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]})));
@@ -297,37 +303,37 @@ fn a_session_that_has_not_begun_hears_nothing_and_holds_nobody_up() {
 
 // req: M-DUAL-039
 #[test]
-fn a_session_that_never_begins_hears_nothing_until_the_end() {
-    let mut server = Solo::speaking(VersionSet::ALL);
+fn uninitialized_session_gets_no_notifications() {
+    let mut server = Harness::speaking(VersionSet::ALL);
     server.feed(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}}));
-    let key = server.ask(&modern(1, "tools/call", json!({"name": "t"})));
+    let key = server.receive_request(&modern(1, "tools/call", json!({"name": "t"})));
     server.sent();
     server.conn.handle_eof(server.now);
-    // Something is still worked on.
+    // One request is still in progress.
     assert_eq!(server.conn.notify(&ToolsListChangedParams::default()), Err(SendError::Closed));
     assert_eq!(server.conn.notify_raw("vendor/news", None), Err(SendError::Closed));
     assert_eq!(server.sent(), NOTHING);
-    server.answer(key, &json!({"content": []}));
+    server.respond(key, &json!({"content": []}));
     assert_eq!(one(server.sent())["id"], 1);
 }
 
 // req: M-SUBS-021 M-STDIO-021
 #[test]
-fn a_subscription_ends_with_its_connection() {
+fn subscriptions_end_with_their_connection() {
     let config = std::sync::Arc::new({
         let mut config = full_server();
         config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
         config
     });
-    type Way = fn(&mut Solo<ServerRole>);
+    type Way = fn(&mut Harness<ServerRole>);
     let ways: [Way; 3] = [
         |server| server.conn.handle_eof(server.now),
         |server| server.conn.handle_disconnect(),
         |server| server.conn.close(server.now),
     ];
     for end in ways {
-        let mut server = Solo::server(ServerConfig::clone(&config));
+        let mut server = Harness::server(ServerConfig::clone(&config));
         server.feed(&listen("s", json!({"toolsListChanged": true})));
         server.sent();
         end(&mut server);
@@ -335,8 +341,8 @@ fn a_subscription_ends_with_its_connection() {
         server.take_events();
         assert_eq!(server.conn.usage(), ResourceUsage::default());
         assert_eq!(server.conn.listeners("a:b"), []);
-        // The next connection of the same process knows nothing of it, and its id is free.
-        let mut next = Solo::server(ServerConfig::clone(&config));
+        // The next connection of the process has neither the subscription nor its id.
+        let mut next = Harness::server(ServerConfig::clone(&config));
         next.conn.notify(&ToolsListChangedParams::default()).expect("it is declared");
         assert_eq!(next.sent(), NOTHING);
         next.feed(&listen("s", json!({"promptsListChanged": true})));
@@ -344,10 +350,10 @@ fn a_subscription_ends_with_its_connection() {
     }
 }
 
-/// What is in flight when a connection ends: a call, one whose questions are being asked, one that goes again, and a
-/// subscription.
-fn busy() -> (Solo<ClientRole>, Vec<CallId>, ReplyKey) {
-    let mut client = Solo::modern_client();
+/// Returns a client with everything that can be in flight when a connection ends: a call, one with an open input
+/// request, one that waits for its retry, and a subscription.
+fn busy() -> (Harness<ClientRole>, Vec<CallId>, ReplyKey) {
+    let mut client = Harness::modern_client();
     let (plain, _) = ask_for_tool(&mut client);
     let (asking, request) = ask_for_tool(&mut client);
     client.feed(&result(
@@ -366,8 +372,8 @@ fn busy() -> (Solo<ClientRole>, Vec<CallId>, ReplyKey) {
 
 // req: M-STDIO-019 M-SUBS-018
 #[test]
-fn nothing_waits_for_a_server_that_is_gone() {
-    type Way = fn(&mut Solo<ClientRole>);
+fn calls_end_when_the_server_disconnects() {
+    type Way = fn(&mut Harness<ClientRole>);
     let ways: [(Way, CloseReason); 3] = [
         (|client| client.conn.handle_eof(client.now), CloseReason::Eof),
         (|client| client.conn.handle_disconnect(), CloseReason::ConnectionLost),
@@ -386,12 +392,12 @@ fn nothing_waits_for_a_server_that_is_gone() {
         }
         assert!(events.iter().any(|event| matches!(event, Event::Cancelled { key, .. } if *key == question)));
         assert_eq!(events.last(), Some(&Event::Closed(reason)));
-        client.answer(question, &json!({"roots": []}));
+        client.respond(question, &json!({"roots": []}));
         client.sent();
         assert_eq!(client.conn.usage(), ResourceUsage::default());
     }
-    // A subscription that was ended on purpose has an answer to show for it.
-    let mut client = Solo::modern_client();
+    // A subscription that the server ends has a result.
+    let mut client = Harness::modern_client();
     let (call, id) = listen_for_tools(&mut client);
     client.feed(&result(
         id.clone(),
@@ -406,8 +412,8 @@ fn nothing_waits_for_a_server_that_is_gone() {
 
 // req: M-SUBS-032
 #[test]
-fn a_server_without_subscriptions_is_none_the_worse_for_it() {
-    let mut client = Solo::modern_client();
+fn refused_subscription_keeps_the_connection() {
+    let mut client = Harness::modern_client();
     let params = SubscriptionsListenParams::new(SubscriptionFilter::default());
     let call = client.conn.request(client.now, &params, RequestOptions::default()).expect("it is ready");
     let id = one(client.sent())["id"].clone();
@@ -421,10 +427,10 @@ fn a_server_without_subscriptions_is_none_the_worse_for_it() {
 
 // req: M-STDIO-001 M-STDIO-003 M-STDIO-004
 #[test]
-fn a_message_is_one_line_whatever_is_in_it() {
-    // `Solo::sent_text` looks at every line that leaves.
+fn every_message_is_one_line() {
+    // `Harness::sent_text` checks every line that is sent.
     let odd = "a\nb\r\nc\u{2028}\u{85}\0";
-    let mut server = Solo::modern_server();
+    let mut server = Harness::modern_server();
     let pretty = |value: &Value| serde_json::to_string_pretty(value).expect("JSON");
     let meta = json!({"progressToken": odd, "io.modelcontextprotocol/logLevel": "debug"});
     server.feed_text(&pretty(&modern_with(odd, "tools/call", json!({"name": odd}), meta)));
@@ -442,7 +448,7 @@ fn a_message_is_one_line_whatever_is_in_it() {
     assert_eq!((&sent[2]["id"], &sent[2]["result"]["content"][0]["text"]), (&json!(odd), &json!(odd)));
     assert_eq!(sent[4]["params"]["uri"], odd);
 
-    let mut client = Solo::modern_client();
+    let mut client = Harness::modern_client();
     let params = Json::parse(pretty(&json!({"name": odd, "arguments": {odd: odd}}))).expect("JSON");
     client
         .conn
@@ -457,8 +463,8 @@ fn a_message_is_one_line_whatever_is_in_it() {
 }
 
 #[test]
-fn progress_of_others_is_a_violation_and_nothing_more() {
-    let mut client = Solo::modern_client();
+fn unknown_progress_tokens_are_violations() {
+    let mut client = Harness::modern_client();
     let (call, request) = ask_for_tool(&mut client);
     client.feed(&progress("unknown", 1));
     assert_eq!(client.take_events(), [Event::Violation(Violation::UnknownProgress)]);

@@ -1,4 +1,4 @@
-//! Which requests a server of 2026-07-28 serves, and which fields of `_meta` it takes: every method and every JSON type.
+//! The requests that a server of 2026-07-28 serves, and the types of `_meta` fields: every method with every JSON type.
 
 use mcp_proto::{
     connection::{ClientConfig, ClientRole, Event, RequestOptions, SendError, ServerRole, Violation},
@@ -6,14 +6,14 @@ use mcp_proto::{
     schema::{ServerCapabilities, keys},
 };
 use mcp_tests::{
+    harness::{Harness, full_server},
     message::{CAPABILITIES, VERSION, modern_with},
     methods::{MODERN, ModernMethod, Sender},
     modern::{answer, modern_only, speaking},
-    solo::{Solo, full_server},
 };
 use serde_json::{Value, json};
 
-/// A value of each JSON type, with and without content.
+/// Returns values of each JSON type, empty and not.
 fn every_json_type() -> [Value; 12] {
     [
         json!(null),
@@ -39,20 +39,20 @@ fn all_but(missing: Option<Capability>) -> ServerCapabilities {
     Capability::ALL.iter().copied().filter(declared).collect()
 }
 
-/// A server which declares all but `missing`, and serves these revisions.
-fn server(versions: VersionSet, missing: Option<Capability>) -> Solo<ServerRole> {
+/// Returns a server that declares all capabilities but `missing` and serves these revisions.
+fn server(versions: VersionSet, missing: Option<Capability>) -> Harness<ServerRole> {
     let mut config = full_server();
     config.settings.versions = versions;
     config.capabilities = all_but(missing);
-    Solo::server(config)
+    Harness::server(config)
 }
 
-/// What a client declares that has the extension of tasks, or nothing.
+/// Returns the capabilities of a client with the tasks extension, or none.
 fn declared(extension: bool) -> Value {
     if extension { json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}) } else { json!({}) }
 }
 
-/// The error with which `method` is refused by a server that declares all but `missing`.
+/// Returns the error code for `method` of a server that declares all capabilities but `missing`.
 fn refusal(method: &ModernMethod, missing: Option<Capability>, extension: bool) -> Option<i64> {
     let within = |needed: Capability, missing: Capability| {
         needed == missing || needed.path().starts_with(&format!("{}.", missing.path()))
@@ -67,7 +67,7 @@ fn refusal(method: &ModernMethod, missing: Option<Capability>, extension: bool) 
 }
 
 #[test]
-fn the_table_has_every_method() {
+fn the_table_covers_every_method() {
     for method in Method::ALL.iter().map(|method| method.as_str()) {
         assert_eq!(MODERN.iter().filter(|row| row.name == method).count(), 1, "{method}");
     }
@@ -75,7 +75,7 @@ fn the_table_has_every_method() {
 
 // req: M-BASE-051 M-DISC-011 M-BASE-028
 #[test]
-fn a_server_serves_the_requests_of_the_revision_and_no_others() {
+fn server_serves_only_requests_of_the_revision() {
     for versions in [modern_only(), VersionSet::ALL] {
         for row in MODERN {
             for missing in [None, row.needs] {
@@ -96,7 +96,7 @@ fn a_server_serves_the_requests_of_the_revision_and_no_others() {
                             assert!(matches!(events[..], [Event::Violation(_)]), "{context}: {events:?}");
                         }
                         None if row.name == "server/discover" => assert!(sent[0]["result"].is_object(), "{sent:?}"),
-                        // Its filter is missing.
+                        // The filter is missing.
                         None if row.name == "subscriptions/listen" => assert_eq!(sent[0]["error"]["code"], -32602),
                         None => {
                             assert!(sent.is_empty(), "{context}: {sent:?}");
@@ -111,7 +111,7 @@ fn a_server_serves_the_requests_of_the_revision_and_no_others() {
 
 // req: M-META-009
 #[test]
-fn a_required_field_of_meta_has_one_json_type() {
+fn required_meta_fields_are_type_checked() {
     for versions in [modern_only(), VersionSet::ALL] {
         for method in ["tools/list", "server/discover", "tools/call", "subscriptions/listen", "vendor/own"] {
             for value in every_json_type() {
@@ -133,14 +133,14 @@ fn a_required_field_of_meta_has_one_json_type() {
 
 // req: M-META-010
 #[test]
-fn a_request_is_served_whether_or_not_it_names_its_client() {
+fn client_info_is_optional() {
     let mut named = vec![None];
     named.extend(every_json_type().map(Some));
     named.push(Some(json!({"name": "client", "version": "1"})));
     for info in named {
         let meta = info.clone().map_or(json!({}), |info| json!({keys::CLIENT_INFO: info}));
         let mut server = server(modern_only(), None);
-        let key = server.ask(&modern_with(1, "tools/list", json!({}), meta));
+        let key = server.receive_request(&modern_with(1, "tools/list", json!({}), meta));
         let client = server.conn.context(key).expect("the request is open").client_info;
         let is_whole = info.as_ref().is_some_and(|info| info.get("name").is_some());
         assert_eq!(client.map(|client| client.name.as_str()), is_whole.then_some("client"), "{info:?}");
@@ -148,7 +148,7 @@ fn a_request_is_served_whether_or_not_it_names_its_client() {
 }
 
 #[test]
-fn a_log_level_is_one_of_eight_strings() {
+fn rejects_unknown_log_levels() {
     let mut values = every_json_type().to_vec();
     values.extend(["debug", "emergency", "Debug", "trace"].map(Value::from));
     for value in values {
@@ -162,11 +162,11 @@ fn a_log_level_is_one_of_eight_strings() {
     }
 }
 
-/// A client that has found a server which declares all but `missing`.
-fn client(missing: Option<Capability>, extension: bool) -> Solo<ClientRole> {
+/// Returns a client of a server that declares all capabilities but `missing`.
+fn client(missing: Option<Capability>, extension: bool) -> Harness<ClientRole> {
     let config: ClientConfig = speaking(modern_only());
     let extensions = serde_json::from_value(declared(extension)).expect("capabilities");
-    let mut client = Solo::client(ClientConfig { capabilities: extensions, ..config });
+    let mut client = Harness::client(ClientConfig { capabilities: extensions, ..config });
     let probe = client.sent_one();
     client.feed(&answer(
         &probe,
@@ -179,7 +179,7 @@ fn client(missing: Option<Capability>, extension: bool) -> Solo<ClientRole> {
 
 // req: M-BASE-051
 #[test]
-fn a_client_sends_the_requests_of_the_revision_and_no_others() {
+fn client_sends_only_requests_of_the_revision() {
     for row in MODERN.iter().filter(|row| !row.is_notification()) {
         for missing in [None, row.needs] {
             for extension in [false, true] {

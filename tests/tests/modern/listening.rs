@@ -1,4 +1,5 @@
-//! Subscriptions as a client sees them: what belongs to which, and what becomes of one that the server ends.
+//! Subscriptions on the side of the client: which notification belongs to which, and what happens when the server ends
+//! one.
 
 use std::time::Duration;
 
@@ -9,13 +10,13 @@ use mcp_proto::{
     schema::{ListToolsParams, SubscriptionFilter, SubscriptionsListenParams},
 };
 use mcp_tests::{
+    harness::Harness,
     message::{cancelled, notification_with},
     modern::{answer, modern_only, refuse, speaking},
-    solo::Solo,
 };
 use serde_json::{Value, json};
 
-type Client = Solo<ClientRole>;
+type Client = Harness<ClientRole>;
 
 const NOTHING: [Value; 0] = [];
 
@@ -40,7 +41,7 @@ fn tagged(request: &Value, method: &str) -> Value {
     notification_with(&format!("notifications/{method}"), params)
 }
 
-/// What is heard: the name of the notification, and the call that it belongs to.
+/// Returns the name of the notification that is delivered, and its call.
 #[track_caller]
 fn heard(client: &mut Client) -> (String, Option<CallId>) {
     match &client.take_events()[..] {
@@ -57,7 +58,7 @@ fn acknowledge(client: &mut Client, call: CallId, request: &Value) {
     assert_eq!(heard(client), ("subscriptions/acknowledged".into(), Some(call)));
 }
 
-/// A client with a subscription that is opened again, and the request for it.
+/// Returns a client with a subscription that is reopened, and the request for it.
 fn listening() -> (Client, CallId, Value) {
     let mut client = Client::modern_client();
     let (call, request) = listen(&mut client, again());
@@ -75,11 +76,11 @@ fn done(request: &Value) -> Value {
 
 // req: M-SUBS-011 M-SUBS-012 M-SUBS-007 M-STDIO-010
 #[test]
-fn each_change_belongs_to_the_subscription_that_it_names() {
+fn changes_belong_to_the_named_subscription() {
     let mut client = Client::modern_client();
     let (first, one) = listen(&mut client, RequestOptions::default());
     let (second, two) = listen(&mut client, RequestOptions::default());
-    // They are acknowledged in any order, with anything in between.
+    // Acknowledgements may come in any order, with other messages between them.
     acknowledge(&mut client, second, &two);
     client.feed(&tagged(&two, "tools/list_changed"));
     assert_eq!(heard(&mut client), ("tools/list_changed".into(), Some(second)));
@@ -91,7 +92,7 @@ fn each_change_belongs_to_the_subscription_that_it_names() {
 
 // req: M-SUBS-033
 #[test]
-fn a_change_before_the_acknowledgement_is_a_violation_and_no_news() {
+fn unacknowledged_changes_are_violations() {
     let mut client = Client::modern_client();
     let (call, request) = listen(&mut client, again());
     client.feed(&tagged(&request, "tools/list_changed"));
@@ -104,7 +105,7 @@ fn a_change_before_the_acknowledgement_is_a_violation_and_no_news() {
 
 // req: M-SUBS-030
 #[test]
-fn only_the_acknowledgement_has_to_come_in_time() {
+fn only_the_acknowledgement_can_time_out() {
     let mut client = Client::modern_client();
     let (call, request) = listen(&mut client, again());
     client.advance(Duration::from_secs(60));
@@ -133,7 +134,7 @@ const ENDS: [(&str, End); 4] = [
 
 // req: M-SUBS-022 M-SUBS-018 M-CANC-012
 #[test]
-fn a_subscription_ends_once_however_the_server_says_so() {
+fn subscriptions_end_exactly_once() {
     for (way, end) in ENDS {
         let mut client = Client::modern_client();
         let (call, request) = listen(&mut client, RequestOptions::default());
@@ -150,7 +151,7 @@ fn a_subscription_ends_once_however_the_server_says_so() {
 
 // req: M-SUBS-019 M-SUBS-022
 #[test]
-fn a_subscription_that_the_server_ends_is_opened_again_after_a_pause() {
+fn ended_subscriptions_are_reopened_after_a_delay() {
     for (way, end) in ENDS {
         let (mut client, call, first) = listening();
         end(&mut client, &first);
@@ -163,7 +164,7 @@ fn a_subscription_that_the_server_ends_is_opened_again_after_a_pause() {
         let second = client.sent_one();
         assert_ne!(second["id"], first["id"]);
         assert_eq!(second["params"]["notifications"], first["params"]["notifications"]);
-        // What is late for the first is not for the second.
+        // A late message of the first subscription is not delivered to the second.
         client.feed(&tagged(&first, "tools/list_changed"));
         assert_eq!(client.take_events(), [], "{way}");
         acknowledge(&mut client, call, &second);
@@ -175,7 +176,7 @@ fn a_subscription_that_the_server_ends_is_opened_again_after_a_pause() {
 }
 
 #[test]
-fn it_is_opened_again_only_so_often_and_not_counted_when_it_has_lasted() {
+fn resubscription_attempts_are_limited_and_reset() {
     let (mut client, call, mut request) = listening();
     for pause in [250, 500, 1000, 2000, 4000, 8000, 8000, 8000].map(Duration::from_millis) {
         client.feed(&done(&request));
@@ -186,7 +187,7 @@ fn it_is_opened_again_only_so_often_and_not_counted_when_it_has_lasted() {
         acknowledge(&mut client, call, &request);
     }
     let mut patient = client;
-    // It has lasted: the count begins anew.
+    // The subscription has lasted, so the number of attempts is reset.
     let mut client = {
         let (mut client, call, first) = listening();
         client.feed(&done(&first));
@@ -200,7 +201,7 @@ fn it_is_opened_again_only_so_often_and_not_counted_when_it_has_lasted() {
     assert_eq!(client.conn.poll_timeout().map(|due| due.at), Some(client.now + Duration::from_millis(250)));
     client.advance(Duration::from_millis(250));
     client.sent_one();
-    // It has not: that is the end of it.
+    // The subscription has not lasted, so the call ends.
     patient.feed(&done(&request));
     let events = patient.take_events();
     assert!(
@@ -212,7 +213,7 @@ fn it_is_opened_again_only_so_often_and_not_counted_when_it_has_lasted() {
 
 // req: M-SUBS-032
 #[test]
-fn it_is_over_when_the_server_does_not_have_it_any_more() {
+fn failed_resubscription_ends_the_call() {
     for code in [-32601, -32603] {
         let (mut client, call, first) = listening();
         client.feed(&done(&first));
@@ -226,7 +227,7 @@ fn it_is_over_when_the_server_does_not_have_it_any_more() {
             "{events:?}"
         );
     }
-    // Nor does it wait forever to be acknowledged again.
+    // The wait for the next acknowledgement is limited.
     let (mut client, call, first) = listening();
     client.feed(&done(&first));
     client.advance(Duration::from_millis(250));
@@ -236,7 +237,7 @@ fn it_is_over_when_the_server_does_not_have_it_any_more() {
 }
 
 #[test]
-fn what_waits_to_be_opened_again_can_be_given_up() {
+fn pending_resubscriptions_can_be_cancelled() {
     let (mut client, call, first) = listening();
     client.feed(&done(&first));
     client.conn.cancel(call, None).expect("it is in force");
@@ -264,7 +265,7 @@ fn is_asked(client: &mut Client) -> bool {
 
 // req: M-CACHE-019 M-SUBS-020
 #[test]
-fn what_may_have_changed_unheard_is_asked_again() {
+fn lost_subscription_invalidates_the_cache() {
     let (mut client, call, first) = listening();
     assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false));
     client.feed(&done(&first));
@@ -274,7 +275,7 @@ fn what_may_have_changed_unheard_is_asked_again() {
     assert!(!is_asked(&mut client));
     acknowledge(&mut client, call, &second);
     assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false), "it may have changed in between");
-    // A change that is told against the rules is a change.
+    // A notification before the acknowledgement still invalidates the cache.
     let (_, early) = listen(&mut client, RequestOptions::default());
     client.feed(&tagged(&early, "tools/list_changed"));
     assert!(is_asked(&mut client));
@@ -285,7 +286,7 @@ fn what_may_have_changed_unheard_is_asked_again() {
 
 // req: M-SUBS-027
 #[test]
-fn a_subscription_makes_no_progress() {
+fn subscriptions_have_no_progress_token() {
     let mut client = Client::modern_client_with(speaking(modern_only()));
     let (_, request) = listen(&mut client, RequestOptions::default());
     assert_eq!(request["params"]["_meta"].get("progressToken"), None);
@@ -295,14 +296,14 @@ fn a_subscription_makes_no_progress() {
 
 // req: M-CANC-007
 #[test]
-fn a_server_takes_nothing_back_but_subscriptions() {
+fn server_can_cancel_only_subscriptions() {
     let mut client = Client::modern_client();
     let call = client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default());
     let (call, request) = (call.expect("it is ready"), client.sent_one());
     client.feed(&cancelled(request["id"].clone()));
     let violation = Violation::WrongDirection(Method::Cancelled);
     assert_eq!(client.take_events(), [Event::Violation(violation)]);
-    // What names nothing has crossed something, or is of no interest.
+    // A cancellation without a known id is ignored.
     for nothing in [json!(99), json!("x"), json!({})] {
         client.feed(&notification_with("notifications/cancelled", json!({"requestId": nothing})));
         assert_eq!(client.take_events(), [], "{nothing}");

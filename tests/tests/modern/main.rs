@@ -1,4 +1,4 @@
-//! What only 2026-07-28 has, on the test bed.
+//! Features that only 2026-07-28 has, with the test support crate.
 
 mod bloat;
 mod cache;

@@ -1,4 +1,4 @@
-//! Messages of 2026-07-28: which are served, which are refused with which code, and which are not answered at all.
+//! Messages of 2026-07-28: which are served, which are refused with which code, and which get no response.
 
 use mcp_proto::{
     connection::{
@@ -10,8 +10,8 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, Json, RawJson},
 };
 use mcp_tests::{
+    harness::{Harness, full_client},
     message::{error, listen, modern, modern_with, notification, notification_with, request, result},
-    solo::{Solo, full_client},
 };
 use serde_json::{Value, json};
 
@@ -22,38 +22,40 @@ fn one(mut sent: Vec<Value>) -> Value {
     sent.remove(0)
 }
 
-/// Servers that serve 2026-07-28: alone, beside the older revisions, and beside a session.
-fn servers() -> [Solo<ServerRole>; 3] {
-    let mut beside = Solo::speaking(VersionSet::ALL);
+/// Returns servers of 2026-07-28: alone, beside the older revisions, and beside a session.
+fn servers() -> [Harness<ServerRole>; 3] {
+    let mut beside = Harness::speaking(VersionSet::ALL);
     beside.feed(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}}));
     beside.feed(&notification("notifications/initialized"));
     assert_eq!(beside.take_events(), [Event::Ready]);
     beside.sent();
-    [Solo::modern_server(), Solo::speaking(VersionSet::ALL), beside]
+    [Harness::modern_server(), Harness::speaking(VersionSet::ALL), beside]
 }
 
 // req: M-BASE-007 M-BASE-017
 #[test]
-fn an_answer_carries_the_id_of_its_request_byte_for_byte() {
+fn response_ids_match_byte_for_byte() {
     for token in ["0", "-0", "7.0", r#""7""#, "9223372036854775808", "-9007199254740993", r#""\u00e9\"""#, r#""""#] {
         for mut server in servers() {
             let text = modern("ID", "tools/list", json!({})).to_string().replace("\"ID\"", token);
             let head = format!(r#"{{"jsonrpc":"2.0","id":{token},"#);
             server.feed_text(&text);
             let [Event::Request { key, .. }] = server.take_events()[..] else { panic!("{token} is a good id") };
-            server.answer(key, &json!({"tools": []}));
+            server.respond(key, &json!({"tools": []}));
             assert!(server.sent_text()[0].starts_with(&format!("{head}\"result\":")), "{token}");
             server.feed_text(&text.replace("tools/list", "ping"));
             assert!(server.sent_text()[0].starts_with(&format!("{head}\"error\":")), "{token}");
         }
     }
-    // A number and a text that look alike are two requests.
-    let mut server = Solo::modern_server();
-    let (number, text) =
-        (server.ask(&modern(7, "tools/list", json!({}))), server.ask(&modern("7", "tools/list", json!({}))));
-    server.answer(text, &json!({"tools": [], "x": "text"}));
-    server.answer(number, &json!({"tools": [], "x": "number"}));
+    // A number and a string that look alike are two ids.
+    let mut server = Harness::modern_server();
+    let (number, text) = (
+        server.receive_request(&modern(7, "tools/list", json!({}))),
+        server.receive_request(&modern("7", "tools/list", json!({}))),
+    );
+    server.respond(text, &json!({"tools": [], "x": "text"}));
+    server.respond(number, &json!({"tools": [], "x": "number"}));
     let sent = server.sent();
     assert_eq!((&sent[0]["id"], &sent[0]["result"]["x"]), (&json!("7"), &json!("text")));
     assert_eq!((&sent[1]["id"], &sent[1]["result"]["x"]), (&json!(7), &json!("number")));
@@ -61,7 +63,7 @@ fn an_answer_carries_the_id_of_its_request_byte_for_byte() {
 
 // req: M-BASE-006 M-BASE-016 M-BASE-017 M-BASE-026 M-BASE-027 M-BASE-045 M-STDIO-002
 #[test]
-fn what_is_no_request_is_refused_with_the_code_for_it() {
+fn malformed_requests_get_the_matching_error_code() {
     let good = || modern(7, "tools/list", json!({}));
     let with = |name: &str, value: Value| {
         let mut message = good();
@@ -105,21 +107,21 @@ fn what_is_no_request_is_refused_with_the_code_for_it() {
             assert!(answer["error"]["message"].is_string() && answer.get("result").is_none(), "{answer}");
             assert!(matches!(server.take_events()[..], [Event::Violation(_)]), "{shown}");
             assert_eq!(server.conn.usage(), ResourceUsage::default());
-            server.ask(&good());
+            server.receive_request(&good());
         }
     }
 }
 
 // req: M-STDIO-002
 #[test]
-fn a_batch_is_for_the_session_that_has_batches() {
-    let mut server = Solo::speaking(VersionSet::ALL);
+fn modern_requests_in_a_batch_are_refused() {
+    let mut server = Harness::speaking(VersionSet::ALL);
     server.feed(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
         "protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}}));
     server.feed(&notification("notifications/initialized"));
     server.sent();
     server.take_events();
-    // A subscription would hold back the answers of the others for as long as it lives.
+    // A subscription would delay the other responses until it ends.
     server.feed(&json!([
         request(1, "ping"),
         modern(2, "tools/list", json!({})),
@@ -142,7 +144,7 @@ fn a_batch_is_for_the_session_that_has_batches() {
 
 // req: M-BASE-021 M-BASE-056
 #[test]
-fn nothing_is_ever_said_to_a_notification() {
+fn notifications_are_never_answered() {
     let meta = modern(1, "x", json!({}))["params"].clone();
     let odd = [
         notification("notifications/unknown"),
@@ -165,9 +167,9 @@ fn nothing_is_ever_said_to_a_notification() {
             assert!(
                 !server.take_events().iter().any(|event| matches!(event, Event::Closed(_) | Event::Request { .. }))
             );
-            server.ask(&modern(1, "tools/list", json!({})));
+            server.receive_request(&modern(1, "tools/list", json!({})));
         }
-        let mut client = Solo::modern_client();
+        let mut client = Harness::modern_client();
         client.feed(&message);
         assert_eq!(client.sent(), NOTHING, "{message}");
         assert!(client.conn.is_ready(), "{message}");
@@ -176,9 +178,9 @@ fn nothing_is_ever_said_to_a_notification() {
 
 // req: M-BASE-058
 #[test]
-fn an_answer_from_a_client_answers_nothing() {
+fn responses_from_clients_are_violations() {
     for mut server in servers() {
-        let key = server.ask(&modern(1, "tools/list", json!({})));
+        let key = server.receive_request(&modern(1, "tools/list", json!({})));
         for answer in [
             result(1, json!({"tools": []})),
             result(2, json!({"roots": []})),
@@ -189,26 +191,26 @@ fn an_answer_from_a_client_answers_nothing() {
             assert!(matches!(server.take_events()[..], [Event::Violation(Violation::UnknownResponse(_))]), "{answer}");
             assert_eq!(server.sent(), NOTHING, "{answer}");
         }
-        server.answer(key, &json!({"tools": []}));
+        server.respond(key, &json!({"tools": []}));
         assert_eq!(one(server.sent())["id"], 1);
     }
 }
 
 // req: M-BASE-008
 #[test]
-fn a_result_that_is_no_object_does_not_leave() {
-    let mut server = Solo::modern_server();
-    let key = server.ask(&modern(1, "tools/call", json!({"name": "t"})));
+fn non_object_results_are_not_sent() {
+    let mut server = Harness::modern_server();
+    let key = server.receive_request(&modern(1, "tools/call", json!({"name": "t"})));
     for bad in ["[]", "\"done\"", "null", "7", "true"] {
         let bad = Json::parse(bad).expect("JSON");
         assert!(matches!(server.conn.respond_raw(key, &RawJson::from(&bad)), Err(SendError::Encode(_))));
     }
     assert_eq!(server.sent(), NOTHING);
-    server.answer(key, &json!({"content": []}));
+    server.respond(key, &json!({"content": []}));
     assert_eq!(one(server.sent())["result"]["resultType"], "complete");
 }
 
-fn code_of(server: &mut Solo<ServerRole>, key: ReplyKey, code: i64) -> i64 {
+fn code_of(server: &mut Harness<ServerRole>, key: ReplyKey, code: i64) -> i64 {
     let error = ErrorObject::new(ErrorCode(code), "why").with_data(Json::parse("{\"a\":1}").expect("JSON"));
     server.conn.respond_error(key, &error).expect("an answer is owed");
     let answer = one(server.sent());
@@ -218,32 +220,33 @@ fn code_of(server: &mut Solo<ServerRole>, key: ReplyKey, code: i64) -> i64 {
 
 // req: M-BASE-031 M-BASE-034 M-BASE-036 M-BASE-037
 #[test]
-fn codes_that_the_revision_keeps_for_itself_are_not_sent_for_anything_else() {
+fn reserved_error_codes_are_replaced() {
     let [_, _, mut server] = servers();
     for code in (-32100..=-31999).chain([-32700, -32603, -32602, -32601, -32600, -1, 0, 5]) {
-        let key = server.ask(&modern("m", "resources/read", json!({"uri": "a:b"})));
+        let key = server.receive_request(&modern("m", "resources/read", json!({"uri": "a:b"})));
         let expected = match code {
-            // There is a word for it.
+            // This error has its own code in 2026-07-28.
             -32002 => -32602,
             -32022..=-32020 => code,
             -32099..=-32000 => -32603,
             _ => code,
         };
         assert_eq!(code_of(&mut server, key, code), expected, "{code}");
-        // What handlers of a session have to say is their own affair.
-        let key =
-            server.ask(&json!({"jsonrpc": "2.0", "id": "l", "method": "resources/read", "params": {"uri": "a:b"}}));
+        // Handlers of a session may use any code.
+        let key = server.receive_request(
+            &json!({"jsonrpc": "2.0", "id": "l", "method": "resources/read", "params": {"uri": "a:b"}}),
+        );
         assert_eq!(code_of(&mut server, key, code), code);
     }
 }
 
 // req: M-BASE-035
 #[test]
-fn each_of_the_new_codes_has_one_meaning() {
+fn new_error_codes_have_one_meaning() {
     assert_eq!(ErrorCode::HEADER_MISMATCH, ErrorCode(-32020));
     assert_eq!(ErrorCode::MISSING_CLIENT_CAPABILITY, ErrorCode(-32021));
     assert_eq!(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, ErrorCode(-32022));
-    // Whatever is wrong with a request, only a version that is not served is said to be one.
+    // Only an unsupported version gets the code for unsupported versions.
     let unserved = json!({"io.modelcontextprotocol/protocolVersion": "1999-12-31"});
     for message in [
         modern_with(1, "tools/list", json!({}), json!({"io.modelcontextprotocol/clientCapabilities": 5})),
@@ -255,7 +258,7 @@ fn each_of_the_new_codes_has_one_meaning() {
         json!({"jsonrpc": "2.0", "id": {}, "method": "tools/list"}),
         modern_with(1, "tools/list", json!({}), unserved),
     ] {
-        let mut server = Solo::modern_server();
+        let mut server = Harness::modern_server();
         server.feed(&message);
         let code = one(server.sent())["error"]["code"].as_i64().expect("a code");
         assert_eq!(code == -32022, message.to_string().contains("1999"), "{message}");
@@ -265,16 +268,16 @@ fn each_of_the_new_codes_has_one_meaning() {
 
 // req: M-BASE-033
 #[test]
-fn codes_of_old_drafts_mean_nothing_to_a_client() {
+fn draft_error_codes_have_no_special_meaning() {
     for code in -32019..=-32000 {
         let mut config = full_client();
         config.settings.versions = VersionSet::ALL;
-        let mut client = Solo::client(config);
+        let mut client = Harness::client(config);
         client.sent();
         client.feed(&error(1, code, "no"));
         assert_eq!(one(client.sent())["method"], "initialize", "{code} says nothing about the era");
 
-        let mut client = Solo::modern_client();
+        let mut client = Harness::modern_client();
         let call = client.call("tools/list");
         client.feed(&error(call.as_u64(), code, "no"));
         let events = client.take_events();
@@ -287,10 +290,10 @@ fn codes_of_old_drafts_mean_nothing_to_a_client() {
 
 // req: M-BASE-002
 #[test]
-fn who_has_nothing_to_offer_still_has_the_base() {
+fn base_protocol_works_without_capabilities() {
     let mut config = ServerConfig::new(Implementation::new("plain", "1"), 1);
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
-    let mut server = Solo::server(config);
+    let mut server = Harness::server(config);
     server.feed(&modern(1, "server/discover", json!({})));
     assert_eq!(one(server.sent())["result"]["capabilities"], json!({}));
     server.feed(&modern_with(1, "server/discover", json!({}), json!({"io.modelcontextprotocol/protocolVersion": "x"})));
@@ -298,12 +301,12 @@ fn who_has_nothing_to_offer_still_has_the_base() {
     server.feed(&listen("s", json!({"toolsListChanged": true})));
     assert_eq!(one(server.sent())["params"]["notifications"], json!({}));
     server.take_events();
-    let key = server.ask(&modern(2, "vendor/own", json!({})));
-    server.answer(key, &json!({}));
+    let key = server.receive_request(&modern(2, "vendor/own", json!({})));
+    server.respond(key, &json!({}));
     assert_eq!(one(server.sent())["result"]["resultType"], "complete");
 
-    // A client that can be asked nothing goes on all the same when it only has to come again.
-    let mut client = Solo::modern_client_with(ClientConfig::new(Implementation::new("plain", "1"), 1));
+    // A client without capabilities still retries a request with a request state.
+    let mut client = Harness::modern_client_with(ClientConfig::new(Implementation::new("plain", "1"), 1));
     let call =
         client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("it is ready");
     let first = one(client.sent());
@@ -317,10 +320,10 @@ fn who_has_nothing_to_offer_still_has_the_base() {
 
 // req: M-BASE-055
 #[test]
-fn a_client_asks_only_for_what_the_server_has() {
+fn client_requests_need_server_capabilities() {
     let mut config = full_client();
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
-    let mut client = Solo::client(config);
+    let mut client = Harness::client(config);
     client.sent();
     client.feed(&result(
         1,
@@ -344,7 +347,7 @@ fn a_client_asks_only_for_what_the_server_has() {
 
 // req: M-BASE-012 M-BASE-013
 #[test]
-fn kinds_of_results_that_an_extension_has_count_where_it_was_declared() {
+fn task_results_need_the_declared_extension() {
     let extension = Capability::TasksExtension;
     for (declared, method, kind, good) in [
         (true, "tools/call", "complete", true),
@@ -358,7 +361,7 @@ fn kinds_of_results_that_an_extension_has_count_where_it_was_declared() {
     ] {
         let mut config = full_client();
         config.capabilities = if declared { config.capabilities.with(extension) } else { config.capabilities };
-        let mut client = Solo::modern_client_with(config);
+        let mut client = Harness::modern_client_with(config);
         let call = client.call(method);
         let task = json!({"resultType": kind, "content": [], "taskId": "t", "status": "working",
             "createdAt": "2026-08-01T10:00:00Z", "lastUpdatedAt": "2026-08-01T10:00:00Z", "ttlMs": null});

@@ -1,4 +1,4 @@
-//! What every request and every result of 2026-07-28 says of itself in `_meta`, and what is made of it.
+//! The `_meta` of every request and every result of 2026-07-28, and its effects.
 
 use mcp_proto::{
     connection::{ClientConfig, Event, RequestOptions, ServerConfig, ServerRole},
@@ -10,8 +10,8 @@ use mcp_proto::{
     wire::{Json, JsonObject},
 };
 use mcp_tests::{
+    harness::{Harness, full_client, full_server},
     message::{CAPABILITIES, VERSION, cancelled, listen, modern, modern_with, notification, request_with, result},
-    solo::{Solo, full_client, full_server},
 };
 use serde_json::{Value, json};
 
@@ -22,11 +22,11 @@ fn one(mut sent: Vec<Value>) -> Value {
 
 // req: M-META-017 M-BASE-010
 #[test]
-fn every_result_says_who_gives_it() {
+fn every_result_carries_server_info() {
     let mut config = modern_server_config();
     config.info = Implementation { title: Some("Barn".into()), ..Implementation::new("barn", "2.1.0") };
     let info = json!({"name": "barn", "version": "2.1.0", "title": "Barn"});
-    let mut server = Solo::server(config);
+    let mut server = Harness::server(config);
     server.feed(&modern(0, "server/discover", json!({})));
     let mut results = server.sent();
     for (method, result) in [
@@ -38,8 +38,8 @@ fn every_result_says_who_gives_it() {
         ("completion/complete", json!({"completion": {"values": []}})),
         ("vendor/own", json!({})),
     ] {
-        let key = server.ask(&modern(1, method, json!({})));
-        server.answer(key, &result);
+        let key = server.receive_request(&modern(1, method, json!({})));
+        server.respond(key, &result);
         results.extend(server.sent());
     }
     assert_eq!(results.len(), 8);
@@ -52,7 +52,7 @@ fn every_result_says_who_gives_it() {
 
 // req: STDIO-004 STDIO-005
 #[test]
-fn what_a_side_says_of_itself_is_on_the_line_of_its_message() {
+fn implementation_info_is_kept_on_one_line() {
     let broken = Json::parse("[1,\n2,\r3]").expect("JSON");
     let info = || Implementation { extra: [("x-broken", broken.clone())].into(), ..Implementation::new("barn", "2") };
     let check = |sent: Vec<String>| {
@@ -62,21 +62,21 @@ fn what_a_side_says_of_itself_is_on_the_line_of_its_message() {
         }
     };
 
-    let mut server = Solo::server(ServerConfig { info: info(), ..modern_server_config() });
+    let mut server = Harness::server(ServerConfig { info: info(), ..modern_server_config() });
     server.feed(&modern(0, "server/discover", json!({})));
     check(server.sent_text());
     for result in [json!({}), json!({"content": []}), json!({"_meta": {}}), json!({"resultType": "complete"})] {
-        let key = server.ask(&modern(1, "tools/call", json!({})));
-        server.answer(key, &result);
+        let key = server.receive_request(&modern(1, "tools/call", json!({})));
+        server.respond(key, &result);
         check(server.sent_text());
     }
 
     let mut config = ClientConfig { info: info(), ..full_client() };
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
-    check(Solo::client(config).sent_text());
+    check(Harness::client(config).sent_text());
 }
 
-/// What serves 2026-07-28 beside all others.
+/// Returns the config of a server of all revisions, 2026-07-28 among them.
 fn modern_server_config() -> ServerConfig {
     let mut config = full_server();
     config.settings.versions = VersionSet::ALL;
@@ -91,20 +91,20 @@ fn extensions<const N: usize>(given: [(&str, &str); N]) -> Extensions {
     extensions
 }
 
-/// The capabilities that a request declares.
+/// Returns the capabilities that a request declares.
 fn declared(request: &Value) -> &Value {
     &request["params"]["_meta"][CAPABILITIES]
 }
 
 // req: M-META-002 M-META-030 M-ROOT-001 M-SAMP-001 M-SAMP-002 M-ELIC-001 M-VERS-010 M-ROOT-006
 #[test]
-fn every_request_says_what_its_sender_can_do() {
+fn every_request_declares_client_capabilities() {
     let mut config = full_client();
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
     config.capabilities.extensions = Some(extensions([("com.example/barn", r#"{"depth":2}"#)]));
     let expected = json!({"roots": {}, "sampling": {"context": {}, "tools": {}}, "elicitation": {"form": {}, "url": {}},
         "extensions": {"com.example/barn": {"depth": 2}}});
-    let mut client = Solo::client(config);
+    let mut client = Harness::client(config);
     let probe = one(client.sent());
     assert_eq!(*declared(&probe), expected, "what is of sessions only is not there");
     client.feed(&result(
@@ -127,16 +127,16 @@ fn every_request_says_what_its_sender_can_do() {
         assert_eq!(*declared(request), expected, "{request}");
         assert_eq!(request["params"]["_meta"][VERSION], "2026-07-28");
     }
-    // A client without capabilities says that.
+    // A client without capabilities declares an empty object.
     let mut config = ClientConfig::new(Implementation::new("plain", "1"), 1);
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
-    assert_eq!(*declared(&one(Solo::client(config).sent())), json!({}));
+    assert_eq!(*declared(&one(Harness::client(config).sent())), json!({}));
 }
 
 // req: M-VERS-002 M-VERS-004 M-VERS-008 M-VERS-014
 #[test]
-fn a_version_is_the_same_or_another() {
-    let mut server = Solo::speaking(VersionSet::ALL);
+fn versions_are_compared_exactly() {
+    let mut server = Harness::speaking(VersionSet::ALL);
     for odd in [
         "",
         "2026",
@@ -160,21 +160,21 @@ fn a_version_is_the_same_or_another() {
         let error = one(server.sent())["error"].clone();
         assert_eq!((&error["code"], &error["data"]["requested"]), (&json!(-32022), &json!(odd)), "{odd:?}");
         server.take_events();
-        // The next request decides for itself.
-        let key = server.ask(&modern_with(1, "tools/list", json!({}), json!({VERSION: "2026-07-28"})));
-        server.answer(key, &json!({"tools": []}));
+        // Each request is checked by itself.
+        let key = server.receive_request(&modern_with(1, "tools/list", json!({}), json!({VERSION: "2026-07-28"})));
+        server.respond(key, &json!({"tools": []}));
         assert!(one(server.sent()).get("result").is_some());
     }
 }
 
 // req: M-VERS-003 M-DISC-003 M-DISC-012 M-DISC-013
 #[test]
-fn a_refusal_names_what_discovery_names() {
+fn version_errors_list_the_discovered_versions() {
     let since = |first| VersionSet::since(first);
     for versions in
         [VersionSet::only(ProtocolVersion::V2026_07_28), VersionSet::ALL, since(ProtocolVersion::V2025_11_25)]
     {
-        let mut server = Solo::speaking(versions);
+        let mut server = Harness::speaking(versions);
         server.feed(&modern(1, "server/discover", json!({})));
         let listed = one(server.sent())["result"]["supportedVersions"].clone();
         assert!(listed.as_array().expect("a list").iter().all(Value::is_string));
@@ -189,7 +189,7 @@ fn a_refusal_names_what_discovery_names() {
 
 // req: M-VERS-009 M-VERS-010
 #[test]
-fn extensions_of_a_server_are_declared_with_their_settings() {
+fn server_extensions_are_declared_with_settings() {
     let mut config = ServerConfig::new(Implementation::new("s", "1"), 1);
     config.settings.versions = VersionSet::ALL;
     config.capabilities.extensions =
@@ -198,18 +198,18 @@ fn extensions_of_a_server_are_declared_with_their_settings() {
         let mut refused = Extensions::new();
         assert_eq!(refused.insert(bad, JsonObject::empty()).is_ok(), bad == "com.example/", "{bad}");
     }
-    let mut server = Solo::server(config);
+    let mut server = Harness::server(config);
     server.feed(&modern(1, "server/discover", json!({})));
     assert_eq!(
         one(server.sent())["result"]["capabilities"],
         json!({"extensions": {"com.example/barn": {"doors": [1, 2]}, "com.example/plain": {}}})
     );
-    // Sessions of the last revision that has any are told as well, but for those that only exist without one.
+    // Sessions of 2025-11-25 get the extensions, except those that need 2026-07-28.
     for (version, told) in [("2025-11-25", true), ("2025-06-18", false)] {
         let mut config = ServerConfig::new(Implementation::new("s", "1"), 1);
         let plain = [("com.example/plain", "{}"), ("io.modelcontextprotocol/tasks", "{}")];
         config.capabilities.extensions = Some(extensions(plain));
-        let mut server = Solo::server(config);
+        let mut server = Harness::server(config);
         let who = json!({"name": "old", "version": "1"});
         let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": who});
         server.feed(&request_with("init", "initialize", params));
@@ -218,23 +218,23 @@ fn extensions_of_a_server_are_declared_with_their_settings() {
     }
 }
 
-/// What came before on the connection.
-type Past = fn(&mut Solo<ServerRole>);
+/// Earlier messages on the connection.
+type Past = fn(&mut Harness<ServerRole>);
 
 // req: M-STDIO-011 M-STDIO-021 M-BASE-040 M-META-011 M-DUAL-039
 #[test]
-fn a_request_means_the_same_whatever_came_before() {
+fn requests_do_not_depend_on_earlier_messages() {
     let pasts: [Past; 6] = [
         |_| {},
         |server| {
             let meta = json!({CAPABILITIES: {"sampling": {}, "elicitation": {"url": {}}}, keys::LOG_LEVEL: "debug",
                 keys::CLIENT_INFO: {"name": "other", "version": "9"}, "progressToken": "p"});
-            let key = server.ask(&modern_with("other", "tools/call", json!({"name": "t"}), meta));
-            server.answer(key, &json!({"content": []}));
+            let key = server.receive_request(&modern_with("other", "tools/call", json!({"name": "t"}), meta));
+            server.respond(key, &json!({"content": []}));
         },
         |server| {
             let meta = json!({CAPABILITIES: {"roots": {}}, "progressToken": "q"});
-            server.ask(&modern_with("open", "tools/call", json!({"name": "t"}), meta));
+            server.receive_request(&modern_with("open", "tools/call", json!({"name": "t"}), meta));
         },
         |server| {
             server.feed(&listen("s", json!({"toolsListChanged": true})));
@@ -256,8 +256,8 @@ fn a_request_means_the_same_whatever_came_before() {
             server.feed(&notification("notifications/initialized"));
             let key = server.take_events().into_iter().next();
             assert_eq!(key, Some(Event::Ready));
-            let key = server.ask(&request_with("level", "logging/setLevel", json!({"level": "debug"})));
-            server.answer(key, &json!({}));
+            let key = server.receive_request(&request_with("level", "logging/setLevel", json!({"level": "debug"})));
+            server.respond(key, &json!({}));
         },
     ];
     let meta = json!({CAPABILITIES: {"elicitation": {}}, keys::LOG_LEVEL: "error",
@@ -266,15 +266,15 @@ fn a_request_means_the_same_whatever_came_before() {
     let bare = modern(7, "tools/call", json!({"name": "t"}));
     for message in [full, bare] {
         let seen = pasts.map(|past| {
-            let mut server = Solo::speaking(VersionSet::ALL);
+            let mut server = Harness::speaking(VersionSet::ALL);
             past(&mut server);
             server.sent();
             server.take_events();
-            let key = server.ask(&message);
+            let key = server.receive_request(&message);
             let context = server.conn.context(key).expect("it is open");
             let context = format!("{:?} {context:?}", context.era());
             server.conn.progress(key, 1.0, None, None).expect("not asked for");
-            server.answer(key, &json!({"content": []}));
+            server.respond(key, &json!({"content": []}));
             (context, server.sent_text())
         });
         assert!(seen[0].0.contains("V2026_07_28"), "{seen:?}");

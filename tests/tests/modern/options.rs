@@ -1,4 +1,4 @@
-//! What a request says beside its params, if its options say so: the log level and the trace that it belongs to.
+//! The metadata that a request gets from its options: the log level and the trace context.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use mcp_proto::{
     schema::{CallToolParams, LoggingLevel, Meta, TraceContext},
 };
 use mcp_tests::{
+    harness::{Harness, full_server},
     modern::{answer, speaking},
-    solo::{Solo, full_server},
 };
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn options() -> RequestOptions {
     RequestOptions { log_level: Some(LoggingLevel::Warning), trace: Some(trace()), ..RequestOptions::default() }
 }
 
-fn ask(client: &mut Solo<ClientRole>, params: &CallToolParams) -> Value {
+fn ask(client: &mut Harness<ClientRole>, params: &CallToolParams) -> Value {
     client.conn.request(client.now, params, options()).expect("it is ready");
     client.sent_one()
 }
@@ -37,29 +37,29 @@ fn said(request: &Value) -> [&Value; 4] {
 
 // req: M-META-025 M-MRTR-034
 #[test]
-fn a_request_says_what_its_options_say_each_time_it_is_sent() {
+fn every_retry_carries_trace_and_log_level() {
     let values = [json!(PARENT), json!("a=\"b\""), json!("c=d"), json!("warning")];
-    let mut client = Solo::modern_client();
+    let mut client = Harness::modern_client();
     let request = ask(&mut client, &CallToolParams::new("t"));
     assert_eq!(said(&request), values.each_ref());
     client.feed(&answer(&request, json!({"resultType": "input_required", "requestState": "s"})));
     let again = client.sent_one();
     assert_eq!(said(&again), values.each_ref());
     assert_ne!(again["params"]["_meta"]["progressToken"], request["params"]["_meta"]["progressToken"]);
-    // What the params say themselves gives way.
+    // The options replace the values in the params.
     let mut meta = Meta::new();
     meta.set("traceparent", "mine").and_then(|()| meta.set("baggage", "mine")).expect("JSON");
     let request = ask(&mut client, &CallToolParams { meta: Some(meta), ..CallToolParams::new("t") });
     assert_eq!(said(&request), values.each_ref());
-    // Without options there is nothing of the kind.
+    // Without options there is no such metadata.
     client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("it is ready");
     assert_eq!(said(&client.sent_one()), [&Value::Null; 4]);
 }
 
 #[test]
-fn in_a_session_there_is_a_trace_and_no_level_of_a_request() {
+fn session_requests_carry_trace_but_no_log_level() {
     for version in ProtocolVersion::LEGACY {
-        let mut client = Solo::ready_client(version);
+        let mut client = Harness::ready_client(version);
         let request = ask(&mut client, &CallToolParams::new("t"));
         assert_eq!(said(&request), [&json!(PARENT), &json!("a=\"b\""), &json!("c=d"), &Value::Null]);
         let options = RequestOptions { progress: false, ..options() };
@@ -70,7 +70,7 @@ fn in_a_session_there_is_a_trace_and_no_level_of_a_request() {
 
 // req: M-META-025
 #[test]
-fn a_server_knows_the_trace_and_the_level_of_each_request() {
+fn server_reads_trace_and_log_level_per_request() {
     let meta = |request: &mut Value, level: &Value| {
         request["params"]["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -80,29 +80,29 @@ fn a_server_knows_the_trace_and_the_level_of_each_request() {
     };
     let mut config = full_server();
     config.settings.versions = speaking(mcp_proto::protocol::VersionSet::ALL).settings.versions;
-    let mut server = Solo::server(config);
+    let mut server = Harness::server(config);
     let mut request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t"}});
     meta(&mut request, &json!("warning"));
-    let key = server.ask(&request);
+    let key = server.receive_request(&request);
     let seen = |conn: &Connection<_>, key| {
         let context = conn.context(key).expect("it is open");
         (context.trace.cloned(), context.log_level)
     };
     assert_eq!(seen(&server.conn, key), (Some((*trace()).clone()), Some(LoggingLevel::Warning)));
-    // The next one says nothing.
+    // The next request has neither.
     let mut silent = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "t"}});
     silent["params"]["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
         "traceparent": "not a traceparent"
     });
-    let key = server.ask(&silent);
+    let key = server.receive_request(&silent);
     assert_eq!(seen(&server.conn, key), (None, None));
 
     for version in ProtocolVersion::LEGACY {
-        let mut server = Solo::ready_server(version);
+        let mut server = Harness::ready_server(version);
         let mut request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t"}});
         request["params"]["_meta"] = json!({"traceparent": PARENT, "tracestate": "a=\"b\"", "baggage": "c=d"});
-        let key = server.ask(&request);
+        let key = server.receive_request(&request);
         assert_eq!(seen(&server.conn, key).0, Some((*trace()).clone()));
     }
 }

@@ -1,5 +1,5 @@
-//! How a client finds out which era its server is of: every answer to its question, no answer, and a server that leaves.
-//! The table is that of the specification's pages on versioning and on stdio.
+//! How a client finds out the era of its server: every response to the probe, no response, and a server that exits. The
+//! table is that of the specification's pages on versioning and on stdio.
 
 use std::time::Duration;
 
@@ -9,42 +9,42 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 use mcp_tests::{
-    bed::Bed,
+    harness::{Harness, full_server},
     link::LinkConfig,
     modern::{discovered, modern_only, refuse, speaking},
-    solo::{Solo, full_server},
+    testbed::Testbed,
 };
 use serde_json::{Value, json};
 
-type Client = Solo<ClientRole>;
+type Client = Harness<ClientRole>;
 
 const NOTHING: [Value; 0] = [];
 
 const MODERN: Option<ProtocolVersion> = Some(ProtocolVersion::V2026_07_28);
 
-/// A client that has sent its first message, and that message.
+/// Returns a client that has sent its first message, and that message.
 fn opened(versions: VersionSet) -> (Client, Value) {
     begun(versions, Opening::unknown())
 }
 
 fn begun(versions: VersionSet, opening: Opening) -> (Client, Value) {
-    let mut client = Client::knowing(speaking(versions), opening);
+    let mut client = Client::with_opening(speaking(versions), opening);
     let first = client.sent_one();
     (client, first)
 }
 
-/// What a client does next.
+/// The next step of a client.
 #[derive(Clone, Debug, PartialEq)]
 enum Next {
-    /// It uses 2026-07-28.
+    /// Uses 2026-07-28.
     Modern,
-    /// It sends `initialize` with this revision.
+    /// Sends `initialize` with this revision.
     Initialize(&'static str),
-    /// It asks once more.
+    /// Sends the probe again.
     Asks,
-    /// It leaves, and says this.
+    /// Closes with this reason.
     Leaves(&'static str),
-    /// It waits.
+    /// Waits.
     Waits,
 }
 
@@ -82,7 +82,7 @@ fn next(client: &mut Client) -> Next {
     }
 }
 
-/// Answers the question, of a client that speaks both eras and of one that speaks only the modern one.
+/// Checks the step after each response to the probe, of a client of both eras and of one of only the modern era.
 fn check(table: &[(Value, Next, Next)]) {
     for (answer, dual, alone) in table {
         for (versions, expected) in [(VersionSet::ALL, dual), (modern_only(), alone)] {
@@ -108,7 +108,7 @@ fn result(result: Value) -> Value {
 
 // req: M-META-001 M-META-002 M-META-004 M-DISC-002 M-VERS-001 M-DUAL-001 M-DUAL-008
 #[test]
-fn whoever_speaks_the_modern_era_asks_first() {
+fn modern_clients_send_discover_first() {
     for versions in [VersionSet::ALL, modern_only()] {
         let (_, probe) = opened(versions);
         assert_eq!(probe["method"], "server/discover");
@@ -125,13 +125,13 @@ fn whoever_speaks_the_modern_era_asks_first() {
 
 // req: M-DUAL-002 M-DUAL-030 M-DUAL-037 M-DISC-009 M-VERS-014
 #[test]
-fn a_server_that_says_what_it_speaks_is_taken_at_its_word() {
+fn discovered_versions_select_the_era() {
     let says = |versions: &[&str]| discovered(&json!(1), versions);
     check(&[
         (says(&["2026-07-28"]), Modern, Modern),
         (says(&["2031-01-01", "2026-07-28", "2025-11-25"]), Modern, Modern),
         (says(&["2025-11-25", "2026-07-28"]), Modern, Modern),
-        // What is named and not of the modern era is reached by `initialize`, and by nothing else.
+        // Listed revisions of the legacy era are reached by `initialize` only.
         (says(&["2025-06-18", "2024-11-05"]), Initialize("2025-06-18"), Leaves("unsupported")),
         (says(&["2025-03-26", "2031-01-01"]), Initialize("2025-03-26"), Leaves("unsupported")),
         (says(&["2031-01-01"]), Leaves("unsupported"), Leaves("unsupported")),
@@ -142,7 +142,7 @@ fn a_server_that_says_what_it_speaks_is_taken_at_its_word() {
 
 // req: M-DUAL-003 M-DUAL-004 M-DUAL-030 M-DUAL-037 M-VERS-005 M-VERS-006
 #[test]
-fn an_error_of_the_modern_era_shows_the_modern_era() {
+fn modern_errors_reveal_a_modern_server() {
     check(&[
         (unsupported(json!(["2026-07-28"])), Asks, Asks),
         (unsupported(json!(["2025-11-25", "2026-07-28"])), Asks, Asks),
@@ -158,10 +158,10 @@ fn an_error_of_the_modern_era_shows_the_modern_era() {
 
 // req: M-DUAL-005 M-DUAL-007 M-DUAL-009
 #[test]
-fn any_other_error_shows_an_old_server() {
+fn other_probe_errors_mean_legacy_server() {
     let codes = [-32700, -32601, -32602, -32600, -32603, -32000, -32001, -32002, -32042, -32019, -32023, -1, 0, 1, 404];
     check(&codes.map(|code| (error(code), NEWEST, Leaves("old"))));
-    // Not every error has an answer's form, either.
+    // Some errors are not valid error objects, either.
     check(&[
         (json!({"jsonrpc": "2.0", "id": 1, "error": "no"}), NEWEST, Leaves("old")),
         (json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32022}}), NEWEST, Leaves("old")),
@@ -171,7 +171,7 @@ fn any_other_error_shows_an_old_server() {
 
 // req: M-DUAL-005 M-DUAL-009
 #[test]
-fn a_result_that_says_nothing_shows_an_old_server() {
+fn unusable_discovery_result_means_legacy_server() {
     check(&[
         (result(json!({})), NEWEST, Leaves("old")),
         (result(json!({"capabilities": {}})), NEWEST, Leaves("old")),
@@ -184,7 +184,7 @@ fn a_result_that_says_nothing_shows_an_old_server() {
 
 // req: M-DUAL-006 M-DUAL-009
 #[test]
-fn silence_and_junk_show_an_old_server_after_a_while() {
+fn unanswered_probe_means_legacy_server() {
     let junk = ["some banner", "{}", "[]", "{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":{}}", "\u{0}", "true"];
     for noise in [&[][..], &junk[..]] {
         for (versions, patience, expected) in [(VersionSet::ALL, 5, NEWEST), (modern_only(), 30, Leaves("old"))] {
@@ -203,7 +203,7 @@ fn silence_and_junk_show_an_old_server_after_a_while() {
 }
 
 #[test]
-fn whoever_is_in_a_hurry_does_not_wait_longer_for_an_answer_than_for_the_handshake() {
+fn handshake_timeout_limits_the_probe() {
     let mut config = speaking(VersionSet::ALL);
     config.settings.handshake_timeout = Duration::from_millis(200);
     let mut client = Client::client(config);
@@ -216,7 +216,7 @@ fn whoever_is_in_a_hurry_does_not_wait_longer_for_an_answer_than_for_the_handsha
 
 // req: M-DUAL-006
 #[test]
-fn an_answer_just_in_time_counts() {
+fn probe_response_before_the_timeout_counts() {
     for (answer, expected) in [(discovered(&json!(1), &["2026-07-28"]), Modern), (error(-32601), NEWEST)] {
         let (mut client, _) = opened(VersionSet::ALL);
         client.advance(Duration::from_millis(4_999));
@@ -234,7 +234,7 @@ fn old_server(hello: &Value) -> Value {
 
 // req: M-DUAL-036 M-DUAL-004
 #[test]
-fn an_answer_that_is_too_late_changes_nothing() {
+fn late_probe_responses_are_ignored() {
     for late in [discovered(&json!(1), &["2026-07-28"]), error(-32601), unsupported(json!(["2026-07-28"]))] {
         let (mut client, _) = opened(VersionSet::ALL);
         client.advance(Duration::from_secs(5));
@@ -252,7 +252,7 @@ fn an_answer_that_is_too_late_changes_nothing() {
 
 // req: M-VERS-015
 #[test]
-fn a_client_asks_again_once_and_not_twice() {
+fn discovery_is_retried_once() {
     for versions in [VersionSet::ALL, modern_only()] {
         let (mut client, first) = opened(versions);
         client.feed(&unsupported(json!(["2026-07-28"])));
@@ -263,9 +263,9 @@ fn a_client_asks_again_once_and_not_twice() {
     }
 }
 
-/// A server that was only slow to start answers nothing in time, and refuses the handshake then.
+/// A server that starts slowly does not answer the probe in time, and refuses the handshake then.
 #[test]
-fn a_slow_start_does_not_make_a_server_old() {
+fn slow_modern_servers_are_probed_again() {
     let (mut client, _) = opened(VersionSet::ALL);
     client.advance(Duration::from_secs(5));
     let hello = client.sent_one();
@@ -277,7 +277,7 @@ fn a_slow_start_does_not_make_a_server_old() {
     client.feed(&discovered(&again["id"], &["2026-07-28"]));
     assert_eq!(next(&mut client), Modern);
 
-    // An old one that refuses the handshake for reasons of its own is asked no third time.
+    // A legacy server that refuses the handshake is not probed a third time.
     let (mut client, _) = opened(VersionSet::ALL);
     client.advance(Duration::from_secs(5));
     let hello = client.sent_one();
@@ -286,7 +286,7 @@ fn a_slow_start_does_not_make_a_server_old() {
     client.feed(&refuse(&again, -32601, json!(null)));
     assert_eq!(next(&mut client), Leaves("refused"));
 
-    // Who has answered the question is not asked again.
+    // A server that answered the probe is not probed again.
     let (mut client, _) = opened(VersionSet::ALL);
     client.feed(&error(-32601));
     let hello = client.sent_one();
@@ -294,7 +294,7 @@ fn a_slow_start_does_not_make_a_server_old() {
     assert_eq!(next(&mut client), Leaves("refused"));
 }
 
-// ---- what is known from another time ----
+// ---- hints from an earlier connection ----
 
 fn known(era: Era) -> Opening {
     Opening::known(era)
@@ -302,19 +302,19 @@ fn known(era: Era) -> Opening {
 
 // req: M-DUAL-016 M-DUAL-017 M-DUAL-018
 #[test]
-fn what_is_known_of_a_server_saves_the_question_or_the_hurry() {
-    // An old one is not asked.
+fn era_hint_skips_the_probe_or_extends_its_timeout() {
+    // A legacy server is not probed.
     let (mut client, hello) = begun(VersionSet::ALL, known(Era::Legacy));
     assert_eq!((hello["method"].as_str(), &hello["id"]), (Some("initialize"), &json!(1)));
     client.feed(&old_server(&hello["id"]));
     assert_eq!(client.take_events(), [Event::Ready]);
-    // A new one may take its time.
+    // A modern server has the whole handshake timeout for the probe.
     let (mut client, probe) = begun(VersionSet::ALL, known(Era::Modern));
     assert_eq!(probe["method"], "server/discover");
     client.advance(Duration::from_millis(29_999));
     client.feed(&discovered(&probe["id"], &["2026-07-28"]));
     assert_eq!(next(&mut client), Modern);
-    // A client that speaks only one era has nothing to choose.
+    // A client of only one era ignores the hint.
     let (_, first) = begun(modern_only(), known(Era::Legacy));
     assert_eq!(first["method"], "server/discover");
     let (_, first) = begun(VersionSet::LEGACY, known(Era::Modern));
@@ -323,8 +323,8 @@ fn what_is_known_of_a_server_saves_the_question_or_the_hurry() {
 
 // req: M-DUAL-017
 #[test]
-fn what_is_not_true_any_more_is_found_out() {
-    // The old server is a new one now.
+fn wrong_era_hints_are_corrected() {
+    // The legacy server has become a modern one.
     for code in [-32602, -32601, -32022] {
         let (mut client, hello) = begun(VersionSet::ALL, known(Era::Legacy));
         client.feed(&refuse(&hello, code, json!({"supported": ["2026-07-28"], "requested": "2025-11-25"})));
@@ -333,7 +333,7 @@ fn what_is_not_true_any_more_is_found_out() {
         client.feed(&discovered(&probe["id"], &["2026-07-28"]));
         assert_eq!(next(&mut client), Modern, "{code}");
     }
-    // It is the old one after all, and has refused the handshake for another reason.
+    // The server is still a legacy one, and has refused the handshake for another reason.
     let (mut client, hello) = begun(VersionSet::ALL, known(Era::Legacy));
     client.feed(&refuse(&hello, -32603, json!(null)));
     let probe = client.sent_one();
@@ -344,7 +344,7 @@ fn what_is_not_true_any_more_is_found_out() {
         matches!(&events[..], [Event::Closed(CloseReason::Refused(error))] if error.code == refused.code),
         "{events:?}"
     );
-    // The new server is an old one now, whether it says so or not.
+    // The modern server has become a legacy one, with and without an error.
     let (mut client, probe) = begun(VersionSet::ALL, known(Era::Modern));
     client.feed(&refuse(&probe, -32601, json!(null)));
     assert_eq!(next(&mut client), NEWEST);
@@ -353,7 +353,7 @@ fn what_is_not_true_any_more_is_found_out() {
     assert_eq!(next(&mut client), NEWEST);
 }
 
-// ---- a server that leaves ----
+// ---- a server that exits ----
 
 type Leave = fn(&mut Client);
 
@@ -365,7 +365,7 @@ const WAYS: [(&str, Leave); 3] = [
 
 // req: M-DUAL-005 M-STDIO-017 M-STDIO-018
 #[test]
-fn a_server_that_leaves_when_it_is_asked_is_started_again_and_not_asked() {
+fn exit_on_probe_restarts_with_initialize() {
     type Before = fn(&mut Client);
     let moments: [(&str, Before); 3] = [
         ("asked", |_| {}),
@@ -382,7 +382,7 @@ fn a_server_that_leaves_when_it_is_asked_is_started_again_and_not_asked() {
             assert_eq!(again.era(), Some(Era::Legacy), "{moment}, {way}");
             let (mut client, hello) = begun(VersionSet::ALL, again);
             assert_eq!(hello["method"], "initialize");
-            // It stays at that: no third start, and no question.
+            // There is neither a third start nor another probe.
             if way == "lost" {
                 leave(&mut client);
                 assert_eq!(client.conn.next_opening(), None);
@@ -396,7 +396,7 @@ fn a_server_that_leaves_when_it_is_asked_is_started_again_and_not_asked() {
 
 // req: M-DUAL-017 M-STDIO-017
 #[test]
-fn a_server_that_is_none_of_what_is_known_is_started_again_and_asked() {
+fn wrong_legacy_hint_restarts_with_a_probe() {
     for (way, leave) in WAYS {
         let (mut client, hello) = begun(VersionSet::ALL, known(Era::Legacy));
         assert_eq!(hello["method"], "initialize");
@@ -411,63 +411,63 @@ fn a_server_that_is_none_of_what_is_known_is_started_again_and_asked() {
 }
 
 #[test]
-fn nothing_is_started_again_without_a_reason() {
+fn restarts_only_when_another_era_may_work() {
     for (way, leave) in WAYS {
-        // There is no other way to begin.
+        // The client has no other era to try.
         for versions in [VersionSet::LEGACY, modern_only()] {
             let (mut client, _) = opened(versions);
             leave(&mut client);
             assert_eq!(client.conn.next_opening(), None, "{way}, {versions:?}");
         }
-        // It was of use, and has left later.
+        // The server exits after a successful handshake.
         let (mut client, probe) = opened(VersionSet::ALL);
         client.feed(&discovered(&probe["id"], &["2026-07-28"]));
         leave(&mut client);
         assert_eq!(client.conn.next_opening(), None, "{way}");
     }
-    // This side has ended it.
+    // This side has closed the connection.
     let (mut client, _) = opened(VersionSet::ALL);
     client.conn.close(client.now);
     assert_eq!(client.conn.next_opening(), None);
-    // It speaks, and nothing that this client does.
+    // The server supports no revision of this client.
     let (mut client, _) = opened(VersionSet::ALL);
     client.feed(&unsupported(json!(["2031-01-01"])));
     client.conn.handle_eof(client.now);
     assert_eq!(client.conn.next_opening(), None);
 }
 
-// ---- everybody with everybody ----
+// ---- every pair of sides ----
 
-/// What comes of two ends.
+/// The result of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Meeting {
-    /// Requests that stand alone.
+    /// Stateless requests.
     NoSession,
-    /// A session in the newest revision that has them.
+    /// A session in the newest legacy revision.
     Session,
-    /// The client leaves, and can say why.
+    /// The client closes with a reason.
     Fails,
 }
 
-fn meet(client: VersionSet, server: VersionSet, opening: Opening, link: LinkConfig) -> (Meeting, Bed) {
+fn meet(client: VersionSet, server: VersionSet, opening: Opening, link: LinkConfig) -> (Meeting, Testbed) {
     let mut config = full_server();
     config.settings.versions = server;
-    let mut bed = Bed::knowing(speaking(client), opening, config, link, link);
-    bed.advance(Duration::from_secs(120));
-    let meeting = match &bed.client.take_events()[..] {
-        [Event::Ready] => match bed.client.conn.version().map(ProtocolVersion::era) {
+    let mut testbed = Testbed::with_opening(speaking(client), opening, config, link, link);
+    testbed.advance(Duration::from_secs(120));
+    let meeting = match &testbed.client.take_events()[..] {
+        [Event::Ready] => match testbed.client.conn.version().map(ProtocolVersion::era) {
             Some(Era::Modern) => Meeting::NoSession,
             _ => Meeting::Session,
         },
         [Event::Closed(_)] => Meeting::Fails,
         events => panic!("{client:?} {server:?}: {events:?}"),
     };
-    (meeting, bed)
+    (meeting, testbed)
 }
 
 const SETS: [VersionSet; 3] = [VersionSet::LEGACY, VersionSet::MODERN, VersionSet::ALL];
 
-/// Rows: what the client speaks. Columns: what the server speaks.
+/// Rows: the revisions of the client. Columns: the revisions of the server.
 const MATRIX: [[Meeting; 3]; 3] = {
     use Meeting::{Fails, NoSession, Session};
     [[Session, Fails, Session], [Fails, NoSession, NoSession], [Session, NoSession, NoSession]]
@@ -475,7 +475,7 @@ const MATRIX: [[Meeting; 3]; 3] = {
 
 // req: M-DUAL-001 M-DUAL-002 M-DUAL-005 M-DUAL-009 M-DUAL-019 M-DUAL-020 M-DUAL-024 M-DUAL-025
 #[test]
-fn every_pair_of_eras_meets_as_the_table_says() {
+fn era_pairs_negotiate_per_the_table() {
     let links = [
         LinkConfig::default(),
         LinkConfig::one_byte(),
@@ -486,15 +486,15 @@ fn every_pair_of_eras_meets_as_the_table_says() {
         for (server, expected) in SETS.into_iter().zip(row) {
             for link in links {
                 for opening in openings {
-                    let (mut meeting, bed) = meet(client, server, opening, link);
-                    // Both is possible, and it begins with what is known.
+                    let (mut meeting, testbed) = meet(client, server, opening, link);
+                    // Both eras are possible, and the client begins with the hint.
                     if client == server && client == VersionSet::ALL && opening == known(Era::Legacy) {
                         assert_eq!(meeting, Meeting::Session);
                         meeting = expected;
                     }
                     assert_eq!(meeting, expected, "{client:?} with {server:?}, {opening:?}, {link:?}");
                     if meeting == Meeting::Session {
-                        assert_eq!(bed.client.conn.version(), Some(ProtocolVersion::LATEST_LEGACY));
+                        assert_eq!(testbed.client.conn.version(), Some(ProtocolVersion::LATEST_LEGACY));
                     }
                 }
             }
@@ -504,13 +504,13 @@ fn every_pair_of_eras_meets_as_the_table_says() {
 
 // req: M-DUAL-009 M-DUAL-024
 #[test]
-fn who_does_not_meet_is_told_what_to_do_about_it() {
+fn failed_negotiation_explains_the_cause() {
     let why = |client, server| {
         let mut config = full_server();
         config.settings.versions = server;
-        let mut bed = Bed::new(speaking(client), config, LinkConfig::default(), LinkConfig::default());
-        bed.settle();
-        match &bed.client.take_events()[..] {
+        let mut testbed = Testbed::new(speaking(client), config, LinkConfig::default(), LinkConfig::default());
+        testbed.settle();
+        match &testbed.client.take_events()[..] {
             [Event::Closed(reason)] => reason.to_string(),
             events => panic!("{events:?}"),
         }
@@ -523,23 +523,23 @@ fn who_does_not_meet_is_told_what_to_do_about_it() {
 
 // req: M-DUAL-006 M-DUAL-036
 #[test]
-fn over_a_very_slow_link_both_ends_still_meet() {
+fn slow_links_still_negotiate() {
     let link = LinkConfig { delay: Duration::from_secs(3), ..LinkConfig::default() };
     for (server, expected) in SETS.into_iter().zip([Meeting::Session, Meeting::NoSession, Meeting::Session]) {
         let mut config = full_server();
         config.settings.versions = server;
-        let mut bed = Bed::new(speaking(VersionSet::ALL), config, link, link);
-        bed.advance(Duration::from_secs(120));
-        let events = bed.client.take_events();
+        let mut testbed = Testbed::new(speaking(VersionSet::ALL), config, link, link);
+        testbed.advance(Duration::from_secs(120));
+        let events = testbed.client.take_events();
         assert_eq!(events, [Event::Ready], "{server:?}");
-        let era = bed.client.conn.version().map(ProtocolVersion::era);
+        let era = testbed.client.conn.version().map(ProtocolVersion::era);
         assert_eq!(era == Some(Era::Modern), expected == Meeting::NoSession, "{server:?}");
     }
 }
 
 // req: M-STDIO-007
 #[test]
-fn noise_before_the_answer_does_not_hide_it() {
+fn noise_does_not_hide_the_probe_response() {
     let (mut client, probe) = opened(VersionSet::ALL);
     client.feed_text("Starting up …");
     client.feed(&json!({"jsonrpc": "2.0", "id": 5, "method": "roots/list"}));

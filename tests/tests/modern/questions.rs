@@ -1,4 +1,4 @@
-//! Questions that travel in results (2026-07-28): whose results may be some, and what may be asked at all.
+//! Input requests in results (2026-07-28): which results may have them, and which requests are allowed.
 
 use mcp_proto::{
     connection::{ClientRole, Event, Outcome, RequestOptions, ResourceUsage},
@@ -7,8 +7,8 @@ use mcp_proto::{
     schema::{CallToolParams, GetPromptParams, ReadResourceParams},
 };
 use mcp_tests::{
+    harness::{Harness, full_client},
     message::{modern, result},
-    solo::{Solo, full_client},
 };
 use serde_json::{Value, json};
 
@@ -19,18 +19,18 @@ fn one(mut sent: Vec<Value>) -> Value {
     sent.remove(0)
 }
 
-fn call(client: &mut Solo<ClientRole>, name: &str) -> (CallId, Value) {
+fn call(client: &mut Harness<ClientRole>, name: &str) -> (CallId, Value) {
     let call = client.conn.request(client.now, &CallToolParams::new(name), RequestOptions::default());
     (call.expect("it is ready"), one(client.sent()))
 }
 
 // req: M-MRTR-003 M-MRTR-025 M-MRTR-037
 #[test]
-fn three_methods_ask_and_come_again_and_no_others() {
+fn only_three_methods_retry_after_input_required() {
     let options = RequestOptions::default();
     for method in Method::ALL.iter().copied().filter(|method| method.kind() == mcp_proto::protocol::MethodKind::Request)
     {
-        let mut client = Solo::modern_client();
+        let mut client = Harness::modern_client();
         let asked = match method {
             Method::CallTool => client.conn.request(client.now, &CallToolParams::new("t"), options.clone()),
             Method::GetPrompt => client.conn.request(client.now, &GetPromptParams::new("p"), options.clone()),
@@ -61,11 +61,11 @@ fn three_methods_ask_and_come_again_and_no_others() {
 
 // req: M-MRTR-023 M-MRTR-038
 #[test]
-fn only_the_latest_result_says_what_comes_along() {
-    let mut client = Solo::modern_client();
+fn retry_carries_only_the_latest_state() {
+    let mut client = Harness::modern_client();
     let (_, first) = call(&mut client, "t");
     let mut request = first;
-    // What each round brings, and what the next request has of it.
+    // The result of each round, and what the next request repeats of it.
     for (name, state) in [("a", Some("1")), ("b", None), ("c", Some("3")), ("d", None)] {
         let mut asks = json!({"resultType": "input_required", "inputRequests": {name: {"method": "roots/list"}}});
         if let Some(state) = state {
@@ -74,7 +74,7 @@ fn only_the_latest_result_says_what_comes_along() {
         client.feed(&result(request["id"].clone(), asks));
         let events = client.take_events();
         let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
-        client.answer(key, &json!({"roots": []}));
+        client.respond(key, &json!({"roots": []}));
         request = one(client.sent());
         assert_eq!(request["params"].get("requestState"), state.map(|state| json!(state)).as_ref(), "{name}");
         assert_eq!(request["params"]["inputResponses"], json!({name: {"roots": []}}));
@@ -83,45 +83,49 @@ fn only_the_latest_result_says_what_comes_along() {
 
 // req: M-MRTR-017
 #[test]
-fn a_server_that_has_asked_waits_for_nothing() {
-    let mut server = Solo::modern_server();
+fn input_required_leaves_no_server_state() {
+    let mut server = Harness::modern_server();
     for id in 0..1000 {
-        let key = server.ask(&modern(id, "tools/call", json!({"name": "t"})));
-        server.answer(key, &json!({"resultType": "input_required", "requestState": "s"}));
+        let key = server.receive_request(&modern(id, "tools/call", json!({"name": "t"})));
+        server.respond(key, &json!({"resultType": "input_required", "requestState": "s"}));
         assert_eq!(one(server.sent())["result"]["resultType"], "input_required");
     }
     assert_eq!(server.conn.usage(), ResourceUsage::default());
     assert_eq!(server.conn.poll_timeout(), None);
-    // A client that comes again comes as any other, under whichever id.
-    let key = server.ask(&modern(5, "tools/call", json!({"name": "t", "requestState": "s", "inputResponses": {}})));
-    server.answer(key, &json!({"content": []}));
+    // A retry is an ordinary request, with any id.
+    let key = server.receive_request(&modern(
+        5,
+        "tools/call",
+        json!({"name": "t", "requestState": "s", "inputResponses": {}}),
+    ));
+    server.respond(key, &json!({"content": []}));
     assert_eq!(one(server.sent())["result"]["resultType"], "complete");
 }
 
 // req: M-CACHE-001 M-CACHE-004
 #[test]
-fn questions_cannot_be_kept_and_answers_say_for_how_long() {
+fn only_final_results_carry_cache_hints() {
     for method in ["resources/read", "tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
-        let mut server = Solo::modern_server();
-        let key = server.ask(&modern(1, method, json!({"uri": "a:b"})));
-        server.answer(key, &json!({"contents": []}));
+        let mut server = Harness::modern_server();
+        let key = server.receive_request(&modern(1, method, json!({"uri": "a:b"})));
+        server.respond(key, &json!({"contents": []}));
         let hints = one(server.sent())["result"].clone();
         assert_eq!((&hints["ttlMs"], &hints["cacheScope"]), (&json!(0), &json!("private")), "{method}");
-        let key = server.ask(&modern(2, method, json!({"uri": "a:b"})));
-        server.answer(key, &json!({"contents": [], "ttlMs": 5000, "cacheScope": "public"}));
+        let key = server.receive_request(&modern(2, method, json!({"uri": "a:b"})));
+        server.respond(key, &json!({"contents": [], "ttlMs": 5000, "cacheScope": "public"}));
         let hints = one(server.sent())["result"].clone();
         assert_eq!((&hints["ttlMs"], &hints["cacheScope"]), (&json!(5000), &json!("public")), "{method}");
     }
-    let mut server = Solo::modern_server();
-    let key = server.ask(&modern(1, "resources/read", json!({"uri": "a:b"})));
-    server.answer(key, &json!({"resultType": "input_required", "requestState": "s"}));
+    let mut server = Harness::modern_server();
+    let key = server.receive_request(&modern(1, "resources/read", json!({"uri": "a:b"})));
+    server.respond(key, &json!({"resultType": "input_required", "requestState": "s"}));
     let asks = one(server.sent())["result"].clone();
     assert_eq!((asks.get("ttlMs"), asks.get("cacheScope")), (None, None));
 }
 
 // req: M-SAMP-007 M-ELIC-008 M-ELIC-011
 #[test]
-fn what_a_client_has_not_declared_is_not_asked_of_its_user() {
+fn undeclared_input_requests_are_refused() {
     let form_params = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
     let with = |mode: Value| {
         let mut params = form_params.clone();
@@ -139,7 +143,7 @@ fn what_a_client_has_not_declared_is_not_asked_of_its_user() {
     let (form, url) = (json!({"elicitation": {"form": {}}}), json!({"elicitation": {"url": {}}}));
     let (any, model) = (json!({"elicitation": {}}), json!({"sampling": {}}));
     let tools = json!({"sampling": {"tools": {}}});
-    // What is declared, the question, whether it is asked.
+    // The declared capabilities, the input request, and whether it reaches the application.
     let table = [
         (&form, with(json!("form")), true),
         (&form, json!({"method": "elicitation/create", "params": form_params}), true),
@@ -165,14 +169,14 @@ fn what_a_client_has_not_declared_is_not_asked_of_its_user() {
         let mut config = full_client();
         config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
         config.capabilities = serde_json::from_value(declared.clone()).expect("capabilities");
-        let mut client = Solo::modern_client_with(config);
+        let mut client = Harness::modern_client_with(config);
         let (asking, request) = call(&mut client, "t");
         let asks = json!({"resultType": "input_required", "inputRequests": {"q": question}});
         client.feed(&result(request["id"].clone(), asks));
         let events = client.take_events();
         match &events[..] {
             [Event::Request { key, .. }] if is_asked => {
-                client.answer(*key, &json!({}));
+                client.respond(*key, &json!({}));
                 assert_eq!(one(client.sent())["params"]["inputResponses"], json!({"q": {}}));
             }
             [Event::Response { call: ended, outcome: Outcome::Malformed }] if !is_asked => {

@@ -1,4 +1,4 @@
-//! A server of 2026-07-28 that refuses a request because of its revision, after it has said that it speaks it.
+//! A server of 2026-07-28 that refuses a request because of its revision, after it has announced that revision.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use mcp_proto::{
     wire::{ErrorObject, RawJson},
 };
 use mcp_tests::{
+    harness::{Harness, full_server},
     modern::{answer, discovered, refuse, speaking},
-    solo::{Solo, full_server},
 };
 use serde_json::{Value, json};
 
-type Client = Solo<ClientRole>;
+type Client = Harness<ClientRole>;
 
 const NOTHING: [Value; 0] = [];
 
-/// A client of both eras that has found a server of 2026-07-28.
+/// Returns a client of both eras, connected to a server of 2026-07-28.
 fn client() -> Client {
     let mut config = speaking(VersionSet::ALL);
     config.settings.keepalive = Some(Keepalive { interval: Duration::from_secs(1000), max_missed: 3 });
-    let mut client = Solo::client(config);
+    let mut client = Harness::client(config);
     let probe = client.sent_one();
     let mut found = discovered(&probe["id"], &["2026-07-28"]);
     found["result"]["ttlMs"] = json!(3_600_000);
@@ -54,7 +54,7 @@ fn ended(client: &mut Client) -> (CallId, ErrorObject) {
 
 // req: M-VERS-005 M-VERS-015
 #[test]
-fn a_request_that_is_refused_for_its_revision_goes_again_once() {
+fn version_errors_retry_the_request_once() {
     let mut client = client();
     let (asked, first) = call(&mut client);
     client.feed(&unsupported(&first, json!(["2031-01-01", "2025-11-25", "2026-07-28"])));
@@ -69,7 +69,7 @@ fn a_request_that_is_refused_for_its_revision_goes_again_once() {
     let (call_id, error) = ended(&mut client);
     assert_eq!((call_id, error.code.0), (asked, -32022));
     assert_eq!((client.sent(), client.conn.usage()), (vec![], ResourceUsage::default()));
-    // Each request has its own.
+    // Each request can be retried once.
     let (_, third) = call(&mut client);
     client.feed(&unsupported(&third, json!(["2026-07-28"])));
     let fourth = client.sent_one();
@@ -79,7 +79,7 @@ fn a_request_that_is_refused_for_its_revision_goes_again_once() {
 
 // req: M-VERS-006
 #[test]
-fn without_a_common_revision_the_caller_hears_why() {
+fn unresolvable_version_errors_reach_the_caller() {
     for supported in [json!(["2031-01-01"]), json!([]), json!(5)] {
         let mut client = client();
         let (asked, request) = call(&mut client);
@@ -89,8 +89,8 @@ fn without_a_common_revision_the_caller_hears_why() {
         assert_eq!(client.sent(), NOTHING);
         assert!(client.conn.is_ready(), "another request may be luckier");
     }
-    // The same code means nothing in a session.
-    let mut session = Solo::ready_client(ProtocolVersion::V2025_11_25);
+    // In a session the code has no special meaning.
+    let mut session = Harness::ready_client(ProtocolVersion::V2025_11_25);
     let (_, request) = call(&mut session);
     session.feed(&unsupported(&request, json!(["2025-11-25"])));
     ended(&mut session);
@@ -98,7 +98,7 @@ fn without_a_common_revision_the_caller_hears_why() {
 
 // req: M-MRTR-025 M-VERS-005
 #[test]
-fn answers_and_state_go_again_with_the_request() {
+fn version_retry_keeps_input_responses_and_state() {
     let mut client = client();
     let (_, first) = call(&mut client);
     client.feed(&answer(
@@ -116,7 +116,7 @@ fn answers_and_state_go_again_with_the_request() {
     let third = client.sent_one();
     assert_eq!(third["params"]["inputResponses"], json!({"r": {"roots": []}}));
     assert_eq!(third["params"]["requestState"], "s");
-    // Nothing of that exists in a session, so it is not begun for it.
+    // Sessions have no input responses, so the client does not fall back.
     client.feed(&unsupported(&third, json!(["2025-11-25"])));
     ended(&mut client);
     assert_eq!(client.sent(), NOTHING);
@@ -124,7 +124,7 @@ fn answers_and_state_go_again_with_the_request() {
 
 // req: M-DUAL-030
 #[test]
-fn what_has_been_answered_with_questions_stays_what_it_is() {
+fn no_fallback_after_input_required() {
     let mut client = client();
     let (asked, first) = call(&mut client);
     client.feed(&answer(&first, json!({"resultType": "input_required", "requestState": "s"})));
@@ -135,7 +135,7 @@ fn what_has_been_answered_with_questions_stays_what_it_is() {
     assert!(client.conn.is_ready());
 }
 
-/// A client that begins a session, the call that it does so for, and its `initialize`.
+/// Returns a client that falls back to a session, the call that caused it, and its `initialize`.
 fn begins_session(version: &str) -> (Client, CallId, Value) {
     let mut client = client();
     let (asked, request) = call(&mut client);
@@ -164,7 +164,7 @@ fn everything() -> Value {
 
 // req: M-DUAL-037 M-DUAL-030 M-VERS-005
 #[test]
-fn a_server_that_serves_only_sessions_now_gets_one() {
+fn version_error_falls_back_to_a_session() {
     for version in ProtocolVersion::LEGACY {
         let (mut client, asked, hello) = begins_session(version.as_str());
         assert!(!client.conn.is_ready());
@@ -187,14 +187,14 @@ fn a_server_that_serves_only_sessions_now_gets_one() {
         );
         assert_eq!(client.conn.usage().calls, 0);
         assert!(client.conn.cache().is_empty(), "what was good without a session is not in one");
-        // The session has its pings again.
+        // Keepalive pings are active in the session.
         assert_eq!(client.conn.poll_timeout().map(|deadline| deadline.wake), Some(Wake::Keepalive));
     }
 }
 
 #[test]
-fn a_session_that_does_not_come_about_is_the_end_of_the_call() {
-    // It has nothing of what was asked for.
+fn failed_fallback_ends_the_call() {
+    // The session lacks the requested capability.
     let (mut client, asked, hello) = begins_session("2025-11-25");
     client.feed(&welcome(&hello, &json!({})));
     let events = client.take_events();
@@ -203,7 +203,7 @@ fn a_session_that_does_not_come_about_is_the_end_of_the_call() {
             if *call == asked && error.code.0 == -32022),
         "{events:?}"
     );
-    // It refuses, answers nothing, leaves.
+    // The server refuses the handshake, does not answer it, or disconnects.
     type Act = fn(&mut Client, &Value);
     let ways: [(&str, Act); 3] = [
         ("refuses", |client, hello| client.feed(&refuse(hello, -32602, json!(null)))),
@@ -221,7 +221,7 @@ fn a_session_that_does_not_come_about_is_the_end_of_the_call() {
         assert_eq!(client.sent(), NOTHING, "{way}");
         assert_eq!(client.conn.usage(), ResourceUsage::default(), "{way}");
     }
-    // The caller has no time for it, or gives up.
+    // The caller cancels the call.
     let (mut client, asked, hello) = begins_session("2025-11-25");
     client.conn.cancel(asked, None).expect("it is in flight");
     assert_eq!(client.take_events(), [Event::Response { call: asked, outcome: Outcome::Cancelled }]);
@@ -232,7 +232,7 @@ fn a_session_that_does_not_come_about_is_the_end_of_the_call() {
 
 // req: M-DUAL-018
 #[test]
-fn a_session_is_not_begun_while_something_else_is_under_way() {
+fn no_fallback_while_other_calls_are_in_flight() {
     let mut client = client();
     let (other, _) = call(&mut client);
     let (asked, request) = call(&mut client);
@@ -248,7 +248,7 @@ fn a_session_is_not_begun_while_something_else_is_under_way() {
 }
 
 #[test]
-fn a_session_is_not_begun_for_what_it_does_not_have_or_by_who_speaks_none() {
+fn no_fallback_without_session_support() {
     let mut dual = client();
     let params = SubscriptionsListenParams::new(SubscriptionFilter::default());
     dual.conn.request(dual.now, &params, RequestOptions::default()).expect("it is ready");
@@ -257,7 +257,7 @@ fn a_session_is_not_begun_for_what_it_does_not_have_or_by_who_speaks_none() {
     ended(&mut dual);
     assert_eq!(dual.sent(), NOTHING);
 
-    let mut alone = Solo::modern_client();
+    let mut alone = Harness::modern_client();
     let (_, request) = call(&mut alone);
     alone.feed(&unsupported(&request, json!(["2025-11-25"])));
     ended(&mut alone);
@@ -266,7 +266,7 @@ fn a_session_is_not_begun_for_what_it_does_not_have_or_by_who_speaks_none() {
 }
 
 #[test]
-fn methods_of_somebody_else_are_renegotiated_like_any_other() {
+fn vendor_methods_are_renegotiated() {
     let mut client = client();
     let raw = mcp_proto::wire::Json::parse("{\"a\":[1]}").expect("JSON");
     let options = RequestOptions { progress: false, ..RequestOptions::default() };

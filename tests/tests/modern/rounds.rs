@@ -1,4 +1,4 @@
-//! A request of 2026-07-28 that is answered with questions, or put off: what goes over the wire, and when.
+//! Requests of 2026-07-28 that get input requests or are deferred: the messages on the wire, and their times.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use mcp_proto::{
     wire::Json,
 };
 use mcp_tests::{
+    harness::Harness,
     modern::{answer, modern_only, speaking},
-    solo::Solo,
 };
 use serde_json::{Value, json};
 
-type Client = Solo<ClientRole>;
+type Client = Harness<ClientRole>;
 
 const NOTHING: [Value; 0] = [];
 
@@ -27,7 +27,7 @@ fn question() -> Value {
     json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}})
 }
 
-/// A call that was answered with a question, and the question.
+/// Returns a call with an open input request.
 #[track_caller]
 fn asked(client: &mut Client) -> (CallId, Value, ReplyKey) {
     let (call, request) = call(client);
@@ -43,7 +43,7 @@ fn respond(client: &mut Client, key: ReplyKey) {
 
 // req: M-CANC-003 M-MRTR-039
 #[test]
-fn what_waits_for_its_own_side_is_given_up_without_a_word() {
+fn ended_rounds_send_no_cancellation() {
     type Act = fn(&mut Client, CallId);
     let ways: [(&str, Act); 2] = [
         ("cancelled", |client, call| client.conn.cancel(call, None).expect("it is in flight")),
@@ -62,7 +62,7 @@ fn what_waits_for_its_own_side_is_given_up_without_a_word() {
 
 // req: M-MRTR-019
 #[test]
-fn a_second_answer_to_one_request_changes_nothing() {
+fn second_responses_are_violations() {
     for second in [question(), json!({"content": []}), json!({"resultType": "input_required", "requestState": "s"})] {
         let mut client = Client::modern_client();
         let (call, request, key) = asked(&mut client);
@@ -87,7 +87,7 @@ fn put_off(request: &Value) -> Value {
 
 // req: M-MRTR-020
 #[test]
-fn what_is_put_off_goes_again_at_once_and_then_after_longer_and_longer_pauses() {
+fn deferred_calls_retry_with_backoff() {
     let mut client = Client::modern_client();
     let (call, first) = call(&mut client);
     client.feed(&put_off(&first));
@@ -102,7 +102,7 @@ fn what_is_put_off_goes_again_at_once_and_then_after_longer_and_longer_pauses() 
         request = client.sent_one();
         assert_eq!(request["params"]["requestState"], "more");
     }
-    // A question in between is an answer: the next time is the first again.
+    // An input request resets the delay.
     client.feed(&answer(&request, question()));
     let [Event::Request { key, .. }] = client.take_events()[..] else { panic!("a question was asked") };
     respond(&mut client, key);
@@ -115,13 +115,13 @@ fn what_is_put_off_goes_again_at_once_and_then_after_longer_and_longer_pauses() 
 }
 
 #[test]
-fn what_is_put_off_can_be_given_up_and_times_out() {
+fn deferred_calls_can_end_before_the_retry() {
     type Act = fn(&mut Client, CallId);
     let ways: [(&str, Act); 3] = [
         ("cancelled", |client, call| client.conn.cancel(call, None).expect("it is in flight")),
         ("closed", |client, _| client.conn.close(client.now)),
         ("timed out", |client, _| {
-            // The pause is longer than what is left of the time.
+            // The delay is longer than the remaining time.
             client.advance(Duration::from_millis(100));
         }),
     ];
@@ -161,7 +161,7 @@ fn rounds_are_bounded() {
 
 // req: M-MRTR-022
 #[test]
-fn a_state_that_is_no_text_is_no_state() {
+fn request_state_must_be_a_string() {
     for state in [json!(5), json!({}), json!(null)] {
         let mut client = Client::modern_client();
         let (_, request) = call(&mut client);
@@ -170,7 +170,7 @@ fn a_state_that_is_no_text_is_no_state() {
     }
     let mut client = Client::modern_client();
     let (_, request) = call(&mut client);
-    // It goes back as it came, escapes and all.
+    // The state is returned verbatim, with its escapes.
     let state = r#""\u0041 \/ \ud83d\ude00 {\"a\":1}""#;
     let id = &request["id"];
     client.feed_text(&format!(
@@ -182,7 +182,7 @@ fn a_state_that_is_no_text_is_no_state() {
 
 // req: M-MRTR-028
 #[test]
-fn answers_and_states_never_leak_into_another_call() {
+fn round_state_is_not_shared_between_calls() {
     let mut client = Client::modern_client();
     let (_, one, key) = asked(&mut client);
     let (_, two) = call(&mut client);
@@ -198,7 +198,7 @@ fn answers_and_states_never_leak_into_another_call() {
 }
 
 #[test]
-fn what_is_kept_of_calls_is_bounded_and_told() {
+fn retained_call_bytes_are_bounded() {
     let mut config = speaking(modern_only());
     config.settings.limits.call_bytes = 1000;
     let mut client = Client::modern_client_with(config);
@@ -211,7 +211,7 @@ fn what_is_kept_of_calls_is_bounded_and_told() {
     assert!(ask(&mut client).is_ok());
     client.sent();
 
-    // What the server adds counts, too.
+    // The state of the server counts, too.
     let mut config = speaking(modern_only());
     config.settings.limits.call_bytes = 1000;
     let mut client = Client::modern_client_with(config);
@@ -219,7 +219,7 @@ fn what_is_kept_of_calls_is_bounded_and_told() {
     let state = "s".repeat(2000);
     client.feed(&answer(&request, json!({"resultType": "input_required", "requestState": state})));
     assert!(matches!(client.take_events()[..], [Event::Response { outcome: Outcome::Malformed, .. }]));
-    // And so does what the application answers.
+    // The input responses of the application count, too.
     let (ended, _, key) = asked(&mut client);
     let long = format!("{{\"roots\":[],\"x\":\"{}\"}}", "s".repeat(2000));
     client.conn.respond_raw(key, &(&Json::parse(long).expect("JSON")).into()).expect("it is owed");

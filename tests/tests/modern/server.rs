@@ -10,10 +10,10 @@ use mcp_proto::{
     },
     wire::{Json, RequestId},
 };
-use mcp_tests::solo::{Solo, full_server};
+use mcp_tests::harness::{Harness, full_server};
 use serde_json::{Value, json};
 
-type Server = Solo<mcp_proto::connection::ServerRole>;
+type Server = Harness<mcp_proto::connection::ServerRole>;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -28,10 +28,10 @@ fn config(versions: VersionSet) -> ServerConfig {
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 fn dual() -> Server {
-    Solo::server(config(VersionSet::ALL))
+    Harness::server(config(VersionSet::ALL))
 }
 
-/// A request of the modern era, with what `meta` adds to `_meta`.
+/// Returns a request of the modern era with additional `_meta` fields.
 fn request(id: impl Into<Value>, method: &str, mut params: Value, meta: Value) -> Value {
     let mut all = json!({ VERSION: "2026-07-28", CAPABILITIES: {} });
     for (key, value) in meta.as_object().expect("members of _meta") {
@@ -60,8 +60,8 @@ fn one(mut sent: Vec<Value>) -> Value {
 
 // req: M-DISC-001 M-DISC-003 M-DISC-004 M-DISC-005 M-BASE-009 M-BASE-010
 #[test]
-fn discovery_says_what_the_server_is_without_a_handshake() {
-    let mut server = Solo::server(ServerConfig { instructions: Some("Ask me".into()), ..config(VersionSet::ALL) });
+fn discovery_needs_no_handshake() {
+    let mut server = Harness::server(ServerConfig { instructions: Some("Ask me".into()), ..config(VersionSet::ALL) });
     server.feed(&request(1, "server/discover", json!({}), json!({})));
     let answer = one(server.sent());
     let result = &answer["result"];
@@ -78,7 +78,7 @@ fn discovery_says_what_the_server_is_without_a_handshake() {
 
 // req: M-DUAL-033
 #[test]
-fn the_legacy_capability_of_tasks_is_not_advertised() {
+fn legacy_tasks_capability_is_not_advertised() {
     let mut server = dual();
     server.feed(&request(1, "server/discover", json!({}), json!({})));
     assert_eq!(one(server.sent())["result"]["capabilities"].get("tasks"), None);
@@ -86,7 +86,7 @@ fn the_legacy_capability_of_tasks_is_not_advertised() {
 
 // req: M-META-005 M-META-006 M-META-007 M-VERS-002 M-VERS-003 M-VERS-004 M-DISC-012 M-DUAL-023 M-BASE-028
 #[test]
-fn each_defect_has_its_code() {
+fn invalid_requests_get_specific_error_codes() {
     let bad = |meta: Value| json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}});
     let table = [
         (bad(json!({VERSION: "2026-07-28"})), -32602),
@@ -118,10 +118,10 @@ fn each_defect_has_its_code() {
 
 // req: M-DISC-011
 #[test]
-fn what_is_not_advertised_is_not_found() {
+fn unadvertised_methods_are_not_found() {
     let mut plain = ServerConfig::new(mcp_proto::schema::Implementation::new("s", "1"), 1);
     plain.settings.versions = VersionSet::ALL;
-    let mut server = Solo::server(plain);
+    let mut server = Harness::server(plain);
     for method in ["tools/list", "prompts/get", "resources/read", "completion/complete"] {
         server.feed(&request(1, method, json!({}), json!({})));
         assert_eq!(one(server.sent())["error"]["code"], -32601);
@@ -130,7 +130,7 @@ fn what_is_not_advertised_is_not_found() {
 
 // req: M-BASE-007 M-BASE-040 M-META-011 M-VERS-008 M-DUAL-019 M-DUAL-022 M-DUAL-039 M-DUAL-020
 #[test]
-fn both_eras_share_a_pipe_and_know_nothing_of_each_other() {
+fn both_eras_share_a_connection_independently() {
     let mut server = dual();
     server.feed(&initialize());
     server.feed(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
@@ -166,7 +166,7 @@ fn both_eras_share_a_pipe_and_know_nothing_of_each_other() {
 }
 
 #[test]
-fn results_that_can_be_kept_say_for_how_long_and_others_do_not() {
+fn only_cacheable_results_carry_cache_hints() {
     let mut server = dual();
     server.feed(&request(1, "tools/list", json!({}), json!({})));
     let list = key(&server.take_events());
@@ -189,7 +189,7 @@ fn results_that_can_be_kept_say_for_how_long_and_others_do_not() {
 
 // req: M-LOG-003
 #[test]
-fn a_log_message_leaves_at_the_level_asked_for_and_above() {
+fn log_messages_respect_the_requested_level() {
     for asked in LoggingLevel::ALL {
         let mut server = dual();
         let meta = json!({"io.modelcontextprotocol/logLevel": asked.as_str()});
@@ -207,7 +207,7 @@ fn a_log_message_leaves_at_the_level_asked_for_and_above() {
 
 // req: M-LOG-002 M-LOG-004 M-PROG-004 M-PROG-010 M-PROG-016
 #[test]
-fn progress_and_log_messages_come_only_as_asked_and_before_the_answer() {
+fn progress_and_logs_are_opt_in_and_end_at_response() {
     let mut server = dual();
     let say = |server: &mut Server, key, level| {
         let message = LogMessageParams::new(level, Json::parse("\"hm\"").expect("JSON"));
@@ -235,9 +235,9 @@ fn progress_and_log_messages_come_only_as_asked_and_before_the_answer() {
 
 // req: M-BASE-023 M-STDIO-008 M-DUAL-040
 #[test]
-fn a_modern_server_cannot_ask_the_client_anything() {
+fn modern_servers_cannot_send_requests() {
     for versions in [VersionSet::only(ProtocolVersion::V2026_07_28), VersionSet::ALL] {
-        let mut server = Solo::server(config(versions));
+        let mut server = Harness::server(config(versions));
         let ask_anything = |server: &mut Server| {
             for method in Method::ALL.iter().map(|method| method.as_str()).chain(["vendor/own"]) {
                 let asked = server.conn.request_raw(server.now, method, None, RequestOptions::default());
@@ -256,8 +256,8 @@ fn a_modern_server_cannot_ask_the_client_anything() {
 
 // req: M-DUAL-025
 #[test]
-fn a_modern_server_tells_an_old_client_what_it_speaks() {
-    let mut server = Solo::server(config(VersionSet::only(ProtocolVersion::V2026_07_28)));
+fn modern_server_names_its_revision_to_old_clients() {
+    let mut server = Harness::server(config(VersionSet::only(ProtocolVersion::V2026_07_28)));
     server.feed(&initialize());
     let answer = one(server.sent());
     assert_eq!(answer["error"]["code"], -32602);
@@ -269,9 +269,9 @@ fn a_modern_server_tells_an_old_client_what_it_speaks() {
 
 // req: M-STDIO-012 M-STDIO-014 M-DUAL-038 M-CANC-012
 #[test]
-fn a_cancelled_request_says_nothing_more() {
+fn cancelled_requests_send_nothing() {
     let mut server = dual();
-    // What the connection answers by itself is no exception.
+    // Responses of the connection itself are removed as well.
     server.feed(&request("a", "server/discover", json!({}), json!({})));
     server.feed(&request(
         "b",
@@ -303,7 +303,7 @@ fn tagged(message: &Value) -> &Value {
 
 // req: M-SUBS-004 M-SUBS-005 M-SUBS-006 M-SUBS-008 M-SUBS-010 M-SUBS-013 M-SUBS-023 M-SUBS-029 M-BASE-054
 #[test]
-fn a_subscription_is_acknowledged_first_and_hears_what_it_asked_for() {
+fn subscriptions_are_acknowledged_then_filtered() {
     let mut server = dual();
     server.feed(&listen("s", json!({"toolsListChanged": true, "resourceSubscriptions": ["mem://a"]})));
     server.feed(&listen(7, json!({"promptsListChanged": true})));
@@ -337,10 +337,10 @@ fn a_subscription_is_acknowledged_first_and_hears_what_it_asked_for() {
 
 // req: M-SUBS-003 M-SUBS-028 M-SUBS-031
 #[test]
-fn only_what_is_declared_is_honoured() {
+fn only_declared_notifications_are_acknowledged() {
     let mut config = config(VersionSet::ALL);
     config.capabilities = serde_json::from_value(json!({"tools": {"listChanged": true}, "prompts": {}})).expect("fit");
-    let mut server = Solo::server(config);
+    let mut server = Harness::server(config);
     let all = json!({"toolsListChanged": true, "promptsListChanged": true, "resourceSubscriptions": ["a://b"]});
     server.feed(&listen(1, all));
     assert_eq!(one(server.sent())["params"]["notifications"], json!({"toolsListChanged": true}));
@@ -356,7 +356,7 @@ fn only_what_is_declared_is_honoured() {
 
 // req: M-CANC-007 M-CANC-008 M-BASE-005 M-SUBS-015 M-SUBS-017
 #[test]
-fn a_subscription_ends_from_either_side_and_holds_its_id_until_then() {
+fn subscription_ids_stay_in_use_until_the_end() {
     let mut server = dual();
     server.feed(&listen(1, json!({"toolsListChanged": true})));
     server.feed(&listen(2, json!({"toolsListChanged": true})));
@@ -382,7 +382,7 @@ fn a_subscription_ends_from_either_side_and_holds_its_id_until_then() {
 
 // req: M-SUBS-015
 #[test]
-fn a_subscription_that_the_client_has_cancelled_says_nothing_more() {
+fn cancelled_subscriptions_send_nothing() {
     let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
     let mut server = dual();
     server.feed(&listen(1, json!({"toolsListChanged": true, "resourceSubscriptions": ["mem://a"]})));
@@ -395,7 +395,7 @@ fn a_subscription_that_the_client_has_cancelled_says_nothing_more() {
 
 // req: M-SUBS-015
 #[test]
-fn a_subscription_that_both_sides_end_says_nothing_more() {
+fn subscription_ended_by_both_sides_is_silent() {
     let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
     let mut server = dual();
     server.feed(&listen(1, json!({"toolsListChanged": true})));
@@ -403,7 +403,7 @@ fn a_subscription_that_both_sides_end_says_nothing_more() {
     let list = key(&server.take_events());
     server.sent();
     server.conn.close(server.now);
-    // Its end has not left yet, and the connection waits for another answer.
+    // The end of the subscription is not sent yet, and the connection waits for another response.
     server.feed(&cancelled);
     server.conn.respond(list, &ListToolsResult::new(vec![])).expect("it is owed");
     assert_eq!(one(server.sent())["id"], 2);
@@ -412,10 +412,10 @@ fn a_subscription_that_both_sides_end_says_nothing_more() {
 }
 
 #[test]
-fn a_strict_server_of_the_old_revisions_refuses_the_claim() {
+fn strict_legacy_session_refuses_modern_meta() {
     let mut config = full_server();
     config.settings.strict_meta = true;
-    let mut server = Solo::ready_server_with(config, ProtocolVersion::LATEST_LEGACY);
+    let mut server = Harness::ready_server_with(config, ProtocolVersion::LATEST_LEGACY);
     server.feed(&request(1, "tools/list", json!({}), json!({})));
     assert_eq!(one(server.sent())["error"]["code"], -32602);
     assert_eq!(server.take_events(), [Event::Violation(Violation::BadMeta)]);
@@ -425,17 +425,17 @@ fn a_strict_server_of_the_old_revisions_refuses_the_claim() {
 }
 
 #[test]
-fn a_server_of_the_old_revisions_ignores_the_claim() {
-    let mut server = Solo::ready_server(ProtocolVersion::LATEST_LEGACY);
+fn legacy_session_ignores_modern_meta() {
+    let mut server = Harness::ready_server(ProtocolVersion::LATEST_LEGACY);
     server.feed(&request(1, "tools/list", json!({}), json!({})));
     let list = key(&server.take_events());
     server.conn.respond(list, &ListToolsResult::new(vec![])).expect("it is owed");
     assert_eq!(one(server.sent())["result"], json!({"tools": []}));
 }
 
-/// A client that begins while it closes could not know, in either era.
+/// A client cannot avoid sending a request while the server closes, in either era.
 #[test]
-fn a_server_that_is_closing_takes_nothing_new_and_finds_no_fault_with_it() {
+fn closing_servers_refuse_without_violation() {
     let mut server = dual();
     server.feed(&request(1, "tools/list", json!({}), json!({})));
     let key = key(&server.take_events());
@@ -446,7 +446,7 @@ fn a_server_that_is_closing_takes_nothing_new_and_finds_no_fault_with_it() {
         assert_eq!((&refused["id"], &refused["error"]["code"]), (&message["id"], &json!(-32603)));
     }
     assert_eq!(server.take_events(), []);
-    server.answer(key, &json!({"tools": []}));
+    server.respond(key, &json!({"tools": []}));
     assert_eq!(one(server.sent())["id"], 1);
     assert_eq!(server.take_events(), [Event::Closed(CloseReason::Local)]);
 }

@@ -1,4 +1,4 @@
-//! Subscriptions of 2026-07-28 on a server whose client does not read, or not as fast as there is news.
+//! Subscriptions of 2026-07-28 on a server whose client does not read, or reads more slowly than notifications arise.
 
 use mcp_proto::{
     connection::{CloseReason, Event, ResourceUsage, SendError, ServerRole},
@@ -7,31 +7,31 @@ use mcp_proto::{
     schema::{PromptsListChangedParams, ResourceUpdatedParams, ToolsListChangedParams},
 };
 use mcp_tests::{
+    harness::{Harness, full_server},
     message::{cancelled, listen, modern, notification, request_with, subscription_of},
-    solo::{Solo, full_server},
 };
 use serde_json::{Value, json};
 
-/// A server with room for some messages.
-fn small() -> Solo<ServerRole> {
+/// Returns a server with a small outbox.
+fn small() -> Harness<ServerRole> {
     let mut config = full_server();
     config.settings.versions = VersionSet::ALL;
     let limits = &mut config.settings.limits;
     (limits.outbox_bytes, limits.control_bytes, limits.subscriptions) = (4000, 2000, 8);
-    Solo::server(config)
+    Harness::server(config)
 }
 
-/// Has answers wait until there is room for no more.
-fn fill(server: &mut Solo<ServerRole>) {
+/// Queues responses until the outbox is full.
+fn fill(server: &mut Harness<ServerRole>) {
     for id in 0.. {
-        let key = server.ask(&modern(id, "tools/list", json!({})));
+        let key = server.receive_request(&modern(id, "tools/list", json!({})));
         let pad = mcp_proto::wire::Json::new(&json!({"tools": [], "pad": "x".repeat(100)})).expect("JSON");
         match server.conn.respond_raw(key, &(&pad).into()) {
             Ok(()) => {}
             Err(SendError::Busy) => {
                 server.feed(&cancelled(id));
                 server.take_events();
-                return server.answer(key, &json!({}));
+                return server.respond(key, &json!({}));
             }
             Err(error) => panic!("{error}"),
         }
@@ -40,7 +40,7 @@ fn fill(server: &mut Solo<ServerRole>) {
 
 // req: M-SUBS-017
 #[test]
-fn a_subscription_ends_also_where_there_is_no_room() {
+fn subscriptions_end_even_with_a_full_outbox() {
     for close in [true, false] {
         let mut server = small();
         for id in ["a", "b"] {
@@ -53,7 +53,7 @@ fn a_subscription_ends_also_where_there_is_no_room() {
         } else {
             server.conn.handle_eof(server.now);
         }
-        // Nothing else is owed, and the application has never heard of the subscriptions.
+        // No other response is open, and the application does not receive the subscriptions.
         let events = server.take_events();
         assert!(matches!(events[..], [Event::Closed(CloseReason::Local | CloseReason::Eof)]), "{events:?}");
         let sent = server.sent();
@@ -68,7 +68,7 @@ fn a_subscription_ends_also_where_there_is_no_room() {
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 #[test]
-fn a_client_that_subscribes_and_does_not_read_is_left() {
+fn unread_acknowledgements_close_the_connection() {
     let mut server = small();
     let uris: Vec<String> = (0..100).map(|n| format!("mem://a/long/name/of/a/resource/{n}")).collect();
     let mut most = 0;
@@ -77,7 +77,7 @@ fn a_client_that_subscribes_and_does_not_read_is_left() {
         most = most.max(server.conn.usage().outbox_bytes);
     }
     assert_eq!(server.take_events(), [Event::Closed(CloseReason::PeerNotReading)]);
-    // What was under the limit when it came, and one message.
+    // The limit, and one message above it.
     assert!(most < 6000 + 6000, "{most}");
     server.sent();
     assert_eq!(server.conn.usage(), ResourceUsage::default());
@@ -85,7 +85,7 @@ fn a_client_that_subscribes_and_does_not_read_is_left() {
 
 // req: M-SUBS-013
 #[test]
-fn news_of_lists_wait_where_there_is_no_room() {
+fn list_changes_wait_for_outbox_capacity() {
     let mut server = small();
     server.feed(&request_with(
         "init",
@@ -99,7 +99,7 @@ fn news_of_lists_wait_where_there_is_no_room() {
     }
     server.sent();
     server.take_events();
-    // One message leaves for each change, which is news for everybody.
+    // One message is sent for each change, and each change concerns every subscription.
     let mut out = Vec::new();
     for round in 0..500 {
         server.conn.notify(&ToolsListChangedParams::default()).expect("it is declared");
@@ -108,7 +108,7 @@ fn news_of_lists_wait_where_there_is_no_room() {
         let usage = server.conn.usage();
         assert!(usage.outbox_bytes < 4000 + 20 * 300, "{usage:?} in round {round}");
     }
-    // The last change reaches everybody, in the end.
+    // The last change reaches every subscription in the end.
     let sent = server.sent();
     for id in 0..8 {
         assert!(sent.iter().any(|it| subscription_of(it) == Some(&json!(id))), "{id}");
@@ -119,7 +119,7 @@ fn news_of_lists_wait_where_there_is_no_room() {
 }
 
 #[test]
-fn whoever_tells_hears_that_there_is_no_room() {
+fn notify_returns_busy_when_the_outbox_is_full() {
     let mut server = small();
     server.feed(&listen("s", json!({"resourceSubscriptions": ["a:b"]})));
     server.sent();
@@ -134,8 +134,8 @@ fn whoever_tells_hears_that_there_is_no_room() {
     assert_eq!(server.sent(), unheard);
 }
 
-/// Events that a server tells its session and two subscriptions of, one way or another.
-fn told(server: &mut Solo<ServerRole>) -> (usize, usize) {
+/// Returns the number of sent messages with a subscription id, and of those without one.
+fn told(server: &mut Harness<ServerRole>) -> (usize, usize) {
     let sent = server.sent();
     let tagged = sent.iter().filter(|it| subscription_of(it).is_some()).count();
     (tagged, sent.len() - tagged)
@@ -143,7 +143,7 @@ fn told(server: &mut Solo<ServerRole>) -> (usize, usize) {
 
 // req: M-SUBS-013
 #[test]
-fn news_are_told_to_everybody_or_to_nobody() {
+fn notifications_reach_all_subscribers_or_none() {
     let news = ResourceUpdatedParams::new("a:b");
     for has_session in [false, true] {
         for waiting in 0..20 {
@@ -159,9 +159,9 @@ fn news_are_told_to_everybody_or_to_nobody() {
             }
             server.sent();
             server.take_events();
-            // However much waits, the news are all there or none of them is.
+            // For any queued output, either all notifications are sent or none.
             for id in 0..waiting {
-                let key = server.ask(&modern(id, "tools/list", json!({})));
+                let key = server.receive_request(&modern(id, "tools/list", json!({})));
                 let pad = mcp_proto::wire::Json::new(&json!({"tools": [], "pad": "x".repeat(60)})).expect("JSON");
                 let _ = server.conn.respond_raw(key, &(&pad).into());
             }
@@ -181,11 +181,11 @@ fn news_are_told_to_everybody_or_to_nobody() {
 }
 
 #[test]
-fn what_no_session_can_be_told_is_told_to_nobody() {
+fn oversized_notifications_are_sent_to_no_subscriber() {
     let mut config = full_server();
     config.settings.versions = VersionSet::ALL;
     config.settings.limits.frame_bytes = 1000;
-    let mut server = Solo::server(config);
+    let mut server = Harness::server(config);
     let info = json!({"name": "old", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
     server.feed(&request_with("init", "initialize", params));
@@ -199,7 +199,7 @@ fn what_no_session_can_be_told_is_told_to_nobody() {
 }
 
 #[test]
-fn a_change_is_told_to_those_who_listen_and_may_hear_of_it() {
+fn changes_reach_permitted_subscribers() {
     let mut server = small();
     for (id, uri) in [("a", "a:b"), ("b", "a:b"), ("c", "a:c")] {
         server.feed(&listen(id, json!({"resourceSubscriptions": [uri]})));

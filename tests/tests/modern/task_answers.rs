@@ -1,4 +1,4 @@
-//! What the task of a call asks, and the answers: when they leave, and what is kept of them.
+//! Input requests of the task of a call, and their responses: when they are sent, and what is retained.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::task_polling::{
 const NOTHING: [Value; 0] = [];
 
 #[test]
-fn what_is_kept_of_a_task_and_its_questions_is_told() {
+fn usage_counts_task_ids_and_responses() {
     let asked = |names: [&str; 2]| {
         let mut client = client();
         let call = begun(&mut client);
@@ -29,9 +29,9 @@ fn what_is_kept_of_a_task_and_its_questions_is_told() {
     let (mut client, call, [first, second]) = asked(["first", "second"]);
     let open = client.conn.usage().call_bytes;
     assert_eq!(open - least, "first".len() + "second".len() - 2);
-    client.answer(first, &json!({"roots": []}));
+    client.respond(first, &json!({"roots": []}));
     assert_eq!(client.conn.usage().call_bytes - open, r#"{"roots":[]}"#.len());
-    client.answer(second, &json!({"roots": []}));
+    client.respond(second, &json!({"roots": []}));
     let update = one(client.sent());
     answer(&mut client, &update, "complete", json!({}));
     assert_eq!(client.conn.usage().call_bytes, open, "what has arrived is not kept");
@@ -42,16 +42,16 @@ fn what_is_kept_of_a_task_and_its_questions_is_told() {
 }
 
 #[test]
-fn answers_go_with_the_next_request_where_the_server_is_in_trouble_and_instead_of_one_that_has_not_left() {
+fn input_responses_replace_pending_polls() {
     let mut client = client();
     begun(&mut client);
     let look = look_after(&mut client, millis(100));
     answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": roots()})));
     let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
-    client.answer(first, &json!({"roots": []}));
+    client.respond(first, &json!({"roots": []}));
     let look = look_after(&mut client, millis(400));
     refuse(&mut client, &look, -32603);
-    client.answer(second, &json!({"roots": []}));
+    client.respond(second, &json!({"roots": []}));
     assert_eq!(client.sent(), NOTHING, "it is left in peace");
     client.advance(Duration::from_secs(1));
     let update = one(client.sent());
@@ -64,12 +64,12 @@ fn answers_go_with_the_next_request_where_the_server_is_in_trouble_and_instead_o
     client.now = client.now + millis(400);
     client.conn.handle_timeout(client.now);
     assert_eq!(client.conn.usage().outbox_frames, 1, "the next look");
-    client.answer(third, &json!({"roots": []}));
+    client.respond(third, &json!({"roots": []}));
     assert_eq!(one(client.sent())["method"], "tasks/update");
 }
 
 #[test]
-fn what_a_server_says_first_of_how_long_it_keeps_a_task_counts() {
+fn initial_task_ttl_limits_retries() {
     let mut client = client();
     let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default());
     let (call, request) = (call.expect("it may be asked"), one(client.sent()));
@@ -85,13 +85,13 @@ fn what_a_server_says_first_of_how_long_it_keeps_a_task_counts() {
 }
 
 #[test]
-fn answers_that_do_not_arrive_are_sent_again() {
+fn failed_task_updates_are_resent() {
     let mut client = client();
     let call = begun(&mut client);
     let look = look_after(&mut client, millis(100));
     answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
     let [(_, key)] = questions(&mut client)[..] else { panic!("one question") };
-    client.answer(key, &json!({"roots": []}));
+    client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());
     refuse(&mut client, &update, -32603);
     client.advance(millis(250));
@@ -106,8 +106,8 @@ fn answers_that_do_not_arrive_are_sent_again() {
     let look = look_after(&mut client, millis(100));
     answer(&mut client, &look, "complete", asks(json!({"b": roots()})));
     let [(_, key)] = questions(&mut client)[..] else { panic!("one question") };
-    // What the server does not want, or does not know any more, ends the call.
-    client.answer(key, &json!({"roots": []}));
+    // The call ends if the server refuses the responses or has no such task.
+    client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());
     refuse(&mut client, &update, -32602);
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));

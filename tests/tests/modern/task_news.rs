@@ -1,4 +1,4 @@
-//! What a server tells of tasks on a subscription, and the calls that became these tasks.
+//! Notifications about tasks on a subscription, and the calls that became these tasks.
 
 use mcp_proto::{
     connection::{Event, Outcome, RequestOptions, Violation},
@@ -11,7 +11,7 @@ use super::task_polling::{
     questions, refuse, roots, task, working,
 };
 
-/// A subscription to the task, which the server has acknowledged.
+/// Opens and acknowledges a subscription to the task.
 fn listening(client: &mut Client) -> Value {
     let params = json!({"notifications": {"taskIds": ["t"]}});
     let params = RawJson::try_from_text(&params.to_string());
@@ -33,24 +33,24 @@ fn told(id: &Value, mut task: Value) -> Value {
 
 // req: M-TASK-067
 #[test]
-fn what_the_server_tells_of_a_task_counts_like_a_look() {
+fn task_notifications_count_as_polls() {
     let mut client = client();
     let subscription = listening(&mut client);
     let call = begun(&mut client);
-    // The next look is put off.
+    // The notification delays the next poll.
     client.advance(millis(99));
     client.feed(&told(&subscription, working()));
     let events = client.take_events();
     assert!(matches!(events[..], [Event::Task { call: heard_of, .. }, Event::Notification { .. }] if heard_of == call));
-    // It asks, and has its answers at once.
+    // The notification contains an input request, whose response is sent at once.
     client.advance(millis(99));
     client.feed(&told(&subscription, asks(json!({"a": roots()}))));
     let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
-    client.answer(key, &json!({"roots": []}));
+    client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());
     answer(&mut client, &update, "complete", json!({}));
     let look = look_after(&mut client, millis(100));
-    // It is over while a look is under way.
+    // The task ends while a poll is in flight.
     client.feed(&told(&subscription, task("completed", json!({"taskId": "other", "result": {}}))));
     assert!(matches!(client.take_events()[..], [Event::Notification { .. }]), "of another task");
     client.feed(&told(&subscription, completed()));
@@ -60,11 +60,11 @@ fn what_the_server_tells_of_a_task_counts_like_a_look() {
     );
     answer(&mut client, &look, "complete", completed());
     assert_eq!(client.take_events(), [], "the application knows of no such call");
-    // What comes of no subscription is none of its business.
+    // A notification of an unknown subscription is ignored.
     let call = begun(&mut client);
     client.feed(&told(&json!(77), completed()));
     assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownSubscription(_))]));
-    // Two calls may have become one task.
+    // Two calls may follow one task.
     let again = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
     client.feed(&told(&subscription, completed()));
     let events = client.take_events();
@@ -76,9 +76,9 @@ fn what_the_server_tells_of_a_task_counts_like_a_look() {
     assert_eq!(client.sent(), NOTHING, "no call waits for the look any more");
 }
 
-/// Answers wait for a server that is in trouble, and then there are more of them than fit into one message.
+/// Responses wait while the server returns errors, and then they exceed the message limit.
 #[test]
-fn a_call_that_ends_while_its_server_tells_of_the_task_ends_with_that() {
+fn oversized_update_ends_the_call_on_notification() {
     let mut client = client_with(|settings| settings.limits.frame_bytes = 2000);
     let subscription = listening(&mut client);
     let call = begun(&mut client);
@@ -88,8 +88,8 @@ fn a_call_that_ends_while_its_server_tells_of_the_task_ends_with_that() {
     let look = look_after(&mut client, millis(400));
     refuse(&mut client, &look, -32603);
     let long = json!({"roots": [{"uri": format!("file:///{}", "x".repeat(1000))}]});
-    client.answer(first, &long);
-    client.answer(second, &long);
+    client.respond(first, &long);
+    client.respond(second, &long);
     assert_eq!(client.sent(), NOTHING, "it is left in peace");
     client.feed(&told(&subscription, asks(json!({"a": roots(), "b": roots()}))));
     let events = client.take_events();

@@ -1,4 +1,4 @@
-//! Calls that become tasks of the extension: a client looks at each task until it is over.
+//! Calls that become tasks of the extension: a client polls each task until it ends.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use mcp_proto::{
     schema::{CallToolParams, GetPromptParams, tasks_extension::Task},
     wire::{ErrorObject, RawJson},
 };
-use mcp_tests::solo::{Solo, full_client};
+use mcp_tests::harness::{Harness, full_client};
 use serde_json::{Value, json};
 
-pub(super) type Client = Solo<ClientRole>;
+pub(super) type Client = Harness<ClientRole>;
 
 pub(super) const NOTHING: [Value; 0] = [];
 
@@ -20,13 +20,13 @@ pub(super) const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A client with everything declared, of a server with everything.
+/// Returns a client with all capabilities, connected to a server with all capabilities.
 pub(super) fn client_with(settings: impl FnOnce(&mut Settings)) -> Client {
     let mut config = full_client();
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
     settings(&mut config.settings);
-    let mut client = Solo::client(config);
+    let mut client = Harness::client(config);
     let probe = one(client.sent());
     client.feed(&json!({"jsonrpc": "2.0", "id": probe["id"], "result": {
         "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {
@@ -73,7 +73,7 @@ pub(super) fn form() -> Value {
         "message": "m", "requestedSchema": {"type": "object", "properties": {}}}})
 }
 
-/// Answers a request with a result.
+/// Feeds the result of a request.
 pub(super) fn answer(client: &mut Client, request: &Value, kind: &str, mut result: Value) {
     result["resultType"] = json!(kind);
     client.feed(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
@@ -83,7 +83,7 @@ pub(super) fn refuse(client: &mut Client, request: &Value, code: i64) {
     client.feed(&json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": "no"}}));
 }
 
-/// A call that has become a task which is worked on.
+/// Makes a call that becomes a task with status `working`.
 #[track_caller]
 pub(super) fn begun(client: &mut Client) -> CallId {
     let call = client.conn.request(client.now, &CallToolParams::new("slow"), RequestOptions::default());
@@ -95,7 +95,7 @@ pub(super) fn begun(client: &mut Client) -> CallId {
     call
 }
 
-/// The next look at the task, which comes after this time and not before.
+/// Returns the next poll, which is sent after `time` and not before.
 #[track_caller]
 pub(super) fn look_after(client: &mut Client, time: Duration) -> Value {
     client.advance(time - millis(1));
@@ -114,7 +114,7 @@ pub(super) fn outcome<'a>(events: &'a [Event<'static>], call: CallId) -> &'a Out
     }
 }
 
-/// The tasks that the server was told not to go on with. Whatever it says to that, nothing comes of it.
+/// Checks that the client cancels the task, and that the responses to the cancellation have no effect.
 #[track_caller]
 pub(super) fn task_cancel(client: &mut Client) {
     let task_cancel = one(client.sent());
@@ -130,7 +130,7 @@ pub(super) fn task_cancel(client: &mut Client) {
 
 // req: M-TASK-005 M-TASK-008 M-TASK-018 M-TASK-035 M-TASK-037 M-TASK-041 M-TASK-044
 #[test]
-fn a_call_that_becomes_a_task_ends_with_what_the_task_comes_to() {
+fn task_calls_end_with_the_task_result() {
     let mut client = client();
     let call = begun(&mut client);
     let look = look_after(&mut client, millis(100));
@@ -140,7 +140,7 @@ fn a_call_that_becomes_a_task_ends_with_what_the_task_comes_to() {
     assert_eq!((extensions, meta.get("progressToken")), (&json!({"io.modelcontextprotocol/tasks": {}}), None));
     assert_eq!(look["params"].as_object().map(serde_json::Map::len), Some(2), "{look}");
 
-    // The latest word of the server on how often to look is what counts.
+    // The latest poll interval of the server applies.
     answer(&mut client, &look, "complete", task("working", json!({"pollIntervalMs": 300, "statusMessage": "half"})));
     let events = client.take_events();
     let [Event::Task { call: heard_of, task: heard }] = &events[..] else { panic!("{events:?}") };
@@ -153,14 +153,14 @@ fn a_call_that_becomes_a_task_ends_with_what_the_task_comes_to() {
     assert_eq!(result.get(), r#"{"content":[{"text":"done","type":"text"}]}"#);
     assert_eq!((events.len(), client.conn.usage()), (1, ResourceUsage::default()));
     assert_eq!(client.conn.poll_timeout(), None);
-    // What it was answered with before is over.
+    // A second response to the poll is ignored.
     answer(&mut client, &look, "complete", completed());
     assert_eq!(client.take_events(), [], "the application knows of no such call");
 }
 
 // req: M-TASK-027 M-TASK-056 M-TASK-081
 #[test]
-fn a_task_can_come_to_an_end_in_every_way() {
+fn task_status_maps_to_call_outcome() {
     let error = json!({"code": -32000, "message": "no", "data": [1]});
     let of = |text: &str| Outcome::Result(RawJson::try_from_text(text));
     let table = [
@@ -179,7 +179,7 @@ fn a_task_can_come_to_an_end_in_every_way() {
         (task("cancelled", json!({})), Outcome::Cancelled),
     ];
     for (last, expected) in table {
-        // In two examples of its text the extension gives a task the wrong type.
+        // Two examples in the text of the extension have the wrong result type.
         for kind in ["complete", "task"] {
             let mut client = client();
             let call = begun(&mut client);
@@ -189,7 +189,7 @@ fn a_task_can_come_to_an_end_in_every_way() {
             assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), ResourceUsage::default()));
         }
     }
-    // One that is over before it was looked at is looked at at once.
+    // A task that is already over is polled at once.
     for status in ["completed", "failed", "cancelled", "input_required"] {
         let mut client = client();
         let call = client.conn.request(client.now, &CallToolParams::new("quick"), RequestOptions::default());
@@ -213,18 +213,18 @@ impl FromText for RawJson<'static> {
 
 // req: M-TASK-006 M-TASK-009 M-TASK-077
 #[test]
-fn a_task_where_there_can_be_none_is_no_answer() {
+fn unexpected_tasks_are_malformed() {
     let options = RequestOptions::default;
-    // Not this method.
+    // This method cannot become a task.
     let mut client = client();
     let call = client.conn.request(client.now, &GetPromptParams::new("p"), options()).expect("it may be asked");
     let request = one(client.sent());
     answer(&mut client, &request, "task", working());
     assert_eq!(*outcome(&client.take_events(), call), Outcome::Malformed);
-    // Not undeclared.
+    // The extension is not declared.
     let mut config = full_client();
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
-    let mut plain = Solo::client(config);
+    let mut plain = Harness::client(config);
     let probe = one(plain.sent());
     let capabilities = json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
     answer(&mut plain, &probe, "complete", json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}));
@@ -233,7 +233,7 @@ fn a_task_where_there_can_be_none_is_no_answer() {
     let request = one(plain.sent());
     answer(&mut plain, &request, "task", working());
     assert_eq!(*outcome(&plain.take_events(), call), Outcome::Malformed);
-    // Not without an id.
+    // The task has no valid id.
     for broken in [json!({"status": "working"}), json!({"taskId": 5, "status": "working"}), json!({"taskId": "t"})] {
         let call = client.conn.request(client.now, &CallToolParams::new("t"), options()).expect("it may be asked");
         let request = one(client.sent());
@@ -241,7 +241,7 @@ fn a_task_where_there_can_be_none_is_no_answer() {
         assert_eq!(*outcome(&client.take_events(), call), Outcome::Malformed);
     }
     assert_eq!(client.conn.usage(), ResourceUsage::default());
-    // What a task is looked at with is not answered with questions, and a task has a status.
+    // A poll cannot return input requests as its result, and a task needs a status.
     let broken = [
         ("input_required", json!({"inputRequests": {"a": roots()}})),
         ("other", working()),
@@ -270,7 +270,7 @@ fn a_task_where_there_can_be_none_is_no_answer() {
 }
 
 #[test]
-fn a_call_can_end_with_the_task_itself() {
+fn calls_can_return_the_task_itself() {
     let mut client = client();
     let options = RequestOptions { follow_task: false, ..RequestOptions::default() };
     let call = client.conn.request(client.now, &CallToolParams::new("t"), options).expect("it may be asked");
@@ -281,7 +281,7 @@ fn a_call_can_end_with_the_task_itself() {
     let created: mcp_proto::schema::tasks_extension::CreateTaskResult = result.decode().expect("a task");
     assert_eq!((created.task_id.as_str(), client.conn.usage()), ("t", ResourceUsage::default()));
 
-    // It can be followed later, by its id.
+    // The task can be followed later by its id.
     let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
     let look = one(client.sent());
     assert_eq!((&look["method"], &look["params"]["taskId"]), (&json!("tasks/get"), &json!("t")));
@@ -292,12 +292,12 @@ fn a_call_can_end_with_the_task_itself() {
     answer(&mut client, &look, "complete", completed());
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
     assert_eq!(client.conn.usage(), ResourceUsage::default());
-    // One that the server does not know.
+    // The server has no such task.
     let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
     let look = one(client.sent());
     refuse(&mut client, &look, -32602);
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));
-    // A client that follows it no longer, or cannot answer what it asks, does not end it.
+    // A client that only follows a task does not cancel it when its call ends.
     let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
     let look = one(client.sent());
     client.conn.cancel(call, None).expect("it has not ended");
@@ -315,15 +315,15 @@ fn a_call_can_end_with_the_task_itself() {
     let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
     client.advance(millis(150));
     assert!(client.take_events().iter().any(|event| matches!(event, Event::Response { call: ended, outcome: Outcome::TimedOut { total: true } } if *ended == call)));
-    client.answer(key, &json!({"roots": []}));
+    client.respond(key, &json!({"roots": []}));
     assert_eq!((client.sent(), client.conn.usage()), (vec![], ResourceUsage::default()));
-    let mut old = Solo::ready_client(ProtocolVersion::V2025_11_25);
+    let mut old = Harness::ready_client(ProtocolVersion::V2025_11_25);
     let refused = old.conn.follow_task(old.now, "t", RequestOptions::default());
     assert!(matches!(refused, Err(SendError::NotInRevision { method: Method::ExtGetTask, .. })));
 }
 
 #[test]
-fn a_task_is_looked_at_as_often_as_its_server_wants_within_bounds() {
+fn poll_interval_is_clamped() {
     let bounds = |settings: &mut Settings| {
         settings.polling.default = millis(700);
         settings.polling.min = millis(20);
@@ -341,10 +341,10 @@ fn a_task_is_looked_at_as_often_as_its_server_wants_within_bounds() {
 
 // req: M-TASK-036 M-TASK-039 M-TASK-040
 #[test]
-fn a_look_that_fails_is_not_the_end_of_the_task() {
+fn failed_polls_are_retried_with_backoff() {
     let mut client = client();
     let call = begun(&mut client);
-    // Refused, with whatever code, the pauses become longer: half a second, one, two, four, eight, and no longer.
+    // Errors with any of these codes increase the delay up to eight seconds.
     let mut pause = 100;
     for (code, next) in [(-32603, 250), (-32000, 500), (429, 1000), (-32603, 2000), (1, 4000), (1, 8000), (1, 8000)] {
         let look = look_after(&mut client, millis(pause));
@@ -352,7 +352,7 @@ fn a_look_that_fails_is_not_the_end_of_the_task() {
         assert_eq!(client.take_events(), []);
         pause = next;
     }
-    // Silence, too; and a word of it makes everything good.
+    // A timeout increases the delay, and a response resets it.
     let look = look_after(&mut client, millis(pause));
     client.advance(Duration::from_secs(60));
     let cancelled = one(client.sent());
@@ -364,7 +364,7 @@ fn a_look_that_fails_is_not_the_end_of_the_task() {
     answer(&mut client, &look, "complete", working());
     client.take_events();
     let look = look_after(&mut client, millis(100));
-    // But some refusals are final.
+    // Some errors are final.
     refuse(&mut client, &look, -32602);
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));
     assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), ResourceUsage::default()));
@@ -375,7 +375,7 @@ fn a_look_that_fails_is_not_the_end_of_the_task() {
         assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == code));
     }
 
-    // And what the server need not keep any more is not asked for for ever.
+    // A task past its time to live is no longer polled.
     for silent in [false, true] {
         let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default());
         let (call, request) = (call.expect("it may be asked"), one(client.sent()));
@@ -401,8 +401,8 @@ fn a_look_that_fails_is_not_the_end_of_the_task() {
 }
 
 #[test]
-fn what_comes_of_a_look_that_was_given_up_is_late() {
-    // Of a call that has become the task, and of a task whose id was kept.
+fn responses_to_timed_out_polls_are_late() {
+    // Once for a call that became the task, and once for a task that is followed by its id.
     for kept in [false, true] {
         let mut client = client();
         let options = RequestOptions { idle_timeout: Some(millis(50)), ..RequestOptions::default() };
@@ -424,7 +424,7 @@ fn what_comes_of_a_look_that_was_given_up_is_late() {
             (client.take_events(), client.conn.stats().late_responses, client.conn.stats().violations),
             (vec![], 2, 0)
         );
-        // The next one is what counts.
+        // The next poll counts.
         client.advance(Duration::from_secs(2));
         let look = one(client.sent());
         answer(&mut client, &look, "complete", completed());
@@ -435,8 +435,8 @@ fn what_comes_of_a_look_that_was_given_up_is_late() {
 
 // req: M-TASK-053 M-TASK-054 M-TASK-057
 #[test]
-fn whoever_gives_up_on_a_call_gives_up_on_its_task() {
-    // The task is at rest, a look is queued, or it is under way.
+fn cancelling_a_call_cancels_its_task() {
+    // No poll is due, a poll is queued, or it is in flight.
     for step in 0..3 {
         let mut client = client();
         let call = begun(&mut client);
@@ -454,7 +454,7 @@ fn whoever_gives_up_on_a_call_gives_up_on_its_task() {
         client.advance(Duration::from_secs(600));
         assert_eq!((client.sent(), client.take_events()), (NOTHING.into(), vec![]));
     }
-    // So it is when its time is up, however lively the task is.
+    // The total timeout applies, although the task reports progress.
     let mut client = client();
     let options = RequestOptions { total_timeout: Some(millis(350)), ..RequestOptions::default() };
     let call = client.conn.request(client.now, &CallToolParams::new("t"), options).expect("it may be asked");
@@ -468,7 +468,7 @@ fn whoever_gives_up_on_a_call_gives_up_on_its_task() {
     client.advance(millis(50));
     assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::TimedOut { total: true } }]);
     task_cancel(&mut client);
-    // And where the task has crossed the cancellation of its call.
+    // The task is cancelled, too, if its creation crosses the cancellation of the call.
     let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("a call");
     let request = one(client.sent());
     client.conn.cancel(call, None).expect("it goes on");
@@ -477,7 +477,7 @@ fn whoever_gives_up_on_a_call_gives_up_on_its_task() {
     answer(&mut client, &request, "task", working());
     assert_eq!(client.take_events(), [Event::Late(call)]);
     task_cancel(&mut client);
-    // A `tasks/cancel` without a response is forgotten.
+    // A `tasks/cancel` without a response is dropped.
     let call = begun(&mut client);
     client.conn.cancel(call, None).expect("it goes on");
     client.sent();
@@ -499,9 +499,9 @@ pub(super) fn questions(client: &mut Client) -> Vec<(Method, ReplyKey)> {
     asked.collect()
 }
 
-/// Answers that come twice, or to a look that was overtaken, are late and no more, even if they look like a new task.
+/// Repeated responses and responses to outdated polls are late, even if they look like a new task.
 #[test]
-fn what_is_late_does_not_end_a_task_that_is_pursued() {
+fn late_responses_do_not_end_a_followed_task() {
     let mut client = client();
     let options = RequestOptions::default();
     let call = client.conn.request(client.now, &CallToolParams::new("slow"), options).expect("it may be asked");
@@ -515,9 +515,9 @@ fn what_is_late_does_not_end_a_task_that_is_pursued() {
     answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
     let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
     let overtaken = look_after(&mut client, millis(400));
-    client.answer(key, &json!({"roots": []}));
+    client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());
-    // Some servers call a task by this name when they are asked for it.
+    // Some servers use the result type `task` in responses to polls.
     answer(&mut client, &overtaken, "task", asks(json!({"a": roots()})));
     assert_eq!(client.take_events(), [], "the application knows of no such call");
     assert_eq!(client.sent(), NOTHING, "it is still wanted");
@@ -528,7 +528,7 @@ fn what_is_late_does_not_end_a_task_that_is_pursued() {
 }
 
 #[test]
-fn calls_that_became_tasks_end_with_the_connection() {
+fn task_calls_end_with_the_connection() {
     let mut client = client();
     let call = begun(&mut client);
     let look = look_after(&mut client, millis(100));
@@ -547,9 +547,9 @@ fn calls_that_became_tasks_end_with_the_connection() {
     assert_eq!(client.conn.usage().kept, 0);
 }
 
-/// What is not read is not silent, for a look at a task as for any other request.
+/// Polls do not time out while reading is paused, like any other request.
 #[test]
-fn a_look_does_not_time_out_while_reading_is_paused() {
+fn polls_do_not_time_out_while_reading_is_paused() {
     let mut client = client_with(|settings| {
         settings.limits.outbox_bytes = 2000;
         settings.limits.input_pause = Duration::from_secs(100);

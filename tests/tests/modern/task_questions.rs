@@ -1,4 +1,4 @@
-//! Questions of tasks of the extension: each is asked once and answered once.
+//! Input requests of tasks of the extension: each is delivered once and answered once.
 
 use mcp_proto::{
     connection::{Event, Outcome, RequestOptions, ResourceUsage, Violation},
@@ -7,8 +7,8 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 use mcp_tests::{
+    harness::{Harness, full_client},
     message::progress,
-    solo::{Solo, full_client},
 };
 use serde_json::json;
 
@@ -19,26 +19,26 @@ use super::task_polling::{
 
 // req: M-TASK-042 M-TASK-046 M-TASK-049 M-TASK-050 M-TASK-051
 #[test]
-fn what_a_task_asks_is_asked_once_and_answered_once() {
+fn task_input_requests_are_handled_once() {
     let mut client = client();
     let call = begun(&mut client);
     let look = look_after(&mut client, millis(100));
     answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form()})));
     let asked = questions(&mut client);
     let [(Method::ListRoots, first), (Method::Elicit, second)] = asked[..] else { panic!("{asked:?}") };
-    // While the user thinks, there is less to look for, and nothing new.
+    // Polls are less frequent while the user thinks, and repeat the open input requests.
     let look = look_after(&mut client, millis(400));
     answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form()})));
     assert_eq!(questions(&mut client), []);
-    client.answer(first, &json!({"roots": []}));
+    client.respond(first, &json!({"roots": []}));
     assert_eq!(client.sent(), NOTHING, "they came together and are answered together");
-    // Another one comes while a look is under way, which does not hold up the answers.
+    // Another input request arrives while a poll is in flight, which does not delay the responses.
     let look = look_after(&mut client, millis(400));
     answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form(), "c": roots()})));
     let asked = questions(&mut client);
     let [(Method::ListRoots, third)] = asked[..] else { panic!("{asked:?}") };
     let look = look_after(&mut client, millis(400));
-    client.answer(second, &json!({"action": "decline"}));
+    client.respond(second, &json!({"action": "decline"}));
     let update = one(client.sent());
     assert_eq!(update["method"], "tasks/update");
     assert_eq!(
@@ -47,14 +47,14 @@ fn what_a_task_asks_is_asked_once_and_answered_once() {
     );
     answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form(), "c": roots()})));
     assert_eq!(client.take_events(), [], "of the look that was given up");
-    // An answer that comes while others are on their way waits for them.
-    client.answer(third, &json!({"roots": [{"uri": "file:///a"}]}));
+    // A response waits for the update in flight.
+    client.respond(third, &json!({"roots": [{"uri": "file:///a"}]}));
     assert_eq!(client.sent(), NOTHING);
     answer(&mut client, &update, "complete", json!({}));
     let update = one(client.sent());
     assert_eq!(update["params"]["inputResponses"], json!({"c": {"roots": [{"uri": "file:///a"}]}}));
     answer(&mut client, &update, "complete", json!({}));
-    // The status may lag behind: nothing is asked or answered a second time.
+    // The status may be outdated: no input request is delivered or answered twice.
     let look = look_after(&mut client, millis(100));
     answer(&mut client, &look, "complete", asks(json!({"b\n": form(), "c": roots()})));
     assert_eq!(questions(&mut client), []);
@@ -66,20 +66,20 @@ fn what_a_task_asks_is_asked_once_and_answered_once() {
 
 // req: M-TASK-051 M-TASK-052
 #[test]
-fn a_question_that_cannot_be_answered_ends_the_call_and_the_task() {
+fn unanswerable_input_requests_cancel_the_task() {
     let mut config = full_client();
     config.capabilities =
         [Capability::Roots, Capability::ElicitationForm, Capability::TasksExtension].into_iter().collect();
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
-    config.settings.limits.questions = 2;
-    config.settings.limits.task_questions = 3;
-    let mut client = Solo::client(config);
+    config.settings.limits.input_requests = 2;
+    config.settings.limits.task_input_requests = 3;
+    let mut client = Harness::client(config);
     let probe = one(client.sent());
     let capabilities = json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
     answer(&mut client, &probe, "complete", json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}));
     client.take_events();
 
-    // The client cannot do this, and it is not asked anything.
+    // The client lacks these capabilities, so no input request is delivered.
     let page = json!({"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": "https://a/", "elicitationId": "e"}});
     let sample = json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}});
     let many = json!({"a": roots(), "b": roots(), "c": roots()});
@@ -90,7 +90,7 @@ fn a_question_that_cannot_be_answered_ends_the_call_and_the_task() {
         assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Malformed }], "{bad}");
         task_cancel(&mut client);
     }
-    // The user or the application says no.
+    // The user or the application refuses.
     let call = begun(&mut client);
     let look = look_after(&mut client, millis(100));
     answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": form()})));
@@ -101,7 +101,7 @@ fn a_question_that_cannot_be_answered_ends_the_call_and_the_task() {
     assert_eq!(*outcome(&events, call), Outcome::Error(ErrorObject::internal("no roots")));
     client.conn.respond_error(second, &ErrorObject::internal("too late")).expect("it is swallowed");
     task_cancel(&mut client);
-    // No task asks without end.
+    // The number of input requests of a task is limited.
     let call = begun(&mut client);
     let mut last = Vec::new();
     for round in 0..4 {
@@ -111,7 +111,7 @@ fn a_question_that_cannot_be_answered_ends_the_call_and_the_task() {
         last = client.take_events();
         let key = last.iter().find_map(|event| if let Event::Request { key, .. } = event { Some(*key) } else { None });
         let Some(key) = key else { break };
-        client.answer(key, &json!({"roots": []}));
+        client.respond(key, &json!({"roots": []}));
         let update = one(client.sent());
         answer(&mut client, &update, "complete", json!({}));
     }
@@ -120,7 +120,7 @@ fn a_question_that_cannot_be_answered_ends_the_call_and_the_task() {
 }
 
 #[test]
-fn a_question_that_a_task_does_not_ask_any_more_is_withdrawn() {
+fn withdrawn_task_input_requests_are_cancelled() {
     let mut client = client();
     let call = begun(&mut client);
     let look = look_after(&mut client, millis(100));
@@ -134,10 +134,10 @@ fn a_question_that_a_task_does_not_ask_any_more_is_withdrawn() {
     let look = look_after(&mut client, millis(400));
     answer(&mut client, &look, "complete", working());
     assert!(matches!(client.take_events()[..], [Event::Cancelled { key, .. }, Event::Task { .. }] if key == second));
-    client.answer(second, &json!({"action": "cancel"}));
+    client.respond(second, &json!({"action": "cancel"}));
     assert_eq!(client.sent(), NOTHING);
     let look = look_after(&mut client, millis(100));
-    // A task that is over asks nothing either.
+    // A task that has ended withdraws its input requests.
     answer(&mut client, &look, "complete", asks(json!({"c": roots()})));
     let [(_, third)] = questions(&mut client)[..] else { panic!("a question") };
     let look = look_after(&mut client, millis(400));
@@ -145,29 +145,29 @@ fn a_question_that_a_task_does_not_ask_any_more_is_withdrawn() {
     let events = client.take_events();
     assert!(matches!(events[0], Event::Cancelled { key, .. } if key == third));
     assert_eq!(*outcome(&events, call), Outcome::Cancelled);
-    client.answer(third, &json!({"roots": []}));
+    client.respond(third, &json!({"roots": []}));
     assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), ResourceUsage::default()));
 }
 
 // req: M-TASK-021 M-TASK-022
 #[test]
-fn questions_can_come_before_the_task() {
+fn input_requests_can_precede_the_task() {
     let mut client = client();
     let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("a call");
     let request = one(client.sent());
     answer(&mut client, &request, "input_required", json!({"inputRequests": {"a": roots()}, "requestState": "s"}));
     let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
-    client.answer(key, &json!({"roots": []}));
+    client.respond(key, &json!({"roots": []}));
     let request = one(client.sent());
     assert_eq!(request["params"]["requestState"], "s");
     answer(&mut client, &request, "task", working());
     assert!(matches!(client.take_events()[..], [Event::Task { call: became, .. }] if became == call));
-    // The names of rounds and those of the task have nothing to do with each other.
+    // Keys of rounds and keys of the task are independent.
     let look = look_after(&mut client, millis(100));
     assert_eq!((look["params"].get("requestState"), look["params"].get("inputResponses")), (None, None));
     answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
     let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
-    client.answer(key, &json!({"roots": []}));
+    client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());
     assert_eq!(update["params"].get("requestState"), None);
     client.feed(&progress(update["id"].clone(), 1));

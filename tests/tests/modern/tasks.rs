@@ -1,4 +1,4 @@
-//! The tasks extension of 2026-07-28 as both ends of a connection keep its rules.
+//! The rules of the tasks extension of 2026-07-28 on both sides of a connection.
 
 use mcp_proto::{
     connection::{
@@ -11,20 +11,20 @@ use mcp_proto::{
     },
     wire::Json,
 };
-use mcp_tests::solo::{Solo, full_client, full_server};
+use mcp_tests::harness::{Harness, full_client, full_server};
 use serde_json::{Value, json};
 
-type Server = Solo<ServerRole>;
-type Client = Solo<ClientRole>;
+type Server = Harness<ServerRole>;
+type Client = Harness<ClientRole>;
 
 const META: &str = "io.modelcontextprotocol/";
 
-/// The extension, as capabilities declare it.
+/// Returns the extension as capabilities declare it.
 fn extension() -> Value {
     json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
 }
 
-/// A server with everything that there is in any era.
+/// Returns the config of a server with all capabilities of every era.
 fn config() -> ServerConfig {
     let mut config = full_server();
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
@@ -33,10 +33,10 @@ fn config() -> ServerConfig {
 }
 
 fn server() -> Server {
-    Solo::server(config())
+    Harness::server(config())
 }
 
-/// A request of the modern era from a client with these capabilities.
+/// Returns a request of the modern era from a client with these capabilities.
 fn request(id: impl Into<Value>, method: &str, mut params: Value, capabilities: &Value) -> Value {
     params["_meta"] = json!({
         format!("{META}protocolVersion"): "2026-07-28",
@@ -45,14 +45,14 @@ fn request(id: impl Into<Value>, method: &str, mut params: Value, capabilities: 
     json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
 }
 
-/// A client of a server with these capabilities, in the modern era.
+/// Returns a client in the modern era of a server with these capabilities.
 fn client(mine: bool, server: Value) -> Client {
     let mut config = full_client();
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
     if mine {
         config.capabilities = config.capabilities.with(Capability::TasksExtension);
     }
-    let mut client = Solo::client(config);
+    let mut client = Harness::client(config);
     let probe = one(client.sent());
     client.feed(&json!({"jsonrpc": "2.0", "id": probe["id"], "result": {
         "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": server}}));
@@ -65,7 +65,7 @@ fn one(mut sent: Vec<Value>) -> Value {
     sent.remove(0)
 }
 
-/// The three methods of the extension, with params.
+/// Returns the three methods of the extension, with params.
 fn methods() -> [(Method, &'static str, Value); 3] {
     [
         (Method::ExtGetTask, "tasks/get", json!({"taskId": "t"})),
@@ -76,16 +76,16 @@ fn methods() -> [(Method, &'static str, Value); 3] {
 
 // req: M-TASK-001 M-TASK-002 M-TASK-060 M-DUAL-032
 #[test]
-fn each_request_has_to_declare_the_extension() {
+fn every_request_must_declare_the_tasks_extension() {
     let legacy = serde_json::to_value(full_client().capabilities).expect("capabilities are JSON");
     assert!(legacy["tasks"].is_object(), "{legacy}");
     let others = json!({"extensions": {"io.modelcontextprotocol/ui": {}}, "experimental": extension()["extensions"]});
     for (method, name, params) in methods() {
         let mut server = server();
-        // That an earlier request has declared it changes nothing.
+        // The declaration of an earlier request has no effect.
         for round in 0..2 {
             for lacking in [&json!({}), &legacy, &others, &json!({"extensions": {}})] {
-                // Neither the params nor the task are looked at.
+                // The capability is checked before the params and the task.
                 for params in [&params, &json!({}), &json!({"taskId": 5})] {
                     server.feed(&request(1, name, params.clone(), lacking));
                     let error = one(server.sent())["error"].clone();
@@ -97,8 +97,8 @@ fn each_request_has_to_declare_the_extension() {
                     );
                 }
             }
-            let key = server.ask(&request(round + 2, name, params.clone(), &extension()));
-            server.answer(key, &json!({}));
+            let key = server.receive_request(&request(round + 2, name, params.clone(), &extension()));
+            server.respond(key, &json!({}));
             assert_eq!(one(server.sent())["result"]["resultType"], "complete");
         }
         server.feed(&request(4, name, params, &extension()));
@@ -112,7 +112,7 @@ fn each_request_has_to_declare_the_extension() {
 
 // req: M-TASK-003 M-TASK-071 M-DUAL-033
 #[test]
-fn what_the_extension_does_not_have_is_not_found() {
+fn removed_task_methods_are_not_found() {
     let mut server = server();
     server.feed(&request(1, "server/discover", json!({}), &json!({})));
     let capabilities = one(server.sent())["result"]["capabilities"].clone();
@@ -128,10 +128,10 @@ fn what_the_extension_does_not_have_is_not_found() {
         assert_eq!(one(server.sent())["error"]["code"], -32601, "{name}");
         server.take_events();
     }
-    // A server without the extension has none of it, whatever the client can do.
+    // A server without the extension has none of its methods, whatever the client declares.
     let mut config = full_server();
     config.settings.versions = VersionSet::ALL;
-    let mut plain = Solo::server(config);
+    let mut plain = Harness::server(config);
     for (method, name, params) in methods() {
         for capabilities in [json!({}), extension()] {
             plain.feed(&request(1, name, params.clone(), &capabilities));
@@ -143,7 +143,7 @@ fn what_the_extension_does_not_have_is_not_found() {
 
 // req: M-DUAL-031
 #[test]
-fn a_session_does_not_have_the_extension() {
+fn sessions_do_not_have_the_tasks_extension() {
     let mut server = server();
     let mut capabilities = serde_json::to_value(full_client().capabilities).expect("capabilities are JSON");
     capabilities["extensions"] = extension()["extensions"].clone();
@@ -159,7 +159,7 @@ fn a_session_does_not_have_the_extension() {
     server.feed(&legacy(1, "tasks/update"));
     assert_eq!(one(server.sent())["error"]["code"], -32601);
     server.take_events();
-    // The same names, in one pipe and at one time.
+    // The same names in both eras, on one connection at the same time.
     for (id, name, session, alone) in [
         (2, "tasks/get", Method::GetTask, Method::ExtGetTask),
         (4, "tasks/cancel", Method::CancelTask, Method::ExtCancelTask),
@@ -179,7 +179,7 @@ fn a_session_does_not_have_the_extension() {
 
 // req: M-TASK-025 M-TASK-027 M-TASK-041 M-TASK-053
 #[test]
-fn a_client_asks_about_tasks_where_both_sides_have_the_extension() {
+fn task_methods_need_the_extension_on_both_sides() {
     let options = || RequestOptions { progress: false, ..RequestOptions::default() };
     let answers = [("q".to_owned(), mcp_proto::wire::JsonObject::empty())];
     let update = UpdateTaskParams::new("t", mcp_proto::schema::InputResponses::from_iter(answers));
@@ -200,7 +200,7 @@ fn a_client_asks_about_tasks_where_both_sides_have_the_extension() {
         );
     }
     assert_eq!(sent[1]["params"]["inputResponses"], json!({"q": {}}));
-    // Some servers call a task by the wrong name when they are asked for it. Where there can be none, it stays wrong.
+    // Some servers use the wrong result type in these responses. It is malformed where no task is possible.
     for request in &sent[..3] {
         let task = json!({"resultType": "task", "taskId": "t", "status": "cancelled", "createdAt": "2026-07-28T00:00:00Z",
             "lastUpdatedAt": "2026-07-28T00:00:00Z", "ttlMs": null});
@@ -224,7 +224,7 @@ fn a_client_asks_about_tasks_where_both_sides_have_the_extension() {
     for name in ["tasks/result", "tasks/list", "notifications/tasks/status"] {
         assert!(both.conn.request_raw(now, name, None, options()).is_err(), "{name}");
     }
-    let mut old = Solo::ready_client(ProtocolVersion::V2025_11_25);
+    let mut old = Harness::ready_client(ProtocolVersion::V2025_11_25);
     let refused = old.conn.request(old.now, &GetTaskParams::new("t"), options());
     let version = ProtocolVersion::V2025_11_25;
     assert_eq!(refused, Err(SendError::NotInRevision { method: Method::ExtGetTask, version }));
@@ -232,7 +232,7 @@ fn a_client_asks_about_tasks_where_both_sides_have_the_extension() {
 
 // req: M-TASK-074
 #[test]
-fn what_is_reserved_for_tasks_is_used_for_nothing_else() {
+fn reserved_task_names_are_used_only_for_tasks() {
     let is_reserved = |method: &Method| {
         let name = method.as_str();
         name.starts_with("tasks/") || name == "notifications/tasks" || name.starts_with("notifications/tasks/")
@@ -258,7 +258,7 @@ fn task(id: &str, status: &str) -> TaskParams {
 
 // req: M-TASK-062 M-TASK-063 M-SUBS-001
 #[test]
-fn whoever_wants_to_hear_of_tasks_has_to_declare_the_extension() {
+fn task_subscriptions_need_the_extension() {
     let mut server = server();
     for filter in
         [json!({"taskIds": ["t"]}), json!({"taskIds": []}), json!({"toolsListChanged": true, "taskIds": ["t"]})]
@@ -274,13 +274,13 @@ fn whoever_wants_to_hear_of_tasks_has_to_declare_the_extension() {
         server.take_events();
     }
     assert_eq!(server.conn.usage(), ResourceUsage::default());
-    // Who wants nothing of tasks need not declare anything.
+    // Other subscriptions need no declaration.
     server.feed(&listen(1, &json!({"toolsListChanged": true}), &json!({})));
     assert_eq!(server.sent(), [acknowledged(1, &json!({"toolsListChanged": true}))]);
-    // To a server without the extension the member is one that it does not know.
+    // A server without the extension ignores the member.
     let mut config = full_server();
     config.settings.versions = VersionSet::ALL;
-    let mut plain = Solo::server(config);
+    let mut plain = Harness::server(config);
     plain.feed(&listen(1, &json!({"toolsListChanged": true, "taskIds": ["t"]}), &json!({})));
     assert_eq!(plain.sent(), [acknowledged(1, &json!({"toolsListChanged": true}))]);
     assert_eq!(plain.take_events(), []);
@@ -288,23 +288,26 @@ fn whoever_wants_to_hear_of_tasks_has_to_declare_the_extension() {
 
 // req: M-TASK-064 M-TASK-065 M-TASK-066 M-TASK-080
 #[test]
-fn changes_of_tasks_reach_those_who_named_them_and_may_know_of_them() {
+fn task_changes_reach_permitted_subscribers() {
     let mut server = server();
-    // There is a session, too, which does not have the extension.
+    // The connection also has a session, which does not have the extension.
     server.feed(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}}));
     server.feed(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     server.sent();
     server.take_events();
     let known = |task: &str| task != "foreign";
-    let first =
-        server.ask(&listen("a", &json!({"toolsListChanged": true, "taskIds": ["t", "foreign", "u"]}), &extension()));
+    let first = server.receive_request(&listen(
+        "a",
+        &json!({"toolsListChanged": true, "taskIds": ["t", "foreign", "u"]}),
+        &extension(),
+    ));
     assert_eq!(server.sent(), [json!(null); 0], "the application is asked first");
     server.conn.notify(&task("t", "working")).expect("no listener is fine");
     server.conn.accept_subscription(first, known).expect("it asks for tasks");
-    let second = server.ask(&listen(2, &json!({"taskIds": ["u"]}), &extension()));
+    let second = server.receive_request(&listen(2, &json!({"taskIds": ["u"]}), &extension()));
     server.conn.accept_subscription(second, known).expect("it asks for tasks");
-    let third = server.ask(&listen(3, &json!({"taskIds": ["foreign"]}), &extension()));
+    let third = server.receive_request(&listen(3, &json!({"taskIds": ["foreign"]}), &extension()));
     server.conn.accept_subscription(third, known).expect("it asks for tasks");
     assert_eq!(
         server.sent(),
@@ -338,19 +341,19 @@ fn changes_of_tasks_reach_those_who_named_them_and_may_know_of_them() {
             said(json!("a"), json!({"taskId": "t", "status": "x"})),
         ]
     );
-    // What is no task of the extension is not said at all.
+    // An invalid task is not sent.
     assert!(matches!(server.conn.notify(&task("t", "failed")), Err(SendError::Encode(_))));
     server.feed(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "a"}}));
     server.conn.notify(&task("t", "working")).expect("no listener is fine");
     assert_eq!(server.sent(), [json!(null); 0]);
-    let mut plain = Solo::server(full_server());
+    let mut plain = Harness::server(full_server());
     assert!(plain.conn.notify(&task("t", "working")).is_err());
 }
 
 #[test]
-fn a_subscription_to_tasks_that_is_not_opened_leaves_nothing() {
+fn unopened_task_subscriptions_leave_no_state() {
     let nothing = || [json!(null); 0];
-    let ask = |server: &mut Server| server.ask(&listen(1, &json!({"taskIds": ["t"]}), &extension()));
+    let ask = |server: &mut Server| server.receive_request(&listen(1, &json!({"taskIds": ["t"]}), &extension()));
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
 
     let mut cancelled = server();
@@ -382,10 +385,10 @@ fn a_subscription_to_tasks_that_is_not_opened_leaves_nothing() {
     lost.take_events();
     assert_eq!(lost.conn.usage().subscriptions, 0);
 
-    // Those that wait count like those that are open.
+    // Pending subscriptions count like open ones.
     let mut config = config();
     config.settings.limits.subscriptions = 1;
-    let mut small = Solo::server(config);
+    let mut small = Harness::server(config);
     ask(&mut small);
     small.feed(&listen(2, &json!({}), &json!({})));
     assert_eq!(one(small.sent())["error"]["code"], -32603);
@@ -393,7 +396,7 @@ fn a_subscription_to_tasks_that_is_not_opened_leaves_nothing() {
 
 // req: M-TASK-004 M-TASK-009 M-TASK-012 M-TASK-077
 #[test]
-fn a_result_is_of_a_kind_that_the_request_can_have() {
+fn result_types_must_fit_the_request() {
     use SendError::{Undeclared, WrongResult};
     let task = json!({"resultType": "task", "taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": "",
         "ttlMs": null});
@@ -420,22 +423,22 @@ fn a_result_is_of_a_kind_that_the_request_can_have() {
     for (method, capabilities, result, expected) in table {
         let mut server = server();
         // Another request on this connection has declared everything.
-        server.ask(&request("other", "tools/call", json!({"name": "t"}), &extension()));
-        let key = server.ask(&request(1, method, json!({"taskId": "t"}), &capabilities));
+        server.receive_request(&request("other", "tools/call", json!({"name": "t"}), &extension()));
+        let key = server.receive_request(&request(1, method, json!({"taskId": "t"}), &capabilities));
         let raw = Json::new(result).expect("JSON");
         assert_eq!(server.conn.respond_raw(key, &(&raw).into()), expected, "{method} {result}");
         if expected.is_err() {
             assert_eq!(server.sent(), [json!(null); 0], "nothing has changed");
-            server.answer(key, &json!({}));
+            server.respond(key, &json!({}));
         }
         let kind = if expected.is_ok() { &result["resultType"] } else { &json!("complete") };
         assert_eq!(&one(server.sent())["result"]["resultType"], kind);
     }
-    // A server without the extension does not answer with tasks either.
+    // A server without the extension cannot respond with tasks, either.
     let mut config = full_server();
     config.settings.versions = VersionSet::ALL;
-    let mut plain = Solo::server(config);
-    let key = plain.ask(&request(1, "tools/call", json!({"name": "t"}), &extension()));
+    let mut plain = Harness::server(config);
+    let key = plain.receive_request(&request(1, "tools/call", json!({"name": "t"}), &extension()));
     let raw = Json::new(&task).expect("JSON");
     assert_eq!(plain.conn.respond_raw(key, &(&raw).into()), undeclared());
 }

@@ -1,4 +1,5 @@
-//! What a binding with several streams tells a connection of each frame, and what it hears of each message.
+//! The interface between a binding with several streams and a connection: the arrival of each frame, and the route of
+//! each output message.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,26 +10,26 @@ use mcp_proto::{
     schema::LogMessageParams,
     wire::{Json, RawJson},
 };
-use mcp_tests::solo::{Solo, full_server};
+use mcp_tests::harness::{Harness, full_server};
 use serde_json::{Value, json};
 
-type Server = Solo<mcp_proto::connection::ServerRole>;
+type Server = Harness<mcp_proto::connection::ServerRole>;
 
 fn session() -> Server {
-    Solo::ready_server(ProtocolVersion::V2025_11_25)
+    Harness::ready_server(ProtocolVersion::V2025_11_25)
 }
 
 fn stateless() -> Server {
     let mut config = full_server();
     config.settings.versions = mcp_proto::protocol::VersionSet::ALL;
-    Solo::server(config)
+    Harness::server(config)
 }
 
 fn on(stream: u64) -> Arrival {
     Arrival { stream: Some(stream), ..Arrival::default() }
 }
 
-/// Hands in a message that came this way, and says what the application hears.
+/// Feeds a message with its arrival, and returns the events.
 fn feed(server: &mut Server, message: &Value, arrival: Arrival) -> Vec<Event<'static>> {
     let text = message.to_string();
     let event = server.conn.handle_frame_from(server.now, Frame::new(text.as_bytes()), arrival);
@@ -58,7 +59,7 @@ fn key(events: &[Event<'_>]) -> mcp_proto::rpc::ReplyKey {
 }
 
 #[test]
-fn what_belongs_to_a_request_leaves_on_its_stream() {
+fn related_messages_use_the_request_stream() {
     let mut server = session();
     let call = |id: u64| {
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
@@ -71,9 +72,9 @@ fn what_belongs_to_a_request_leaves_on_its_stream() {
     let log = LogMessageParams::new(mcp_proto::schema::LoggingLevel::Alert, Json::parse("1").expect("JSON"));
     server.conn.log(first, &log).expect("it may log");
     server.conn.notify_raw("vendor/news", None).expect("it may tell");
-    server.answer(first, &json!({"content": []}));
-    server.answer(third, &json!({"content": []}));
-    server.answer(second, &json!({"content": []}));
+    server.respond(first, &json!({"content": []}));
+    server.respond(third, &json!({"content": []}));
+    server.respond(second, &json!({"content": []}));
     assert_eq!(streams(&mut server), [Some(20), Some(10), None, Some(10), None, Some(20)]);
     let fourth = key(&feed(&mut server, &call(4), on(40)));
     let options = RequestOptions { related_request: Some(fourth), ..RequestOptions::default() };
@@ -83,7 +84,7 @@ fn what_belongs_to_a_request_leaves_on_its_stream() {
 }
 
 #[test]
-fn answers_of_the_core_leave_on_the_stream_of_their_question() {
+fn protocol_responses_use_the_request_stream() {
     let mut server = session();
     for (stream, method) in [(1, "ping"), (2, "initialize"), (3, "subscriptions/listen")] {
         feed(&mut server, &json!({"jsonrpc": "2.0", "id": stream, "method": method}), on(stream));
@@ -93,17 +94,17 @@ fn answers_of_the_core_leave_on_the_stream_of_their_question() {
         };
         assert_eq!((&message["id"], *found), (&json!(stream), stream));
     }
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_03_26);
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_03_26);
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
     let key = key(&feed(&mut server, &json!([ping, call]), on(7)));
     assert_eq!(streams(&mut server), []);
-    server.answer(key, &json!({"tools": []}));
+    server.respond(key, &json!({"tools": []}));
     assert_eq!(streams(&mut server), [Some(7)]);
 }
 
 #[test]
-fn a_stream_is_let_go_behind_what_was_said_on_it() {
+fn streams_are_released_after_queued_messages() {
     let mut server = session();
     let call = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t"}});
     let first = key(&feed(&mut server, &call(1), on(10)));
@@ -116,12 +117,12 @@ fn a_stream_is_let_go_behind_what_was_said_on_it() {
     let routes: Vec<_> = messages.iter().map(|(_, transmit)| (transmit.route, transmit.stream)).collect();
     let log = (Route::Reply { key: first, last: false }, Some(10));
     assert_eq!(routes, [log, (Route::StreamReleased { key: first, retry }, Some(10))]);
-    server.answer(first, &json!({"content": []}));
+    server.respond(first, &json!({"content": []}));
     assert_eq!(sent(&mut server).len(), 1);
-    // Where there are no streams, or no call waits any more, there is nothing to let go.
+    // Without streams, or without a waiting call, there is nothing to release.
     let second = key(&feed(&mut server, &call(2), on(20)));
     server.conn.release_stream(second, None);
-    server.answer(second, &json!({"content": []}));
+    server.respond(second, &json!({"content": []}));
     assert_eq!(sent(&mut server).len(), 1);
     server.conn.release_stream(second, None);
     let third = key(&feed(&mut server, &call(3), Arrival::default()));
@@ -130,7 +131,7 @@ fn a_stream_is_let_go_behind_what_was_said_on_it() {
 }
 
 #[test]
-fn a_request_says_who_it_comes_from() {
+fn requests_carry_the_principal() {
     let mut server = session();
     let ada = Arc::new(Principal::new("ada"));
     let arrival = Arrival { principal: Some(ada.clone()), ..Arrival::default() };
@@ -161,7 +162,7 @@ fn headers(method: &str, name: MirroredValue) -> MirroredHeaders {
     MirroredHeaders { version: mirrored("2026-07-28"), method: mirrored(method), name, params: Vec::new() }
 }
 
-/// The code of the error that a request is refused with.
+/// Returns the error code of the refusal of a request.
 #[track_caller]
 fn refused(message: &Value, headers: MirroredHeaders) -> i64 {
     let mut server = stateless();
@@ -175,7 +176,7 @@ fn refused(message: &Value, headers: MirroredHeaders) -> i64 {
 
 // req: M-HTTP-031 M-HTTP-040 M-HTTP-041 M-HTTP-042 M-HTTP-043 M-HTTP-045 M-HTTP-049
 #[test]
-fn headers_have_to_say_what_the_body_says() {
+fn headers_must_match_the_body() {
     let call = modern(1, "tools/call", &json!({"name": "tööl"}));
     let name = || mirrored("=?base64?dMO2w7Zs?=");
     let good = headers("tools/call", name());
@@ -209,14 +210,14 @@ fn headers_have_to_say_what_the_body_says() {
 
 // req: M-HTTP-096
 #[test]
-fn a_name_is_asked_for_where_there_is_one() {
+fn name_header_is_checked_only_when_params_have_one() {
     for (method, params) in [("tools/list", json!({})), ("completion/complete", json!({"name": "x"}))] {
         let mut server = stateless();
         let arrival = with_headers(headers(method, MirroredValue::Absent));
         let events = feed(&mut server, &modern(1, method, &params), arrival);
         assert!(matches!(&events[..], [Event::Request { .. }]), "{events:?}");
     }
-    // What has no name is refused for that, by the code that looks for it.
+    // The application refuses params without a name.
     let mut server = stateless();
     let arrival = with_headers(headers("tools/call", MirroredValue::Absent));
     let events = feed(&mut server, &modern(1, "tools/call", &json!({})), arrival);
@@ -224,7 +225,7 @@ fn a_name_is_asked_for_where_there_is_one() {
 }
 
 #[test]
-fn arguments_are_compared_where_there_are_headers() {
+fn arguments_are_checked_against_headers() {
     let schema = Json::parse(r#"{"properties":{"row":{"type":"integer","x-mcp-header":"Row"}}}"#).expect("JSON");
     let params = HeaderParam::of_schema(&RawJson::from(&schema)).expect("a good schema");
     let call = modern(1, "tools/call", &json!({"name": "t", "arguments": {"row": 12}}));
@@ -245,7 +246,7 @@ fn arguments_are_compared_where_there_are_headers() {
 }
 
 #[test]
-fn a_violation_says_that_headers_differ() {
+fn header_mismatch_is_a_violation() {
     let mut server = stateless();
     let call = modern(1, "tools/call", &json!({"name": "t"}));
     let events = feed(&mut server, &call, with_headers(headers("tools/list", mirrored("t"))));

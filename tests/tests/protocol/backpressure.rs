@@ -1,11 +1,11 @@
-//! When reading pauses, what ends a pause, and when a refused verb may be tried again.
+//! When reading pauses, what ends a pause, and when a refused operation can be retried.
 
 use std::time::Duration;
 
 use mcp_proto::{
     connection::{
-        ClientRole, CloseReason, Event, Keepalive, Limits, Outcome, RequestOptions, Room, SendError, ServerRole,
-        TaskProgress, Wake,
+        ClientRole, CloseReason, Event, Keepalive, Limits, Outcome, RequestOptions, SendError, ServerRole,
+        TaskProgress, Wake, Writable,
     },
     protocol::ProtocolVersion,
     rpc::ReplyKey,
@@ -13,17 +13,17 @@ use mcp_proto::{
     wire::{ErrorObject, Json, RawJson},
 };
 use mcp_tests::{
+    harness::{Harness, full_client, full_server},
     message::{request, request_with, request_with_token, result},
-    solo::{Solo, full_client, full_server},
 };
 use serde_json::{Value, json};
 
 const PAUSE: Duration = Duration::from_secs(30);
 
-fn server_with(change: impl FnOnce(&mut Limits)) -> Solo<ServerRole> {
+fn server_with(change: impl FnOnce(&mut Limits)) -> Harness<ServerRole> {
     let mut config = full_server();
     change(&mut config.settings.limits);
-    Solo::ready_server_with(config, ProtocolVersion::V2025_11_25)
+    Harness::ready_server_with(config, ProtocolVersion::V2025_11_25)
 }
 
 fn ask(id: u64) -> Value {
@@ -34,13 +34,13 @@ fn padded(id: u64, bytes: usize) -> Value {
     request_with(id, "tools/call", json!({"name": "t", "arguments": {"pad": "x".repeat(bytes)}}))
 }
 
-/// Takes one message off the connection.
-fn take_one<E>(solo: &mut Solo<E>) {
-    solo.conn.poll_transmit(&mut Vec::new()).expect("something waits to be written");
+/// Takes one message from the connection.
+fn take_one<E>(harness: &mut Harness<E>) {
+    harness.conn.poll_transmit(&mut Vec::new()).expect("something waits to be written");
 }
 
-/// A server with so much output waiting that reading pauses.
-fn with_much_output(pause: impl FnOnce(&mut Limits)) -> Solo<ServerRole> {
+/// Returns a server whose queued output pauses reading.
+fn with_much_output(pause: impl FnOnce(&mut Limits)) -> Harness<ServerRole> {
     let mut server = server_with(|limits| {
         limits.outbox_bytes = 20_000;
         pause(limits);
@@ -54,7 +54,7 @@ fn with_much_output(pause: impl FnOnce(&mut Limits)) -> Solo<ServerRole> {
 }
 
 #[test]
-fn reading_pauses_at_half_of_the_outbox_and_resumes_at_a_quarter() {
+fn reading_pauses_at_half_and_resumes_at_a_quarter() {
     let mut server = with_much_output(|_| ());
     while server.conn.usage().outbox_bytes > 5_000 {
         assert!(!server.conn.wants_input(server.now), "{:?}", server.conn.usage());
@@ -65,17 +65,17 @@ fn reading_pauses_at_half_of_the_outbox_and_resumes_at_a_quarter() {
 }
 
 #[test]
-fn reading_pauses_when_there_is_no_slot_for_another_request() {
+fn reading_pauses_when_request_slots_run_out() {
     let mut server = server_with(|limits| limits.requests = 8);
     let mut keys: Vec<ReplyKey> = Vec::new();
     while server.conn.wants_input(server.now) {
-        let key = server.ask(&ask(keys.len() as u64));
+        let key = server.receive_request(&ask(keys.len() as u64));
         keys.push(key);
     }
     assert_eq!(keys.len(), 8, "no request was refused, and no slot is left");
-    // An answer frees its slot when it has left.
-    server.answer(keys[0], &json!({}));
-    server.answer(keys[1], &json!({}));
+    // A slot is free when its response is sent.
+    server.respond(keys[0], &json!({}));
+    server.respond(keys[1], &json!({}));
     assert!(!server.conn.wants_input(server.now));
     take_one(&mut server);
     assert!(!server.conn.wants_input(server.now), "an eighth of the slots is kept free");
@@ -83,29 +83,29 @@ fn reading_pauses_when_there_is_no_slot_for_another_request() {
     assert!(server.conn.wants_input(server.now));
 }
 
-/// What was refused before: a client with more calls under way than `request_bytes` holds.
+/// A client whose calls together exceed `request_bytes`. Without the pause, some of them were refused.
 #[test]
-fn a_client_with_64_large_calls_loses_none_of_them() {
+fn paused_reading_loses_no_large_call() {
     let mut server = server_with(|limits| (limits.frame_bytes, limits.request_bytes) = (2_000, 64_000));
     let (mut sent, mut open, mut answers) = (0, Vec::new(), 0);
     while answers < 64 {
         if sent < 64 && server.conn.wants_input(server.now) {
-            open.push(server.ask(&padded(sent, 1_900 - 90)));
+            open.push(server.receive_request(&padded(sent, 1_900 - 90)));
             sent += 1;
             continue;
         }
         let key: ReplyKey = open.remove(0);
-        server.answer(key, &json!({}));
+        server.respond(key, &json!({}));
         answers += server.sent().iter().filter(|answer| answer["result"].is_object()).count();
     }
     assert_eq!((sent, server.conn.usage().request_bytes), (64, 0));
 }
 
-/// A handler that asks the peer may need what stands behind a request that there is no room for.
+/// A handler that waits for the peer may need a message after a request that does not fit.
 #[test]
-fn full_tables_do_not_pause_reading_while_an_answer_is_waited_for() {
+fn full_tables_do_not_pause_while_calls_are_pending() {
     let mut server = server_with(|limits| limits.requests = 2);
-    let (first, _) = (server.ask(&ask(1)), server.ask(&ask(2)));
+    let (first, _) = (server.receive_request(&ask(1)), server.receive_request(&ask(2)));
     let call =
         server.call_with("roots/list", RequestOptions { related_request: Some(first), ..RequestOptions::default() });
     assert!(server.conn.wants_input(server.now));
@@ -116,7 +116,7 @@ fn full_tables_do_not_pause_reading_while_an_answer_is_waited_for() {
 }
 
 #[test]
-fn a_pause_without_progress_ends_at_its_deadline() {
+fn read_pause_without_progress_times_out() {
     let mut server = with_much_output(|_| ());
     let deadline = server.conn.poll_timeout().expect("a pause has a deadline");
     assert_eq!((deadline.at, deadline.wake), (server.now + PAUSE, Wake::InputPause));
@@ -125,7 +125,8 @@ fn a_pause_without_progress_ends_at_its_deadline() {
     server.advance(Duration::from_nanos(1));
     assert!(server.conn.wants_input(server.now), "the peer may wait for this side to read");
     assert_eq!(server.conn.poll_timeout(), None);
-    // Until there is room, the limits apply again: requests are refused, and who does not read is left.
+    // Until there is capacity, the limits apply again: requests are refused, and a peer that does not read is
+    // disconnected.
     for id in 0..100_000 {
         assert!(server.conn.wants_input(server.now));
         server.feed(&request(id, "ping"));
@@ -134,16 +135,16 @@ fn a_pause_without_progress_ends_at_its_deadline() {
 }
 
 #[test]
-fn progress_starts_the_deadline_anew() {
-    type Act = fn(&mut Solo<ServerRole>, ReplyKey);
+fn output_progress_resets_the_pause_deadline() {
+    type Act = fn(&mut Harness<ServerRole>, ReplyKey);
     let progress: [(&str, Act); 3] = [
         ("output leaves", |server, _| take_one(server)),
         ("bytes of it are written", |server, _| server.conn.handle_written()),
-        ("a request is answered", |server, key| server.answer(key, &json!({}))),
+        ("a request is answered", |server, key| server.respond(key, &json!({}))),
     ];
     for (what, progress) in progress {
         let mut server = server_with(|limits| limits.outbox_bytes = 20_000);
-        let key = server.ask(&ask(1));
+        let key = server.receive_request(&ask(1));
         while server.conn.wants_input(server.now) {
             server.conn.notify_raw("vendor/x", None).expect("there is room");
         }
@@ -157,14 +158,14 @@ fn progress_starts_the_deadline_anew() {
 }
 
 #[test]
-fn a_pause_of_zero_is_none() {
+fn zero_input_pause_disables_pausing() {
     let mut server = server_with(|limits| (limits.requests, limits.input_pause) = (1, Duration::ZERO));
-    server.ask(&ask(1));
+    server.receive_request(&ask(1));
     assert!(server.conn.wants_input(server.now));
 }
 
 #[test]
-fn a_connection_that_closes_is_read() {
+fn closing_connections_do_not_pause_reading() {
     let mut server = with_much_output(|_| ());
     server.conn.close(server.now);
     assert!(server.conn.wants_input(server.now));
@@ -172,20 +173,20 @@ fn a_connection_that_closes_is_read() {
 }
 
 #[test]
-fn a_peer_that_is_not_read_is_not_silent() {
+fn keepalive_stops_while_reading_is_paused() {
     let mut config = full_server();
     config.settings.keepalive = Some(Keepalive { interval: Duration::from_secs(5), max_missed: 1 });
     config.settings.limits.requests = 1;
-    let mut server = Solo::ready_server_with(config, ProtocolVersion::V2025_11_25);
+    let mut server = Harness::ready_server_with(config, ProtocolVersion::V2025_11_25);
     server.advance(Duration::from_secs(5));
     assert_eq!(server.sent().len(), 1, "a ping");
-    let key = server.ask(&ask(1));
+    let key = server.receive_request(&ask(1));
     assert!(!server.conn.wants_input(server.now), "a ping of the connection waits for no handler");
     server.advance(Duration::from_secs(10));
     server.advance(Duration::from_secs(10));
     let pings = server.sent().iter().filter(|message| message["method"] == "ping").count();
     assert_eq!((server.take_events(), pings), (Vec::new(), 0), "no more pings, and no end");
-    server.answer(key, &json!({}));
+    server.respond(key, &json!({}));
     take_one(&mut server);
     assert!(server.conn.wants_input(server.now));
     server.advance(Duration::from_secs(5));
@@ -193,7 +194,7 @@ fn a_peer_that_is_not_read_is_not_silent() {
 }
 
 #[test]
-fn idle_deadlines_wait_for_input_and_total_ones_do_not() {
+fn read_pause_extends_idle_but_not_total_timeouts() {
     let mut server = server_with(|limits| {
         (limits.outbox_bytes, limits.input_pause) = (20_000, Duration::from_secs(1000));
     });
@@ -222,93 +223,96 @@ fn idle_deadlines_wait_for_input_and_total_ones_do_not() {
 }
 
 #[test]
-fn what_was_refused_is_reported_once_when_there_is_room() {
+fn regained_capacity_is_reported_once() {
     let mut server = server_with(|limits| limits.outbox_bytes = 200);
-    assert_eq!(server.conn.poll_room(), None);
+    assert_eq!(server.conn.poll_writable(), None);
     while server.conn.notify_raw("vendor/x", None).is_ok() {}
-    assert_eq!(server.conn.poll_room(), None, "there is no room");
+    assert_eq!(server.conn.poll_writable(), None, "there is no room");
     server.sent();
-    assert_eq!([server.conn.poll_room(), server.conn.poll_room()], [Some(Room::Message), None]);
+    assert_eq!([server.conn.poll_writable(), server.conn.poll_writable()], [Some(Writable::Message), None]);
     server.conn.notify_raw("vendor/x", None).expect("there is room");
 
     let mut config = full_client();
     config.settings.limits.calls = 1;
-    let mut client: Solo<ClientRole> = Solo::ready_client_with(config, ProtocolVersion::V2025_11_25);
+    let mut client: Harness<ClientRole> = Harness::ready_client_with(config, ProtocolVersion::V2025_11_25);
     let call = client.call("tools/list");
     let refused = client.conn.request_raw(client.now, "tools/list", None, RequestOptions::default());
-    assert_eq!((refused, client.conn.poll_room()), (Err(SendError::Busy), None));
+    assert_eq!((refused, client.conn.poll_writable()), (Err(SendError::Busy), None));
     client.feed(&result(call.as_u64(), json!({"tools": []})));
-    assert_eq!([client.conn.poll_room(), client.conn.poll_room()], [Some(Room::Request), None]);
+    assert_eq!([client.conn.poll_writable(), client.conn.poll_writable()], [Some(Writable::Request), None]);
 }
 
-/// What one verb came to on a connection, with requests of the peer that may be answered.
-type Verb<E> = fn(&mut Solo<E>, [ReplyKey; 2], &mut TaskProgress) -> Result<(), SendError>;
+/// An operation on a connection with open inbound requests.
+type Verb<E> = fn(&mut Harness<E>, [ReplyKey; 2], &mut TaskProgress) -> Result<(), SendError>;
 
-/// A verb that finds no room is reported when there is some, if it is the only one that was refused.
-fn each_is_reported<E>(begin: impl Fn(Limits) -> Solo<E>, verbs: &[(&str, Room, Verb<E>)]) {
+/// Checks that each refused operation is reported when there is capacity, if it is the only one that was refused.
+fn each_is_reported<E>(begin: impl Fn(Limits) -> Harness<E>, verbs: &[(&str, Writable, Verb<E>)]) {
     let task = serde_json::from_value(json!({"task": {"taskId": "T", "status": "working", "ttl": null,
         "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}}));
     let task = task.expect("a task");
     for (name, room, verb) in verbs {
         let mut limits = Limits::default();
         limits.outbox_bytes = 2000;
-        let mut solo = begin(limits);
-        let began = solo.ask(&request_with_token(1, "vendor/x", "task"));
-        let mut progress = solo.conn.respond_task(began, &task).expect("there is room").expect("it has a token");
-        let keys = [request_with_token(2, "vendor/x", "a"), request(3, "vendor/x")].map(|request| solo.ask(&request));
-        solo.sent();
-        let large = solo.ask(&request(4, "vendor/x"));
+        let mut harness = begin(limits);
+        let began = harness.receive_request(&request_with_token(1, "vendor/x", "task"));
+        let mut progress = harness.conn.respond_task(began, &task).expect("there is room").expect("it has a token");
+        let keys = [request_with_token(2, "vendor/x", "a"), request(3, "vendor/x")]
+            .map(|request| harness.receive_request(&request));
+        harness.sent();
+        let large = harness.receive_request(&request(4, "vendor/x"));
         let result = format!(r#"{{"pad":"{}"}}"#, "x".repeat(3000));
-        solo.conn.respond_raw(large, &RawJson::from(&Json::parse(&result).expect("JSON"))).expect("there is room");
-        assert_eq!(verb(&mut solo, keys, &mut progress), Err(SendError::Busy), "{name}");
-        assert_eq!(solo.conn.poll_room(), None, "{name}");
-        solo.sent();
-        assert_eq!([solo.conn.poll_room(), solo.conn.poll_room()], [Some(*room), None], "{name}");
-        verb(&mut solo, keys, &mut progress).unwrap_or_else(|error| panic!("{name}: {error}"));
+        harness.conn.respond_raw(large, &RawJson::from(&Json::parse(&result).expect("JSON"))).expect("there is room");
+        assert_eq!(verb(&mut harness, keys, &mut progress), Err(SendError::Busy), "{name}");
+        assert_eq!(harness.conn.poll_writable(), None, "{name}");
+        harness.sent();
+        assert_eq!([harness.conn.poll_writable(), harness.conn.poll_writable()], [Some(*room), None], "{name}");
+        verb(&mut harness, keys, &mut progress).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
 
-/// The verbs of both sides.
-fn common<E>() -> Vec<(&'static str, Room, Verb<E>)> {
+/// Returns the operations of both sides.
+fn common<E>() -> Vec<(&'static str, Writable, Verb<E>)> {
     fn empty() -> Json {
         Json::parse("{}").expect("JSON")
     }
     vec![
-        ("notify_raw", Room::Message, |it, _, _| it.conn.notify_raw("vendor/x", None)),
-        ("respond", Room::Message, |it, [key, _], _| it.conn.respond(key, &EmptyResult::default())),
-        ("respond_or_error", Room::Message, |it, [key, _], _| {
+        ("notify_raw", Writable::Message, |it, _, _| it.conn.notify_raw("vendor/x", None)),
+        ("respond", Writable::Message, |it, [key, _], _| it.conn.respond(key, &EmptyResult::default())),
+        ("respond_or_error", Writable::Message, |it, [key, _], _| {
             it.conn.respond_or_error(key, &EmptyResult::default()).map(|replaced| assert_eq!(replaced, None))
         }),
-        ("respond_raw", Room::Message, |it, [key, _], _| it.conn.respond_raw(key, &RawJson::from(&empty()))),
-        ("respond_raw_or_error", Room::Message, |it, [key, _], _| {
+        ("respond_raw", Writable::Message, |it, [key, _], _| it.conn.respond_raw(key, &RawJson::from(&empty()))),
+        ("respond_raw_or_error", Writable::Message, |it, [key, _], _| {
             it.conn.respond_raw_or_error(key, &RawJson::from(&empty())).map(|replaced| assert_eq!(replaced, None))
         }),
-        ("respond_error", Room::Message, |it, [key, _], _| {
+        ("respond_error", Writable::Message, |it, [key, _], _| {
             it.conn.respond_error(key, &ErrorObject::internal("Internal error"))
         }),
-        ("respond_task", Room::Message, |it, [_, key], _| {
+        ("respond_task", Writable::Message, |it, [_, key], _| {
             let task = json!({"task": {"taskId": "U", "status": "working", "ttl": null,
                 "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}});
             it.conn.respond_task(key, &serde_json::from_value(task).expect("a task")).map(drop)
         }),
-        ("progress", Room::Message, |it, [key, _], _| it.conn.progress(key, 1.0, None, None)),
-        ("task_progress", Room::Message, |it, _, task| it.conn.task_progress(task, 1.0, None, None)),
-        ("task_progress_on", Room::Message, |it, [_, key], task| it.conn.task_progress_on(key, task, 1.0, None, None)),
-        ("request_raw", Room::Request, |it, _, _| {
+        ("progress", Writable::Message, |it, [key, _], _| it.conn.progress(key, 1.0, None, None)),
+        ("task_progress", Writable::Message, |it, _, task| it.conn.task_progress(task, 1.0, None, None)),
+        ("task_progress_on", Writable::Message, |it, [_, key], task| {
+            it.conn.task_progress_on(key, task, 1.0, None, None)
+        }),
+        ("request_raw", Writable::Request, |it, _, _| {
             it.conn.request_raw(it.now, "vendor/x", None, RequestOptions::default()).map(drop)
         }),
     ]
 }
 
 #[test]
-fn each_refused_verb_is_reported_when_there_is_room() {
-    let of_servers: [(&str, Room, Verb<ServerRole>); 3] = [
-        ("notify", Room::Message, |it, _, _| it.conn.notify(&ResourceUpdatedParams::new("a:b"))),
-        ("log", Room::Message, |it, [key, _], _| {
+fn busy_senders_are_notified_of_capacity() {
+    let of_servers: [(&str, Writable, Verb<ServerRole>); 3] = [
+        ("notify", Writable::Message, |it, _, _| it.conn.notify(&ResourceUpdatedParams::new("a:b"))),
+        ("log", Writable::Message, |it, [key, _], _| {
             let message = json!({"level": "error", "data": "it broke"});
             it.conn.log(key, &serde_json::from_value(message).expect("a message"))
         }),
-        ("request", Room::Request, |it, _, _| {
+        ("request", Writable::Request, |it, _, _| {
             it.conn.request(it.now, &ListRootsParams::default(), RequestOptions::default()).map(drop)
         }),
     ];
@@ -317,13 +321,13 @@ fn each_refused_verb_is_reported_when_there_is_room() {
     let client = |limits| {
         let mut config = full_client();
         config.settings.limits = limits;
-        Solo::ready_client_with(config, ProtocolVersion::V2025_11_25)
+        Harness::ready_client_with(config, ProtocolVersion::V2025_11_25)
     };
     each_is_reported(client, &common());
 }
 
 #[test]
-fn output_is_taken_up_to_a_high_water_mark() {
+fn poll_transmit_stops_at_the_high_water_mark() {
     let mut server = server_with(|_| ());
     for _ in 0..100 {
         server.conn.notify_raw("vendor/x", None).expect("there is room");

@@ -1,4 +1,4 @@
-//! Several messages in one array: only in 2025-03-26, and only as an answer to one.
+//! Batches: only in 2025-03-26, and outbound only as the response to one.
 
 use mcp_proto::{
     connection::{CancelCause, Event, Outcome, ResourceUsage, Violation},
@@ -7,8 +7,8 @@ use mcp_proto::{
     wire::{ErrorObject, MalformedKind},
 };
 use mcp_tests::{
+    harness::{Harness, full_server},
     message::{cancelled, error, notification, request, request_with_token, result},
-    solo::{Solo, full_server},
 };
 use serde_json::{Value, json};
 
@@ -20,10 +20,10 @@ fn keys(events: &[Event<'_>]) -> Vec<ReplyKey> {
     events.iter().filter_map(key).collect()
 }
 
-/// The members of the only message that leaves, sorted by their ids.
+/// Returns the members of the only output message, sorted by their ids.
 #[track_caller]
-fn members<E>(solo: &mut Solo<E>) -> Vec<Value> {
-    let sent = solo.sent();
+fn members<E>(harness: &mut Harness<E>) -> Vec<Value> {
+    let sent = harness.sent();
     let [Value::Array(members)] = &sent[..] else { panic!("this is not one array: {sent:?}") };
     let mut members = members.clone();
     members.sort_by_key(|member| member["id"].to_string());
@@ -32,16 +32,16 @@ fn members<E>(solo: &mut Solo<E>) -> Vec<Value> {
 
 // req: BATCH-001 BATCH-005 BATCH-009
 #[test]
-fn each_request_of_a_batch_is_answered_once_and_in_one_array() {
-    fn check<E>(mut solo: Solo<E>) {
-        solo.feed(&json!([
+fn batch_responses_form_one_array() {
+    fn check<E>(mut harness: Harness<E>) {
+        harness.feed(&json!([
             request(1, "vendor/a"),
             notification("vendor/b"),
             request("2", "vendor/c"),
             request(3, "ping"),
             request(4, "notifications/initialized"),
         ]));
-        let events = solo.take_events();
+        let events = harness.take_events();
         let [
             Event::Request { key: a, method: a_method, .. },
             Event::Notification { method: b_method, .. },
@@ -52,30 +52,30 @@ fn each_request_of_a_batch_is_answered_once_and_in_one_array() {
             panic!("{events:?}")
         };
         assert_eq!([a_method, b_method, c_method].map(MethodName::as_str), ["vendor/a", "vendor/b", "vendor/c"]);
-        assert_eq!(solo.sent(), NOTHING, "the array waits until it is complete");
-        solo.answer(*c, &json!({"c": 1}));
-        solo.feed(&request(9, "ping"));
-        assert_eq!(solo.sent(), [result(9, json!({}))], "others do not wait for it");
-        solo.conn.respond_error(*a, &ErrorObject::internal("no")).expect("an answer is owed");
-        let answers = members(&mut solo);
+        assert_eq!(harness.sent(), NOTHING, "the array waits until it is complete");
+        harness.respond(*c, &json!({"c": 1}));
+        harness.feed(&request(9, "ping"));
+        assert_eq!(harness.sent(), [result(9, json!({}))], "others do not wait for it");
+        harness.conn.respond_error(*a, &ErrorObject::internal("no")).expect("an answer is owed");
+        let answers = members(&mut harness);
         assert_eq!(answers[..3], [result("2", json!({"c": 1})), error(1, -32603, "no"), result(3, json!({}))]);
         assert_eq!((&answers[3]["id"], &answers[3]["error"]["code"]), (&json!(4), &json!(-32600)));
-        assert_eq!(solo.conn.usage(), ResourceUsage::default());
-        solo.ask(&request(1, "vendor/a"));
+        assert_eq!(harness.conn.usage(), ResourceUsage::default());
+        harness.receive_request(&request(1, "vendor/a"));
     }
-    check(Solo::ready_server(BATCHES));
-    check(Solo::ready_client(BATCHES));
+    check(Harness::ready_server(BATCHES));
+    check(Harness::ready_client(BATCHES));
 }
 
 // req: BATCH-002
 #[test]
-fn a_batch_of_answers_ends_its_calls() {
-    fn check<E>(mut solo: Solo<E>) {
-        let [a, b, c] = [(); 3].map(|()| solo.call("vendor/call"));
+fn response_batches_end_their_calls() {
+    fn check<E>(mut harness: Harness<E>) {
+        let [a, b, c] = [(); 3].map(|()| harness.call("vendor/call"));
         let (id_a, id_b, id_c) = (a.as_u64(), b.as_u64(), c.as_u64());
         let malformed = json!({"jsonrpc": "2.0", "id": id_c, "result": []});
-        solo.feed(&json!([error(id_b, 1, "no"), malformed, result(id_a, json!({})), result(id_a, json!({}))]));
-        let events = solo.take_events();
+        harness.feed(&json!([error(id_b, 1, "no"), malformed, result(id_a, json!({})), result(id_a, json!({}))]));
+        let events = harness.take_events();
         let [
             Event::Response { call: first, outcome: Outcome::Error(_) },
             Event::Response { call: second, outcome: Outcome::Malformed },
@@ -86,22 +86,22 @@ fn a_batch_of_answers_ends_its_calls() {
             panic!("{events:?}")
         };
         assert_eq!([first, second, third, late], [&b, &c, &a, &a]);
-        assert_eq!(solo.sent(), NOTHING);
-        assert_eq!(solo.conn.usage(), ResourceUsage::default());
+        assert_eq!(harness.sent(), NOTHING);
+        assert_eq!(harness.conn.usage(), ResourceUsage::default());
     }
-    check(Solo::ready_server(BATCHES));
-    check(Solo::ready_client(BATCHES));
+    check(Harness::ready_server(BATCHES));
+    check(Harness::ready_client(BATCHES));
 }
 
 // req: BATCH-006 BATCH-007 BATCH-008 BATCH-013
 #[test]
-fn what_an_array_is_answered_with() {
-    /// How an array is answered where there are batches.
+fn array_responses_match_the_table() {
+    /// The response to an array in the revision with batches.
     enum Answer {
         Nothing,
-        /// One error outside of any array.
+        /// One error outside of an array.
         Refused,
-        /// An array of these codes, 0 for a result.
+        /// An array with these codes, 0 for a result.
         Codes(&'static [i64]),
     }
     use Answer::{Codes, Nothing, Refused};
@@ -129,7 +129,7 @@ fn what_an_array_is_answered_with() {
     ];
     for version in ProtocolVersion::LEGACY {
         for (array, answer) in &table {
-            let mut server = Solo::ready_server(version);
+            let mut server = Harness::ready_server(version);
             server.feed(array);
             let sent = server.sent();
             let single = |message: &Value| {
@@ -161,9 +161,9 @@ fn what_an_array_is_answered_with() {
 
 // req: BATCH-013
 #[test]
-fn no_member_of_an_array_is_executed_where_there_are_no_batches() {
+fn arrays_are_refused_in_revisions_without_batches() {
     for version in ProtocolVersion::LEGACY.into_iter().filter(|version| *version != BATCHES) {
-        let mut client = Solo::ready_client(version);
+        let mut client = Harness::ready_client(version);
         let call = client.call("vendor/call").as_u64();
         client.feed(&json!([request(1, "vendor/a"), notification("vendor/b"), result(call, json!({}))]));
         assert_eq!(client.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Array))]);
@@ -173,75 +173,75 @@ fn no_member_of_an_array_is_executed_where_there_are_no_batches() {
 
 // req: BATCH-003
 #[test]
-fn the_handshake_is_not_part_of_a_batch() {
+fn initialize_is_refused_in_a_batch() {
     let params =
         json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
-    let mut server = Solo::server(full_server());
+    let mut server = Harness::server(full_server());
     server.feed(&json!([initialize]));
     assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Array))]);
     let sent = server.sent();
     assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&Value::Null, &json!(-32600)));
-    // It is not too late for a proper one, and then a batch is too late for another.
+    // A single `initialize` is still accepted, and after it another one in a batch is refused.
     server.feed(&initialize);
     assert_eq!(server.sent()[0]["result"]["protocolVersion"], "2025-03-26");
     server.feed(&json!([notification("notifications/initialized"), initialize, request(2, "ping")]));
     assert_eq!(server.take_events(), [Event::Ready, Event::Violation(Violation::SecondInitialize)]);
     assert_eq!(members(&mut server)[0]["error"]["code"], -32600);
 
-    let mut client = Solo::client(mcp_tests::solo::full_client());
+    let mut client = Harness::client(mcp_tests::harness::full_client());
     assert!(client.sent()[0].is_object());
 }
 
 // req: CANC-012
 #[test]
-fn a_cancelled_member_leaves_the_others_alone() {
-    let mut server = Solo::ready_server(BATCHES);
+fn cancelling_a_batch_member_keeps_the_others() {
+    let mut server = Harness::ready_server(BATCHES);
     server.feed(&json!([request(1, "vendor/a"), request(2, "vendor/b"), cancelled(1)]));
     let events = server.take_events();
     let keys = keys(&events);
     assert_eq!(events[2], Event::Cancelled { key: keys[0], cause: CancelCause::Peer(None) });
-    server.answer(keys[1], &json!({}));
+    server.respond(keys[1], &json!({}));
     assert_eq!(server.sent(), [json!([result(2, json!({}))])]);
-    server.answer(keys[0], &json!({}));
+    server.respond(keys[0], &json!({}));
     assert_eq!(server.sent(), NOTHING, "the answer is swallowed");
     assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
-fn a_batch_is_not_over_before_its_last_member() {
-    let mut server = Solo::ready_server(BATCHES);
-    // Behind the cancellation nothing is owed, until the next member.
+fn batch_completes_after_its_last_member() {
+    let mut server = Harness::ready_server(BATCHES);
+    // The cancellation leaves no open member before the next one.
     server.feed(&json!([request(1, "vendor/a"), cancelled(1), request(2, "vendor/b"), request(3, "ping")]));
     let keys = keys(&server.take_events());
-    server.answer(keys[0], &json!({}));
-    server.answer(keys[1], &json!({}));
+    server.respond(keys[0], &json!({}));
+    server.respond(keys[1], &json!({}));
     assert_eq!(members(&mut server), [result(2, json!({})), result(3, json!({}))]);
     assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
-fn an_answer_that_waits_for_its_array_can_still_be_taken_back() {
-    let mut server = Solo::ready_server(BATCHES);
+fn cancelling_removes_a_response_from_its_batch() {
+    let mut server = Harness::ready_server(BATCHES);
     server.feed(&json!([request(1, "vendor/a"), request(2, "vendor/b"), request(3, "ping")]));
     let keys = keys(&server.take_events());
-    server.answer(keys[0], &json!({"big": "x".repeat(1000)}));
+    server.respond(keys[0], &json!({"big": "x".repeat(1000)}));
     server.feed(&cancelled(1));
     assert_eq!(server.take_events(), [], "the application is done with it");
     assert!(server.conn.usage().outbox_bytes < 1000);
-    server.answer(keys[1], &json!({}));
+    server.respond(keys[1], &json!({}));
     assert_eq!(members(&mut server), [result(2, json!({})), result(3, json!({}))]);
     assert_eq!(server.conn.usage(), ResourceUsage::default());
 }
 
 #[test]
-fn a_batch_that_is_cancelled_as_a_whole_leaves_nothing() {
+fn fully_cancelled_batches_send_nothing() {
     for answered in [false, true] {
-        let mut server = Solo::ready_server(BATCHES);
+        let mut server = Harness::ready_server(BATCHES);
         server.feed(&json!([request(1, "vendor/a"), request(2, "vendor/b")]));
         let keys = keys(&server.take_events());
         if answered {
-            server.answer(keys[0], &json!({}));
+            server.respond(keys[0], &json!({}));
         }
         server.feed(&json!([cancelled(1), cancelled(2)]));
         assert_eq!(server.take_events().len(), if answered { 1 } else { 2 });
@@ -256,25 +256,25 @@ fn a_batch_that_is_cancelled_as_a_whole_leaves_nothing() {
 
 // req: BATCH-005 PROG-011
 #[test]
-fn progress_of_a_member_leaves_before_the_array() {
-    let mut server = Solo::ready_server(BATCHES);
+fn progress_is_sent_before_the_batch_response() {
+    let mut server = Harness::ready_server(BATCHES);
     server.feed(&json!([request_with_token(1, "vendor/a", "t"), request(1, "vendor/b")]));
     let keys = keys(&server.take_events());
     assert_eq!(keys.len(), 1, "an id in flight is taken inside of a batch, too");
     server.conn.progress(keys[0], 1.0, None, None).expect("it was asked for");
-    server.answer(keys[0], &json!({}));
+    server.respond(keys[0], &json!({}));
     let sent = server.sent();
     assert_eq!(sent[0]["method"], "notifications/progress");
     assert_eq!((sent.len(), sent[1].as_array().map(Vec::len)), (2, Some(2)));
 }
 
 #[test]
-fn an_array_is_part_of_what_is_written_before_the_end() {
-    let mut server = Solo::ready_server(BATCHES);
+fn pending_batches_are_written_before_close() {
+    let mut server = Harness::ready_server(BATCHES);
     server.feed(&json!([request(1, "vendor/a"), request(2, "ping")]));
     let keys = keys(&server.take_events());
     server.conn.handle_eof(server.now);
-    server.answer(keys[0], &json!({}));
+    server.respond(keys[0], &json!({}));
     assert!(matches!(server.take_events()[..], [Event::Closed(_)]));
     assert!(!server.conn.is_drained(), "the array waits to be written");
     assert_eq!(members(&mut server).len(), 2);
@@ -282,13 +282,13 @@ fn an_array_is_part_of_what_is_written_before_the_end() {
 }
 
 #[test]
-fn an_answer_of_the_connections_own_is_taken_back_out_of_its_array() {
-    let mut server = Solo::ready_server(BATCHES);
+fn cancelling_removes_a_ping_response_from_its_batch() {
+    let mut server = Harness::ready_server(BATCHES);
     server.feed(&json!([request(1, "ping"), request(2, "ping"), request(3, "vendor/a"), request(4, "vendor/b")]));
     let keys = keys(&server.take_events());
-    server.answer(keys[0], &json!({}));
+    server.respond(keys[0], &json!({}));
     server.feed(&cancelled(2));
-    server.answer(keys[1], &json!({}));
+    server.respond(keys[1], &json!({}));
     assert_eq!(members(&mut server), [1, 3, 4].map(|id| result(id, json!({}))));
     assert_eq!((server.conn.usage(), server.conn.stats().cancelled), (ResourceUsage::default(), 1));
 }

@@ -1,4 +1,4 @@
-//! Cancellation, in both directions and in every race.
+//! Cancellation in both directions, with all races.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use mcp_proto::{
     wire::{ErrorObject, Json, RawJson},
 };
 use mcp_tests::{
-    bed::Bed,
+    harness::{Harness, full_client, full_server},
     link::LinkConfig,
     message::{cancelled, error, notification, notification_with, request, request_with, request_with_token, result},
-    solo::{Solo, full_client, full_server},
+    testbed::Testbed,
 };
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn ask<E>(conn: &mut Connection<E>, now: Timestamp, method: &str) -> CallId {
     conn.request_raw(now, method, None, RequestOptions::default()).expect("it is ready")
 }
 
-/// Every form of the cancellation of a request: without a reason, and with one of each kind.
+/// Returns every form of a cancellation: without a reason, and with reasons of each kind.
 fn cancellations(id: &Value) -> [Value; 5] {
     [None, Some(json!("why")), Some(json!("")), Some(json!(7)), Some(json!(null))].map(|reason| {
         let mut message = cancelled(id.clone());
@@ -38,55 +38,56 @@ fn fail<E>(conn: &mut Connection<E>, key: ReplyKey) -> Result<(), SendError> {
     conn.respond_error(key, &ErrorObject::internal("no"))
 }
 
-// ---- our requests ----
+// ---- outbound requests ----
 
 // req: CANC-001 CANC-002 CANC-011 CANC-012
 #[test]
-fn giving_up_ends_the_call_at_once_and_tells_the_peer_which_one() {
-    fn check<E>(mut solo: Solo<E>) {
+fn cancel_ends_the_call_and_notifies_the_peer() {
+    fn check<E>(mut harness: Harness<E>) {
         for (reason, rest) in [(None, json!({})), (Some("too \"slow\"\n"), json!({"reason": "too \"slow\"\n"}))] {
-            let call = solo.call("vendor/a");
-            solo.conn.cancel(call, reason).expect("it is in flight");
-            assert_eq!(solo.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }]);
+            let call = harness.call("vendor/a");
+            harness.conn.cancel(call, reason).expect("it is in flight");
+            assert_eq!(harness.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }]);
             let mut params = rest;
             params["requestId"] = json!(call.as_u64());
-            assert_eq!(solo.sent(), [notification_with("notifications/cancelled", params)]);
+            assert_eq!(harness.sent(), [notification_with("notifications/cancelled", params)]);
             for late in [result(call.as_u64(), json!({})), error(call.as_u64(), 1, "m")] {
-                solo.feed(&late);
-                assert_eq!(solo.take_events(), [Event::Late(call)]);
+                harness.feed(&late);
+                assert_eq!(harness.take_events(), [Event::Late(call)]);
             }
-            assert_eq!((solo.sent(), solo.conn.usage()), (vec![], ResourceUsage::default()));
+            assert_eq!((harness.sent(), harness.conn.usage()), (vec![], ResourceUsage::default()));
         }
-        assert_eq!(solo.conn.stats().violations, 0);
-        solo.call("vendor/b");
+        assert_eq!(harness.conn.stats().violations, 0);
+        harness.call("vendor/b");
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version));
-        check(Solo::ready_server(version));
+        check(Harness::ready_client(version));
+        check(Harness::ready_server(version));
     }
 }
 
 // req: CANC-004
 #[test]
-fn a_call_that_has_not_left_is_taken_back_without_a_word() {
-    fn check<E>(mut solo: Solo<E>) {
-        let [first, second, third] = ["vendor/a", "vendor/b", "vendor/c"].map(|m| ask(&mut solo.conn, solo.now, m));
-        solo.conn.cancel(second, Some("changed my mind")).expect("it is in flight");
-        assert_eq!(solo.take_events(), [Event::Response { call: second, outcome: Outcome::Cancelled }]);
-        let sent: Vec<_> = solo.sent().iter().map(|message| message["id"].as_u64()).collect();
+fn cancelling_an_unsent_call_sends_nothing() {
+    fn check<E>(mut harness: Harness<E>) {
+        let [first, second, third] =
+            ["vendor/a", "vendor/b", "vendor/c"].map(|m| ask(&mut harness.conn, harness.now, m));
+        harness.conn.cancel(second, Some("changed my mind")).expect("it is in flight");
+        assert_eq!(harness.take_events(), [Event::Response { call: second, outcome: Outcome::Cancelled }]);
+        let sent: Vec<_> = harness.sent().iter().map(|message| message["id"].as_u64()).collect();
         assert_eq!(sent, [Some(first.as_u64()), Some(third.as_u64())]);
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version));
-        check(Solo::ready_server(version));
+        check(Harness::ready_client(version));
+        check(Harness::ready_server(version));
     }
 }
 
 // req: CANC-004
 #[test]
-fn what_has_ended_cannot_be_cancelled() {
+fn ended_calls_cannot_be_cancelled() {
     for version in ProtocolVersion::LEGACY {
-        let mut client = Solo::ready_client(version);
+        let mut client = Harness::ready_client(version);
         let options = RequestOptions::within(Duration::from_secs(1));
         for way in 0..4 {
             let call = client.call_with("vendor/a", options.clone());
@@ -106,14 +107,14 @@ fn what_has_ended_cannot_be_cancelled() {
 
 // req: CANC-005
 #[test]
-fn the_handshake_is_not_cancelled_by_anyone() {
+fn the_handshake_cannot_be_cancelled() {
     for version in ProtocolVersion::LEGACY {
         let mut config = full_client();
         config.settings.versions = VersionSet::only(version);
-        let mut client = Solo::client(config);
+        let mut client = Harness::client(config);
         let id = client.sent()[0]["id"].clone();
-        // The first call of another connection has the same number.
-        let first = Solo::ready_server(version).call("vendor/a");
+        // Another connection has a call with the same number.
+        let first = Harness::ready_server(version).call("vendor/a");
         assert_eq!(id, first.as_u64());
         assert_eq!(client.conn.cancel(first, None), Err(SendError::NotCancellable));
         assert_eq!((client.take_events(), client.sent()), (vec![], vec![]));
@@ -124,39 +125,39 @@ fn the_handshake_is_not_cancelled_by_anyone() {
 }
 
 #[test]
-fn cancelling_never_waits_for_a_peer_that_does_not_read() {
-    let mut bed = Bed::ready();
-    bed.server.conn.notify_raw("vendor/x", None).expect("ready");
-    bed.settle();
-    bed.up.stalled = true;
-    let calls: Vec<_> = (0..1000).map(|_| ask(&mut bed.client.conn, bed.now, "vendor/a")).collect();
-    bed.run();
-    let more: Vec<_> = (0..1000).map(|_| ask(&mut bed.client.conn, bed.now, "vendor/a")).collect();
-    bed.client.take_events();
+fn cancelling_does_not_wait_for_the_peer() {
+    let mut testbed = Testbed::ready();
+    testbed.server.conn.notify_raw("vendor/x", None).expect("ready");
+    testbed.settle();
+    testbed.up.stalled = true;
+    let calls: Vec<_> = (0..1000).map(|_| ask(&mut testbed.client.conn, testbed.now, "vendor/a")).collect();
+    testbed.run();
+    let more: Vec<_> = (0..1000).map(|_| ask(&mut testbed.client.conn, testbed.now, "vendor/a")).collect();
+    testbed.client.take_events();
     for call in calls.iter().chain(&more) {
-        bed.client.conn.cancel(*call, None).expect("it is in flight");
+        testbed.client.conn.cancel(*call, None).expect("it is in flight");
     }
-    bed.run();
+    testbed.run();
     let ended = |call: &CallId| Event::Response { call: *call, outcome: Outcome::Cancelled };
-    assert_eq!(bed.client.take_events(), calls.iter().chain(&more).map(ended).collect::<Vec<_>>());
-    bed.up.stalled = false;
-    bed.settle();
-    let events = bed.server.take_events();
+    assert_eq!(testbed.client.take_events(), calls.iter().chain(&more).map(ended).collect::<Vec<_>>());
+    testbed.up.stalled = false;
+    testbed.settle();
+    let events = testbed.server.take_events();
     assert_eq!(events.len(), 2 * calls.len(), "those that had left, and their cancellations");
     for event in events {
         if let Event::Request { key, .. } = event {
-            fail(&mut bed.server.conn, key).expect("the answer is swallowed");
+            fail(&mut testbed.server.conn, key).expect("the answer is swallowed");
         }
     }
-    bed.settle();
-    assert_eq!(bed.client.take_events(), []);
-    bed.assert_at_rest();
+    testbed.settle();
+    assert_eq!(testbed.client.take_events(), []);
+    testbed.assert_idle();
 }
 
 // req: CANC-006
 #[test]
-fn a_call_that_may_be_a_task_is_not_cancelled_by_a_notification() {
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
+fn task_calls_send_no_cancelled_notification() {
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_11_25);
     let tool = CallToolParams { task: Some(TaskMetadata::default()), ..CallToolParams::new("t") };
     let options = RequestOptions::within(Duration::from_secs(1));
     let raw = Json::new(&json!({"name": "t", "task": {}})).expect("it is JSON");
@@ -176,14 +177,14 @@ fn a_call_that_may_be_a_task_is_not_cancelled_by_a_notification() {
         assert_eq!(client.take_events().len(), 2);
         assert_eq!(client.sent(), NOTHING, "only tasks/cancel would end the task");
     }
-    // The word means nothing in a custom method, nor where there are no tasks.
+    // The member has no meaning in a custom method, nor in a revision without tasks.
     let call =
         client.conn.request_raw(client.now, "vendor/a", Some(&RawJson::from(&raw)), options.clone()).expect("ready");
     client.sent();
     client.conn.cancel(call, None).expect("it is in flight");
     assert_eq!(client.sent(), [cancelled(call.as_u64())]);
     for version in ProtocolVersion::LEGACY.into_iter().filter(|version| *version < ProtocolVersion::V2025_11_25) {
-        let mut client = Solo::ready_client(version);
+        let mut client = Harness::ready_client(version);
         let call = client
             .conn
             .request_raw(client.now, "tools/call", Some(&RawJson::from(&raw)), options.clone())
@@ -194,51 +195,51 @@ fn a_call_that_may_be_a_task_is_not_cancelled_by_a_notification() {
     }
 }
 
-// ---- the peer's requests ----
+// ---- inbound requests ----
 
 // req: CANC-007 CANC-008 CANC-009 CANC-014
 #[test]
-fn a_cancelled_request_is_not_answered_whatever_its_handler_does() {
-    fn check<E>(mut solo: Solo<E>) {
+fn cancelled_requests_get_no_response_or_progress() {
+    fn check<E>(mut harness: Harness<E>) {
         for (reason, told) in [(None, None), (Some(json!("why")), Some("why")), (Some(json!(7)), None)] {
-            let key = solo.ask(&request_with_token(1, "vendor/a", "t"));
+            let key = harness.receive_request(&request_with_token(1, "vendor/a", "t"));
             let mut params = json!({"requestId": 1});
             if let Some(reason) = reason {
                 params["reason"] = reason;
             }
             let cancellation = notification_with("notifications/cancelled", params);
-            solo.feed(&cancellation);
+            harness.feed(&cancellation);
             let cause = CancelCause::Peer(told.map(Into::into));
-            assert_eq!(solo.take_events(), [Event::Cancelled { key, cause }]);
-            solo.feed(&cancellation);
-            assert_eq!(solo.take_events(), [], "once is enough");
-            assert_eq!(solo.conn.progress(key, 1.0, None, None), Ok(()));
-            assert_eq!(fail(&mut solo.conn, key), Ok(()));
-            assert_eq!(fail(&mut solo.conn, key), Err(SendError::Answered));
-            assert_eq!((solo.sent(), solo.conn.usage()), (vec![], ResourceUsage::default()));
+            assert_eq!(harness.take_events(), [Event::Cancelled { key, cause }]);
+            harness.feed(&cancellation);
+            assert_eq!(harness.take_events(), [], "once is enough");
+            assert_eq!(harness.conn.progress(key, 1.0, None, None), Ok(()));
+            assert_eq!(fail(&mut harness.conn, key), Ok(()));
+            assert_eq!(fail(&mut harness.conn, key), Err(SendError::Answered));
+            assert_eq!((harness.sent(), harness.conn.usage()), (vec![], ResourceUsage::default()));
         }
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version));
-        check(Solo::ready_server(version));
+        check(Harness::ready_client(version));
+        check(Harness::ready_server(version));
     }
 }
 
 // req: CANC-012
 #[test]
-fn an_answer_that_has_not_left_is_taken_back() {
+fn cancellation_removes_queued_responses() {
     let forms = || cancellations(&json!(2)).into_iter().enumerate();
     for (version, (form, cancellation)) in
         ProtocolVersion::LEGACY.iter().flat_map(|it| forms().map(move |form| (it, form)))
     {
-        let mut server = Solo::ready_server(*version);
-        let before = server.ask(&request(1, "vendor/a"));
-        let key = server.ask(&request_with_token(2, "vendor/a", "t"));
-        let behind = server.ask(&request(3, "vendor/a"));
-        server.answer(before, &json!({}));
+        let mut server = Harness::ready_server(*version);
+        let before = server.receive_request(&request(1, "vendor/a"));
+        let key = server.receive_request(&request_with_token(2, "vendor/a", "t"));
+        let behind = server.receive_request(&request(3, "vendor/a"));
+        server.respond(before, &json!({}));
         server.conn.progress(key, 1.0, None, None).expect("it was asked for");
-        server.answer(key, &json!({}));
-        server.answer(behind, &json!({}));
+        server.respond(key, &json!({}));
+        server.respond(behind, &json!({}));
         server.feed(&cancellation);
         assert_eq!(server.take_events(), [], "the application is done with it");
         assert_eq!(server.sent(), [result(1, json!({})), result(3, json!({}))], "{version}, form {form}");
@@ -248,35 +249,35 @@ fn an_answer_that_has_not_left_is_taken_back() {
 
 // req: CANC-009 CANC-012
 #[test]
-fn an_answer_of_the_connection_itself_is_taken_back_like_any_other() {
-    fn check<E>(mut solo: Solo<E>, form: usize) {
+fn cancellation_removes_queued_protocol_responses() {
+    fn check<E>(mut harness: Harness<E>, form: usize) {
         let wrong = "notifications/cancelled";
         for message in
             [request(1, "ping"), request("1", "ping"), request(2, wrong), request(3, "ping"), request(2, wrong)]
         {
-            solo.feed(&message);
+            harness.feed(&message);
         }
         for id in [json!(1), json!(2), json!(4), json!(1)] {
-            solo.feed(&cancellations(&id)[form]);
+            harness.feed(&cancellations(&id)[form]);
         }
-        let answered: Vec<_> = solo.sent().iter().map(|message| message["id"].clone()).collect();
+        let answered: Vec<_> = harness.sent().iter().map(|message| message["id"].clone()).collect();
         assert_eq!(answered, [json!("1"), json!(3), json!(2)], "one cancellation is for one request");
-        assert_eq!((solo.conn.usage(), solo.conn.stats().cancelled), (ResourceUsage::default(), 2));
+        assert_eq!((harness.conn.usage(), harness.conn.stats().cancelled), (ResourceUsage::default(), 2));
     }
     for version in ProtocolVersion::LEGACY {
         for form in 0..cancellations(&json!(1)).len() {
-            check(Solo::ready_client(version), form);
-            check(Solo::ready_server(version), form);
+            check(Harness::ready_client(version), form);
+            check(Harness::ready_server(version), form);
         }
     }
 
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_03_26);
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_03_26);
     server.feed(&json!([request(1, "ping"), request(2, "initialize"), request(3, "vendor/a"), request(4, "ping")]));
     let events = server.take_events();
     let [Event::Violation(_), Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
     server.feed(&cancelled(1));
     server.feed(&cancelled(2));
-    server.answer(key, &json!({}));
+    server.respond(key, &json!({}));
     assert_eq!(server.sent(), [json!([result(4, json!({})), result(3, json!({}))])]);
     server.feed(&json!([request(1, "ping"), notification("vendor/b")]));
     server.feed(&cancelled(1));
@@ -284,15 +285,15 @@ fn an_answer_of_the_connection_itself_is_taken_back_like_any_other() {
 }
 
 #[test]
-fn the_id_of_a_cancelled_request_is_free_while_its_handler_still_works() {
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
-    let old = server.ask(&request(1, "vendor/a"));
+fn cancelled_ids_can_be_reused_immediately() {
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_06_18);
+    let old = server.receive_request(&request(1, "vendor/a"));
     server.feed(&cancelled(1));
     server.take_events();
-    let new = server.ask(&request(1, "vendor/b"));
-    server.answer(old, &json!({"old": true}));
+    let new = server.receive_request(&request(1, "vendor/b"));
+    server.respond(old, &json!({"old": true}));
     assert_eq!(server.sent(), NOTHING);
-    server.answer(new, &json!({"new": true}));
+    server.respond(new, &json!({"new": true}));
     assert_eq!(server.sent(), [result(1, json!({"new": true}))]);
     server.feed(&cancelled(1));
     assert_eq!((server.take_events(), server.sent()), (vec![], vec![]), "it is too late for the answer that left");
@@ -301,11 +302,11 @@ fn the_id_of_a_cancelled_request_is_free_while_its_handler_still_works() {
 
 // req: CANC-003 CANC-004 CANC-013
 #[test]
-fn a_cancellation_of_nothing_is_ignored() {
-    fn check<E>(mut solo: Solo<E>) {
-        let key = solo.ask(&request("a", "vendor/a"));
-        // An id counts in its own direction: the peer cannot cancel what we asked of it.
-        let own = solo.call("vendor/b").as_u64();
+fn cancellations_of_unknown_ids_are_ignored() {
+    fn check<E>(mut harness: Harness<E>) {
+        let key = harness.receive_request(&request("a", "vendor/a"));
+        // Ids are separate for each direction: the peer cannot cancel an outbound request.
+        let own = harness.call("vendor/b").as_u64();
         let params = [
             json!({}),
             json!({"reason": "no id"}),
@@ -318,24 +319,24 @@ fn a_cancellation_of_nothing_is_ignored() {
             json!({"requestId": own.to_string()}),
             json!({"request_id": "a", "id": "a", "RequestId": "a"}),
         ];
-        solo.feed(&notification("notifications/cancelled"));
+        harness.feed(&notification("notifications/cancelled"));
         for params in params {
-            solo.feed(&notification_with("notifications/cancelled", params));
+            harness.feed(&notification_with("notifications/cancelled", params));
         }
-        assert_eq!((solo.take_events(), solo.sent()), (vec![], vec![]));
-        assert_eq!((solo.conn.stats().violations, solo.conn.stats().cancelled), (0, 0));
-        solo.feed(&result(own, json!({})));
-        assert!(matches!(solo.take_events()[..], [Event::Response { outcome: Outcome::Result(_), .. }]));
-        solo.answer(key, &json!({}));
-        assert_eq!(solo.sent(), [result("a", json!({}))]);
+        assert_eq!((harness.take_events(), harness.sent()), (vec![], vec![]));
+        assert_eq!((harness.conn.stats().violations, harness.conn.stats().cancelled), (0, 0));
+        harness.feed(&result(own, json!({})));
+        assert!(matches!(harness.take_events()[..], [Event::Response { outcome: Outcome::Result(_), .. }]));
+        harness.respond(key, &json!({}));
+        assert_eq!(harness.sent(), [result("a", json!({}))]);
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version));
-        check(Solo::ready_server(version));
+        check(Harness::ready_client(version));
+        check(Harness::ready_server(version));
     }
 }
 
-/// What can happen to a request of the peer.
+/// A step in the life of an inbound request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Answer,
@@ -349,14 +350,14 @@ enum Step {
 
 // req: CANC-009 CANC-012 PROG-011
 #[test]
-fn in_every_order_of_things_there_is_at_most_one_answer_and_none_behind_a_cancellation() {
+fn no_order_yields_a_second_response() {
     use Step::{Answer, Break, Cancel, CancelWithReason, Fail, Progress, Write};
     let steps = [Answer, Fail, Progress, Cancel, CancelWithReason, Write, Break];
     const LENGTH: u32 = 5;
     for play in 0..steps.len().pow(LENGTH) {
         let order: Vec<_> = (0..LENGTH).map(|at| steps[play / steps.len().pow(at) % steps.len()]).collect();
-        let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
-        let key = server.ask(&request_with_token(1, "vendor/a", "t"));
+        let mut server = Harness::ready_server(ProtocolVersion::V2025_11_25);
+        let key = server.receive_request(&request_with_token(1, "vendor/a", "t"));
         let mut wire = Vec::new();
         let (mut silent_from, mut amount) = (None, 0.0);
         for step in &order {
@@ -392,19 +393,19 @@ fn in_every_order_of_things_there_is_at_most_one_answer_and_none_behind_a_cancel
 
 // req: CANC-010 CANC-011 CANC-012
 #[test]
-fn a_cancellation_may_cross_the_answer_on_its_way() {
+fn cancellation_may_cross_the_response() {
     let link = LinkConfig { delay: Duration::from_millis(3), ..LinkConfig::default() };
     for (cancel_at, answer_at) in (0..12).flat_map(|cancel| (0..12).map(move |answer| (cancel, answer))) {
-        let mut bed = Bed::ready_over(link);
-        let call = ask(&mut bed.client.conn, bed.now, "vendor/a");
+        let mut testbed = Testbed::ready_over(link);
+        let call = ask(&mut testbed.client.conn, testbed.now, "vendor/a");
         let mut key = None;
         let mut ends = Vec::new();
         for millisecond in 0..24 {
             if millisecond == cancel_at {
-                let _ = bed.client.conn.cancel(call, (answer_at % 2 == 0).then_some("why"));
+                let _ = testbed.client.conn.cancel(call, (answer_at % 2 == 0).then_some("why"));
             }
-            bed.advance(Duration::from_millis(1));
-            for event in bed.server.take_events() {
+            testbed.advance(Duration::from_millis(1));
+            for event in testbed.server.take_events() {
                 if let Event::Request { key: new, .. } = event {
                     key = Some(new);
                 }
@@ -412,9 +413,9 @@ fn a_cancellation_may_cross_the_answer_on_its_way() {
             if millisecond >= answer_at
                 && let Some(key) = key.take()
             {
-                let _ = fail(&mut bed.server.conn, key);
+                let _ = fail(&mut testbed.server.conn, key);
             }
-            ends.extend(bed.client.take_events().into_iter().filter(|event| !matches!(event, Event::Late(_))));
+            ends.extend(testbed.client.take_events().into_iter().filter(|event| !matches!(event, Event::Late(_))));
         }
         assert!(
             matches!(
@@ -423,14 +424,14 @@ fn a_cancellation_may_cross_the_answer_on_its_way() {
             ),
             "cancelled at {cancel_at}, answered at {answer_at}: {ends:?}"
         );
-        bed.assert_at_rest();
-        assert_eq!((bed.client.conn.stats().violations, bed.server.conn.stats().violations), (0, 0));
+        testbed.assert_idle();
+        assert_eq!((testbed.client.conn.stats().violations, testbed.server.conn.stats().violations), (0, 0));
     }
 }
 
 #[test]
-fn what_is_cancelled_is_counted_whoever_was_to_answer() {
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
+fn counts_every_cancelled_request() {
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_11_25);
     for (id, method) in [(1, "ping"), (2, "vendor/a"), (3, "ping"), (4, "vendor/a")] {
         server.feed(&request(id, method));
         server.feed(&cancelled(id));
@@ -439,10 +440,10 @@ fn what_is_cancelled_is_counted_whoever_was_to_answer() {
     assert_eq!(server.sent(), [Value::Null; 0]);
 }
 
-/// What the handshake has taken is given back when it is over, and with it what was known of answers that have left.
+/// The handshake frees its tables when it is over, including the ids of sent responses.
 #[test]
-fn answers_behind_the_handshake_are_taken_back_like_any_others() {
-    let mut server = Solo::server(full_server());
+fn cancellation_works_after_the_handshake_is_dropped() {
+    let mut server = Harness::server(full_server());
     server.feed(&request_with(
         "init",
         "initialize",

@@ -1,4 +1,4 @@
-//! What the two ends declare of themselves in the handshake, and what the other end makes of it.
+//! The capabilities and the info of both sides in the handshake, and how the peer reads them.
 
 use mcp_proto::{
     protocol::{
@@ -8,8 +8,8 @@ use mcp_proto::{
     schema::{ClientCapabilities, ServerCapabilities},
 };
 use mcp_tests::{
+    harness::{Harness, full_client, full_server},
     message::{request_with, result},
-    solo::{Solo, full_client, full_server},
 };
 use serde_json::{Value, json};
 
@@ -17,9 +17,9 @@ fn set(capabilities: &[Capability]) -> CapabilitySet {
     capabilities.iter().copied().collect()
 }
 
-/// What a client makes of the capabilities of a server.
+/// Returns how a client reads the capabilities of a server.
 fn seen_by_client(version: ProtocolVersion, capabilities: &Value) -> CapabilitySet {
-    let mut client = Solo::client(full_client());
+    let mut client = Harness::client(full_client());
     let id = client.sent()[0]["id"].clone();
     let server = json!({"name": "s", "version": "1"});
     let answer = json!({"protocolVersion": version.as_str(), "capabilities": capabilities, "serverInfo": server});
@@ -37,9 +37,9 @@ fn initialize(version: ProtocolVersion, capabilities: &Value) -> Value {
     )
 }
 
-/// What a server makes of the capabilities of a client.
+/// Returns how a server reads the capabilities of a client.
 fn seen_by_server(version: ProtocolVersion, capabilities: &Value) -> CapabilitySet {
-    let mut server = Solo::server(full_server());
+    let mut server = Harness::server(full_server());
     server.feed(&initialize(version, capabilities));
     assert!(server.sent()[0]["result"].is_object(), "{capabilities} at {version}");
     server.conn.peer_capabilities()
@@ -47,7 +47,7 @@ fn seen_by_server(version: ProtocolVersion, capabilities: &Value) -> CapabilityS
 
 // req: LIFE-024 LIFE-025 LIFE-029
 #[test]
-fn an_object_declares_a_capability_of_a_server_and_its_absence_does_not() {
+fn server_capabilities_are_declared_by_objects() {
     let table = [
         (json!({}), set(&[])),
         (json!({"tools": {}}), set(&[Tools])),
@@ -76,7 +76,7 @@ fn an_object_declares_a_capability_of_a_server_and_its_absence_does_not() {
 
 // req: LIFE-024 LIFE-025 LIFE-030
 #[test]
-fn an_object_declares_a_capability_of_a_client_and_its_absence_does_not() {
+fn client_capabilities_are_declared_by_objects() {
     let table = [
         (json!({}), set(&[])),
         (json!({"roots": {}}), set(&[Roots])),
@@ -104,7 +104,7 @@ fn an_object_declares_a_capability_of_a_client_and_its_absence_does_not() {
 
 // req: LIFE-026
 #[test]
-fn experimental_capabilities_are_carried_to_the_other_end() {
+fn experimental_capabilities_reach_the_peer() {
     let experimental = json!({"vendor/streams": {"max": 3}, "vendor/empty": {}});
     for version in ProtocolVersion::LEGACY {
         let mut client = full_client();
@@ -114,14 +114,14 @@ fn experimental_capabilities_are_carried_to_the_other_end() {
         let mut server = full_server();
         server.capabilities =
             serde_json::from_value::<ServerCapabilities>(json!({"experimental": experimental})).expect("capabilities");
-        let mut bed = mcp_tests::bed::Bed::new(client, server, Default::default(), Default::default());
-        bed.settle();
+        let mut testbed = mcp_tests::testbed::Testbed::new(client, server, Default::default(), Default::default());
+        testbed.settle();
         let seen = |experimental: Option<&mcp_proto::schema::Map<_>>| {
             let map = experimental.expect("it was declared");
             serde_json::to_value(map).expect("it is JSON")
         };
-        let by_client = &bed.client.conn.server().expect("ready").capabilities;
-        let by_server = &bed.server.conn.client().expect("ready").capabilities;
+        let by_client = &testbed.client.conn.server().expect("ready").capabilities;
+        let by_server = &testbed.server.conn.client().expect("ready").capabilities;
         assert_eq!(seen(by_client.experimental.as_ref()), experimental, "{version}");
         assert_eq!(seen(by_server.experimental.as_ref()), experimental, "{version}");
     }
@@ -129,7 +129,7 @@ fn experimental_capabilities_are_carried_to_the_other_end() {
 
 // req: LIFE-010 LIFE-020 LIFE-024 LIFE-027 LIFE-028
 #[test]
-fn a_client_declares_what_the_revision_that_it_offers_has() {
+fn client_declares_capabilities_of_its_revision() {
     let tasks = json!({"list": {}, "cancel": {},
         "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}});
     let roots = json!({"listChanged": true});
@@ -146,18 +146,18 @@ fn a_client_declares_what_the_revision_that_it_offers_has() {
     for (version, (name, expected)) in ProtocolVersion::LEGACY.into_iter().zip(table) {
         let mut config = full_client();
         config.settings.versions = VersionSet::only(version);
-        let sent = Solo::client(config).sent();
+        let sent = Harness::client(config).sent();
         assert_eq!(sent[0]["params"]["protocolVersion"], name);
         assert_eq!(sent[0]["params"]["capabilities"], expected, "{name}");
     }
     let mut config = full_client();
     config.capabilities = ClientCapabilities::default();
-    assert_eq!(Solo::client(config).sent()[0]["params"]["capabilities"], json!({}));
+    assert_eq!(Harness::client(config).sent()[0]["params"]["capabilities"], json!({}));
 }
 
 // req: LIFE-020 LIFE-024 LIFE-029
 #[test]
-fn a_server_declares_what_the_negotiated_revision_has() {
+fn server_declares_capabilities_of_the_revision() {
     let listed = json!({"listChanged": true});
     let resources = json!({"listChanged": true, "subscribe": true});
     let base = json!({"tools": listed, "prompts": listed, "resources": resources, "logging": {}});
@@ -168,20 +168,20 @@ fn a_server_declares_what_the_negotiated_revision_has() {
     november["extensions"] = json!({"io.modelcontextprotocol/skills": {"directoryRead": true}});
     let table = [base, spring.clone(), spring, november];
     for (version, expected) in ProtocolVersion::LEGACY.into_iter().zip(table) {
-        let mut server = Solo::server(full_server());
+        let mut server = Harness::server(full_server());
         server.feed(&initialize(version, &json!({})));
         assert_eq!(server.sent()[0]["result"]["capabilities"], expected, "{version}");
     }
     let mut config = full_server();
     config.capabilities = ServerCapabilities::default();
-    let mut server = Solo::server(config);
+    let mut server = Harness::server(config);
     server.feed(&initialize(ProtocolVersion::V2025_06_18, &json!({})));
     assert_eq!(server.sent()[0]["result"]["capabilities"], json!({}));
 }
 
 // req: LIFE-016 LIFE-031 LIFE-032
 #[test]
-fn an_end_introduces_itself_in_the_words_of_the_negotiated_revision() {
+fn server_info_matches_the_negotiated_revision() {
     let info = json!({"name": "n", "title": "t", "version": "1", "description": "d", "websiteUrl": "https://e.org",
         "icons": [{"src": "https://e.org/i.png"}]});
     let table = [
@@ -193,7 +193,7 @@ fn an_end_introduces_itself_in_the_words_of_the_negotiated_revision() {
     for (version, expected) in ProtocolVersion::LEGACY.into_iter().zip(table) {
         let mut config = full_server();
         config.info = serde_json::from_value(info.clone()).expect("an implementation");
-        let mut server = Solo::server(config);
+        let mut server = Harness::server(config);
         server.feed(&initialize(version, &json!({})));
         let sent = server.sent();
         assert_eq!(sent[0]["result"]["serverInfo"], expected, "{version}");

@@ -1,4 +1,4 @@
-//! Members that are there twice: refused where the protocol reads them, and else the last one, for every reader.
+//! Duplicate members: refused where the protocol reads them. Elsewhere every reader uses the last one.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use mcp_proto::{
     schema::{Extra, Map, Meta},
     wire::{Json, JsonObject, MalformedKind, Message, RawJson},
 };
-use mcp_tests::solo::Solo;
+use mcp_tests::harness::Harness;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What a reader makes of the member `s` of an object: `None` if it does not read the object at all.
+/// Returns the member `s` of an object, or `None` if the reader refuses the object.
 type Reader = fn(&RawJson<'_>) -> Option<String>;
 
 #[derive(Deserialize)]
@@ -20,7 +20,7 @@ struct Typed {
     s: String,
 }
 
-/// Everything that reads arguments.
+/// Every reader of arguments.
 const READERS: &[(&str, Reader)] = &[
     ("member", |raw| raw.member("s")?.decode().ok()),
     ("members", |raw| {
@@ -53,7 +53,7 @@ const READERS: &[(&str, Reader)] = &[
 ];
 
 #[test]
-fn every_reader_of_arguments_sees_the_last_member_or_refuses_them() {
+fn readers_use_the_last_duplicate_or_refuse() {
     let long = format!(r#"{{"s":"us","long":"{}","x":1,"y":2,"z":3,"s":"eu"}}"#, "l".repeat(70_000));
     let table = [
         (r#"{"s":"eu"}"#, true),
@@ -66,7 +66,7 @@ fn every_reader_of_arguments_sees_the_last_member_or_refuses_them() {
         (&long, false),
     ];
     for (arguments, sole) in table {
-        // As a part of a message, of which is known where its members are, and by itself.
+        // Inside of a message, whose member offsets are known, and alone.
         let frames = [
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{arguments}}}"#),
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"arguments":{arguments}}}}}"#),
@@ -88,9 +88,9 @@ fn every_reader_of_arguments_sees_the_last_member_or_refuses_them() {
     }
 }
 
-/// Half of a surrogate pair in a name makes it the name of nothing that anybody could ask for.
+/// A name with half of a surrogate pair matches no name that a caller can look up.
 #[test]
-fn names_that_stand_for_no_text_are_found_under_no_name() {
+fn names_with_lone_surrogates_match_nothing() {
     let raw = Json::parse(r#"{"\ud800":1,"\udc00":2,"":3,"\ud800s":"us"}"#).expect("JSON");
     let raw = RawJson::from(&raw);
     assert_eq!(raw.member("").map(|value| value.get().to_owned()).as_deref(), Some("3"));
@@ -99,9 +99,9 @@ fn names_that_stand_for_no_text_are_found_under_no_name() {
     assert_eq!(names, ["\u{fffd}", "\u{fffd}", "", "\u{fffd}s"]);
 }
 
-/// A value of one's own may be nested deeper than a message.
+/// A value of the application may be nested deeper than a message.
 #[test]
-fn members_of_values_that_are_nested_deeply_are_there() {
+fn members_of_deeply_nested_values_are_found() {
     for depth in [1, 126, 127, 128, 129, 1000] {
         let text = format!(r#"{{"a":{}{},"b":1}}"#, "[".repeat(depth), "]".repeat(depth));
         let json = Json::parse(text).expect("JSON");
@@ -125,9 +125,9 @@ fn line(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_given_twice_is_refused_and_answered() {
+fn duplicate_params_are_refused() {
     for version in ProtocolVersion::LEGACY {
-        let mut server = Solo::ready_server(version);
+        let mut server = Harness::ready_server(version);
         for params in [
             r#"{"name":"a","name":"b"}"#,
             r#"{"name":"a","arguments":{},"arguments":{"x":1}}"#,
@@ -147,12 +147,12 @@ fn what_is_given_twice_is_refused_and_answered() {
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"requestId":2}}"#,
         ));
         assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::DuplicateParam))]);
-        // Arguments belong to the tool.
+        // The tool checks its own arguments.
         server.feed_bytes(&line(
             r#"{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"a","arguments":{"x":1,"x":2}}}"#,
         ));
         assert!(matches!(server.take_events()[..], [Event::Request { .. }]));
-        // A result that says something twice is none.
+        // A result with duplicate members is malformed.
         let id = server.call("roots/list");
         server.feed_bytes(&line(&format!(
             r#"{{"jsonrpc":"2.0","id":{},"result":{{"_meta":{{}},"roots":[],"_meta":{{}}}}}}"#,
@@ -167,8 +167,8 @@ fn what_is_given_twice_is_refused_and_answered() {
 }
 
 #[test]
-fn params_that_no_peer_would_accept_are_not_sent() {
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
+fn params_with_duplicate_members_are_not_sent() {
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_11_25);
     for (params, is_sent) in [
         (r#"{"name":"a","name":"b"}"#, false),
         (r#"{"name":"a","n\u0061me":"b"}"#, false),

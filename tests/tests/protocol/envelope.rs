@@ -1,4 +1,4 @@
-//! What counts as a message, of which kind, and what is said about everything else.
+//! Which frames are messages and of which kind, and the response to all others.
 
 use mcp_proto::{
     connection::{Event, Outcome, Violation},
@@ -7,14 +7,14 @@ use mcp_proto::{
     wire::{ErrorCode, MalformedKind},
 };
 use mcp_tests::{
+    harness::Harness,
     message::{notification_with, request, request_with, result},
-    solo::Solo,
 };
 use serde_json::{Map, Value, json};
 
 const NOTHING: [Value; 0] = [];
 
-/// What a frame is taken for.
+/// The classification of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Request,
@@ -23,13 +23,13 @@ enum Class {
     Error,
     /// An error that belongs to no request.
     Unattributed,
-    /// An answer to the call that is none.
+    /// A malformed response to the call.
     BadAnswer,
-    /// No message, and no answer to it.
+    /// Not a message, without a response.
     Silent,
-    /// No message, answered without an id.
+    /// Not a message, with an error without an id.
     RefusedWithoutId,
-    /// No message, answered with the id that it carries.
+    /// Not a message, with an error with its id.
     Refused,
 }
 
@@ -106,14 +106,14 @@ fn class_of(events: &[Event<'_>], sent: &[Value], call: CallId) -> Class {
     }
 }
 
-fn check_presence<E>(ready: impl Fn(ProtocolVersion) -> Solo<E>) {
+fn check_presence<E>(ready: impl Fn(ProtocolVersion) -> Harness<E>) {
     for version in ProtocolVersion::LEGACY {
         for (members, expected) in PRESENCE {
-            let mut solo = ready(version);
-            // The id is one of ours in flight and free for the peer: each direction counts for itself.
-            let call = solo.call("vendor/call");
-            solo.feed(&message(members, call.as_u64()));
-            let (events, sent) = (solo.take_events(), solo.sent());
+            let mut harness = ready(version);
+            // The id is in flight in the outbound direction and free in the inbound one.
+            let call = harness.call("vendor/call");
+            harness.feed(&message(members, call.as_u64()));
+            let (events, sent) = (harness.take_events(), harness.sent());
             assert_eq!(class_of(&events, &sent, call), expected, "{members:?} in {version}");
             if expected == Class::RefusedWithoutId {
                 check_missing_id(&sent[0], version);
@@ -122,7 +122,7 @@ fn check_presence<E>(ready: impl Fn(ProtocolVersion) -> Solo<E>) {
     }
 }
 
-/// Up to 2025-06-18 the schema wants an id in every error; later it is left out when there is none.
+/// Up to 2025-06-18 the schema requires an id in every error. Later an unknown id is left out.
 #[track_caller]
 fn check_missing_id(refusal: &Value, version: ProtocolVersion) {
     let expected = if version < ProtocolVersion::V2025_11_25 { Some(&Value::Null) } else { None };
@@ -131,18 +131,18 @@ fn check_missing_id(refusal: &Value, version: ProtocolVersion) {
 
 // req: BASE-007 BASE-009 BASE-010 BASE-014 BASE-015 BASE-016 BASE-024
 #[test]
-fn the_members_that_are_there_decide_what_a_message_is() {
-    check_presence(Solo::ready_server);
-    check_presence(Solo::ready_client);
+fn message_kind_follows_from_its_members() {
+    check_presence(Harness::ready_server);
+    check_presence(Harness::ready_client);
 }
 
 // req: BASE-001
 #[test]
-fn an_object_that_does_not_say_jsonrpc_2_0_is_no_message() {
+fn jsonrpc_version_is_required() {
     for version in ProtocolVersion::LEGACY {
         for jsonrpc in [None, Some(json!("1.0")), Some(json!("2")), Some(json!(2.0)), Some(json!(2)), Some(json!(null))]
         {
-            let mut server = Solo::ready_server(version);
+            let mut server = Harness::ready_server(version);
             let mut request = json!({"id": 7, "method": "tools/list"});
             let mut notification = json!({"method": "vendor/x"});
             let mut response = json!({"id": server.call("vendor/call").as_u64(), "result": {}});
@@ -169,10 +169,10 @@ fn an_object_that_does_not_say_jsonrpc_2_0_is_no_message() {
 
 // req: BASE-004 BASE-005 BASE-014 BASE-015
 #[test]
-fn a_request_with_an_id_of_another_type_is_refused_without_one() {
+fn invalid_id_types_are_refused_without_an_id() {
     for version in ProtocolVersion::LEGACY {
         for id in [json!(null), json!(true), json!(1.5), json!([]), json!([1]), json!({}), json!({"id": 1})] {
-            let mut server = Solo::ready_server(version);
+            let mut server = Harness::ready_server(version);
             server.feed(&request(id.clone(), "tools/list"));
             assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Id))], "{id}");
             let sent = server.sent();
@@ -184,9 +184,9 @@ fn a_request_with_an_id_of_another_type_is_refused_without_one() {
 
 // req: BASE-020 BASE-021 BASE-025
 #[test]
-fn params_are_an_object_or_nothing_at_all() {
+fn params_must_be_an_object_or_absent() {
     for version in ProtocolVersion::LEGACY {
-        let mut server = Solo::ready_server(version);
+        let mut server = Harness::ready_server(version);
         for params in [json!([]), json!([1]), json!("x"), json!(1), json!(true)] {
             server.feed(&request_with("q", "vendor/x", params.clone()));
             let sent = server.sent();
@@ -196,14 +196,14 @@ fn params_are_an_object_or_nothing_at_all() {
             let violation = || Event::Violation(Violation::Malformed(MalformedKind::Params));
             assert_eq!(server.take_events(), [violation(), violation()], "{params}");
         }
-        // `null` is how some languages leave a member out.
+        // Some languages write `null` for an absent member.
         server.feed(&notification_with("vendor/x", Value::Null));
         assert_eq!(server.take_events(), [Event::Notification { method: MethodName::new("vendor/x"), params: None }]);
     }
 }
 
 #[test]
-fn members_are_compared_byte_for_byte() {
+fn member_names_are_case_sensitive() {
     let twins = [
         r#"{"jsonrpc":"2.0","id":7,"Method":"vendor/x"}"#,
         r#"{"jsonrpc":"2.0","id":7,"METHOD":"vendor/x"}"#,
@@ -211,24 +211,24 @@ fn members_are_compared_byte_for_byte() {
         r#"{"JSONRPC":"2.0","id":7,"method":"vendor/x"}"#,
     ];
     for text in twins {
-        let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
+        let mut server = Harness::ready_server(ProtocolVersion::V2025_06_18);
         server.feed_text(text);
         assert!(matches!(server.take_events()[..], [Event::Violation(Violation::Malformed(_))]), "{text}");
         assert_eq!(server.sent()[0]["id"], 7, "{text}");
     }
-    // A member that is not one of the envelope does not matter: the look-alikes change nothing.
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
+    // Unknown members are ignored, however similar their names are.
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_06_18);
     server.feed_text(r#"{"jsonrpc":"2.0","ID":8,"id":7,"method":"vendor/x","param\u017f":{"a":1},"Params":{"b":2}}"#);
     let events = server.take_events();
     assert!(matches!(&events[..], [Event::Request { params: None, .. }]), "{events:?}");
-    // An escape is a spelling of the same name, and of the same version.
+    // An escaped name or version is the same name or version.
     server.feed_text(r#"{"jsonrpc":"2\u002e0","\u0069d":9,"metho\u0064":"vendor\/x"}"#);
     let events = server.take_events();
     assert!(matches!(&events[..], [Event::Request { method, .. }] if method.as_str() == "vendor/x"), "{events:?}");
 }
 
 #[test]
-fn a_member_that_comes_twice_makes_a_message_void() {
+fn duplicate_envelope_members_are_refused() {
     let doubled = [
         r#"{"jsonrpc":"2.0","jsonrpc":"2.0","id":7,"method":"vendor/x"}"#,
         r#"{"jsonrpc":"2.0","id":7,"id":8,"method":"vendor/x"}"#,
@@ -237,14 +237,14 @@ fn a_member_that_comes_twice_makes_a_message_void() {
         r#"{"jsonrpc":"2.0","id":7,"method":"vendor/x","params":{},"params":{}}"#,
     ];
     for text in doubled {
-        let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
+        let mut server = Harness::ready_server(ProtocolVersion::V2025_11_25);
         server.feed_text(text);
         assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Duplicate))], "{text}");
         let sent = server.sent();
         assert_eq!(sent[0]["error"]["code"], -32600);
         assert_eq!(sent[0].get("id"), None, "which of two ids was meant is anybody's guess: {text}");
     }
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_11_25);
     let call = server.call("vendor/call").as_u64();
     server.feed_text(&format!(r#"{{"jsonrpc":"2.0","id":{call},"result":{{}},"result":{{}}}}"#));
     assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Duplicate))]);
@@ -253,7 +253,7 @@ fn a_member_that_comes_twice_makes_a_message_void() {
 
 // req: BASE-002 BASE-009 BASE-010
 #[test]
-fn an_answer_that_is_none_ends_its_call() {
+fn malformed_responses_end_their_call() {
     let bodies = [
         r#""result":[]"#,
         r#""result":"done""#,
@@ -271,7 +271,7 @@ fn an_answer_that_is_none_ends_its_call() {
     ];
     for version in ProtocolVersion::LEGACY {
         for body in bodies {
-            let mut client = Solo::ready_client(version);
+            let mut client = Harness::ready_client(version);
             let call = client.call("tools/list");
             client.feed_text(&format!(r#"{{"jsonrpc":"2.0","id":{},{body}}}"#, call.as_u64()));
             assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Malformed }], "{body}");
@@ -284,10 +284,10 @@ fn an_answer_that_is_none_ends_its_call() {
 
 // req: BASE-016
 #[test]
-fn an_error_without_an_id_is_shown_and_ends_nothing() {
+fn errors_without_an_id_end_no_call() {
     for version in ProtocolVersion::LEGACY {
         for id in ["", r#","id":null"#] {
-            let mut client = Solo::ready_client(version);
+            let mut client = Harness::ready_client(version);
             let call = client.call("tools/list");
             client.feed_text(&format!(r#"{{"jsonrpc":"2.0"{id},"error":{{"code":-32700,"message":"what?"}}}}"#));
             let events = client.take_events();
@@ -301,9 +301,9 @@ fn an_error_without_an_id_is_shown_and_ends_nothing() {
 
 // req: BASE-013
 #[test]
-fn the_data_of_an_error_can_be_anything() {
+fn error_data_can_be_any_json() {
     for data in [json!(null), json!("text"), json!(1.5), json!([1, [2]]), json!({"supported": ["2025-06-18"]})] {
-        let mut client = Solo::ready_client(ProtocolVersion::V2025_06_18);
+        let mut client = Harness::ready_client(ProtocolVersion::V2025_06_18);
         let call = client.call("tools/list");
         let error = json!({"code": -1, "message": "m", "data": data, "more": 1});
         client.feed(&json!({"jsonrpc": "2.0", "id": call.as_u64(), "error": error}));
@@ -315,10 +315,10 @@ fn the_data_of_an_error_can_be_anything() {
 
 // req: BASE-020
 #[test]
-fn a_method_of_the_specification_comes_as_its_own_kind_or_not_at_all() {
+fn methods_of_the_wrong_kind_are_refused() {
     for version in ProtocolVersion::LEGACY {
         for method in Method::ALL.iter().map(|method| method.in_era(version.era())) {
-            let mut server = Solo::ready_server(version);
+            let mut server = Harness::ready_server(version);
             match method.kind() {
                 MethodKind::Notification => {
                     server.feed(&request_with(7, method.as_str(), json!({})));
@@ -339,7 +339,7 @@ fn a_method_of_the_specification_comes_as_its_own_kind_or_not_at_all() {
 
 // req: BASE-014 BASE-015 BASE-023 BASE-024
 #[test]
-fn a_server_says_what_is_wrong_with_a_line_that_is_no_message() {
+fn malformed_lines_get_an_error_response() {
     let table: [(&[u8], i64); 9] = [
         (b"hello", -32700),
         (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"", -32700),
@@ -353,7 +353,7 @@ fn a_server_says_what_is_wrong_with_a_line_that_is_no_message() {
     ];
     for version in ProtocolVersion::LEGACY {
         for (line, code) in table {
-            let mut server = Solo::ready_server(version);
+            let mut server = Harness::ready_server(version);
             server.feed_bytes(line);
             let sent = server.sent();
             assert_eq!(sent[0]["error"]["code"], code, "{}", String::from_utf8_lossy(line));

@@ -1,4 +1,4 @@
-//! Frames that are too long or nested too deeply, both ways.
+//! Frames that are too long or nested too deeply, inbound and outbound.
 
 use mcp_proto::{
     codec::LineDecoder,
@@ -8,43 +8,43 @@ use mcp_proto::{
     wire::{ErrorObject, Json, MalformedKind},
 };
 use mcp_tests::{
+    harness::{Harness, full_client, full_server},
     message::{request, request_with_token, result},
-    solo::{Solo, full_client, full_server},
 };
 use serde_json::{Value, json};
 
 const LIMIT: usize = 400;
 const NOTHING: [Value; 0] = [];
 
-/// A line of `length` bytes that begins with `head`.
+/// Returns a line of `length` bytes that begins with `head`.
 fn stretched(head: &str, length: usize) -> String {
     let tail = r#"","more":1}}"#;
     assert!(head.len() + tail.len() <= length);
     format!("{head}{}{tail}", "x".repeat(length - head.len() - tail.len()))
 }
 
-fn small_server() -> Solo<mcp_proto::connection::ServerRole> {
+fn small_server() -> Harness<mcp_proto::connection::ServerRole> {
     let mut config = full_server();
     config.settings.limits.frame_bytes = LIMIT;
-    Solo::ready_server_with(config, ProtocolVersion::V2025_06_18)
+    Harness::ready_server_with(config, ProtocolVersion::V2025_06_18)
 }
 
-fn small_client() -> Solo<mcp_proto::connection::ClientRole> {
+fn small_client() -> Harness<mcp_proto::connection::ClientRole> {
     let mut config = full_client();
     config.settings.limits.frame_bytes = 1000;
-    Solo::ready_client_with(config, ProtocolVersion::V2025_06_18)
+    Harness::ready_client_with(config, ProtocolVersion::V2025_06_18)
 }
 
-/// Feeds a line through a decoder with the limit; what it was taken for and what was said about it.
-fn feed<E>(solo: &mut Solo<E>, line: &str) -> (Vec<Event<'static>>, Vec<Value>) {
+/// Feeds a line through a decoder with the limit. Returns the events and the output.
+fn feed<E>(harness: &mut Harness<E>, line: &str) -> (Vec<Event<'static>>, Vec<Value>) {
     let mut lines = LineDecoder::new(LIMIT);
-    solo.feed_stream(&mut lines, line.as_bytes());
-    solo.feed_stream(&mut lines, b"\n");
-    (solo.take_events(), solo.sent())
+    harness.feed_stream(&mut lines, line.as_bytes());
+    harness.feed_stream(&mut lines, b"\n");
+    (harness.take_events(), harness.sent())
 }
 
 #[test]
-fn a_request_over_the_limit_is_refused_if_its_id_could_be_read() {
+fn oversized_requests_are_refused_by_id() {
     let ask = |id: &str| format!(r#"{{"jsonrpc":"2.0",{id}"method":"tools/list","params":{{"pad":""#);
     for (id, length, expected) in [
         (r#""id":7,"#, LIMIT, None),
@@ -67,7 +67,7 @@ fn a_request_over_the_limit_is_refused_if_its_id_could_be_read() {
 
 // req: BASE-020
 #[test]
-fn a_frame_over_the_limit_without_a_readable_id_is_not_answered() {
+fn oversized_frames_without_an_id_are_not_answered() {
     let heads = [
         r#"{"jsonrpc":"2.0","method":"vendor/x","params":{"pad":""#,
         r#"{"jsonrpc":"2.0","params":{"pad":""#,
@@ -85,7 +85,7 @@ fn a_frame_over_the_limit_without_a_readable_id_is_not_answered() {
 }
 
 #[test]
-fn a_message_over_the_limit_that_did_not_come_as_a_line_is_measured_too() {
+fn frame_limit_applies_without_a_line_decoder() {
     let head = r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"pad":""#;
     let mut server = small_server();
     server.feed_text(&stretched(head, LIMIT));
@@ -97,7 +97,7 @@ fn a_message_over_the_limit_that_did_not_come_as_a_line_is_measured_too() {
 }
 
 #[test]
-fn an_answer_over_the_limit_ends_its_call() {
+fn oversized_responses_end_their_call() {
     let bodies = [
         r#""result":{"pad":""#,
         r#""error":{"code":1,"message":""#,
@@ -116,7 +116,7 @@ fn an_answer_over_the_limit_ends_its_call() {
 }
 
 #[test]
-fn long_frames_in_a_row_are_each_reported_once_however_they_are_cut() {
+fn each_oversized_frame_is_reported_once() {
     let long = stretched(r#"{"jsonrpc":"2.0","id":1,"method":"vendor/x","params":{"pad":""#, 5 * LIMIT);
     let stream = format!("{long}\n{long}\r\n{{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}}\n{long}");
     for chunk in [1, 7, LIMIT - 1, LIMIT, LIMIT + 1, LIMIT + 2, stream.len()] {
@@ -135,11 +135,11 @@ fn long_frames_in_a_row_are_each_reported_once_however_they_are_cut() {
 }
 
 #[test]
-fn what_is_over_the_limit_does_not_leave_and_nothing_has_changed() {
+fn oversized_output_is_refused_without_side_effects() {
     let pad = "x".repeat(LIMIT);
     let big = Json::new(&json!({"pad": pad})).expect("it is JSON");
     let mut server = small_server();
-    let key = server.ask(&request_with_token(1, "tools/list", 1));
+    let key = server.receive_request(&request_with_token(1, "tools/list", 1));
     let before = server.conn.usage();
     let raw = (&big).into();
     let call = server.conn.request_raw(server.now, "vendor/x", Some(&raw), RequestOptions::default());
@@ -152,7 +152,7 @@ fn what_is_over_the_limit_does_not_leave_and_nothing_has_changed() {
     assert_eq!(server.conn.usage(), before);
     assert_eq!(server.sent(), NOTHING);
     server.conn.progress(key, 1.0, None, None).expect("the report that failed does not count");
-    server.answer(key, &json!({}));
+    server.respond(key, &json!({}));
     assert_eq!(server.sent().len(), 2);
     server.call("vendor/x");
 
@@ -162,7 +162,7 @@ fn what_is_over_the_limit_does_not_leave_and_nothing_has_changed() {
     client.conn.request(client.now, &CallToolParams::new("x"), RequestOptions::default()).expect("it is short enough");
 }
 
-/// `depth` brackets around nothing, of both kinds in turn.
+/// Returns `depth` nested brackets, objects and arrays in turn.
 fn nested(depth: usize) -> String {
     let open: String = (0..depth).map(|level| if level % 2 == 0 { r#"{"a":"# } else { "[" }).collect();
     let close: String = (0..depth).rev().map(|level| if level % 2 == 0 { "}" } else { "]" }).collect();
@@ -170,15 +170,15 @@ fn nested(depth: usize) -> String {
 }
 
 #[test]
-fn nesting_is_bounded_at_the_limit_and_not_before() {
+fn nesting_limit_is_exact() {
     for limit in [0, 1, 2, 3, 64, 128, 1000] {
         let allowed = limit.min(128);
         for depth in (1..200).chain([1000, 100_000]) {
             let mut config = full_server();
             config.settings.limits.json_depth = limit;
-            // It is tried before the handshake, which is nested itself.
-            let mut server = Solo::server(config);
-            // The message itself is the first bracket.
+            // The handshake is nested itself, so the frame comes before it.
+            let mut server = Harness::server(config);
+            // The message itself is the first level.
             let params = if depth == 1 { "null".to_owned() } else { nested(depth - 1) };
             server.feed_text(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"vendor/x","params":{params}}}"#));
             let events = server.take_events();
@@ -192,9 +192,9 @@ fn nesting_is_bounded_at_the_limit_and_not_before() {
 }
 
 #[test]
-fn an_answer_that_is_nested_too_deeply_ends_its_call() {
+fn deeply_nested_responses_end_their_call() {
     for body in [format!(r#""result":{}"#, nested(100_000)), format!(r#""error":{{"data":{}}}"#, nested(100_000))] {
-        let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
+        let mut client = Harness::ready_client(ProtocolVersion::V2025_11_25);
         let call = client.call("tools/list");
         client.feed_text(&format!(r#"{{"jsonrpc":"2.0","id":{},{body}}}"#, call.as_u64()));
         assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Malformed }]);
@@ -203,15 +203,15 @@ fn an_answer_that_is_nested_too_deeply_ends_its_call() {
 }
 
 #[test]
-fn what_is_nested_without_end_is_no_trouble() {
+fn endless_nesting_is_refused() {
     for bracket in ["[", r#"{"a":"#, r#"[{"a":"#] {
         for head in ["", r#"{"jsonrpc":"2.0","id":1,"method":"vendor/x","params":"#] {
             for version in ProtocolVersion::LEGACY {
                 let text = head.to_owned() + &bracket.repeat(100_000);
-                let mut server = Solo::ready_server(version);
+                let mut server = Harness::ready_server(version);
                 server.feed_text(&text);
                 assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::TooDeep))]);
-                let mut client = Solo::ready_client(version);
+                let mut client = Harness::ready_client(version);
                 client.feed_text(&text);
                 assert_eq!(client.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::TooDeep))]);
                 server.feed(&request(2, "ping"));

@@ -1,4 +1,4 @@
-//! From bytes to messages: wherever a stream is cut, and whatever stands between its lines.
+//! From bytes to messages: streams with cuts anywhere, and bytes between the lines.
 
 use mcp_proto::{
     codec::{Frame, LineDecoder},
@@ -8,16 +8,16 @@ use mcp_proto::{
     wire::MalformedKind,
 };
 use mcp_tests::{
+    harness::{Harness, full_client, full_server},
     message::{
         cancelled, notification, notification_with, progress, request, request_with, request_with_token, result,
     },
-    solo::{Solo, full_client, full_server},
 };
 use serde_json::{Value, json};
 
 const LIMIT: usize = 4096;
 
-/// What a peer says in the course of a session. Every character length of UTF-8 is in it.
+/// Returns the messages of a peer in a session, with UTF-8 characters of every length.
 fn transcript() -> Vec<String> {
     let text = "a é € 😀 \u{2028} \u{85} \u{feff} \\ \"";
     [
@@ -38,28 +38,28 @@ fn transcript() -> Vec<String> {
 
 type Seen = (Vec<Event<'static>>, Vec<String>);
 
-/// Feeds chunks to an end behind its handshake; what it makes of them and says to them.
-fn replay<E>(mut solo: Solo<E>, chunks: &[&[u8]]) -> Seen {
+/// Feeds chunks after the handshake. Returns the events and the output.
+fn replay<E>(mut harness: Harness<E>, chunks: &[&[u8]]) -> Seen {
     let mut lines = LineDecoder::new(LIMIT);
     for chunk in chunks {
-        solo.feed_stream(&mut lines, chunk);
+        harness.feed_stream(&mut lines, chunk);
     }
     lines.end();
-    solo.feed_stream(&mut lines, b"");
-    (solo.take_events(), solo.sent_text())
+    harness.feed_stream(&mut lines, b"");
+    (harness.take_events(), harness.sent_text())
 }
 
 fn server(chunks: &[&[u8]]) -> Seen {
-    replay(Solo::ready_server(ProtocolVersion::V2025_11_25), chunks)
+    replay(Harness::ready_server(ProtocolVersion::V2025_11_25), chunks)
 }
 
 fn client(chunks: &[&[u8]]) -> Seen {
-    replay(Solo::ready_client(ProtocolVersion::V2025_11_25), chunks)
+    replay(Harness::ready_client(ProtocolVersion::V2025_11_25), chunks)
 }
 
 // req: BASE-027 STDIO-004 STDIO-006 STDIO-017
 #[test]
-fn a_stream_may_be_cut_anywhere_and_hold_all_that_is_no_message() {
+fn framing_ignores_cuts_and_blank_lines() {
     let lines = transcript();
     let plain = lines.join("\n") + "\n";
     let expected = [server(&[plain.as_bytes()]), client(&[plain.as_bytes()])];
@@ -92,10 +92,10 @@ fn a_stream_may_be_cut_anywhere_and_hold_all_that_is_no_message() {
 
 // req: BASE-027
 #[test]
-fn messages_are_utf8_in_each_revision() {
+fn messages_must_be_utf8() {
     let text = "a é € 😀";
     let good = request_with("é", "vendor/é", json!({"text": text})).to_string() + "\n";
-    // The same text as Latin-1 and as UTF-16 would have it.
+    // The same text in Latin-1 and in UTF-16.
     let bad = [
         good.replace('é', "E").replace("€ 😀", "").into_bytes(),
         good.encode_utf16().flat_map(u16::to_le_bytes).collect(),
@@ -103,27 +103,27 @@ fn messages_are_utf8_in_each_revision() {
     for version in [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25] {
         for bad in &bad {
             let bad: Vec<_> = bad.iter().map(|byte| if *byte == b'E' { 0xe9 } else { *byte }).collect();
-            let mut solo = Solo::ready_server(version);
+            let mut harness = Harness::ready_server(version);
             let mut lines = LineDecoder::new(LIMIT);
-            solo.feed_stream(&mut lines, &bad);
-            solo.feed_stream(&mut lines, b"\n");
-            let events = solo.take_events();
+            harness.feed_stream(&mut lines, &bad);
+            harness.feed_stream(&mut lines, b"\n");
+            let events = harness.take_events();
             let is_refused = |event: &Event<'_>| matches!(event, Event::Violation(Violation::Malformed(_)));
             assert!(!events.is_empty() && events.iter().all(is_refused), "{version}: {events:?}");
         }
-        let mut solo = Solo::ready_server(version);
-        solo.feed_stream(&mut LineDecoder::new(LIMIT), good.as_bytes());
-        let Some(Event::Request { key, params, .. }) = solo.take_events().pop() else { panic!("a request") };
+        let mut harness = Harness::ready_server(version);
+        harness.feed_stream(&mut LineDecoder::new(LIMIT), good.as_bytes());
+        let Some(Event::Request { key, params, .. }) = harness.take_events().pop() else { panic!("a request") };
         assert!(params.is_some_and(|params| params.get().contains(text)));
-        solo.answer(key, &json!({"text": text}));
-        let said = solo.sent_text();
+        harness.respond(key, &json!({"text": text}));
+        let said = harness.sent_text();
         assert!(said[0].contains(text) && said[0].contains("\"é\""), "{version}: {said:?}");
     }
 }
 
 // req: BASE-023 BASE-027 STDIO-017
 #[test]
-fn a_bad_line_costs_one_error_and_none_of_its_neighbours() {
+fn a_bad_line_does_not_affect_other_lines() {
     let bad: [&[u8]; 6] = [b"\xff", b"{\"a\":\"\xe2\x82\"}", b"\xed\xa0\x80", b"hello", b"{\"jsonrpc\":", b"\x00"];
     let lines = transcript();
     let good = lines.join("\n") + "\n";
@@ -156,14 +156,14 @@ fn a_bad_line_costs_one_error_and_none_of_its_neighbours() {
 }
 
 #[test]
-fn a_stream_may_end_anywhere() {
+fn streams_can_end_at_any_byte() {
     let lines = transcript();
     let stream = lines.join("\n");
     let (whole, _) = server(&[stream.as_bytes()]);
     for end in 0..=stream.len() {
         let head = &stream.as_bytes()[..end];
         let (mut seen, _) = server(&[head]);
-        // What has no line feed behind it is a message if it is whole, and else the peer has died over it.
+        // Bytes without a line feed at the end are a message if they are complete. Otherwise the stream was truncated.
         let last = head.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         let is_cut = !last.is_empty() && !lines.iter().any(|line| line.as_bytes() == last);
         assert_eq!(seen.last() == Some(&Event::Violation(Violation::Truncated)), is_cut, "ends at {end}");
@@ -177,27 +177,27 @@ fn a_stream_may_end_anywhere() {
 }
 
 #[test]
-fn only_a_line_feed_ends_a_line() {
-    let mut solo = Solo::ready_server(ProtocolVersion::V2025_06_18);
+fn only_line_feeds_end_a_line() {
+    let mut harness = Harness::ready_server(ProtocolVersion::V2025_06_18);
     let mut lines = LineDecoder::new(LIMIT);
-    // Carriage returns between tokens are white space like any other.
+    // Carriage returns between tokens are white space.
     let (a, b) = (request(1, "ping").to_string(), request(2, "ping").to_string().replace(',', ",\r"));
-    solo.feed_stream(&mut lines, format!("{a}\r\r\n\r{b}\r\n").as_bytes());
-    assert_eq!(solo.sent(), [result(1, json!({})), result(2, json!({}))]);
-    // Two messages on one line are none.
-    solo.feed_stream(&mut lines, format!("{a}{a}\n").as_bytes());
-    solo.feed_stream(&mut lines, format!("{a}\r{a}\n").as_bytes());
-    assert!(solo.sent().iter().all(|refusal| refusal["error"]["code"] == -32700));
-    assert_eq!(solo.take_events().len(), 2);
+    harness.feed_stream(&mut lines, format!("{a}\r\r\n\r{b}\r\n").as_bytes());
+    assert_eq!(harness.sent(), [result(1, json!({})), result(2, json!({}))]);
+    // Two messages on one line are invalid.
+    harness.feed_stream(&mut lines, format!("{a}{a}\n").as_bytes());
+    harness.feed_stream(&mut lines, format!("{a}\r{a}\n").as_bytes());
+    assert!(harness.sent().iter().all(|refusal| refusal["error"]["code"] == -32700));
+    assert_eq!(harness.take_events().len(), 2);
 }
 
-/// Hands every message of one end to the other, as a transport does that knows where messages end.
+/// Delivers every message of one side to the other, as a transport with message boundaries does.
 fn carry<A, B>(from: &mut Connection<A>, to: &mut Connection<B>) -> Vec<Event<'static>> {
     let mut events = Vec::new();
     let mut message = Vec::new();
     while from.poll_transmit(&mut message).is_some() {
         let value: Value = serde_json::from_slice(&message).expect("output is JSON");
-        // It may spell the JSON as it likes: this is none of the core's business.
+        // Such a transport may change the white space.
         let spelled = serde_json::to_string_pretty(&value).expect("it is JSON");
         events.extend(to.handle_frame(Timestamp::ZERO, Frame::new(spelled.as_bytes())).map(Event::into_owned));
         message.clear();
@@ -210,7 +210,7 @@ fn carry<A, B>(from: &mut Connection<A>, to: &mut Connection<B>) -> Vec<Event<'s
 
 // req: BASE-002 TRANS-001 TRANS-002
 #[test]
-fn a_session_runs_over_a_transport_that_has_no_lines() {
+fn sessions_work_over_message_transports() {
     for version in ProtocolVersion::LEGACY {
         let mut config = full_client();
         config.settings.versions = mcp_proto::protocol::VersionSet::only(version);

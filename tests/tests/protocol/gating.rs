@@ -1,6 +1,6 @@
-//! Who may send what: direction, revision and capability of every method, for sending and for receiving.
+//! Which side may send what: direction, revision and capability of every method, outbound and inbound.
 //!
-//! What is expected stands in a table of its own, taken from the specification, not from the method table of the core.
+//! The expected values are a separate table from the specification, not the method table of the core.
 
 use mcp_proto::{
     connection::{ClientRole, Event, RequestOptions, SendError, ServerRole, Violation},
@@ -16,8 +16,8 @@ use mcp_proto::{
     },
 };
 use mcp_tests::{
+    harness::{Harness, full_client, full_server},
     message::{notification_with, request_with, result},
-    solo::{Solo, full_client, full_server},
 };
 use serde_json::{Value, json};
 
@@ -31,14 +31,14 @@ enum Sender {
     Both,
 }
 
-/// Which end has to declare the capability.
+/// The side that has to declare the capability.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Receiver,
     Sender,
 }
 
-/// One row: a method, who sends it, in which revisions, and what has to be declared by whom.
+/// One row: a method, its sender, its revisions, and the required capability with the side that declares it.
 type Row = (&'static str, Sender, &'static [ProtocolVersion], Option<(Holder, Capability)>);
 
 const LEGACY: &[ProtocolVersion] = &[V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25];
@@ -46,7 +46,7 @@ const MODERN: &[ProtocolVersion] = &[];
 const SINCE_JUNE: &[ProtocolVersion] = &[V2025_06_18, V2025_11_25];
 const NOVEMBER: &[ProtocolVersion] = &[V2025_11_25];
 
-/// Everything that has a name, without what the core sends by itself: the handshake, cancellation and progress.
+/// All methods except those that the core sends by itself: the handshake, cancellation and progress.
 const TABLE: [Row; 30] = {
     use Sender::{Both, Client, Server};
     const fn answers(capability: Capability) -> Option<(Holder, Capability)> {
@@ -89,7 +89,7 @@ const TABLE: [Row; 30] = {
     ]
 };
 
-/// What exists in 2026-07-28 only.
+/// Methods that only 2026-07-28 has.
 const NOT_LEGACY: [Row; 5] = [
     ("server/discover", Sender::Client, MODERN, None),
     ("subscriptions/listen", Sender::Client, MODERN, None),
@@ -105,7 +105,7 @@ fn rows() -> impl Iterator<Item = Row> {
     TABLE.into_iter().chain(NOT_LEGACY)
 }
 
-/// What a row asks for in a revision. 2024-11-05 has completion and no capability for it.
+/// Returns the capability that a row needs in a revision. 2024-11-05 has completion without a capability.
 fn needed(row: &Row, version: ProtocolVersion) -> Option<(Holder, Capability)> {
     row.3.filter(|(_, capability)| *capability != Completions || version != V2024_11_05)
 }
@@ -117,16 +117,16 @@ fn all_but(missing: Option<Capability>) -> impl Iterator<Item = Capability> {
         .filter(move |capability| Some(*capability) != missing && !within(*capability, missing))
 }
 
-/// Whether a capability is declared inside of another one, and cannot be without it.
+/// Returns whether a capability is declared inside of another one and so depends on it.
 fn within(capability: Capability, other: Option<Capability>) -> bool {
     other.is_some_and(|other| capability.path().starts_with(&format!("{}.", other.path())))
 }
 
-/// A client and what it believes the server to be.
-fn client(version: ProtocolVersion, local: ClientCapabilities, peer: &ServerCapabilities) -> Solo<ClientRole> {
+/// Returns a client that has received the server's capabilities.
+fn client(version: ProtocolVersion, local: ClientCapabilities, peer: &ServerCapabilities) -> Harness<ClientRole> {
     let mut config = full_client();
     config.capabilities = local;
-    let mut client = Solo::client(config);
+    let mut client = Harness::client(config);
     let id = client.sent()[0]["id"].clone();
     let server = json!({"name": "s", "version": "1"});
     let answer = json!({"protocolVersion": version.as_str(), "capabilities": peer, "serverInfo": server});
@@ -137,11 +137,11 @@ fn client(version: ProtocolVersion, local: ClientCapabilities, peer: &ServerCapa
     client
 }
 
-/// A server and what it believes the client to be.
-fn server(version: ProtocolVersion, local: ServerCapabilities, peer: &ClientCapabilities) -> Solo<ServerRole> {
+/// Returns a server that has received the client's capabilities.
+fn server(version: ProtocolVersion, local: ServerCapabilities, peer: &ClientCapabilities) -> Harness<ServerRole> {
     let mut config = full_server();
     config.capabilities = local;
-    let mut server = Solo::server(config);
+    let mut server = Harness::server(config);
     let params = json!({"protocolVersion": version.as_str(), "capabilities": peer,
         "clientInfo": {"name": "c", "version": "1"}});
     server.feed(&request_with("init", "initialize", params));
@@ -152,15 +152,15 @@ fn server(version: ProtocolVersion, local: ServerCapabilities, peer: &ClientCapa
     server
 }
 
-/// Tries to send a row, and confirms that what is refused leaves no trace.
-fn try_to_send<E>(solo: &mut Solo<E>, row: &Row) -> Result<(), SendError> {
+/// Tries to send a row, and checks that a refused one leaves no trace.
+fn try_to_send<E>(harness: &mut Harness<E>, row: &Row) -> Result<(), SendError> {
     let is_request = Method::parse(row.0).map(Method::kind) == Some(MethodKind::Request);
     let outcome = if is_request {
-        solo.conn.request_raw(solo.now, row.0, None, RequestOptions::default()).map(|_| ())
+        harness.conn.request_raw(harness.now, row.0, None, RequestOptions::default()).map(|_| ())
     } else {
-        solo.conn.notify_raw(row.0, None)
+        harness.conn.notify_raw(row.0, None)
     };
-    let sent = solo.sent();
+    let sent = harness.sent();
     match &outcome {
         Ok(()) => assert_eq!((sent.len(), &sent[0]["method"]), (1, &json!(row.0))),
         Err(_) => assert_eq!(sent, NOTHING, "{}", row.0),
@@ -186,7 +186,7 @@ fn expected(row: &Row, role: Role, version: ProtocolVersion, missing: Option<Cap
 }
 
 #[test]
-fn the_table_has_every_method() {
+fn the_table_covers_every_method() {
     for method in Method::ALL.iter().map(|method| method.as_str()) {
         let count = rows().filter(|row| row.0 == method).count();
         assert_eq!(count, usize::from(!BY_THE_CORE.contains(&method)), "{method}");
@@ -195,7 +195,7 @@ fn the_table_has_every_method() {
 
 // req: LIFE-020 LIFE-022 LOG-001 PROMPT-016 RES-015 RES-019 SAMP-002 TASK-006 TOOL-027
 #[test]
-fn what_was_not_declared_is_not_sent_and_what_was_is() {
+fn only_declared_methods_are_sent() {
     for version in ProtocolVersion::LEGACY {
         for missing in Capability::ALL.iter().copied().map(Some).chain([None]) {
             let (of_client, of_server) = (all_but(missing).collect(), all_but(missing).collect());
@@ -220,9 +220,9 @@ fn what_was_not_declared_is_not_sent_and_what_was_is() {
 
 // req: LIFE-022 LIFE-024
 #[test]
-fn it_is_the_right_end_that_has_to_declare() {
+fn the_handling_side_must_declare_the_capability() {
     for version in ProtocolVersion::LEGACY {
-        // Each end has declared all that it can, and the other end nothing.
+        // Each side has declared everything, and its peer nothing.
         let mut alone_client = client(version, all_but(None).collect(), &ServerCapabilities::default());
         let mut alone_server = server(version, all_but(None).collect(), &ClientCapabilities::default());
         for row in rows() {
@@ -240,11 +240,11 @@ fn it_is_the_right_end_that_has_to_declare() {
 
 // req: BASE-022 COMPL-011 LIFE-020 LIFE-022
 #[test]
-fn what_is_asked_without_being_declared_is_not_found() {
-    fn check<E>(mut solo: Solo<E>, row: &Row, served: Result<(), SendError>, context: &str) {
+fn undeclared_methods_are_not_found() {
+    fn check<E>(mut harness: Harness<E>, row: &Row, served: Result<(), SendError>, context: &str) {
         let method = Method::parse(row.0).expect("it is in the table");
-        solo.feed(&request_with(1, row.0, json!({"level": "info"})));
-        let (events, sent) = (solo.take_events(), solo.sent());
+        harness.feed(&request_with(1, row.0, json!({"level": "info"})));
+        let (events, sent) = (harness.take_events(), harness.sent());
         match served {
             Ok(()) if method == Method::Ping => assert_eq!(sent, [result(1, json!({}))]),
             Ok(()) => {
@@ -277,13 +277,13 @@ fn what_is_asked_without_being_declared_is_not_found() {
 
 // req: BASE-020
 #[test]
-fn a_notification_is_heard_unless_it_comes_from_the_wrong_side() {
-    fn check<E>(mut solo: Solo<E>, row: &Row, right: bool) {
+fn wrong_direction_notifications_are_violations() {
+    fn check<E>(mut harness: Harness<E>, row: &Row, right: bool) {
         let method = Method::parse(row.0).expect("it is in the table");
-        solo.feed(&notification_with(row.0, json!({})));
-        assert_eq!(solo.sent(), NOTHING);
+        harness.feed(&notification_with(row.0, json!({})));
+        assert_eq!(harness.sent(), NOTHING);
         let heard = Event::Notification { method: MethodName::Known(method), params: None };
-        match &solo.take_events()[..] {
+        match &harness.take_events()[..] {
             [Event::Notification { method: told, .. }] if right => assert_eq!(*told, MethodName::Known(method)),
             [Event::Violation(violation)] if !right => assert_eq!(*violation, Violation::WrongDirection(method)),
             other => panic!("{heard:?}: {other:?}"),
@@ -291,13 +291,13 @@ fn a_notification_is_heard_unless_it_comes_from_the_wrong_side() {
     }
     for version in ProtocolVersion::LEGACY {
         for row in rows().filter(|row| row.0.starts_with("notifications/")) {
-            check(Solo::ready_server(version), &row, row.1 != Sender::Server);
-            check(Solo::ready_client(version), &row, row.1 != Sender::Client);
+            check(Harness::ready_server(version), &row, row.1 != Sender::Server);
+            check(Harness::ready_client(version), &row, row.1 != Sender::Client);
         }
     }
 }
 
-// ---- what params ask for beside their method ----
+// ---- capabilities for particular params ----
 
 fn elicit(mode: &str) -> ElicitParams {
     let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
@@ -307,28 +307,28 @@ fn elicit(mode: &str) -> ElicitParams {
 
 // req: ELIC-005 LIFE-022 SAMP-024 TASK-007
 #[test]
-fn params_that_need_a_capability_of_their_own_are_not_sent_without_it() {
-    fn check<P: Request, E>(mut solo: Solo<E>, params: &P, missing: Option<Capability>) {
-        let outcome = solo.conn.request(solo.now, params, RequestOptions::default()).map(|_| ());
+fn params_needing_undeclared_features_are_not_sent() {
+    fn check<P: Request, E>(mut harness: Harness<E>, params: &P, missing: Option<Capability>) {
+        let outcome = harness.conn.request(harness.now, params, RequestOptions::default()).map(|_| ());
         assert_eq!(outcome, missing.map_or(Ok(()), |capability| Err(SendError::Undeclared(capability))));
-        assert_eq!(solo.sent().len(), usize::from(missing.is_none()));
+        assert_eq!(harness.sent().len(), usize::from(missing.is_none()));
     }
     let task = || Some(TaskMetadata::default());
     let sample = || CreateMessageParams::new(vec![SamplingMessage::user("hi")], 10u64);
-    let asks = |params: &dyn Fn(Solo<ServerRole>, Option<Capability>), capability| {
+    let asks = |params: &dyn Fn(Harness<ServerRole>, Option<Capability>), capability| {
         for missing in [Some(capability), None] {
             params(server(V2025_11_25, full_server().capabilities, &all_but(missing).collect()), missing);
         }
     };
-    asks(&|solo, missing| check(solo, &elicit("form"), missing), ElicitationForm);
-    asks(&|solo, missing| check(solo, &elicit("url"), missing), ElicitationUrl);
+    asks(&|harness, missing| check(harness, &elicit("form"), missing), ElicitationForm);
+    asks(&|harness, missing| check(harness, &elicit("url"), missing), ElicitationUrl);
     let tools = CreateMessageParams { tools: Some(vec![]), ..sample() };
-    asks(&|solo, missing| check(solo, &tools, missing), SamplingTools);
+    asks(&|harness, missing| check(harness, &tools, missing), SamplingTools);
     let sampling_task = CreateMessageParams { task: task(), ..sample() };
-    asks(&|solo, missing| check(solo, &sampling_task, missing), TasksSampling);
+    asks(&|harness, missing| check(harness, &sampling_task, missing), TasksSampling);
     for missing in [Some(TasksToolsCall), None] {
-        let solo = client(V2025_11_25, full_client().capabilities, &all_but(missing).collect());
-        check(solo, &CallToolParams { task: task(), ..CallToolParams::new("t") }, missing);
+        let harness = client(V2025_11_25, full_client().capabilities, &all_but(missing).collect());
+        check(harness, &CallToolParams { task: task(), ..CallToolParams::new("t") }, missing);
     }
     let done = ElicitationCompleteParams::new("e");
     let mut without = server(V2025_11_25, full_server().capabilities, &all_but(Some(ElicitationUrl)).collect());
@@ -338,7 +338,7 @@ fn params_that_need_a_capability_of_their_own_are_not_sent_without_it() {
 
 // req: ELIC-006 SAMP-025
 #[test]
-fn a_question_in_a_form_that_was_not_declared_is_refused() {
+fn undeclared_request_forms_are_refused() {
     let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
     let with = |name: &str, value: Value| {
         let mut params = form.clone();
@@ -351,7 +351,7 @@ fn a_question_in_a_form_that_was_not_declared_is_refused() {
     with_tools["tools"] = json!([]);
     let mut with_choice = sample.clone();
     with_choice["toolChoice"] = json!({"mode": "auto"});
-    // method, params, what is not declared, whether it is refused
+    // method, params, undeclared capability, whether it is refused
     let table = [
         ("elicitation/create", form.clone(), None, false),
         ("elicitation/create", with("mode", json!("form")), None, false),
@@ -383,7 +383,7 @@ fn a_question_in_a_form_that_was_not_declared_is_refused() {
 }
 
 #[test]
-fn a_request_is_about_what_one_of_its_params_names() {
+fn subject_params_match_the_table() {
     for method in Method::ALL {
         let expected = match method.as_str() {
             "tools/call" | "prompts/get" => Some("name"),
@@ -397,7 +397,7 @@ fn a_request_is_about_what_one_of_its_params_names() {
 }
 
 #[test]
-fn few_requests_can_become_tasks_of_a_session() {
+fn only_three_methods_can_become_session_tasks() {
     let can = |method: &Method| method.can_be_task();
     let methods: Vec<_> = Method::ALL.iter().copied().filter(can).map(Method::as_str).collect();
     assert_eq!(methods, ["tools/call", "sampling/createMessage", "elicitation/create"]);

@@ -1,4 +1,4 @@
-//! The handshake, from both ends.
+//! The handshake on both sides.
 
 use mcp_proto::{
     connection::{CloseReason, Event, Outcome, RequestOptions, SendError, Violation},
@@ -7,24 +7,24 @@ use mcp_proto::{
     wire::ErrorCode,
 };
 use mcp_tests::{
-    bed::Bed,
+    harness::{Harness, full_client, full_server},
     link::LinkConfig,
-    solo::{Solo, full_client, full_server},
+    testbed::Testbed,
 };
 use serde_json::{Value, json};
 
 #[test]
-fn two_ends_agree_over_a_link_of_one_byte() {
-    let bed = Bed::ready_over(LinkConfig::one_byte());
-    assert_eq!(bed.client.conn.version(), Some(ProtocolVersion::LATEST_LEGACY));
-    assert_eq!(bed.server.conn.version(), Some(ProtocolVersion::LATEST_LEGACY));
-    bed.assert_at_rest();
+fn handshake_completes_over_a_one_byte_link() {
+    let testbed = Testbed::ready_over(LinkConfig::one_byte());
+    assert_eq!(testbed.client.conn.version(), Some(ProtocolVersion::LATEST_LEGACY));
+    assert_eq!(testbed.server.conn.version(), Some(ProtocolVersion::LATEST_LEGACY));
+    testbed.assert_idle();
 }
 
 // req: LIFE-001 LIFE-002 LIFE-003 LIFE-010 LIFE-011
 #[test]
-fn a_client_opens_with_initialize_and_the_newest_version() {
-    let mut client = Solo::client(full_client());
+fn client_sends_initialize_with_newest_version() {
+    let mut client = Harness::client(full_client());
     let sent = client.sent();
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0]["method"], "initialize");
@@ -41,7 +41,7 @@ fn initialize(version: &str) -> Value {
 
 // req: LIFE-004 LIFE-012 LIFE-013
 #[test]
-fn a_server_repeats_a_version_that_it_serves_and_offers_its_newest_otherwise() {
+fn server_echoes_supported_version_or_offers_newest() {
     for (offered, expected) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
@@ -52,7 +52,7 @@ fn a_server_repeats_a_version_that_it_serves_and_offers_its_newest_otherwise() {
         ("junk", "2025-11-25"),
         ("", "2025-11-25"),
     ] {
-        let mut server = Solo::server(full_server());
+        let mut server = Harness::server(full_server());
         server.feed(&initialize(offered));
         let sent = server.sent();
         assert_eq!(sent[0]["result"]["protocolVersion"], expected);
@@ -63,8 +63,8 @@ fn a_server_repeats_a_version_that_it_serves_and_offers_its_newest_otherwise() {
 
 // req: LIFE-015
 #[test]
-fn a_client_leaves_when_the_server_chooses_a_version_that_it_does_not_speak() {
-    let mut client = Solo::client(full_client());
+fn client_closes_on_unsupported_version() {
+    let mut client = Harness::client(full_client());
     let id = client.sent()[0]["id"].clone();
     client.feed(&json!({"jsonrpc": "2.0", "id": id, "result": {
         "protocolVersion": "2031-01-01", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}}));
@@ -75,10 +75,10 @@ fn a_client_leaves_when_the_server_chooses_a_version_that_it_does_not_speak() {
 
 // req: LIFE-006
 #[test]
-fn a_client_says_initialized_before_anything_else() {
-    // The handshake itself demands that this is the one message that leaves behind `initialize`.
+fn client_sends_initialized_first() {
+    // The helper checks that this is the only message after `initialize`.
     for version in ProtocolVersion::LEGACY {
-        let mut client = Solo::ready_client(version);
+        let mut client = Harness::ready_client(version);
         assert!(client.conn.is_ready());
         client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it is ready");
         assert_eq!(client.sent()[0]["method"], "tools/list", "{version}");
@@ -87,15 +87,15 @@ fn a_client_says_initialized_before_anything_else() {
 
 // req: LIFE-009
 #[test]
-fn both_ends_answer_pings_during_the_handshake_and_refuse_other_requests() {
-    let mut server = Solo::server(full_server());
+fn only_pings_are_answered_during_the_handshake() {
+    let mut server = Harness::server(full_server());
     server.feed(&json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
     assert_eq!(server.sent(), [json!({"jsonrpc": "2.0", "id": 9, "result": {}})]);
     server.feed(&json!({"jsonrpc": "2.0", "id": 10, "method": "tools/list"}));
     assert_eq!(server.sent()[0]["error"]["code"], ErrorCode::INVALID_REQUEST.0);
     assert_eq!(server.take_events(), [Event::Violation(Violation::NotReady(Method::ListTools.into()))]);
 
-    let mut client = Solo::client(full_client());
+    let mut client = Harness::client(full_client());
     client.sent();
     client.feed(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
     assert_eq!(client.sent(), [json!({"jsonrpc": "2.0", "id": "p", "result": {}})]);
@@ -107,8 +107,8 @@ fn both_ends_answer_pings_during_the_handshake_and_refuse_other_requests() {
 }
 
 #[test]
-fn a_refused_handshake_ends_the_connection_with_the_error() {
-    let mut client = Solo::client(full_client());
+fn initialize_error_closes_the_connection() {
+    let mut client = Harness::client(full_client());
     let id = client.sent()[0]["id"].clone();
     client.feed(
         &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": "no", "data": {"supported": []}}}),
@@ -119,8 +119,8 @@ fn a_refused_handshake_ends_the_connection_with_the_error() {
 
 // req: CANC-005
 #[test]
-fn the_handshake_times_out_without_a_word_and_cannot_be_cancelled() {
-    let mut client = Solo::client(full_client());
+fn handshake_timeout_sends_no_cancellation() {
+    let mut client = Harness::client(full_client());
     client.sent();
     client.advance(client.conn.settings().handshake_timeout);
     assert_eq!(client.take_events(), [Event::Closed(CloseReason::HandshakeTimeout)]);
@@ -128,8 +128,8 @@ fn the_handshake_times_out_without_a_word_and_cannot_be_cancelled() {
 }
 
 #[test]
-fn a_second_initialize_is_refused_and_changes_nothing() {
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
+fn second_initialize_is_refused() {
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_06_18);
     let mut again = initialize("2024-11-05");
     again["params"]["clientInfo"]["name"] = json!("other");
     server.feed(&again);
@@ -140,17 +140,21 @@ fn a_second_initialize_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_call_goes_both_ways() {
-    let mut bed = Bed::ready();
-    let call = bed.client.conn.request(bed.now, &ListToolsParams::default(), RequestOptions::default()).expect("ready");
-    bed.settle();
-    let events = bed.server.take_events();
+fn a_call_completes_end_to_end() {
+    let mut testbed = Testbed::ready();
+    let call = testbed
+        .client
+        .conn
+        .request(testbed.now, &ListToolsParams::default(), RequestOptions::default())
+        .expect("ready");
+    testbed.settle();
+    let events = testbed.server.take_events();
     let [Event::Request { key, method, .. }] = &events[..] else { panic!("{events:?}") };
     assert_eq!(method.known(), Some(Method::ListTools));
-    bed.server.conn.respond(*key, &mcp_proto::schema::ListToolsResult::new(vec![])).expect("it is owed");
-    bed.settle();
-    let events = bed.client.take_events();
+    testbed.server.conn.respond(*key, &mcp_proto::schema::ListToolsResult::new(vec![])).expect("it is owed");
+    testbed.settle();
+    let events = testbed.client.take_events();
     let [Event::Response { call: ended, outcome: Outcome::Result(result) }] = &events[..] else { panic!("{events:?}") };
     assert_eq!((*ended, result.get()), (call, r#"{"tools":[]}"#));
-    bed.assert_at_rest();
+    testbed.assert_idle();
 }

@@ -1,4 +1,4 @@
-//! Request ids: the peer's come back as they were spelled, ours never come twice.
+//! Request ids: inbound ids are echoed as they were spelled, outbound ids are never reused.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use mcp_proto::{
     wire::{ErrorObject, RequestId},
 };
 use mcp_tests::{
+    harness::{Harness, full_client},
     message::{cancelled, error, request, request_with_token, result},
-    solo::{Solo, full_client},
 };
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
@@ -42,12 +42,12 @@ const SPELLINGS: [&str; 24] = [
     r#""id with spaces, {braces} and \"quotes\"""#,
 ];
 
-/// Asks with an id in every way that there is to answer, and looks for the id in each answer.
+/// Sends requests with an id that lead to each kind of response, and looks for the id in each.
 fn check_echo(version: ProtocolVersion, token: &str) {
-    let mut server = Solo::ready_server(version);
+    let mut server = Harness::ready_server(version);
     let head = format!(r#"{{"jsonrpc":"2.0","id":{token},"#);
     let ask = |method: &str| format!(r#"{head}"method":"{method}"}}"#);
-    let answer_starts = |server: &mut Solo<_>, rest: &str| {
+    let answer_starts = |server: &mut Harness<_>, rest: &str| {
         let sent = server.sent_text();
         assert!(matches!(&sent[..], [text] if text.starts_with(&format!("{head}{rest}"))), "{token}: {sent:?}");
     };
@@ -62,7 +62,7 @@ fn check_echo(version: ProtocolVersion, token: &str) {
 
     server.feed_text(&ask("tools/list"));
     let [Event::Request { key, .. }] = server.take_events()[..] else { panic!("{token} is a good id") };
-    server.answer(key, &json!({"tools": []}));
+    server.respond(key, &json!({"tools": []}));
     answer_starts(&mut server, r#""result":{"tools":[]}}"#);
 
     server.feed_text(&ask("tools/list"));
@@ -73,7 +73,7 @@ fn check_echo(version: ProtocolVersion, token: &str) {
 
 // req: BASE-003 BASE-008 BASE-014 BASE-015
 #[test]
-fn an_answer_carries_the_id_of_its_request_byte_for_byte() {
+fn response_ids_match_byte_for_byte() {
     for version in ProtocolVersion::LEGACY {
         for token in SPELLINGS {
             check_echo(version, token);
@@ -81,7 +81,7 @@ fn an_answer_carries_the_id_of_its_request_byte_for_byte() {
     }
 }
 
-/// Any token that is a legal id.
+/// Returns any token that is a valid id.
 fn token() -> impl Strategy<Value = String> {
     let digits = || vec(0..10u8, 1..400).prop_map(|digits| digits.iter().map(ToString::to_string).collect::<String>());
     let integer = (any::<bool>(), digits()).prop_map(|(negative, digits)| {
@@ -103,46 +103,46 @@ proptest! {
 
     // req: BASE-008
     #[test]
-    fn any_id_comes_back_as_it_was(token in token()) {
+    fn any_id_is_echoed_unchanged(token in token()) {
         check_echo(ProtocolVersion::V2025_11_25, &token);
     }
 }
 
 // req: BASE-008
 #[test]
-fn a_number_and_a_text_that_look_alike_are_two_requests() {
+fn number_and_string_ids_are_distinct() {
     for version in ProtocolVersion::LEGACY {
-        let mut server = Solo::ready_server(version);
-        let number = server.ask(&request(42, "tools/list"));
-        let text = server.ask(&request("42", "prompts/list"));
-        server.answer(text, &json!({"prompts": []}));
-        server.answer(number, &json!({"tools": []}));
+        let mut server = Harness::ready_server(version);
+        let number = server.receive_request(&request(42, "tools/list"));
+        let text = server.receive_request(&request("42", "prompts/list"));
+        server.respond(text, &json!({"prompts": []}));
+        server.respond(number, &json!({"tools": []}));
         let expected = [result("42", json!({"prompts": []})), result(42, json!({"tools": []}))];
         assert_eq!(server.sent(), expected);
     }
 }
 
 #[test]
-fn ids_that_look_like_nothing_are_ids_like_any_other() {
+fn zero_negative_and_empty_ids_are_valid() {
     for id in [json!(0), json!(-1), json!(""), json!("0"), json!(5)] {
-        let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
+        let mut server = Harness::ready_server(ProtocolVersion::V2025_11_25);
         let request = request_with_token(id.clone(), "tools/list", id.clone());
-        let key = server.ask(&request);
+        let key = server.receive_request(&request);
         server.conn.progress(key, 1.0, None, None).expect("it was asked for");
         assert_eq!(server.sent()[0]["params"]["progressToken"], id);
         server.feed(&cancelled(id.clone()));
         assert_eq!(server.take_events(), [Event::Cancelled { key, cause: CancelCause::Peer(None) }], "{id}");
-        server.answer(key, &json!({}));
-        let again = server.ask(&request);
-        server.answer(again, &json!({}));
+        server.respond(key, &json!({}));
+        let again = server.receive_request(&request);
+        server.respond(again, &json!({}));
         assert_eq!(server.sent(), [result(id, json!({}))]);
     }
 }
 
 // req: BASE-008
 #[test]
-fn an_id_in_flight_is_taken_in_every_spelling() {
-    // id in flight, id that comes, whether they are the same
+fn duplicate_ids_are_found_in_every_spelling() {
+    // id in flight, id of the new request, whether they are the same
     let table = [
         ("5", "5", true),
         ("5", "5.0", true),
@@ -155,7 +155,7 @@ fn an_id_in_flight_is_taken_in_every_spelling() {
         (r#""é""#, r#""e\u0301""#, false),
     ];
     for (first, second, same) in table {
-        let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
+        let mut server = Harness::ready_server(ProtocolVersion::V2025_06_18);
         let ask = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#);
         server.feed_text(&ask(first));
         let [Event::Request { key, .. }] = server.take_events()[..] else { panic!("{first}") };
@@ -169,7 +169,7 @@ fn an_id_in_flight_is_taken_in_every_spelling() {
         } else {
             assert!(matches!(events[..], [Event::Request { .. }]), "{second}: {events:?}");
         }
-        server.answer(key, &json!({"tools": []}));
+        server.respond(key, &json!({"tools": []}));
         let first_answer = format!(r#"{{"jsonrpc":"2.0","id":{first},"result":{{"tools":[]}}}}"#);
         assert_eq!(server.sent_text(), [first_answer], "the first one is not touched");
         server.feed_text(&ask(first));
@@ -179,9 +179,9 @@ fn an_id_in_flight_is_taken_in_every_spelling() {
 
 // req: BASE-003 BASE-006
 #[test]
-fn our_ids_are_numbers_that_only_grow_however_calls_end() {
+fn outbound_ids_only_increase() {
     for version in ProtocolVersion::LEGACY {
-        let mut client = Solo::ready_client(version);
+        let mut client = Harness::ready_client(version);
         let options = RequestOptions::within(Duration::from_secs(1));
         let mut last = 0;
         for round in 0..5 {
@@ -201,7 +201,7 @@ fn our_ids_are_numbers_that_only_grow_however_calls_end() {
             client.take_events();
             client.sent();
             if round == 4 {
-                // One that never left has used up its id, too.
+                // A request that was never sent has used its id, too.
                 let call =
                     client.conn.request_raw(client.now, "tools/list", None, options.clone()).expect("it is ready");
                 client.conn.cancel(call, None).expect("it is in flight");
@@ -212,7 +212,7 @@ fn our_ids_are_numbers_that_only_grow_however_calls_end() {
     }
 }
 
-/// How an answer is taken whose id is spelled in some way.
+/// How a response with a certain spelling of its id is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Match {
     Exact,
@@ -221,7 +221,7 @@ enum Match {
 }
 
 #[test]
-fn an_answer_finds_its_call_by_number_or_by_the_plain_text_of_it() {
+fn responses_match_numeric_and_decimal_string_ids() {
     use Match::{Exact, Lenient, Unknown};
     // N is the number of the call.
     let table = [
@@ -239,7 +239,7 @@ fn an_answer_finds_its_call_by_number_or_by_the_plain_text_of_it() {
         (r#""""#, Unknown),
     ];
     for (pattern, expected) in table {
-        let mut client = Solo::ready_client(ProtocolVersion::V2025_06_18);
+        let mut client = Harness::ready_client(ProtocolVersion::V2025_06_18);
         let call = client.call("tools/list");
         let id = pattern.replace('N', &call.as_u64().to_string());
         client.feed_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
@@ -258,8 +258,8 @@ fn an_answer_finds_its_call_by_number_or_by_the_plain_text_of_it() {
 }
 
 #[test]
-fn the_handshake_and_cancellations_are_as_lenient_as_answers() {
-    let mut client = Solo::client(full_client());
+fn handshake_and_cancellation_coerce_ids() {
+    let mut client = Harness::client(full_client());
     let id = client.sent()[0]["id"].to_string();
     let server =
         json!({"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
@@ -267,22 +267,22 @@ fn the_handshake_and_cancellations_are_as_lenient_as_answers() {
     assert_eq!(client.take_events(), [Event::Ready]);
     assert_eq!(client.conn.stats().coerced_ids, 1);
 
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_06_18);
     for (id, meant) in [(json!(7), json!("7")), (json!("7"), json!(7))] {
-        let key = server.ask(&request(id, "tools/list"));
+        let key = server.receive_request(&request(id, "tools/list"));
         server.feed(&cancelled(meant));
         assert_eq!(server.take_events(), [Event::Cancelled { key, cause: CancelCause::Peer(None) }]);
     }
-    // When both are in flight, each is meant by its own spelling.
-    let number = server.ask(&request(7, "tools/list"));
-    server.ask(&request("7", "tools/list"));
+    // When both are in flight, each is found by its own type.
+    let number = server.receive_request(&request(7, "tools/list"));
+    server.receive_request(&request("7", "tools/list"));
     server.feed(&cancelled(7));
     assert_eq!(server.take_events(), [Event::Cancelled { key: number, cause: CancelCause::Peer(None) }]);
 }
 
 #[test]
-fn a_late_answer_is_late_in_either_spelling() {
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_06_18);
+fn late_responses_match_string_ids() {
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_06_18);
     let call = client.call("tools/list");
     client.conn.cancel(call, None).expect("it is in flight");
     client.take_events();
@@ -294,9 +294,9 @@ fn a_late_answer_is_late_in_either_spelling() {
 }
 
 #[test]
-fn an_id_over_the_limit_is_no_id() {
+fn overlong_ids_are_refused() {
     let longest = "x".repeat(RequestId::MAX_LEN - 2);
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_11_25);
     server.feed(&request(&*longest, "ping"));
     assert_eq!(server.sent(), [result(&*longest, json!({}))]);
     for id in [format!("\"{longest}x\""), format!("1{}", "0".repeat(RequestId::MAX_LEN)), "1e99999999999".to_owned()] {

@@ -1,4 +1,4 @@
-//! Pings: answered at once, and sent to a peer that has been quiet.
+//! Pings: answered at once, and sent to a quiet peer.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use mcp_proto::{
     schema::PingParams,
 };
 use mcp_tests::{
+    harness::{Harness, full_client, full_server},
     message::{error, notification, request, request_with, result},
-    solo::{Solo, full_client, full_server},
 };
 use serde_json::{Value, json};
 
-type Client = Solo<mcp_proto::connection::ClientRole>;
+type Client = Harness<mcp_proto::connection::ClientRole>;
 
 const NOTHING: [Value; 0] = [];
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -26,10 +26,10 @@ fn keeping_alive() -> ClientConfig {
 }
 
 fn ready(config: ClientConfig) -> Client {
-    Solo::ready_client_with(config, ProtocolVersion::V2025_06_18)
+    Harness::ready_client_with(config, ProtocolVersion::V2025_06_18)
 }
 
-/// The id of the ping that is all that leaves.
+/// Returns the id of the ping, which is the only output.
 #[track_caller]
 fn ping(client: &mut Client) -> Value {
     let sent = client.sent();
@@ -40,47 +40,47 @@ fn ping(client: &mut Client) -> Value {
 
 // req: PING-001
 #[test]
-fn a_ping_carries_nothing_but_itself() {
-    fn check<E>(mut solo: Solo<E>) {
+fn pings_have_no_params() {
+    fn check<E>(mut harness: Harness<E>) {
         let options = RequestOptions { progress: true, ..RequestOptions::default() };
-        let typed = solo.conn.request(solo.now, &PingParams::default(), options.clone()).expect("it is allowed");
-        let named = solo.conn.request_raw(solo.now, "ping", None, options).expect("it is allowed");
-        assert_eq!(solo.sent(), [typed, named].map(|call: CallId| request(call.as_u64(), "ping")));
-        solo.feed(&result(typed.as_u64(), json!({})));
-        solo.feed(&error(named.as_u64(), -32601, "no"));
-        assert_eq!(solo.take_events().len(), 2);
+        let typed = harness.conn.request(harness.now, &PingParams::default(), options.clone()).expect("it is allowed");
+        let named = harness.conn.request_raw(harness.now, "ping", None, options).expect("it is allowed");
+        assert_eq!(harness.sent(), [typed, named].map(|call: CallId| request(call.as_u64(), "ping")));
+        harness.feed(&result(typed.as_u64(), json!({})));
+        harness.feed(&error(named.as_u64(), -32601, "no"));
+        assert_eq!(harness.take_events().len(), 2);
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version));
-        check(Solo::ready_server(version));
+        check(Harness::ready_client(version));
+        check(Harness::ready_server(version));
     }
 }
 
 // req: PING-002 PING-003
 #[test]
-fn a_ping_is_answered_before_anything_that_waits() {
-    fn check<E>(mut solo: Solo<E>) {
-        let working = solo.ask(&request(1, "vendor/a"));
+fn pings_are_answered_before_queued_output() {
+    fn check<E>(mut harness: Harness<E>) {
+        let working = harness.receive_request(&request(1, "vendor/a"));
         for _ in 0..100 {
-            solo.conn.request_raw(solo.now, "vendor/b", None, RequestOptions::default()).expect("it is ready");
+            harness.conn.request_raw(harness.now, "vendor/b", None, RequestOptions::default()).expect("it is ready");
         }
-        solo.feed(&request(2, "ping"));
-        solo.feed(&request_with("3", "ping", json!({"_meta": {"vendor/x": 1}})));
-        assert_eq!(solo.take_events(), [], "the application has nothing to do with it");
-        assert_eq!(solo.sent()[..2], [result(2, json!({})), result("3", json!({}))]);
-        solo.answer(working, &json!({}));
+        harness.feed(&request(2, "ping"));
+        harness.feed(&request_with("3", "ping", json!({"_meta": {"vendor/x": 1}})));
+        assert_eq!(harness.take_events(), [], "the application has nothing to do with it");
+        assert_eq!(harness.sent()[..2], [result(2, json!({})), result("3", json!({}))]);
+        harness.respond(working, &json!({}));
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version));
-        check(Solo::ready_server(version));
+        check(Harness::ready_client(version));
+        check(Harness::ready_server(version));
     }
 }
 
 #[test]
-fn a_ping_is_answered_when_nothing_of_ours_fits_any_more() {
+fn pings_are_answered_with_a_full_outbox() {
     let mut config = full_server();
     config.settings.limits.outbox_bytes = 100;
-    let mut server = Solo::ready_server_with(config, ProtocolVersion::V2025_06_18);
+    let mut server = Harness::ready_server_with(config, ProtocolVersion::V2025_06_18);
     while server.conn.notify_raw("vendor/a", None).is_ok() {}
     server.feed(&request(2, "ping"));
     assert_eq!(server.sent().last(), Some(&result(2, json!({}))));
@@ -88,7 +88,7 @@ fn a_ping_is_answered_when_nothing_of_ours_fits_any_more() {
 
 // req: PING-005 PING-006
 #[test]
-fn a_quiet_peer_is_pinged_and_one_that_talks_is_not() {
+fn only_quiet_peers_are_pinged() {
     let mut client = ready(keeping_alive());
     assert_eq!(client.conn.poll_timeout().map(|deadline| deadline.wake), Some(Wake::Keepalive));
     for _ in 0..10 {
@@ -109,7 +109,7 @@ fn a_quiet_peer_is_pinged_and_one_that_talks_is_not() {
 
 // req: PING-004 PING-007
 #[test]
-fn a_peer_that_stays_silent_is_left_after_the_pings_it_may_miss() {
+fn silent_peers_are_closed_after_missed_pings() {
     let mut client = ready(keeping_alive());
     let call = client.call_with("vendor/a", RequestOptions::no_timeout());
     client.advance(INTERVAL);
@@ -134,12 +134,12 @@ fn a_peer_that_stays_silent_is_left_after_the_pings_it_may_miss() {
 }
 
 #[test]
-fn any_sign_of_life_sets_the_count_back() {
+fn any_input_resets_the_missed_ping_count() {
     let mut client = ready(keeping_alive());
     for _ in 0..5 {
         client.advance(INTERVAL);
         client.advance(INTERVAL);
-        // The ping is not answered, but a peer that says something else is there.
+        // The ping has no response, but other input shows that the peer is alive.
         client.feed_text("hello");
         client.advance(INTERVAL / 2);
         client.events.retain(|event| !matches!(event, Event::Violation(_)));
@@ -149,7 +149,7 @@ fn any_sign_of_life_sets_the_count_back() {
 }
 
 #[test]
-fn a_peer_that_does_not_know_pings_is_spared_more_of_them() {
+fn pings_stop_after_method_not_found() {
     let mut client = ready(keeping_alive());
     client.advance(INTERVAL);
     let id = ping(&mut client);
@@ -161,7 +161,7 @@ fn a_peer_that_does_not_know_pings_is_spared_more_of_them() {
 }
 
 #[test]
-fn a_peer_is_not_taken_for_silent_because_we_wait_for_many_answers() {
+fn keepalive_pings_bypass_the_call_limit() {
     let mut config = keeping_alive();
     config.settings.limits.calls = 2;
     let mut client = ready(config);
@@ -176,30 +176,30 @@ fn a_peer_is_not_taken_for_silent_because_we_wait_for_many_answers() {
 }
 
 #[test]
-fn there_are_no_pings_outside_of_a_session() {
-    let mut client = Solo::client(keeping_alive());
+fn pings_are_sent_only_in_a_ready_session() {
+    let mut client = Harness::client(keeping_alive());
     client.sent();
     client.advance(2 * INTERVAL);
     assert_eq!((client.take_events(), client.sent()), (vec![], vec![]), "the handshake has a deadline of its own");
 
     let mut config = full_server();
     config.settings.keepalive = keeping_alive().settings.keepalive;
-    let mut server = Solo::server(config.clone());
+    let mut server = Harness::server(config.clone());
     server.advance(100 * INTERVAL);
     assert_eq!((server.take_events(), server.sent()), (vec![], vec![]));
 
-    let mut server = Solo::ready_server_with(config, ProtocolVersion::V2025_06_18);
-    let key = server.ask(&request(1, "vendor/a"));
+    let mut server = Harness::ready_server_with(config, ProtocolVersion::V2025_06_18);
+    let key = server.receive_request(&request(1, "vendor/a"));
     server.conn.handle_eof(server.now);
     assert_eq!(server.conn.poll_timeout().map(|deadline| deadline.wake), Some(Wake::Drain));
-    server.answer(key, &json!({}));
+    server.respond(key, &json!({}));
     server.advance(100 * INTERVAL);
     assert_eq!(server.sent(), [result(1, json!({}))]);
     assert_eq!(server.conn.poll_timeout(), None);
 }
 
 #[test]
-fn without_the_setting_nobody_is_pinged() {
+fn no_pings_without_keepalive() {
     let mut client = ready(full_client());
     assert_eq!(client.conn.poll_timeout(), None);
     client.advance(1000 * INTERVAL);
@@ -207,7 +207,7 @@ fn without_the_setting_nobody_is_pinged() {
 }
 
 #[test]
-fn a_peer_that_says_something_else_than_an_answer_has_missed_nothing() {
+fn other_messages_reset_the_missed_ping_count() {
     let mut client = ready(keeping_alive());
     client.advance(INTERVAL);
     ping(&mut client);

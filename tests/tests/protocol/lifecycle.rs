@@ -1,4 +1,4 @@
-//! What is said, and what is served, before a session is in full swing. The handshake itself is in `handshake.rs`.
+//! The messages that are allowed before a session is ready. The handshake itself is in `handshake.rs`.
 
 use mcp_proto::{
     connection::{CloseReason, Connection, Event, RequestOptions, ResourceUsage, SendError, Violation},
@@ -7,8 +7,8 @@ use mcp_proto::{
     wire::Json,
 };
 use mcp_tests::{
+    harness::{Harness, full_client, full_server},
     message::{cancelled, error, notification, notification_with, progress, request, request_with, result},
-    solo::{Solo, full_client, full_server},
 };
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn initialize_result(version: ProtocolVersion) -> Value {
     json!({"protocolVersion": version.as_str(), "capabilities": {}, "serverInfo": server})
 }
 
-/// All orders of the numbers below `n`.
+/// Returns all orders of the numbers below `n`.
 fn orders(n: usize) -> Vec<Vec<usize>> {
     let Some(last) = n.checked_sub(1) else { return vec![vec![]] };
     let insert = |order: Vec<usize>| {
@@ -37,13 +37,13 @@ fn orders(n: usize) -> Vec<Vec<usize>> {
     orders(last).into_iter().flat_map(insert).collect()
 }
 
-/// Answers whatever the server is asked.
-fn serve(server: &mut Solo<mcp_proto::connection::ServerRole>) -> Vec<Event<'static>> {
+/// Responds to every request to the server, and returns the other events.
+fn serve(server: &mut Harness<mcp_proto::connection::ServerRole>) -> Vec<Event<'static>> {
     let (requests, others): (Vec<_>, Vec<_>) =
         server.take_events().into_iter().partition(|event| matches!(event, Event::Request { .. }));
     for event in requests {
         if let Event::Request { key, .. } = event {
-            server.answer(key, &json!({}));
+            server.respond(key, &json!({}));
         }
     }
     others
@@ -51,8 +51,8 @@ fn serve(server: &mut Solo<mcp_proto::connection::ServerRole>) -> Vec<Event<'sta
 
 // req: BASE-002 LIFE-004 LIFE-009 LIFE-012 LIFE-043
 #[test]
-fn the_first_messages_of_a_client_may_come_in_any_order() {
-    // What a message is answered with before and after `initialize`.
+fn first_client_messages_may_arrive_in_any_order() {
+    // The kind of response before and after `initialize`.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Reply {
         Result,
@@ -69,7 +69,7 @@ fn the_first_messages_of_a_client_may_come_in_any_order() {
             (request("list", "tools/list"), Refusal, Result),
         ];
         for order in orders(table.len()) {
-            let mut server = Solo::server(full_server());
+            let mut server = Harness::server(full_server());
             let mut ready = 0;
             for at in order.iter().copied() {
                 let (message, before, after) = &table[at];
@@ -94,9 +94,9 @@ fn the_first_messages_of_a_client_may_come_in_any_order() {
 
 // req: LIFE-009 LIFE-042
 #[test]
-fn a_client_listens_while_it_waits_for_the_handshake() {
+fn client_handles_messages_during_the_handshake() {
     for version in ProtocolVersion::LEGACY {
-        let mut client = Solo::client(full_client());
+        let mut client = Harness::client(full_client());
         let id = client.sent()[0]["id"].clone();
         let log = notification_with("notifications/message", json!({"level": "info", "data": "starting"}));
         client.feed(&log);
@@ -124,7 +124,7 @@ fn a_client_listens_while_it_waits_for_the_handshake() {
     }
 }
 
-/// What an end may send: its request, its notification, a ping, a log message, a message of its own.
+/// Whether a side may send its request, its notification, a ping, a log message and a custom message.
 type Sends = [Result<(), SendError>; 5];
 
 const ALL: Sends = [Ok(()), Ok(()), Ok(()), Ok(()), Ok(())];
@@ -144,12 +144,12 @@ fn try_to_send<E>(conn: &mut Connection<E>, ask: Method, note: Method) -> Sends 
 
 // req: LIFE-001 LIFE-007
 #[test]
-fn a_client_says_nothing_but_pings_before_it_is_ready() {
+fn client_sends_only_pings_before_ready() {
     for version in ProtocolVersion::LEGACY {
         let (ask, note) = (Method::ListTools, Method::RootsListChanged);
         let not_ready = || Err(SendError::NotReady);
         let wrong = || Err(SendError::WrongDirection(Method::LogMessage));
-        let mut client = Solo::client(full_client());
+        let mut client = Harness::client(full_client());
         let expected = [not_ready(), not_ready(), Ok(()), not_ready(), not_ready()];
         assert_eq!(try_to_send(&mut client.conn, ask, note), expected);
         let sent = client.sent();
@@ -159,7 +159,7 @@ fn a_client_says_nothing_but_pings_before_it_is_ready() {
         let mut declared = initialize_result(version);
         declared["capabilities"] = json!({"tools": {}});
         client.feed(&result(sent[0]["id"].clone(), declared));
-        // LIFE-006: `initialized` leaves first, although requests were asked for before it was polled.
+        // LIFE-006: `initialized` is sent first, although requests were made before it was polled.
         let mut expected = ALL;
         expected[3] = wrong();
         assert_eq!(try_to_send(&mut client.conn, ask, note), expected);
@@ -169,11 +169,11 @@ fn a_client_says_nothing_but_pings_before_it_is_ready() {
 
 // req: LIFE-008
 #[test]
-fn a_server_says_nothing_but_pings_and_logs_before_initialized() {
+fn server_sends_only_pings_and_logs_before_ready() {
     for version in ProtocolVersion::LEGACY {
         let (ask, note) = (Method::ListRoots, Method::ToolsListChanged);
         let not_ready = || Err(SendError::NotReady);
-        let mut server = Solo::server(full_server());
+        let mut server = Harness::server(full_server());
         let expected = [not_ready(), not_ready(), Ok(()), not_ready(), not_ready()];
         assert_eq!(try_to_send(&mut server.conn, ask, note), expected);
         assert_eq!(server.conn.phase(), Phase::Opening);
@@ -192,24 +192,24 @@ fn a_server_says_nothing_but_pings_and_logs_before_initialized() {
 }
 
 #[test]
-fn messages_about_requests_that_never_were_are_harmless_before_the_handshake() {
-    fn check<E>(mut solo: Solo<E>) {
-        solo.sent();
-        solo.feed(&cancelled(1));
-        solo.feed(&progress(99, 1));
-        solo.feed(&result(99, json!({})));
-        solo.feed(&error(99, 1, "m"));
-        solo.feed_text("hello");
-        assert!(solo.take_events().iter().all(|event| matches!(event, Event::Violation(_))));
-        assert_eq!(solo.conn.phase(), Phase::Opening);
+fn stray_messages_before_the_handshake_are_harmless() {
+    fn check<E>(mut harness: Harness<E>) {
+        harness.sent();
+        harness.feed(&cancelled(1));
+        harness.feed(&progress(99, 1));
+        harness.feed(&result(99, json!({})));
+        harness.feed(&error(99, 1, "m"));
+        harness.feed_text("hello");
+        assert!(harness.take_events().iter().all(|event| matches!(event, Event::Violation(_))));
+        assert_eq!(harness.conn.phase(), Phase::Opening);
     }
-    check(Solo::client(full_client()));
-    check(Solo::server(full_server()));
+    check(Harness::client(full_client()));
+    check(Harness::server(full_server()));
 }
 
 // req: BASE-025 LIFE-002 LIFE-003
 #[test]
-fn an_initialize_that_is_none_is_refused_and_a_good_one_may_follow() {
+fn malformed_initialize_can_be_repeated() {
     for version in ProtocolVersion::LEGACY {
         let good = initialize(version)["params"].clone();
         let without = |member: &str| {
@@ -236,7 +236,7 @@ fn an_initialize_that_is_none_is_refused_and_a_good_one_may_follow() {
             with("clientInfo", json!({"version": "1"})),
         ];
         for params in bad {
-            let mut server = Solo::server(full_server());
+            let mut server = Harness::server(full_server());
             server.feed(&request_with(1, "initialize", params.clone()));
             let sent = server.sent();
             assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&json!(1), &json!(-32602)), "{params}");
@@ -249,7 +249,7 @@ fn an_initialize_that_is_none_is_refused_and_a_good_one_may_follow() {
 
 // req: LIFE-003 LIFE-004 LIFE-017
 #[test]
-fn a_client_leaves_a_server_whose_answer_to_initialize_is_none() {
+fn malformed_initialize_result_closes_the_client() {
     let good = initialize_result(ProtocolVersion::V2025_06_18);
     let with = |member: &str, value: Value| {
         let mut result = good.clone();
@@ -269,7 +269,7 @@ fn a_client_leaves_a_server_whose_answer_to_initialize_is_none() {
         with("serverInfo", json!({"version": "1"})),
     ];
     for answer in bad {
-        let mut client = Solo::client(full_client());
+        let mut client = Harness::client(full_client());
         let id = client.sent()[0]["id"].clone();
         client.feed(&result(id, answer.clone()));
         let events = client.take_events();
@@ -277,9 +277,9 @@ fn a_client_leaves_a_server_whose_answer_to_initialize_is_none() {
         assert_eq!(client.sent(), NOTHING, "{answer}");
         assert!(client.conn.is_drained());
     }
-    // Close is not the same: versions are compared as a whole.
+    // Versions are compared as a whole: similar ones are different.
     for version in ["2025-06-18 ", "2025-6-18", "2025-06-18T00:00:00Z", ""] {
-        let mut client = Solo::client(full_client());
+        let mut client = Harness::client(full_client());
         let id = client.sent()[0]["id"].clone();
         client.feed(&result(id, with("protocolVersion", json!(version))));
         assert_eq!(client.take_events(), [Event::Closed(CloseReason::UnsupportedVersion(version.to_owned()))]);
@@ -287,12 +287,12 @@ fn a_client_leaves_a_server_whose_answer_to_initialize_is_none() {
 }
 
 #[test]
-fn initialized_counts_once_and_comes_only_from_clients() {
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
+fn initialized_is_accepted_once_from_clients() {
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_11_25);
     server.feed(&notification("notifications/initialized"));
     assert_eq!(server.take_events(), []);
     assert!(server.conn.is_ready());
-    for mut client in [Solo::client(full_client()), Solo::ready_client(ProtocolVersion::V2025_11_25)] {
+    for mut client in [Harness::client(full_client()), Harness::ready_client(ProtocolVersion::V2025_11_25)] {
         client.sent();
         client.feed(&notification("notifications/initialized"));
         assert_eq!(client.take_events(), [Event::Violation(Violation::WrongDirection(Method::Initialized))]);
@@ -304,24 +304,24 @@ fn initialized_counts_once_and_comes_only_from_clients() {
 
 // req: LIFE-005
 #[test]
-fn what_the_ends_say_of_themselves_can_be_read() {
+fn peer_info_is_readable_after_the_handshake() {
     let mut config = full_server();
     config.instructions = Some("Be kind.".to_owned());
-    let mut bed = mcp_tests::bed::Bed::new(full_client(), config, Default::default(), Default::default());
-    bed.settle();
-    let server = bed.client.conn.server().expect("it is ready");
+    let mut testbed = mcp_tests::testbed::Testbed::new(full_client(), config, Default::default(), Default::default());
+    testbed.settle();
+    let server = testbed.client.conn.server().expect("it is ready");
     assert_eq!((&*server.server_info.name, server.instructions.as_deref()), ("server", Some("Be kind.")));
-    assert_eq!(bed.server.conn.client().map(|client| &*client.client_info.name), Some("client"));
-    let call = bed.client.conn.request(bed.now, &ListToolsParams::default(), RequestOptions::default());
+    assert_eq!(testbed.server.conn.client().map(|client| &*client.client_info.name), Some("client"));
+    let call = testbed.client.conn.request(testbed.now, &ListToolsParams::default(), RequestOptions::default());
     assert!(
         call.is_ok()
-            && bed.server.conn.request(bed.now, &ListRootsParams::default(), RequestOptions::default()).is_ok()
+            && testbed.server.conn.request(testbed.now, &ListRootsParams::default(), RequestOptions::default()).is_ok()
     );
-    bed.settle();
-    let events = bed.server.take_events();
+    testbed.settle();
+    let events = testbed.server.take_events();
     let [Event::Ready, Event::Request { key, method, .. }] = &events[..] else { panic!("{events:?}") };
     assert_eq!(*method, MethodName::Known(Method::ListTools));
-    let context = bed.server.conn.context(*key).expect("it is not answered");
+    let context = testbed.server.conn.context(*key).expect("it is not answered");
     assert_eq!(context.version, ProtocolVersion::LATEST_LEGACY);
     assert_eq!(context.client_info.map(|info| &*info.name), Some("client"));
     assert!(context.client_capabilities.roots.is_some() && context.log_level.is_none());

@@ -1,4 +1,4 @@
-//! What piles up is bounded, and the cause hears of it.
+//! Queues and tables are bounded, and the sender gets an error.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use mcp_proto::{
     wire::{ErrorObject, MalformedKind},
 };
 use mcp_tests::{
+    harness::{Harness, full_client, full_server},
     message::{cancelled, notification, progress, request, request_with, request_with_token, result},
-    solo::{Solo, full_client, full_server},
 };
 use serde_json::{Value, json};
 
@@ -24,8 +24,8 @@ fn server_with(change: impl FnOnce(&mut Limits)) -> ServerConfig {
     config
 }
 
-fn ready_with(change: impl FnOnce(&mut Limits)) -> Solo<mcp_proto::connection::ServerRole> {
-    Solo::ready_server_with(server_with(change), ProtocolVersion::V2025_11_25)
+fn ready_with(change: impl FnOnce(&mut Limits)) -> Harness<mcp_proto::connection::ServerRole> {
+    Harness::ready_server_with(server_with(change), ProtocolVersion::V2025_11_25)
 }
 
 fn ask(id: u64) -> Value {
@@ -33,9 +33,9 @@ fn ask(id: u64) -> Value {
 }
 
 #[test]
-fn a_million_messages_to_a_peer_that_does_not_read_are_refused_at_the_bound() {
+fn output_to_a_stalled_peer_is_bounded() {
     const OUTBOX: usize = 10_000;
-    type Send = fn(&mut Solo<mcp_proto::connection::ServerRole>) -> Result<(), SendError>;
+    type Send = fn(&mut Harness<mcp_proto::connection::ServerRole>) -> Result<(), SendError>;
     let kinds: [(&str, Send); 4] = [
         ("request", |server| {
             let options = RequestOptions { progress: false, ..RequestOptions::default() };
@@ -74,10 +74,10 @@ fn a_million_messages_to_a_peer_that_does_not_read_are_refused_at_the_bound() {
 }
 
 #[test]
-fn progress_and_answers_wait_for_room_and_are_not_lost() {
+fn busy_progress_and_responses_can_be_retried() {
     let mut server = ready_with(|limits| limits.outbox_bytes = 1000);
-    let reporting = server.ask(&ask(1));
-    let became_task = server.ask(&ask(2));
+    let reporting = server.receive_request(&ask(1));
+    let became_task = server.receive_request(&ask(2));
     let task = Task::new("t", TaskStatus::Working, "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z");
     let mut task = server
         .conn
@@ -97,7 +97,7 @@ fn progress_and_answers_wait_for_room_and_are_not_lost() {
     let sent = server.sent();
     server.conn.task_progress(&mut task, 1.0, None, None).expect("the report that failed does not count");
     server.conn.progress(reporting, step, None, None).expect("the report that failed does not count");
-    server.answer(reporting, &json!({}));
+    server.respond(reporting, &json!({}));
     assert_eq!(sent.len() + server.sent().len(), 1 + step as usize + 3);
 }
 
@@ -107,7 +107,7 @@ fn calls_in_flight_are_bounded() {
     let calls = [server.call("vendor/x"), server.call("vendor/x"), server.call("vendor/x")];
     let more = server.conn.request_raw(server.now, "vendor/x", None, RequestOptions::default());
     assert_eq!((more, server.sent()), (Err(SendError::Busy), vec![]));
-    // An answer may be what the peer waits for before it gives one, and needs no room among the calls.
+    // A response needs no call slot, since the peer may wait for it before it responds itself.
     assert!(server.conn.has_room() && !server.conn.has_room_for_request());
     server.feed(&result(calls[1].as_u64(), json!({})));
     assert!(server.conn.has_room_for_request());
@@ -117,9 +117,9 @@ fn calls_in_flight_are_bounded() {
 }
 
 #[test]
-fn deadlines_of_calls_that_have_ended_are_let_go() {
+fn deadlines_of_ended_calls_are_removed() {
     let mut server = ready_with(|_| ());
-    // It is due before all others, which so lie below it until they are swept away.
+    // This call is due first, so the deadlines of the others stay in the heap until they are swept.
     server.call_with("vendor/x", RequestOptions::within(Duration::from_secs(1)));
     for _ in 0..1000 {
         let call = server.call_with("vendor/x", RequestOptions::within(Duration::from_secs(10)));
@@ -132,29 +132,29 @@ fn deadlines_of_calls_that_have_ended_are_let_go() {
 }
 
 #[test]
-fn requests_in_flight_are_bounded_by_number_and_by_size() {
+fn requests_are_bounded_by_count_and_bytes() {
     let big = |id: u64| request_with(id, "vendor/x", json!({"pad": "x".repeat(400)}));
     for (limits, message) in [((3, usize::MAX), ask as fn(u64) -> Value), ((usize::MAX, 1500), big)] {
         let mut server = ready_with(|l| (l.requests, l.request_bytes) = limits);
-        let keys = [1, 2, 3].map(|id| server.ask(&message(id)));
+        let keys = [1, 2, 3].map(|id| server.receive_request(&message(id)));
         for refused in 4..8 {
             server.feed(&message(refused));
             assert_eq!(server.take_events(), [Event::Violation(Violation::TooManyRequests)]);
             let sent = server.sent();
             assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&json!(refused), &json!(-32603)));
         }
-        // A ping needs no room.
+        // A ping needs no slot.
         server.feed(&request(8, "ping"));
         assert_eq!(server.sent().len(), 1);
-        // What was cancelled is still worked on, and holds its place until the application lets go of it.
+        // A cancelled request holds its slot until the application responds.
         server.feed(&cancelled(1));
         server.take_events();
         server.feed(&message(9));
         assert_eq!(server.take_events(), [Event::Violation(Violation::TooManyRequests)]);
-        server.answer(keys[0], &json!({}));
-        let tenth = server.ask(&message(10));
+        server.respond(keys[0], &json!({}));
+        let tenth = server.receive_request(&message(10));
         for key in [keys[1], keys[2], tenth] {
-            server.answer(key, &json!({}));
+            server.respond(key, &json!({}));
         }
         server.sent();
         assert_eq!(server.conn.usage(), mcp_proto::connection::ResourceUsage::default());
@@ -162,19 +162,19 @@ fn requests_in_flight_are_bounded_by_number_and_by_size() {
 }
 
 #[test]
-fn requests_may_take_as_many_bytes_as_the_limit_says() {
+fn request_bytes_may_reach_the_limit() {
     let mut server = ready_with(|_| ());
-    server.ask(&ask(1));
+    server.receive_request(&ask(1));
     let size = server.conn.usage().request_bytes;
     let mut server = ready_with(|limits| limits.request_bytes = 2 * size);
-    server.ask(&ask(1));
-    server.ask(&ask(2));
+    server.receive_request(&ask(1));
+    server.receive_request(&ask(2));
     server.feed(&ask(3));
     assert_eq!(server.take_events(), [Event::Violation(Violation::TooManyRequests)]);
 }
 
 #[test]
-fn answers_of_the_connections_own_may_fill_both_rooms_and_one_may_stand_out() {
+fn control_responses_may_exceed_limits_by_one() {
     let mut server = ready_with(|_| ());
     server.feed(&request(1, "ping"));
     let size = server.conn.usage().outbox_bytes;
@@ -188,7 +188,7 @@ fn answers_of_the_connections_own_may_fill_both_rooms_and_one_may_stand_out() {
 }
 
 #[test]
-fn a_peer_that_asks_and_does_not_read_is_left() {
+fn peers_that_send_but_do_not_read_are_closed() {
     let ping = request(1, "ping");
     let one = ping.to_string();
     let bad = json!({"jsonrpc": "2.0", "id": 1}).to_string();
@@ -197,8 +197,8 @@ fn a_peer_that_asks_and_does_not_read_is_left() {
         format!(r#"[{{"jsonrpc":"2.0","method":"vendor/x"}},{one},{bad},{{"jsonrpc":"2.0","method":"vendor/x"}}]"#);
     for line in [one, bad, batch, mixed] {
         let config = server_with(|limits| (limits.outbox_bytes, limits.control_bytes) = (3000, 1000));
-        let mut server = Solo::ready_server_with(config, ProtocolVersion::V2025_03_26);
-        let open = server.ask(&ask(77));
+        let mut server = Harness::ready_server_with(config, ProtocolVersion::V2025_03_26);
+        let open = server.receive_request(&ask(77));
         let call = server.call("vendor/x");
         let mut lines = 0;
         while server.conn.phase() != Phase::Closed {
@@ -212,7 +212,7 @@ fn a_peer_that_asks_and_does_not_read_is_left() {
         assert_eq!(events.last(), Some(&Event::Closed(reason.clone())), "the last event is the last");
         assert!(events.contains(&Event::Response { call, outcome: Outcome::Closed(reason) }));
         assert!(events.contains(&Event::Cancelled { key: open, cause: CancelCause::Closed }));
-        // What waits can still be flushed.
+        // Queued output can still be written.
         assert!(!server.conn.is_drained());
         assert!(!server.sent().is_empty());
         assert!(server.conn.is_drained());
@@ -222,9 +222,9 @@ fn a_peer_that_asks_and_does_not_read_is_left() {
 
 // req: BASE-023 STDIO-017
 #[test]
-fn ten_thousand_lines_of_junk_get_a_few_answers_and_end_nothing() {
+fn parse_error_responses_are_limited() {
     for version in ProtocolVersion::LEGACY {
-        let mut server = Solo::ready_server(version);
+        let mut server = Harness::ready_server(version);
         let budget = server.conn.settings().limits.parse_errors as usize;
         let mut parse_errors = 0;
         for id in 0..100 {
@@ -245,12 +245,12 @@ fn ten_thousand_lines_of_junk_get_a_few_answers_and_end_nothing() {
 }
 
 #[test]
-fn a_client_skips_noise_and_gives_up_on_what_is_nothing_else() {
+fn client_skips_noise_up_to_a_limit() {
     let mut config = full_client();
     config.settings.limits.noise_lines = 10;
-    let mut client = Solo::client(config);
+    let mut client = Harness::client(config);
     let id = client.sent()[0]["id"].clone();
-    let noise = |client: &mut Solo<_>, lines: usize| {
+    let noise = |client: &mut Harness<_>, lines: usize| {
         for _ in 0..lines {
             client.feed_text("npm WARN deprecated");
             assert_eq!(client.sent(), NOTHING, "a banner is not answered");
@@ -269,7 +269,7 @@ fn a_client_skips_noise_and_gives_up_on_what_is_nothing_else() {
     let ended = Event::Response { call, outcome: Outcome::Closed(CloseReason::TooMuchNoise) };
     assert_eq!(noise(&mut client, 1), [ended, Event::Closed(CloseReason::TooMuchNoise)]);
 
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_06_18);
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_06_18);
     client.feed_bytes(&[0xff; 10_000]);
     let events = client.take_events();
     let [Event::Violation(Violation::Noise(shown))] = &events[..] else { panic!("{events:?}") };
@@ -277,9 +277,9 @@ fn a_client_skips_noise_and_gives_up_on_what_is_nothing_else() {
 }
 
 #[test]
-fn a_batch_has_a_bounded_number_of_members() {
+fn batch_members_are_bounded() {
     let config = server_with(|limits| limits.batch_members = 3);
-    let mut server = Solo::ready_server_with(config, ProtocolVersion::V2025_03_26);
+    let mut server = Harness::ready_server_with(config, ProtocolVersion::V2025_03_26);
     let batch = |members: usize| json!(vec![notification("vendor/x"); members]);
     server.feed(&batch(3));
     assert_eq!(server.take_events().len(), 3);
@@ -292,7 +292,7 @@ fn a_batch_has_a_bounded_number_of_members() {
 fn followed_tasks_are_bounded() {
     let mut config = full_client();
     config.settings.limits.tasks = 2;
-    let mut client = Solo::ready_client_with(config, ProtocolVersion::V2025_11_25);
+    let mut client = Harness::ready_client_with(config, ProtocolVersion::V2025_11_25);
     let params = mcp_proto::wire::Json::new(&json!({"name": "t", "task": {}})).expect("it is JSON");
     let calls: Vec<_> = (0..3)
         .map(|n| {
@@ -314,7 +314,7 @@ fn followed_tasks_are_bounded() {
 }
 
 #[test]
-fn junk_is_counted_even_where_it_is_not_answered() {
+fn parse_errors_are_counted_when_not_answered() {
     let mut server = ready_with(|limits| limits.parse_errors = 0);
     server.feed_text("{");
     assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(MalformedKind::Syntax(1)))]);

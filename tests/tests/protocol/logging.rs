@@ -1,4 +1,4 @@
-//! Log messages, and the level below which they are not wanted.
+//! Log messages, and the level below which they are not sent.
 
 use mcp_proto::{
     connection::{Event, ResourceUsage, SendError, Violation},
@@ -7,12 +7,12 @@ use mcp_proto::{
     wire::{ErrorObject, Json, RawJson},
 };
 use mcp_tests::{
+    harness::{Harness, full_server},
     message::{cancelled, error, notification_with, request, request_with, result},
-    solo::{Solo, full_server},
 };
 use serde_json::{Value, json};
 
-type Server = Solo<mcp_proto::connection::ServerRole>;
+type Server = Harness<mcp_proto::connection::ServerRole>;
 
 const NOTHING: [Value; 0] = [];
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
@@ -25,7 +25,7 @@ fn set_level(id: u64, level: &str) -> Value {
     request_with(id, "logging/setLevel", json!({"level": level}))
 }
 
-/// Logs at every level, typed and by name, and says which of them left.
+/// Logs at every level, typed and by name, and returns the levels that are sent.
 fn heard(server: &mut Server) -> Vec<String> {
     for level in LoggingLevel::ALL {
         let raw = Json::new(&json!({"level": level.as_str(), "data": "x"})).expect("it is JSON");
@@ -42,19 +42,19 @@ fn heard(server: &mut Server) -> Vec<String> {
 
 // req: LOG-002 LOG-003 LOG-004 LOG-005
 #[test]
-fn only_messages_as_severe_as_the_client_wants_them_leave() {
+fn log_messages_below_the_level_are_dropped() {
     assert_eq!(LoggingLevel::ALL.map(LoggingLevel::as_str), LEVELS);
     assert!(LoggingLevel::ALL.is_sorted());
     for version in ProtocolVersion::LEGACY {
-        let mut server = Solo::ready_server(version);
+        let mut server = Harness::ready_server(version);
         assert_eq!(heard(&mut server), LEVELS, "the client has set no level yet");
         for (rank, level) in LEVELS.iter().enumerate().rev().chain(LEVELS.iter().enumerate()) {
-            let key = server.ask(&set_level(1, level));
+            let key = server.receive_request(&set_level(1, level));
             let before = server.conn.log_level();
             server.conn.notify(&log(LoggingLevel::Emergency)).expect("it is ready");
             server.sent();
             assert_eq!(server.conn.log_level(), before, "it counts when it has been answered");
-            server.answer(key, &json!({}));
+            server.respond(key, &json!({}));
             assert_eq!(server.sent(), [result(1, json!({}))]);
             assert_eq!(heard(&mut server), LEVELS[rank..], "{level}");
             assert_eq!(server.conn.log_level(), Some(LoggingLevel::ALL[rank]));
@@ -64,10 +64,10 @@ fn only_messages_as_severe_as_the_client_wants_them_leave() {
 
 // req: LOG-006
 #[test]
-fn a_message_has_a_level_and_data_of_any_kind() {
+fn log_messages_carry_any_json_data() {
     for version in ProtocolVersion::LEGACY {
         for data in [json!("text"), json!(1.5), json!(null), json!([1, {"a": 2}]), json!({"error": "e"})] {
-            let mut server = Solo::ready_server(version);
+            let mut server = Harness::ready_server(version);
             let params = LogMessageParams {
                 logger: Some("db".to_owned()),
                 ..LogMessageParams::new(LoggingLevel::Alert, Json::new(&data).expect("it is JSON"))
@@ -76,8 +76,8 @@ fn a_message_has_a_level_and_data_of_any_kind() {
             let expected = json!({"level": "alert", "logger": "db", "data": data});
             let message = notification_with("notifications/message", expected);
             assert_eq!(server.sent(), std::slice::from_ref(&message));
-            // A client hears of messages that it has not asked for.
-            let mut client = Solo::ready_client(version);
+            // A client receives log messages without setting a level.
+            let mut client = Harness::ready_client(version);
             client.feed(&message);
             let events = client.take_events();
             let [Event::Notification { params: Some(params), .. }] = &events[..] else { panic!("{events:?}") };
@@ -88,7 +88,7 @@ fn a_message_has_a_level_and_data_of_any_kind() {
 
 // req: BASE-025 LOG-002 LOG-007
 #[test]
-fn a_level_that_is_none_is_refused_and_changes_nothing() {
+fn invalid_log_levels_are_refused() {
     let bad = [
         json!({}),
         json!({"level": "verbose"}),
@@ -100,7 +100,7 @@ fn a_level_that_is_none_is_refused_and_changes_nothing() {
         json!({"level": ["debug"]}),
     ];
     for version in ProtocolVersion::LEGACY {
-        let mut server = Solo::ready_server(version);
+        let mut server = Harness::ready_server(version);
         server.feed(&request(1, "logging/setLevel"));
         for params in &bad {
             server.feed(&request_with(1, "logging/setLevel", params.clone()));
@@ -118,29 +118,30 @@ fn a_level_that_is_none_is_refused_and_changes_nothing() {
 
 // req: LOG-008
 #[test]
-fn a_level_that_was_not_accepted_does_not_count() {
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
-    let key = server.ask(&set_level(1, "alert"));
+fn refused_log_levels_do_not_apply() {
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_06_18);
+    let key = server.receive_request(&set_level(1, "alert"));
     server.conn.respond_error(key, &ErrorObject::internal("read-only")).expect("an answer is owed");
     assert_eq!(server.sent(), [error(1, -32603, "read-only")]);
     assert_eq!(server.conn.log_level(), None);
-    let key = server.ask(&set_level(2, "alert"));
+    let key = server.receive_request(&set_level(2, "alert"));
     server.feed(&cancelled(2));
-    server.answer(key, &json!({}));
+    server.respond(key, &json!({}));
     server.take_events();
     assert_eq!((server.conn.log_level(), server.sent()), (None, vec![]));
-    // Of two that cross, the one that is answered last counts.
-    let (first, second) = (server.ask(&set_level(3, "alert")), server.ask(&set_level(4, "info")));
-    server.answer(second, &json!({}));
-    server.answer(first, &json!({}));
+    // Of two requests in flight, the one whose response is sent last counts.
+    let (first, second) =
+        (server.receive_request(&set_level(3, "alert")), server.receive_request(&set_level(4, "info")));
+    server.respond(second, &json!({}));
+    server.respond(first, &json!({}));
     assert_eq!(server.conn.log_level(), Some(LoggingLevel::Alert));
 }
 
 #[test]
-fn the_level_is_about_log_messages_and_nothing_else() {
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
-    let key = server.ask(&set_level(1, "emergency"));
-    server.answer(key, &json!({}));
+fn log_level_affects_only_log_messages() {
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_11_25);
+    let key = server.receive_request(&set_level(1, "emergency"));
+    server.respond(key, &json!({}));
     server.sent();
     let params = json!({"level": "debug", "uri": "file:///a"});
     let raw = Json::new(&params).expect("it is JSON");
@@ -148,39 +149,39 @@ fn the_level_is_about_log_messages_and_nothing_else() {
         server.conn.notify_raw(method, Some(&RawJson::from(&raw))).expect("it is ready");
         assert_eq!(server.sent(), [notification_with(method, params.clone())]);
     }
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_11_25);
     client.conn.notify_raw("vendor/reading", Some(&RawJson::from(&raw))).expect("it is ready");
     assert_eq!(client.sent(), [notification_with("vendor/reading", params)]);
 }
 
 #[test]
-fn what_is_logged_for_a_request_leaves_before_its_answer_and_not_behind_it() {
+fn logs_are_sent_before_their_response() {
     for version in ProtocolVersion::LEGACY {
-        let mut server = Solo::ready_server(version);
-        let key = server.ask(&set_level(1, "warning"));
-        server.answer(key, &json!({}));
-        let key = server.ask(&request(2, "tools/call"));
+        let mut server = Harness::ready_server(version);
+        let key = server.receive_request(&set_level(1, "warning"));
+        server.respond(key, &json!({}));
+        let key = server.receive_request(&request(2, "tools/call"));
         server.sent();
         server.conn.log(key, &log(LoggingLevel::Info)).expect("not wanted");
         server.conn.log(key, &log(LoggingLevel::Error)).expect("it is in progress");
-        server.answer(key, &json!({}));
+        server.respond(key, &json!({}));
         assert_eq!(server.conn.log(key, &log(LoggingLevel::Error)), Err(SendError::Answered));
         let message = notification_with("notifications/message", json!({"level": "error", "data": "x"}));
         assert_eq!(server.sent(), [message, result(2, json!({}))]);
 
-        let key = server.ask(&request(3, "tools/call"));
+        let key = server.receive_request(&request(3, "tools/call"));
         server.conn.log(key, &log(LoggingLevel::Error)).expect("it is in progress");
         server.feed(&cancelled(3));
         server.conn.log(key, &log(LoggingLevel::Error)).expect("it is swallowed");
-        server.answer(key, &json!({}));
+        server.respond(key, &json!({}));
         assert_eq!(server.sent(), NOTHING);
         server.take_events();
         assert_eq!(server.conn.usage(), ResourceUsage::default());
     }
     let mut config = full_server();
     config.capabilities = ServerCapabilities::default();
-    let mut server = Solo::ready_server_with(config, ProtocolVersion::V2025_11_25);
-    let key = server.ask(&request(1, "vendor/a"));
+    let mut server = Harness::ready_server_with(config, ProtocolVersion::V2025_11_25);
+    let key = server.receive_request(&request(1, "vendor/a"));
     assert!(matches!(server.conn.log(key, &log(LoggingLevel::Error)), Err(SendError::Undeclared(_))));
     assert_eq!(server.sent(), NOTHING);
 }

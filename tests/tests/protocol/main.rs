@@ -1,4 +1,4 @@
-//! The rules of the protocol on the test bed, in all revisions. One program, so that it is linked once.
+//! The rules of the protocol, in all revisions. They are one test program, which saves linking.
 
 mod arrivals;
 mod backpressure;

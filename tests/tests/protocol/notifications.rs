@@ -1,4 +1,4 @@
-//! Notifications: lists that change, custom methods, and what is carried along.
+//! Notifications: list changes, custom methods, and `_meta`.
 
 use mcp_proto::{
     connection::{Event, RequestOptions, SendError},
@@ -7,10 +7,10 @@ use mcp_proto::{
     wire::{Json, RawJson},
 };
 use mcp_tests::{
-    bed::Bed,
+    harness::{Harness, full_client, full_server},
     link::LinkConfig,
     message::{notification, notification_with, request_with, result},
-    solo::{Solo, full_client, full_server},
+    testbed::Testbed,
 };
 use serde_json::{Value, json};
 
@@ -19,9 +19,9 @@ const LISTS: [&str; 3] =
     ["notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed"];
 
 #[test]
-fn five_hundred_changes_of_a_list_are_one_notification() {
+fn list_changes_are_coalesced() {
     for version in ProtocolVersion::LEGACY {
-        let mut server = Solo::ready_server(version);
+        let mut server = Harness::ready_server(version);
         for _ in 0..3 {
             for change in 0..500 {
                 server.conn.notify(&ToolsListChangedParams::default()).expect("it was declared");
@@ -30,7 +30,7 @@ fn five_hundred_changes_of_a_list_are_one_notification() {
             assert_eq!(server.sent(), LISTS.map(notification), "{version}");
             assert_eq!(server.sent(), NOTHING);
         }
-        let mut client = Solo::ready_client(version);
+        let mut client = Harness::ready_client(version);
         for _ in 0..500 {
             client.conn.notify(&RootsListChangedParams::default()).expect("it was declared");
         }
@@ -39,42 +39,42 @@ fn five_hundred_changes_of_a_list_are_one_notification() {
 }
 
 #[test]
-fn a_list_that_nobody_declared_to_change_is_not_announced() {
+fn undeclared_list_changes_are_not_sent() {
     let mut config = full_server();
     let quiet = json!({"tools": {}, "prompts": {"listChanged": false}, "resources": {"subscribe": true}});
     config.capabilities = serde_json::from_value::<ServerCapabilities>(quiet).expect("capabilities");
-    let mut server = Solo::ready_server_with(config, ProtocolVersion::V2025_06_18);
+    let mut server = Harness::ready_server_with(config, ProtocolVersion::V2025_06_18);
     for list in LISTS {
         assert!(matches!(server.conn.notify_raw(list, None), Err(SendError::Undeclared(_))), "{list}");
     }
     assert_eq!(server.sent(), NOTHING);
     let mut config = full_client();
     config.capabilities = serde_json::from_value::<ClientCapabilities>(json!({"roots": {}})).expect("capabilities");
-    let mut client = Solo::ready_client_with(config, ProtocolVersion::V2025_06_18);
+    let mut client = Harness::ready_client_with(config, ProtocolVersion::V2025_06_18);
     assert!(matches!(client.conn.notify(&RootsListChangedParams::default()), Err(SendError::Undeclared(_))));
     assert_eq!(client.sent(), NOTHING);
 }
 
 #[test]
-fn a_peer_that_reads_slowly_hears_of_a_changing_list_once_for_each_time_it_reads() {
-    let mut bed = Bed::ready_over(LinkConfig::one_byte());
-    bed.down.stalled = true;
+fn list_changes_coalesce_for_slow_readers() {
+    let mut testbed = Testbed::ready_over(LinkConfig::one_byte());
+    testbed.down.stalled = true;
     for _ in 0..100_000 {
-        bed.server.conn.notify(&ToolsListChangedParams::default()).expect("it was declared");
-        bed.run();
+        testbed.server.conn.notify(&ToolsListChangedParams::default()).expect("it was declared");
+        testbed.run();
     }
-    assert!(bed.server.log.len() < 3000, "the driver's buffer has filled up, and nothing else has");
-    assert!(bed.server.conn.usage().outbox_bytes < 100);
-    bed.down.stalled = false;
-    bed.settle();
-    let heard = bed.client.take_events();
-    assert_eq!(heard.len(), bed.server.log.len());
-    bed.assert_at_rest();
+    assert!(testbed.server.log.len() < 3000, "the driver's buffer has filled up, and nothing else has");
+    assert!(testbed.server.conn.usage().outbox_bytes < 100);
+    testbed.down.stalled = false;
+    testbed.settle();
+    let heard = testbed.client.take_events();
+    assert_eq!(heard.len(), testbed.server.log.len());
+    testbed.assert_idle();
 }
 
 #[test]
-fn a_change_is_forgotten_with_the_connection() {
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
+fn disconnect_discards_pending_list_changes() {
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_06_18);
     server.conn.notify(&ToolsListChangedParams::default()).expect("it was declared");
     server.conn.handle_disconnect();
     server.take_events();
@@ -82,7 +82,7 @@ fn a_change_is_forgotten_with_the_connection() {
     assert!(server.conn.is_drained());
 }
 
-/// Methods that no revision has, with params that no method has.
+/// Returns methods that no revision has, with unusual params.
 fn strange() -> Vec<(&'static str, Option<Value>)> {
     vec![
         ("$/progress", Some(json!({"token": 1, "value": {"kind": "begin"}}))),
@@ -98,106 +98,106 @@ fn strange() -> Vec<(&'static str, Option<Value>)> {
 }
 
 #[test]
-fn notifications_that_nobody_knows_are_handed_on_as_they_came() {
-    fn check<E>(mut solo: Solo<E>) {
+fn unknown_notifications_are_delivered_unchanged() {
+    fn check<E>(mut harness: Harness<E>) {
         for (method, params) in strange() {
-            solo.feed(&match &params {
+            harness.feed(&match &params {
                 Some(params) => notification_with(method, params.clone()),
                 None => notification(method),
             });
-            let events = solo.take_events();
+            let events = harness.take_events();
             let [Event::Notification { method: told, params: handed }] = &events[..] else { panic!("{events:?}") };
             assert_eq!(*told, MethodName::Custom(method.into()));
             assert_eq!(handed.as_ref().map(|handed| handed.decode().expect("it is JSON")), params);
         }
-        assert_eq!(solo.sent(), NOTHING);
-        assert_eq!(solo.conn.stats().violations, 0);
+        assert_eq!(harness.sent(), NOTHING);
+        assert_eq!(harness.conn.stats().violations, 0);
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version));
-        check(Solo::ready_server(version));
+        check(Harness::ready_client(version));
+        check(Harness::ready_server(version));
     }
-    // They may come before the handshake, too.
-    check(Solo::server(full_server()));
+    // They may arrive before the handshake, too.
+    check(Harness::server(full_server()));
 }
 
 #[test]
-fn methods_of_somebodys_own_go_both_ways_in_every_revision() {
-    fn check<E>(mut solo: Solo<E>) {
+fn custom_methods_work_in_every_revision() {
+    fn check<E>(mut harness: Harness<E>) {
         for (method, params) in strange() {
             let raw = params.as_ref().map(|params| Json::new(params).expect("it is JSON"));
             let raw = raw.as_ref().map(RawJson::from);
             let options = RequestOptions { progress: false, ..RequestOptions::default() };
-            let call = solo.conn.request_raw(solo.now, method, raw.as_ref(), options).expect("anyone may");
-            solo.conn.notify_raw(method, raw.as_ref()).expect("anyone may");
-            let mut sent = solo.sent();
+            let call = harness.conn.request_raw(harness.now, method, raw.as_ref(), options).expect("anyone may");
+            harness.conn.notify_raw(method, raw.as_ref()).expect("anyone may");
+            let mut sent = harness.sent();
             sent.sort_by_key(|message| message.get("id").is_none());
             assert!(sent.iter().all(|message| message["method"] == method));
             assert!(sent.iter().all(|message| message.get("params") == params.as_ref()), "{sent:?}");
             assert_eq!((&sent[0]["id"], sent.len()), (&json!(call.as_u64()), 2));
-            solo.feed(&result(call.as_u64(), json!({"ok": true})));
-            solo.take_events();
+            harness.feed(&result(call.as_u64(), json!({"ok": true})));
+            harness.take_events();
 
-            let key = solo.ask(&request_with("q", method, params.clone().unwrap_or(json!(null))));
+            let key = harness.receive_request(&request_with("q", method, params.clone().unwrap_or(json!(null))));
             let unknown = mcp_proto::wire::ErrorObject::method_not_found(method);
-            solo.conn.respond_error(key, &unknown).expect("an answer is owed");
-            let sent = solo.sent();
+            harness.conn.respond_error(key, &unknown).expect("an answer is owed");
+            let sent = harness.sent();
             assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&json!("q"), &json!(-32601)));
         }
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version));
-        check(Solo::ready_server(version));
+        check(Harness::ready_client(version));
+        check(Harness::ready_server(version));
     }
 }
 
 #[test]
-fn a_method_is_sent_as_its_own_kind_or_not_at_all() {
-    fn check<E>(mut solo: Solo<E>) {
+fn methods_are_sent_only_as_their_own_kind() {
+    fn check<E>(mut harness: Harness<E>) {
         for method in Method::ALL.iter().map(|method| method.in_era(Era::Legacy)) {
             let outcome = match method.kind() {
-                MethodKind::Request => solo.conn.notify_raw(method.as_str(), None),
+                MethodKind::Request => harness.conn.notify_raw(method.as_str(), None),
                 MethodKind::Notification => {
-                    solo.conn.request_raw(solo.now, method.as_str(), None, RequestOptions::default()).map(|_| ())
+                    harness.conn.request_raw(harness.now, method.as_str(), None, RequestOptions::default()).map(|_| ())
                 }
             };
             assert_eq!(outcome, Err(SendError::WrongKind(method)));
         }
-        // These belong to a request or to the handshake, and have verbs of their own.
+        // These belong to a request or to the handshake, and have functions of their own.
         for method in [Method::Cancelled, Method::Progress, Method::Initialized] {
-            let outcome = solo.conn.notify_raw(method.as_str(), None);
+            let outcome = harness.conn.notify_raw(method.as_str(), None);
             assert!(matches!(outcome, Err(SendError::WrongKind(_) | SendError::WrongDirection(_))), "{outcome:?}");
         }
-        let again = solo.conn.request_raw(solo.now, "initialize", None, RequestOptions::default());
+        let again = harness.conn.request_raw(harness.now, "initialize", None, RequestOptions::default());
         assert_eq!(again, Err(SendError::WrongKind(Method::Initialize)));
-        assert_eq!(solo.sent(), NOTHING);
+        assert_eq!(harness.sent(), NOTHING);
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version));
-        check(Solo::ready_server(version));
+        check(Harness::ready_client(version));
+        check(Harness::ready_server(version));
     }
 }
 
 #[test]
-fn notifications_and_answers_leave_in_the_order_in_which_they_were_said() {
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
-    let keys = [1, 2].map(|id| server.ask(&request_with(id, "vendor/a", json!({}))));
+fn output_keeps_its_order() {
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_06_18);
+    let keys = [1, 2].map(|id| server.receive_request(&request_with(id, "vendor/a", json!({}))));
     server.conn.notify_raw("vendor/b", None).expect("it is ready");
-    server.answer(keys[1], &json!({}));
+    server.respond(keys[1], &json!({}));
     server.conn.notify_raw("vendor/c", None).expect("it is ready");
-    server.answer(keys[0], &json!({}));
+    server.respond(keys[0], &json!({}));
     let expected = [notification("vendor/b"), result(2, json!({})), notification("vendor/c"), result(1, json!({}))];
     assert_eq!(server.sent(), expected);
 }
 
 // req: BASE-018 META-001 META-004
 #[test]
-fn what_is_in_meta_is_carried_along_and_means_nothing_else() {
+fn unknown_meta_is_passed_through() {
     let meta = json!({"": 1, "vendor.example/x": {"deep": [1]}, "io.modelcontextprotocol/unheard-of": true,
         "io.modelcontextprotocol/protocolVersion": "1999-01-01", "io.modelcontextprotocol/logLevel": 7,
         "mcp.dev/x": null, "not a key": 2});
     for version in ProtocolVersion::LEGACY {
-        let mut client = Solo::ready_client(version);
+        let mut client = Harness::ready_client(version);
         let params = json!({"_meta": meta, "level": "info", "data": "x"});
         client.feed(&notification_with("notifications/message", params.clone()));
         client.feed(&request_with(1, "roots/list", params.clone()));
@@ -215,7 +215,7 @@ fn what_is_in_meta_is_carried_along_and_means_nothing_else() {
         let value = |raw: &RawJson<'_>| raw.decode::<Value>().expect("it is JSON");
         assert_eq!((value(notified), value(asked)), (params.clone(), params));
         assert_eq!(value(answered)["_meta"], meta);
-        client.answer(*key, &json!({"_meta": meta, "roots": []}));
+        client.respond(*key, &json!({"_meta": meta, "roots": []}));
         assert_eq!(client.sent(), [result(1, json!({"_meta": meta, "roots": []}))]);
         assert_eq!(client.conn.version(), Some(version));
     }

@@ -1,4 +1,4 @@
-//! What leaves is JSON-RPC as the specification wants it: one message, one line.
+//! Output is JSON-RPC as the specification requires: one message on one line.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use mcp_proto::{
     wire::{ErrorObject, Json, JsonObject, RawJson},
 };
 use mcp_tests::{
+    harness::Harness,
     message::{cancelled, error, request, request_with_token, result},
-    solo::Solo,
 };
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn raw(text: &str) -> RawJson<'static> {
     RawJson::from(&json).into_owned()
 }
 
-/// Confirms that an object is one of the four kinds of message, and says which.
+/// Checks that an object is one of the four kinds of message, and returns the kind.
 #[track_caller]
 fn kind_of(message: &Value) -> &'static str {
     let has = |name: &str| message.get(name).is_some();
@@ -41,35 +41,36 @@ fn kind_of(message: &Value) -> &'static str {
     "error"
 }
 
-/// Says and answers everything that there is, and collects what leaves.
-fn say_everything<E>(solo: &mut Solo<E>) -> Vec<Value> {
+/// Sends every kind of message, and returns the output.
+fn say_everything<E>(harness: &mut Harness<E>) -> Vec<Value> {
     let empty = raw("{}");
     for method in Method::ALL.iter().copied() {
         for params in [None, Some(&empty)] {
             match method.kind() {
                 MethodKind::Request => {
-                    let _ = solo.conn.request_raw(solo.now, method.as_str(), params, RequestOptions::default());
+                    let _ = harness.conn.request_raw(harness.now, method.as_str(), params, RequestOptions::default());
                 }
                 MethodKind::Notification => {
-                    let _ = solo.conn.notify_raw(method.as_str(), params);
+                    let _ = harness.conn.notify_raw(method.as_str(), params);
                 }
             }
         }
     }
-    let cancelled = solo.conn.request_raw(solo.now, "vendor/call", None, RequestOptions::default()).expect("ready");
-    let mut sent = solo.sent();
-    solo.conn.cancel(cancelled, Some("why not")).expect("it is in flight");
-    solo.take_events();
+    let cancelled =
+        harness.conn.request_raw(harness.now, "vendor/call", None, RequestOptions::default()).expect("ready");
+    let mut sent = harness.sent();
+    harness.conn.cancel(cancelled, Some("why not")).expect("it is in flight");
+    harness.take_events();
     let ask = |id: u8| request_with_token(id, "vendor/ask", "t");
-    let answered = solo.ask(&ask(1));
-    solo.conn.progress(answered, 0.5, Some(1.0), Some("half")).expect("it was asked for");
-    solo.answer(answered, &json!({}));
-    let failed = solo.ask(&ask(2));
-    solo.conn.respond_error(failed, &ErrorObject::internal("no")).expect("an answer is owed");
+    let answered = harness.receive_request(&ask(1));
+    harness.conn.progress(answered, 0.5, Some(1.0), Some("half")).expect("it was asked for");
+    harness.respond(answered, &json!({}));
+    let failed = harness.receive_request(&ask(2));
+    harness.conn.respond_error(failed, &ErrorObject::internal("no")).expect("an answer is owed");
     for bad in [r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#, r#"{"jsonrpc":"2.0","id":4}"#, "{}", "[]", "["] {
-        solo.feed_text(bad);
+        harness.feed_text(bad);
     }
-    sent.extend(solo.sent());
+    sent.extend(harness.sent());
     sent
 }
 
@@ -77,7 +78,8 @@ fn say_everything<E>(solo: &mut Solo<E>) -> Vec<Value> {
 #[test]
 fn every_message_is_one_of_four_kinds() {
     for version in ProtocolVersion::LEGACY {
-        for sent in [say_everything(&mut Solo::ready_client(version)), say_everything(&mut Solo::ready_server(version))]
+        for sent in
+            [say_everything(&mut Harness::ready_client(version)), say_everything(&mut Harness::ready_server(version))]
         {
             let mut seen: BTreeMap<_, usize> = BTreeMap::new();
             for message in &sent {
@@ -90,14 +92,14 @@ fn every_message_is_one_of_four_kinds() {
 
 // req: BATCH-004 BATCH-012 BATCH-014
 #[test]
-fn arrays_leave_only_as_answers_to_an_array_of_2025_03_26() {
+fn arrays_are_sent_only_as_batch_responses() {
     let batch = json!([
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
         {"jsonrpc": "2.0", "id": 2, "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "method": "vendor/noted"}
     ]);
     for version in ProtocolVersion::LEGACY {
-        let mut server = Solo::ready_server(version);
+        let mut server = Harness::ready_server(version);
         let mut sent = say_everything(&mut server);
         assert!(sent.iter().all(Value::is_object), "{version}");
         server.feed(&batch);
@@ -115,13 +117,13 @@ fn arrays_leave_only_as_answers_to_an_array_of_2025_03_26() {
 
 // req: STDIO-004 STDIO-005 STDIO-006 STDIO-007 STDIO-008
 #[test]
-fn a_message_is_one_line_whatever_is_in_it() {
+fn every_message_is_one_line() {
     let pretty = "{\r\n  \"text\": \"line\\nbreak\",\n\n\t\"list\": [\n1,\r2\n]\n}";
     let value: Value = serde_json::from_str(pretty).expect("it is JSON");
     let object = || JsonObject::parse(pretty).expect("an object");
     let text = "line\nbreak\r\u{2028}";
 
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_11_25);
     let call = CallToolParams { arguments: Some(object()), ..CallToolParams::new(text) };
     client.conn.request(client.now, &call, RequestOptions::default()).expect("it is ready");
     client.conn.request_raw(client.now, "vendor/x", Some(&raw(pretty)), RequestOptions::default()).expect("ready");
@@ -131,16 +133,16 @@ fn a_message_is_one_line_whatever_is_in_it() {
     assert!(sent.iter().any(|message| message["params"] == value), "{sent:?}");
 
     for version in ProtocolVersion::LEGACY {
-        let mut server = Solo::ready_server(version);
+        let mut server = Harness::ready_server(version);
         let log = LogMessageParams::new(LoggingLevel::Error, Json::from(object()));
         server.conn.notify(&log).expect("it is ready");
         let ask = |id: &str| request_with_token(text.to_owned() + id, "vendor/x", text);
-        let key = server.ask(&ask("a"));
+        let key = server.receive_request(&ask("a"));
         server.conn.progress(key, 1.0, None, Some(text)).expect("it was asked for");
         server.conn.respond_raw(key, &raw(pretty)).expect("an answer is owed");
-        let key = server.ask(&ask("b"));
+        let key = server.receive_request(&ask("b"));
         server.conn.respond(key, &CallToolResult::new(vec![ContentBlock::text(text)])).expect("an answer is owed");
-        let key = server.ask(&ask("c"));
+        let key = server.receive_request(&ask("c"));
         let error = ErrorObject::internal(text).with_data(object().into());
         server.conn.respond_error(key, &error).expect("an answer is owed");
         let sent = one_line_each(&mut server);
@@ -148,17 +150,17 @@ fn a_message_is_one_line_whatever_is_in_it() {
         assert!(sent.iter().any(|message| message["error"]["data"] == value), "{sent:?}");
     }
 
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_03_26);
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_03_26);
     server.feed(&json!([{"jsonrpc": "2.0", "id": 1, "method": "vendor/x"}]));
     let [mcp_proto::connection::Event::Request { key, .. }] = server.take_events()[..] else { panic!("it is one") };
     server.conn.respond_raw(key, &raw(pretty)).expect("an answer is owed");
     assert_eq!(one_line_each(&mut server)[0][0]["result"], value);
 }
 
-/// The messages that leave, each of which is one line for whatever a peer takes for a line break.
+/// Returns the output messages, after checking that each is on one line by every definition of a line break.
 #[track_caller]
-fn one_line_each<E>(solo: &mut Solo<E>) -> Vec<Value> {
-    let sent = solo.sent_text();
+fn one_line_each<E>(harness: &mut Harness<E>) -> Vec<Value> {
+    let sent = harness.sent_text();
     for text in &sent {
         assert!(!text.contains(['\n', '\r']), "{text}");
     }
@@ -167,10 +169,10 @@ fn one_line_each<E>(solo: &mut Solo<E>) -> Vec<Value> {
 
 // req: BASE-017 BASE-021
 #[test]
-fn raw_params_and_results_that_are_no_objects_stay_here() {
+fn non_object_params_and_results_are_not_sent() {
     for version in ProtocolVersion::LEGACY {
         for text in ["[1]", "[]", "\"x\"", "7", "null"] {
-            let mut server = Solo::ready_server(version);
+            let mut server = Harness::ready_server(version);
             let refused = |outcome: Result<(), SendError>| matches!(outcome, Err(SendError::Encode(_)));
             for progress in [true, false] {
                 let options = RequestOptions { progress, ..RequestOptions::default() };
@@ -178,10 +180,10 @@ fn raw_params_and_results_that_are_no_objects_stay_here() {
                 assert!(refused(call.map(|_| ())), "{text}");
             }
             assert!(refused(server.conn.notify_raw("vendor/x", Some(&raw(text)))), "{text}");
-            let key = server.ask(&request(1, "vendor/x"));
+            let key = server.receive_request(&request(1, "vendor/x"));
             assert!(refused(server.conn.respond_raw(key, &raw(text))), "{text}");
             assert_eq!(server.sent(), [Value::Null; 0], "nothing has changed");
-            server.answer(key, &json!({}));
+            server.respond(key, &json!({}));
             assert_eq!(server.sent().len(), 1, "the answer is still owed");
         }
     }
@@ -189,24 +191,24 @@ fn raw_params_and_results_that_are_no_objects_stay_here() {
 
 // req: BASE-012 BASE-026
 #[test]
-fn a_failure_is_an_error_response_and_the_session_goes_on() {
-    fn check<E>(mut solo: Solo<E>) {
-        let key = solo.ask(&request(1, "vendor/x"));
-        solo.conn.respond_error(key, &ErrorObject::internal("out of paper")).expect("an answer is owed");
-        assert_eq!(solo.sent(), [error(1, -32603, "out of paper")]);
-        assert!(Connection::is_ready(&solo.conn));
-        solo.feed(&request(2, "ping"));
-        assert_eq!(solo.sent(), [result(2, json!({}))]);
+fn error_responses_keep_the_session_open() {
+    fn check<E>(mut harness: Harness<E>) {
+        let key = harness.receive_request(&request(1, "vendor/x"));
+        harness.conn.respond_error(key, &ErrorObject::internal("out of paper")).expect("an answer is owed");
+        assert_eq!(harness.sent(), [error(1, -32603, "out of paper")]);
+        assert!(Connection::is_ready(&harness.conn));
+        harness.feed(&request(2, "ping"));
+        assert_eq!(harness.sent(), [result(2, json!({}))]);
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version));
-        check(Solo::ready_server(version));
+        check(Harness::ready_client(version));
+        check(Harness::ready_server(version));
     }
 }
 
 #[test]
-fn what_leaves_is_appended_and_its_length_is_its_own() {
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
+fn poll_transmit_appends_and_reports_its_length() {
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_11_25);
     server.feed(&request(1, "ping"));
     let mut out = b"what was there before".to_vec();
     let before = out.len();
@@ -219,11 +221,11 @@ fn what_leaves_is_appended_and_its_length_is_its_own() {
 }
 
 #[test]
-fn a_request_is_awaited_until_it_is_answered_or_cancelled() {
-    let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
-    let [first, second] = [1, 2].map(|id| server.ask(&request(id, "vendor/a")));
+fn is_open_ends_with_response_or_cancellation() {
+    let mut server = Harness::ready_server(ProtocolVersion::V2025_11_25);
+    let [first, second] = [1, 2].map(|id| server.receive_request(&request(id, "vendor/a")));
     assert!(server.conn.is_open(first) && server.conn.is_open(second));
-    server.answer(first, &json!({}));
+    server.respond(first, &json!({}));
     server.feed(&cancelled(2));
     assert!(!server.conn.is_open(first) && !server.conn.is_open(second));
 }

@@ -1,4 +1,4 @@
-//! Progress: of our calls, of the peer's requests, and of what became a task.
+//! Progress of outbound requests, of inbound requests, and of tasks.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use mcp_proto::{
     wire::{ErrorObject, Json, RawJson},
 };
 use mcp_tests::{
-    bed::Bed,
+    harness::Harness,
     link::LinkConfig,
     message::{
         cancelled, notification, notification_with, progress, request, request_with, request_with_token, result,
     },
-    solo::Solo,
+    testbed::Testbed,
 };
 use serde_json::{Value, json};
 
@@ -25,13 +25,13 @@ fn silent() -> RequestOptions {
     RequestOptions { progress: false, ..RequestOptions::default() }
 }
 
-// ---- our calls ----
+// ---- outbound requests ----
 
 // req: PROG-001 PROG-002 PROG-003
 #[test]
-fn a_call_carries_the_token_that_is_watched_whatever_its_params_say() {
+fn calls_replace_the_progress_token_of_params() {
     for version in ProtocolVersion::LEGACY {
-        let mut client = Solo::ready_client(version);
+        let mut client = Harness::ready_client(version);
         let raw = Json::parse(r#"{"name":"t","_meta":{"progressToken":"mine","vendor/x":1}}"#).expect("it is JSON");
         let mut meta = Meta::new();
         meta.set("progressToken", "mine").expect("a text");
@@ -61,7 +61,7 @@ fn a_call_carries_the_token_that_is_watched_whatever_its_params_say() {
 
 // req: PROG-004 PROG-005 PROG-008
 #[test]
-fn what_the_peer_reports_is_handed_on_as_numbers_of_any_kind() {
+fn progress_accepts_any_json_number() {
     let table = [
         ("0", 0.0),
         ("1", 1.0),
@@ -73,32 +73,32 @@ fn what_the_peer_reports_is_handed_on_as_numbers_of_any_kind() {
         ("9007199254740993", 9_007_199_254_740_993.0),
         ("1e300", 1e300),
     ];
-    fn check<E>(mut solo: Solo<E>, text: &str, number: f64) {
-        let call = solo.call("vendor/a");
+    fn check<E>(mut harness: Harness<E>, text: &str, number: f64) {
+        let call = harness.call("vendor/a");
         for total in [false, true] {
             let more = if total { format!(r#","total":{text},"message":"so far""#) } else { String::new() };
-            solo.feed_text(&format!(
+            harness.feed_text(&format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{},"progress":{text}{more}}}}}"#,
                 call.as_u64()
             ));
             let expected =
                 Progress { progress: number, total: total.then_some(number), message: total.then(|| "so far".into()) };
-            assert_eq!(solo.take_events(), [Event::Progress { call, progress: expected }], "{text}");
+            assert_eq!(harness.take_events(), [Event::Progress { call, progress: expected }], "{text}");
         }
     }
     for version in ProtocolVersion::LEGACY {
         for (text, number) in table {
-            check(Solo::ready_client(version), text, number);
-            check(Solo::ready_server(version), text, number);
+            check(Harness::ready_client(version), text, number);
+            check(Harness::ready_server(version), text, number);
         }
     }
 }
 
 // req: PROG-010 PROG-012
 #[test]
-fn progress_of_nothing_disturbs_nothing() {
+fn invalid_progress_does_not_affect_calls() {
     for version in ProtocolVersion::LEGACY {
-        let mut client = Solo::ready_client(version);
+        let mut client = Harness::ready_client(version);
         let ended = client.call("vendor/a");
         client.feed(&result(ended.as_u64(), json!({})));
         let given_up = client.call("vendor/a");
@@ -149,22 +149,22 @@ fn progress_of_nothing_disturbs_nothing() {
 }
 
 #[test]
-fn what_has_not_left_makes_no_progress() {
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_06_18);
+fn unsent_calls_accept_no_progress() {
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_06_18);
     let options = RequestOptions::default();
     let call = client.conn.request_raw(client.now, "vendor/a", None, options).expect("it is ready");
     client.feed(&progress(call.as_u64(), 1));
     assert_eq!(client.take_events(), [Event::Violation(Violation::UnknownProgress)]);
 }
 
-// ---- the peer's requests ----
+// ---- inbound requests ----
 
 // req: PROG-002 PROG-004 PROG-005
 #[test]
-fn progress_carries_the_token_of_the_request_byte_for_byte() {
+fn progress_token_is_echoed_byte_for_byte() {
     for version in ProtocolVersion::LEGACY {
         for token in ["0", "7", "-1", "1.0", "18446744073709551616", r#""""#, r#""7""#, r#""\u00e9\n""#, r#""t-1""#] {
-            let mut server = Solo::ready_server(version);
+            let mut server = Harness::ready_server(version);
             server.feed_text(&format!(
                 r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","_meta":{{"progressToken":{token}}}}}}}"#
             ));
@@ -181,7 +181,7 @@ fn progress_carries_the_token_of_the_request_byte_for_byte() {
 
 // req: PROG-001
 #[test]
-fn every_method_can_be_asked_for_progress() {
+fn every_request_method_supports_progress() {
     for version in ProtocolVersion::LEGACY {
         let is_asked = |method: &Method| {
             method.kind() == MethodKind::Request
@@ -190,39 +190,39 @@ fn every_method_can_be_asked_for_progress() {
                 && !matches!(method, Method::Initialize | Method::Ping)
         };
         for method in Method::ALL.iter().copied().filter(is_asked) {
-            let mut server = Solo::ready_server(version);
+            let mut server = Harness::ready_server(version);
             let params = json!({"level": "info", "_meta": {"progressToken": "t", "vendor/x": null}});
-            let key = server.ask(&request_with(1, method.as_str(), params));
+            let key = server.receive_request(&request_with(1, method.as_str(), params));
             server.conn.progress(key, 1.0, None, None).expect("it was asked for");
             assert_eq!(server.sent(), [progress("t", 1)], "{method} in {version}");
         }
-        let mut server = Solo::ready_server(version);
+        let mut server = Harness::ready_server(version);
         server.feed(&request_with_token(1, "ping", "t"));
         assert_eq!(server.sent(), [result(1, json!({}))]);
     }
 }
 
 #[test]
-fn nobody_hears_of_progress_unasked() {
+fn progress_needs_a_valid_token() {
     let metas =
         [json!({}), json!({"progressToken": null}), json!({"progressToken": 1.5}), json!({"progressToken": {}})];
     let mut params: Vec<_> = metas.into_iter().map(|meta| json!({"_meta": meta})).collect();
     params.extend([json!({}), json!({"progressToken": 1}), json!({"_meta": null}), json!({"_meta": "progressToken"})]);
     for params in params {
-        let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
-        let key = server.ask(&request_with(1, "tools/call", params.clone()));
+        let mut server = Harness::ready_server(ProtocolVersion::V2025_11_25);
+        let key = server.receive_request(&request_with(1, "tools/call", params.clone()));
         server.conn.progress(key, 1.0, None, None).expect("it is as good as sent");
         assert_eq!(server.sent(), NOTHING, "{params}");
-        server.answer(key, &json!({}));
+        server.respond(key, &json!({}));
         assert_eq!(server.sent().len(), 1);
     }
 }
 
 // req: PROG-007
 #[test]
-fn progress_grows_or_stays_here() {
-    fn check<E>(mut solo: Solo<E>) {
-        let key = solo.ask(&request_with_token(1, "vendor/a", "t"));
+fn non_increasing_progress_is_not_sent() {
+    fn check<E>(mut harness: Harness<E>) {
+        let key = harness.receive_request(&request_with_token(1, "vendor/a", "t"));
         let refused = Err(SendError::ProgressNotGrowing);
         let table = [
             (-2.5, Ok(())),
@@ -241,43 +241,44 @@ fn progress_grows_or_stays_here() {
         ];
         for (step, expected) in table {
             for total in [Some(1.0), None, Some(f64::NAN)] {
-                let before = solo.conn.usage();
-                let outcome = solo.conn.progress(key, step, total, None);
-                // Whether there is a total makes no difference, and what was sent once has been sent.
+                let before = harness.conn.usage();
+                let outcome = harness.conn.progress(key, step, total, None);
+                // The total does not matter, and a value that was sent is not sent again.
                 let expected = if total == Some(1.0) { &expected } else { &Err(SendError::ProgressNotGrowing) };
                 assert_eq!(outcome, *expected, "{step}");
-                assert!(outcome.is_ok() || solo.conn.usage() == before, "{step}");
+                assert!(outcome.is_ok() || harness.conn.usage() == before, "{step}");
             }
         }
-        let sent: Vec<_> = solo.sent().iter().map(|message| message["params"]["progress"].as_f64()).collect();
+        let sent: Vec<_> = harness.sent().iter().map(|message| message["params"]["progress"].as_f64()).collect();
         assert_eq!(sent, [-2.5, 0.0, f64::MIN_POSITIVE, 0.1, 1e300].map(Some));
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version));
-        check(Solo::ready_server(version));
+        check(Harness::ready_client(version));
+        check(Harness::ready_server(version));
     }
 }
 
 // req: PROG-009 PROG-011
 #[test]
-fn five_hundred_reports_leave_in_order_and_the_answer_last() {
+fn progress_is_ordered_before_the_response() {
     for link in [LinkConfig::default(), LinkConfig::one_byte()] {
-        let mut bed = Bed::ready_over(link);
-        let call = bed.client.conn.request_raw(bed.now, "vendor/a", None, RequestOptions::default()).expect("ready");
-        bed.settle();
-        let Some(Event::Request { key, .. }) = bed.server.take_events().pop() else { panic!("it was asked") };
+        let mut testbed = Testbed::ready_over(link);
+        let call =
+            testbed.client.conn.request_raw(testbed.now, "vendor/a", None, RequestOptions::default()).expect("ready");
+        testbed.settle();
+        let Some(Event::Request { key, .. }) = testbed.server.take_events().pop() else { panic!("it was asked") };
         for step in 1..=500 {
-            bed.server.conn.progress(key, f64::from(step), Some(500.0), None).expect("it was asked for");
+            testbed.server.conn.progress(key, f64::from(step), Some(500.0), None).expect("it was asked for");
             if step % 7 == 0 {
-                bed.run();
+                testbed.run();
             }
         }
-        bed.server.conn.respond_error(key, &ErrorObject::internal("done")).expect("an answer is owed");
-        assert_eq!(bed.server.conn.progress(key, 501.0, None, None), Err(SendError::Answered));
-        bed.settle();
-        assert_eq!(bed.server.conn.progress(key, 502.0, None, None), Err(SendError::Answered));
-        bed.settle();
-        let steps: Vec<_> = bed
+        testbed.server.conn.respond_error(key, &ErrorObject::internal("done")).expect("an answer is owed");
+        assert_eq!(testbed.server.conn.progress(key, 501.0, None, None), Err(SendError::Answered));
+        testbed.settle();
+        assert_eq!(testbed.server.conn.progress(key, 502.0, None, None), Err(SendError::Answered));
+        testbed.settle();
+        let steps: Vec<_> = testbed
             .client
             .take_events()
             .into_iter()
@@ -288,37 +289,37 @@ fn five_hundred_reports_leave_in_order_and_the_answer_last() {
             })
             .collect();
         assert_eq!(steps, (1..=501).map(f64::from).collect::<Vec<_>>());
-        bed.assert_at_rest();
+        testbed.assert_idle();
     }
 }
 
 // req: PROG-009 PROG-011
 #[test]
-fn progress_is_sent_for_open_requests_with_a_token_only() {
-    fn check<E>(mut solo: Solo<E>, version: ProtocolVersion) {
-        let bare = solo.ask(&request(1, "vendor/a"));
-        assert_eq!(solo.conn.progress(bare, 1.0, None, None), Ok(()));
-        assert_eq!(solo.sent(), NOTHING, "{version}: nothing was asked for");
+fn progress_is_sent_only_for_open_requests() {
+    fn check<E>(mut harness: Harness<E>, version: ProtocolVersion) {
+        let bare = harness.receive_request(&request(1, "vendor/a"));
+        assert_eq!(harness.conn.progress(bare, 1.0, None, None), Ok(()));
+        assert_eq!(harness.sent(), NOTHING, "{version}: nothing was asked for");
 
-        let key = solo.ask(&request_with_token(2, "vendor/a", "t"));
-        solo.conn.progress(key, 1.0, None, None).expect("it was asked for");
-        solo.conn.respond_error(key, &ErrorObject::internal("done")).expect("an answer is owed");
-        // The answer waits to be written, then it has left.
+        let key = harness.receive_request(&request_with_token(2, "vendor/a", "t"));
+        harness.conn.progress(key, 1.0, None, None).expect("it was asked for");
+        harness.conn.respond_error(key, &ErrorObject::internal("done")).expect("an answer is owed");
+        // First the response is queued, then it is sent.
         for is_queued in [true, false] {
-            assert_eq!(solo.conn.progress(key, 2.0, None, None), Err(SendError::Answered), "{version}");
-            let sent = solo.sent();
+            assert_eq!(harness.conn.progress(key, 2.0, None, None), Err(SendError::Answered), "{version}");
+            let sent = harness.sent();
             assert_eq!(sent.len(), if is_queued { 2 } else { 0 }, "{version}: {sent:?}");
             assert!(!is_queued || sent[0] == progress("t", 1) && sent[1]["id"] == 2, "{version}: {sent:?}");
         }
 
-        let key = solo.ask(&request_with_token(3, "vendor/a", "u"));
-        solo.feed(&cancelled(3));
-        assert_eq!(solo.conn.progress(key, 1.0, None, None), Ok(()));
-        assert_eq!(solo.sent(), NOTHING, "{version}: it was cancelled");
+        let key = harness.receive_request(&request_with_token(3, "vendor/a", "u"));
+        harness.feed(&cancelled(3));
+        assert_eq!(harness.conn.progress(key, 1.0, None, None), Ok(()));
+        assert_eq!(harness.sent(), NOTHING, "{version}: it was cancelled");
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version), version);
-        check(Solo::ready_server(version), version);
+        check(Harness::ready_client(version), version);
+        check(Harness::ready_server(version), version);
     }
 }
 
@@ -331,36 +332,36 @@ fn task(status: &str) -> Value {
 
 // req: PROG-007 PROG-009 PROG-014
 #[test]
-fn a_task_goes_on_under_the_token_of_the_request_that_began_it() {
-    fn check<E>(mut solo: Solo<E>, method: &str) {
+fn task_progress_uses_the_token_of_the_request() {
+    fn check<E>(mut harness: Harness<E>, method: &str) {
         let created = serde_json::from_value(json!({"task": task("working")})).expect("a task");
-        let key = solo.ask(&request_with_token(1, method, "t"));
-        solo.conn.progress(key, 1.0, None, None).expect("it was asked for");
-        let mut reports = solo.conn.respond_task(key, &created).expect("an answer is owed").expect("it has a token");
-        assert_eq!(solo.conn.progress(key, 2.0, None, None), Err(SendError::Answered));
-        assert_eq!(solo.conn.task_progress(&mut reports, 1.0, None, None), Err(SendError::ProgressNotGrowing));
-        solo.conn.task_progress(&mut reports, 2.0, Some(3.0), Some("on its way")).expect("it grows");
-        let sent = solo.sent();
+        let key = harness.receive_request(&request_with_token(1, method, "t"));
+        harness.conn.progress(key, 1.0, None, None).expect("it was asked for");
+        let mut reports = harness.conn.respond_task(key, &created).expect("an answer is owed").expect("it has a token");
+        assert_eq!(harness.conn.progress(key, 2.0, None, None), Err(SendError::Answered));
+        assert_eq!(harness.conn.task_progress(&mut reports, 1.0, None, None), Err(SendError::ProgressNotGrowing));
+        harness.conn.task_progress(&mut reports, 2.0, Some(3.0), Some("on its way")).expect("it grows");
+        let sent = harness.sent();
         assert_eq!((&sent[0], &sent[1]["result"]["task"]["taskId"]), (&progress("t", 1), &json!("T")));
         assert_eq!((&sent[2]["params"]["progressToken"], &sent[2]["params"]["progress"]), (&json!("t"), &json!(2)));
 
-        // Without a token, or if no call waits for it, there is nothing to report to.
-        let key = solo.ask(&request(2, method));
-        assert!(solo.conn.respond_task(key, &created).expect("an answer is owed").is_none());
-        let key = solo.ask(&request_with_token(3, method, "t"));
-        solo.feed(&cancelled(3));
-        assert!(solo.conn.respond_task(key, &created).expect("it is swallowed").is_none());
-        solo.conn.handle_disconnect();
-        assert_eq!(solo.conn.task_progress(&mut reports, 3.0, None, None), Err(SendError::Closed));
+        // Without a token or a waiting call there is no progress to report.
+        let key = harness.receive_request(&request(2, method));
+        assert!(harness.conn.respond_task(key, &created).expect("an answer is owed").is_none());
+        let key = harness.receive_request(&request_with_token(3, method, "t"));
+        harness.feed(&cancelled(3));
+        assert!(harness.conn.respond_task(key, &created).expect("it is swallowed").is_none());
+        harness.conn.handle_disconnect();
+        assert_eq!(harness.conn.task_progress(&mut reports, 3.0, None, None), Err(SendError::Closed));
     }
-    check(Solo::ready_server(ProtocolVersion::V2025_11_25), "tools/call");
-    check(Solo::ready_client(ProtocolVersion::V2025_11_25), "sampling/createMessage");
+    check(Harness::ready_server(ProtocolVersion::V2025_11_25), "tools/call");
+    check(Harness::ready_client(ProtocolVersion::V2025_11_25), "sampling/createMessage");
 }
 
 // req: PROG-016
 #[test]
-fn the_token_of_a_task_is_known_until_the_task_has_ended() {
-    type Client = Solo<mcp_proto::connection::ClientRole>;
+fn task_progress_token_is_valid_until_the_end() {
+    type Client = Harness<mcp_proto::connection::ClientRole>;
     type Tell = fn(&mut Client, &str);
     fn reports(client: &mut Client, call: CallId) -> bool {
         client.feed(&progress(call.as_u64(), 5));
@@ -371,7 +372,7 @@ fn the_token_of_a_task_is_known_until_the_task_has_ended() {
         client.feed(&result(call.as_u64(), answer));
         client.take_events();
     }
-    // Each way in which the client hears of the state of a task.
+    // Every message that contains the status of a task.
     let ways: [(&str, Tell); 3] = [
         ("tasks/get", |client, status| asked(client, "tasks/get", task(status))),
         ("tasks/cancel", |client, status| asked(client, "tasks/cancel", task(status))),
@@ -381,7 +382,7 @@ fn the_token_of_a_task_is_known_until_the_task_has_ended() {
         }),
     ];
     let start = || {
-        let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
+        let mut client = Harness::ready_client(ProtocolVersion::V2025_11_25);
         let params = Json::new(&json!({"name": "t", "task": {}})).expect("it is JSON");
         let options = RequestOptions::default();
         let call = client.conn.request_raw(client.now, "tools/call", Some(&RawJson::from(&params)), options);
@@ -412,8 +413,8 @@ fn the_token_of_a_task_is_known_until_the_task_has_ended() {
 }
 
 #[test]
-fn a_task_that_has_ended_when_it_is_told_of_is_not_followed() {
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
+fn ended_tasks_are_not_followed() {
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_11_25);
     let params = Json::new(&json!({"name": "t", "task": {}})).expect("it is JSON");
     let options = RequestOptions::default();
     let call = client.conn.request_raw(client.now, "tools/call", Some(&RawJson::from(&params)), options);

@@ -1,4 +1,4 @@
-//! How long calls take at most, under a clock that is only an argument.
+//! Timeouts of calls, with a clock that is only an argument.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use mcp_proto::{
     schema::{CallToolParams, ListToolsParams, PingParams},
 };
 use mcp_tests::{
+    harness::{Harness, full_client},
     message::{notification, progress, request, result},
-    solo::{Solo, full_client},
 };
 use serde_json::{Value, json};
 
@@ -28,35 +28,35 @@ fn timed_out(call: CallId, total: bool) -> Event<'static> {
 
 // req: LIFE-033 LIFE-034 LIFE-035
 #[test]
-fn a_peer_that_is_silent_for_too_long_is_not_waited_for() {
-    fn check<E>(mut solo: Solo<E>) {
-        let call = solo.call("vendor/a");
+fn idle_timeout_ends_a_call() {
+    fn check<E>(mut harness: Harness<E>) {
+        let call = harness.call("vendor/a");
         let idle = RequestOptions::default().idle_timeout.expect("a default is set");
-        let deadline = Deadline { at: solo.now + idle, wake: Wake::RequestTimeout };
-        assert_eq!(solo.conn.poll_timeout(), Some(deadline));
-        solo.advance(idle - INSTANT);
-        assert_eq!((solo.take_events(), solo.sent()), (vec![], vec![]));
-        solo.advance(INSTANT);
-        assert_eq!(solo.take_events(), [timed_out(call, false)]);
-        let sent = solo.sent();
+        let deadline = Deadline { at: harness.now + idle, wake: Wake::RequestTimeout };
+        assert_eq!(harness.conn.poll_timeout(), Some(deadline));
+        harness.advance(idle - INSTANT);
+        assert_eq!((harness.take_events(), harness.sent()), (vec![], vec![]));
+        harness.advance(INSTANT);
+        assert_eq!(harness.take_events(), [timed_out(call, false)]);
+        let sent = harness.sent();
         assert_eq!(sent[0]["method"], "notifications/cancelled");
         assert_eq!(sent[0]["params"], json!({"requestId": call.as_u64(), "reason": "timed out"}));
-        assert_eq!((solo.conn.poll_timeout(), solo.conn.usage()), (None, ResourceUsage::default()));
-        solo.feed(&result(call.as_u64(), json!({})));
-        assert_eq!(solo.take_events(), [Event::Late(call)]);
-        assert_eq!((solo.conn.stats().timed_out, solo.conn.stats().late_responses), (1, 1));
-        assert!(solo.conn.is_ready(), "only the call has ended");
-        solo.call("vendor/b");
+        assert_eq!((harness.conn.poll_timeout(), harness.conn.usage()), (None, ResourceUsage::default()));
+        harness.feed(&result(call.as_u64(), json!({})));
+        assert_eq!(harness.take_events(), [Event::Late(call)]);
+        assert_eq!((harness.conn.stats().timed_out, harness.conn.stats().late_responses), (1, 1));
+        assert!(harness.conn.is_ready(), "only the call has ended");
+        harness.call("vendor/b");
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version));
-        check(Solo::ready_server(version));
+        check(Harness::ready_client(version));
+        check(Harness::ready_server(version));
     }
 }
 
 #[test]
-fn no_call_is_without_a_deadline_unless_that_was_said() {
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
+fn calls_have_a_timeout_by_default() {
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_11_25);
     let default = RequestOptions::default();
     assert!(default.idle_timeout.is_some() && default.total_timeout.is_some() && default.progress);
     let (now, conn) = (client.now, &mut client.conn);
@@ -81,9 +81,9 @@ fn no_call_is_without_a_deadline_unless_that_was_said() {
 
 // req: LIFE-036 LIFE-037 LIFE-038
 #[test]
-fn progress_keeps_a_call_alive_up_to_its_total_time_and_not_beyond() {
+fn progress_does_not_extend_the_total_timeout() {
     for version in ProtocolVersion::LEGACY {
-        let mut client = Solo::ready_client(version);
+        let mut client = Harness::ready_client(version);
         let call = client.call_with("vendor/a", options(SECOND, 10 * SECOND));
         let step = SECOND * 9 / 10;
         for report in 1..=11 {
@@ -100,8 +100,8 @@ fn progress_keeps_a_call_alive_up_to_its_total_time_and_not_beyond() {
 }
 
 #[test]
-fn only_its_own_progress_keeps_a_call_alive() {
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_06_18);
+fn only_own_progress_extends_the_idle_timeout() {
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_06_18);
     let idle = client.call_with("vendor/a", options(SECOND, None));
     let unasked = client.call_with("vendor/a", RequestOptions { progress: false, ..options(SECOND, None) });
     let lively = client.call_with("vendor/a", options(SECOND, None));
@@ -118,8 +118,8 @@ fn only_its_own_progress_keeps_a_call_alive() {
 }
 
 #[test]
-fn both_times_count_from_the_question_and_not_from_its_leaving() {
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_06_18);
+fn timeouts_start_at_the_request_not_at_the_write() {
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_06_18);
     let within = RequestOptions::within(SECOND);
     let queued = client.conn.request_raw(client.now, "vendor/a", None, within.clone()).expect("it is ready");
     client.now = client.now + SECOND / 2;
@@ -135,8 +135,8 @@ fn both_times_count_from_the_question_and_not_from_its_leaving() {
 }
 
 #[test]
-fn the_earliest_deadline_is_the_one_that_is_told() {
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_06_18);
+fn poll_timeout_returns_the_earliest_deadline() {
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_06_18);
     let start = client.now;
     let at = |seconds: u32| Some(Deadline { at: start + seconds * SECOND, wake: Wake::RequestTimeout });
     let calls = [3, 1, 2, 1].map(|seconds| client.call_with("vendor/a", options(seconds * SECOND, None)));
@@ -154,8 +154,8 @@ fn the_earliest_deadline_is_the_one_that_is_told() {
 }
 
 #[test]
-fn whoever_wakes_up_late_finds_all_that_was_due_in_its_order() {
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_06_18);
+fn late_timeout_calls_handle_deadlines_in_order() {
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_06_18);
     let calls: Vec<_> =
         [5, 3, 4, 3, 9].map(|seconds| client.call_with("vendor/a", options(None, seconds * SECOND))).into();
     client.advance(6 * SECOND);
@@ -166,8 +166,8 @@ fn whoever_wakes_up_late_finds_all_that_was_due_in_its_order() {
 }
 
 #[test]
-fn waking_up_early_changes_nothing() {
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_06_18);
+fn early_timeout_calls_have_no_effect() {
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_06_18);
     let call = client.call_with("vendor/a", options(SECOND, None));
     let due = client.conn.poll_timeout();
     for _ in 0..1000 {
@@ -179,8 +179,8 @@ fn waking_up_early_changes_nothing() {
 }
 
 #[test]
-fn a_clock_that_goes_back_or_to_its_end_does_no_harm() {
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_06_18);
+fn clock_jumps_do_not_break_timeouts() {
+    let mut client = Harness::ready_client(ProtocolVersion::V2025_06_18);
     client.now = Timestamp::after_zero(100 * SECOND);
     let call = client.call_with("vendor/a", options(SECOND, 5 * SECOND));
     client.now = Timestamp::after_zero(SECOND);
@@ -202,12 +202,12 @@ fn a_clock_that_goes_back_or_to_its_end_does_no_harm() {
 
 // req: CANC-005 LIFE-033
 #[test]
-fn the_handshake_has_a_time_of_its_own_that_nothing_prolongs() {
+fn handshake_timeout_cannot_be_extended() {
     for version in ProtocolVersion::LEGACY {
         let mut config = full_client();
         config.settings.versions = VersionSet::only(version);
         config.settings.handshake_timeout = 3 * SECOND;
-        let mut client = Solo::client(config);
+        let mut client = Harness::client(config);
         let id = client.sent()[0]["id"].clone();
         let ping = client.conn.request_raw(client.now, "ping", None, RequestOptions::default()).expect("it is a ping");
         for report in 0..2 {
@@ -229,8 +229,8 @@ fn the_handshake_has_a_time_of_its_own_that_nothing_prolongs() {
 }
 
 #[test]
-fn a_handshake_that_never_left_leaves_nothing_behind() {
-    let mut client = Solo::client(full_client());
+fn unsent_handshake_times_out_cleanly() {
+    let mut client = Harness::client(full_client());
     client.advance(client.conn.settings().handshake_timeout);
     assert_eq!(client.take_events(), [Event::Closed(CloseReason::HandshakeTimeout)]);
     assert_eq!(client.sent(), NOTHING);

@@ -1,4 +1,4 @@
-//! What errors say of themselves, to people who read logs.
+//! The texts of errors, as logs show them.
 
 use std::{borrow::Cow, collections::BTreeSet, fmt::Display};
 
@@ -12,7 +12,7 @@ use mcp_proto::{
     wire::{ErrorObject, MalformedKind, RequestId},
 };
 
-/// Every text says something else than the others, and names what its error is about.
+/// Checks that all texts differ, and that each names its subject.
 #[track_caller]
 fn assert_telling<const N: usize>(errors: [(&dyn Display, &str); N]) {
     let texts: BTreeSet<String> = errors.iter().map(|(error, _)| error.to_string()).collect();
@@ -24,10 +24,10 @@ fn assert_telling<const N: usize>(errors: [(&dyn Display, &str); N]) {
 }
 
 #[test]
-fn each_error_says_what_has_happened() {
+fn error_texts_name_the_cause() {
     let error = ErrorObject::internal("no luck");
     assert_eq!(error.to_string(), "no luck (-32603)");
-    assert_eq!(NotEncodable.to_string(), "an argument has no form in a header");
+    assert_eq!(NotEncodable.to_string(), "an argument cannot be sent in a header");
     assert_eq!(SseTooLong { beginning: b"abc" }.to_string(), "an event is larger than the limit");
     assert_telling([
         (&SendError::NotReady, "handshake"),
@@ -40,9 +40,9 @@ fn each_error_says_what_has_happened() {
         (&SendError::TooLarge, "limit"),
         (&SendError::Encode("why".into()), "why"),
         (&SendError::WrongResult, "result"),
-        (&SendError::Answered, "answered"),
+        (&SendError::Answered, "already has a response"),
         (&SendError::ProgressNotGrowing, "progress"),
-        (&SendError::UnknownCall, "no such call"),
+        (&SendError::UnknownCall, "not in flight"),
         (&SendError::NotCancellable, "cancelled"),
     ]);
     assert_telling([
@@ -54,11 +54,11 @@ fn each_error_says_what_has_happened() {
         (&CloseReason::BadHandshake("why".into()), "why"),
         (&CloseReason::UnsupportedVersion("1999".into()), "1999"),
         (&CloseReason::LegacyServer("so old".into()), "so old"),
-        (&CloseReason::HandshakeTimeout, "in time"),
+        (&CloseReason::HandshakeTimeout, "timed out"),
         (&CloseReason::PeerSilent, "pings"),
         (&CloseReason::PeerNotReading, "does not read"),
-        (&CloseReason::TooMuchNoise, "no messages"),
-        (&CloseReason::Failed(Failure::NoAnswer), "holds no answer"),
+        (&CloseReason::TooMuchNoise, "not messages"),
+        (&CloseReason::Failed(Failure::NoAnswer), "does not contain a JSON-RPC response"),
         (&CloseReason::Expired, "session"),
     ]);
     let status =
@@ -70,7 +70,7 @@ fn each_error_says_what_has_happened() {
         (&status(""), "503"),
         (&status("try later"), "503: try later"),
         (&Failure::Redirected("https://elsewhere/".into()), "https://elsewhere/"),
-        (&Failure::NoAnswer, "no answer"),
+        (&Failure::NoAnswer, "does not contain a JSON-RPC response"),
         (&Failure::TooLarge, "limit"),
         (&Failure::NoHeader, "header"),
         (&Failure::Network("no route".into()), "no route"),
@@ -78,7 +78,7 @@ fn each_error_says_what_has_happened() {
 }
 
 #[test]
-fn each_violation_says_what_the_peer_has_done() {
+fn violation_texts_name_the_fault() {
     let id = || RequestId::from(7);
     let vendor = || MethodName::new("vendor/x").into_owned();
     let misplaced = || InvalidHeaderParam::Misplaced;
@@ -132,9 +132,9 @@ fn each_violation_says_what_the_peer_has_done() {
     ]);
 }
 
-/// These leave, as the message of an error.
+/// These are sent as the message of an error.
 #[test]
-fn each_defect_says_which_rule_was_broken() {
+fn malformed_messages_name_the_broken_rule() {
     let kinds = [
         (MalformedKind::Syntax(3), "Parse error"),
         (MalformedKind::TooDeep, "Invalid request: nested too deeply"),

@@ -1,4 +1,4 @@
-//! Messages, types and values that a revision does not have: they cannot be written for it.
+//! Messages, types and values that a revision does not have cannot be encoded for it.
 
 use mcp_proto::{
     protocol::{Method, ProtocolVersion, VersionSet},
@@ -15,7 +15,7 @@ use super::revisions::{
 };
 use crate::schema_support::encode;
 
-/// The params that a method can do with.
+/// Returns minimal params of a method.
 fn params(method: Method) -> Value {
     match method {
         Method::Initialize => {
@@ -67,7 +67,7 @@ fn messages_of_other_revisions_are_refused() {
             for written in written.into_iter().flatten() {
                 if method.versions().contains(version) {
                     let written = written.unwrap_or_else(|error| panic!("{method} at {version}: {error}"));
-                    // The engine adds its own keys behind this.
+                    // The engine adds its own keys after this one.
                     assert!(written.starts_with(r#"{"_meta":{"progressToken":"t"}"#), "{written}");
                 } else {
                     let error = written.expect_err(method.as_str());
@@ -76,7 +76,7 @@ fn messages_of_other_revisions_are_refused() {
             }
         }
     }
-    // The types themselves refuse, too, except where they travel inside of a result.
+    // The types themselves refuse, too, except those inside of a result.
     assert!(encode(&PingParams::default(), V2026_07_28).is_err());
     assert!(encode(&SetLevelParams::new(LoggingLevel::Info), V2026_07_28).is_err());
     assert!(encode(&ListTasksParams::default(), V2025_06_18).is_err());
@@ -84,7 +84,7 @@ fn messages_of_other_revisions_are_refused() {
     assert!(encode(&ListToolsParams::default(), V2024_11_05).is_ok());
 }
 
-/// Each type knows its revisions by itself, wherever it is used.
+/// Each type checks its revisions itself, wherever it is used.
 #[test]
 fn types_of_other_revisions_are_refused() {
     let task = json!({"taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttl": null});
@@ -157,7 +157,7 @@ fn types_of_other_revisions_are_refused() {
 // req: CONT-013 CONT-014 CONT-016 ICON-002 ICON-003 ROOT-004 SAMP-006 SAMP-018 ELIC-021 ELIC-024 TASK-022 TOOL-039 M-SCHEMA-012 M-ROOT-005 M-SAMP-009 M-SAMP-010 M-SAMP-011 M-SAMP-022 M-ELIC-019
 // req: M-SCHEMA-015 M-PROMPT-016 M-RES-024
 #[test]
-fn values_that_no_revision_has_are_not_sent() {
+fn unknown_enum_values_are_not_sent() {
     let message = |role: &str| json!({"role": role, "content": {"type": "text", "text": ""}});
     let none = VersionSet::NONE;
     check_rows(vec![

@@ -1,4 +1,4 @@
-//! What servers ask: the model (sampling) and the user (elicitation).
+//! Requests of servers to the model (sampling) and to the user (elicitation).
 
 use crate::schema_support::{assert_same, encode, shape, value};
 use mcp_proto::{protocol::ProtocolVersion, schema::*};
@@ -15,7 +15,7 @@ fn fails<T: DeserializeOwned + std::fmt::Debug>(json: Value) {
 
 // req: SAMP-004 SAMP-005 SAMP-009 SAMP-026 M-SCHEMA-025 M-SAMP-006 M-SAMP-009 M-SAMP-010 M-SAMP-011
 #[test]
-fn questions_to_a_model() {
+fn sampling_params() {
     let full = json!({"_meta": {}, "messages": [{"role": "user", "content": {"type": "text", "text": "t"}}], "maxTokens": 5,
         "modelPreferences": {"hints": [{"name": "a"}], "costPriority": 0.5}, "systemPrompt": "s", "includeContext": "allServers",
         "temperature": 0.7, "stopSequences": ["x", ""], "metadata": {"a": [1.50]}, "tools": [], "toolChoice": {"mode": "required"}});
@@ -62,7 +62,7 @@ fn questions_to_a_model() {
 
 // req: SAMP-010 SAMP-011 SAMP-012 SAMP-021 SAMP-033 M-SAMP-019 M-SAMP-021
 #[test]
-fn answers_of_a_model() {
+fn sampling_results() {
     let text = json!({"type": "text", "text": "t"});
     shape::<CreateMessageResult>(
         json!({"_meta": {}, "role": "assistant", "content": text, "model": "m", "stopReason": "endTurn"}),
@@ -99,7 +99,7 @@ fn answers_of_a_model() {
 
 // req: SAMP-015 SAMP-016 M-SAMP-011 M-SAMP-020
 #[test]
-fn one_piece_and_an_array_of_it_are_the_same() {
+fn single_content_equals_a_one_element_array() {
     let piece = json!({"type": "text", "text": "t"});
     let message = |content: Value| json!({"role": "user", "content": content});
     let result = |content: Value| json!({"role": "assistant", "content": content, "model": "m"});
@@ -122,7 +122,7 @@ fn one_piece_and_an_array_of_it_are_the_same() {
 
 // req: SAMP-027 SAMP-028 M-SAMP-017 M-SAMP-018
 #[test]
-fn tools_in_a_conversation() {
+fn tool_use_and_tool_result_content() {
     shape::<SamplingContent>(
         json!({"type": "tool_use", "id": "1", "name": "n", "input": {"a": 1}, "_meta": {}}),
         &["type", "id", "name", "input"],
@@ -178,7 +178,7 @@ fn preferences() {
 
 // req: SAMP-029 SAMP-030 M-SAMP-013 M-SAMP-014 M-SAMP-015
 #[test]
-fn results_of_tools_answer_their_uses() {
+fn tool_results_must_match_tool_uses() {
     let text = json!({"type": "text", "text": "t"});
     let used = |id: &str| json!({"type": "tool_use", "id": id, "name": "n", "input": {}});
     let result = |id: &str| json!({"type": "tool_result", "toolUseId": id, "content": []});
@@ -209,7 +209,7 @@ fn results_of_tools_answer_their_uses() {
     assert_eq!(check(&[(user, json!([text, result("1")]))]), Err(Mixed(0)));
     assert_eq!(check(&[(model, used("1")), (user, json!([result("1"), text]))]), Err(Mixed(1)));
 
-    // Such a conversation is not sent.
+    // Such a conversation cannot be encoded.
     let unanswered = json!({"messages": [{"role": model, "content": used("1")}], "maxTokens": 5});
     let params: CreateMessageParams = is(unanswered);
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
@@ -220,7 +220,7 @@ fn results_of_tools_answer_their_uses() {
 
 // req: ELIC-007 ELIC-008 ELIC-009 ELIC-010 ELIC-013 ELIC-014 ELIC-035 M-ELIC-006 M-ELIC-007 M-ELIC-009 M-ELIC-012
 #[test]
-fn questions_to_a_user() {
+fn elicitation_params() {
     let schema = json!({"type": "object", "$schema": "x", "properties": {"a": {"type": "string"}}, "required": ["a"]});
     shape::<ElicitSchema>(schema.clone(), &["type", "properties"]);
     fails::<ElicitSchema>(json!({"type": "array", "properties": {}}));
@@ -257,7 +257,7 @@ fn questions_to_a_user() {
 
 // req: ELIC-015 ELIC-016 ELIC-017 ELIC-018 ELIC-019 ELIC-020 ELIC-021 ELIC-022 ELIC-023 M-ELIC-013 M-ELIC-014 M-ELIC-015 M-ELIC-016 M-ELIC-017
 #[test]
-fn fields_of_a_form() {
+fn elicitation_form_fields() {
     let about = |mut json: Value| {
         json["title"] = json!("T");
         json["description"] = json!("d");
@@ -272,7 +272,7 @@ fn fields_of_a_form() {
             assert!(matches!(is(json), PrimitiveSchema::$Variant(_)));
         };
     }
-    // Without its type a field is of no known kind, but still a field.
+    // A field without its type has an unknown kind, but is still a field.
     field!(String, {"type": "string", "minLength": 1, "maxLength": 5, "format": "email", "default": "x"}, []);
     field!(String, {"type": "string", "pattern": "^a$"}, []);
     field!(Number, {"type": "number", "minimum": 0.5, "maximum": 1e300, "default": 0.75}, []);
@@ -323,7 +323,7 @@ fn fields_of_a_form() {
         }
     }
     assert!(flat(json!({"type": "string"})).is_flat());
-    // An array is a choice, and there were none in 2025-06-18.
+    // An array is a multiple choice, which 2025-06-18 does not have.
     let choice = flat(json!({"type": "array", "items": {"type": "string", "enum": ["a"]}}));
     assert!(choice.is_flat() && encode(&choice, ProtocolVersion::V2025_06_18).is_err());
     assert!(encode(&choice, ProtocolVersion::V2025_11_25).is_ok());
@@ -331,7 +331,7 @@ fn fields_of_a_form() {
 
 // req: ELIC-024 ELIC-025 ELIC-026 ELIC-028 M-SCHEMA-026 M-ELIC-019 M-ELIC-020
 #[test]
-fn answers_of_a_user() {
+fn elicitation_results() {
     shape::<ElicitResult>(json!({"_meta": {}, "action": "accept", "content": {"a": "b"}}), &["action"]);
     for (word, action) in
         [("accept", ElicitAction::Accept), ("decline", ElicitAction::Decline), ("cancel", ElicitAction::Cancel)]
@@ -359,17 +359,17 @@ fn answers_of_a_user() {
     assert!(matches!(content.get("d"), Some(ElicitValue::Number(number)) if number.as_f64() == Some(0.5)));
     assert_eq!(content.get("e"), Some(&ElicitValue::Strings(vec!["f".into(), "g".into()])));
     assert!(matches!(content.get("h"), Some(ElicitValue::Other(_))));
-    // What no form can ask for is not passed on to a peer.
+    // A value that no form can ask for is not encoded for a peer.
     assert!(encode(&read, ProtocolVersion::V2025_11_25).is_err());
     assert!(encode(&read, ProtocolVersion::V2026_07_28).is_err());
-    // Some clients write `null` where there is nothing.
+    // Some clients write `null` for an absent member.
     let odd: ElicitResult = is(json!({"action": "decline", "content": null}));
     assert_eq!((odd.content.is_none(), odd.action), (true, ElicitAction::Decline));
 }
 
 // req: ELIC-037 ELIC-039
 #[test]
-fn pages_that_have_to_be_opened_first() {
+fn url_elicitation_required_data() {
     let data =
         json!({"elicitations": [{"mode": "url", "message": "m", "url": "https://a", "elicitationId": "e"}], "x": 1});
     let read: UrlElicitationRequired = is(data.clone());
@@ -383,9 +383,9 @@ fn pages_that_have_to_be_opened_first() {
     assert_eq!(value(&encode(&read, None).expect("text"))["elicitations"][0]["mode"], "url");
 }
 
-/// A peer may send as many as fit into a message: they are not compared each with each.
+/// A peer may send as many results as a message holds, so they are not compared pairwise.
 #[test]
-fn very_many_results_of_tools_are_checked_in_one_go() {
+fn many_tool_results_are_checked_in_linear_time() {
     const MANY: usize = 50_000;
     let uses = (0..MANY).map(|id| json!({"type": "tool_use", "id": id.to_string(), "name": "t", "input": {}}));
     let result = |id: usize| json!({"type": "tool_result", "toolUseId": id.to_string(), "content": []});

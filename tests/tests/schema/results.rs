@@ -1,4 +1,4 @@
-//! Results are read as what their request asked for, and by nothing else.
+//! Results are decoded as the type of their request.
 
 use crate::schema_support::{assert_same, encode, same, value};
 use mcp_proto::{
@@ -9,7 +9,7 @@ use serde_json::json;
 
 // req: TOOL-002 TOOL-015 PROMPT-002 PROMPT-008 RES-002 RES-008 RES-011 ROOT-003 ROOT-010 COMPL-008 TASK-048
 #[test]
-fn lists_are_arrays_and_never_null() {
+fn lists_are_written_as_arrays_and_never_null() {
     fn check<T: Encode + serde::de::DeserializeOwned + std::fmt::Debug>(
         empty: &T,
         name: &str,
@@ -20,7 +20,7 @@ fn lists_are_arrays_and_never_null() {
         let list = if name == "values" { &written["completion"][name] } else { &written[name] };
         assert_eq!(list, &json!([]), "{text}");
         for wrong in [r#""NAME":null"#, r#""NAME":{}"#, r#""NAME":"""#, r#""NAME":0"#, r#""x":[]"#] {
-            // `content` of a tool result is often left out and then empty.
+            // `content` of a tool result is often absent, which means an empty list.
             if name == "content" && wrong == r#""x":[]"# {
                 continue;
             }
@@ -49,8 +49,8 @@ fn lists_are_arrays_and_never_null() {
 }
 
 #[test]
-fn results_are_what_their_method_says_and_nothing_else() {
-    // Each of these could be taken for another one, if results were told apart by their look.
+fn results_are_typed_by_their_method() {
+    // Each of these would be ambiguous if results were distinguished by their members.
     let lookalikes = [
         r#"{}"#,
         r#"{"content":[],"tools":[],"prompts":[],"resources":[],"contents":[],"messages":[],"roots":[],"tasks":[]}"#,
@@ -99,7 +99,7 @@ fn results_are_what_their_method_says_and_nothing_else() {
 
 // req: TASK-016
 #[test]
-fn only_a_request_that_asked_for_a_task_is_answered_by_one() {
+fn task_results_need_a_task_request() {
     let text =
         r#"{"task":{"taskId":"t","status":"working","createdAt":"","lastUpdatedAt":"","ttl":null},"content":[]}"#;
     let task = TaskOr::<CallToolResult>::decode(text, true).expect("a task");
@@ -114,7 +114,7 @@ fn only_a_request_that_asked_for_a_task_is_answered_by_one() {
 
 // req: M-MRTR-004 M-MRTR-005 M-MRTR-006 M-MRTR-007 M-BASE-011 M-BASE-014
 #[test]
-fn questions_are_told_from_answers_by_the_kind_of_the_result() {
+fn result_type_distinguishes_input_required() {
     use mcp_proto::schema::{
         CreateMessageParams, ElicitFormParams, ElicitParams, ElicitSchema, InputRequests, InputResponses,
         ListRootsParams, SamplingMessage, answer,
@@ -143,13 +143,13 @@ fn questions_are_told_from_answers_by_the_kind_of_the_result() {
         let read = ServerResult::decode(method, &text).expect("a question");
         assert_eq!(read, ServerResult::InputRequired(method, result.clone()));
     }
-    // A result without the marker is complete, in whichever revision.
+    // A result without the marker is complete, in every revision.
     let complete = ServerResult::decode(Method::CallTool, r#"{"content":[],"inputRequests":{}}"#).expect("a result");
     assert!(matches!(complete, ServerResult::CallTool(_)));
-    // The marker is always written, also if it was forgotten.
+    // The marker is always written.
     let forgetful = InputRequiredResult { request_state: Some("s".into()), ..InputRequiredResult::default() };
     assert!(encode(&forgetful, ProtocolVersion::V2026_07_28).expect("text").contains("input_required"));
-    // A question has to ask something.
+    // An input-required result needs a request or a state.
     assert!(encode(&InputRequiredResult::default(), ProtocolVersion::V2026_07_28).is_err());
     assert!(encode(&result, ProtocolVersion::V2025_11_25).is_err());
 
@@ -163,7 +163,7 @@ fn questions_are_told_from_answers_by_the_kind_of_the_result() {
 
 // req: TASK-035
 #[test]
-fn the_result_of_a_task_is_the_result_of_its_request() {
+fn task_payload_equals_the_request_result() {
     let result = CallToolResult::error("broken");
     let payload = GetTaskPayloadResult::of(&result, "t1").expect("an object");
     assert_eq!(payload.meta.as_ref().and_then(|meta| meta.related_task()).as_deref(), Some("t1"));
@@ -178,8 +178,8 @@ fn the_result_of_a_task_is_the_result_of_its_request() {
 
 // req: LIFE-004
 #[test]
-fn a_type_is_never_more_than_its_members() {
-    // Required members, one after the other, are missed by name.
+fn missing_required_members_are_named() {
+    // The error names each missing required member.
     let full = json!({"protocolVersion": "v", "capabilities": {}, "serverInfo": {"name": "n", "version": "1"}});
     for name in ["protocolVersion", "capabilities", "serverInfo"] {
         let mut json = full.clone();

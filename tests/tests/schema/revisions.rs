@@ -1,5 +1,5 @@
-//! What a revision does not have cannot be written for it: it is left out, or refused where the message would mean
-//! something else without it.
+//! Members that a revision does not have cannot be encoded for it: they are omitted, or the message is refused if it
+//! would mean something else without them.
 
 use crate::schema_support::{encode, value};
 use mcp_proto::{
@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 use Otherwise::{Filled, Left, Needed, Refused};
 use ProtocolVersion::{V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28};
 
-/// What happens in the revisions that do not have something.
+/// What happens in the revisions that do not have a member.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Otherwise {
-    /// It is left out, without a word.
+    /// The member is omitted.
     Left,
-    /// It is refused.
+    /// The message is refused.
     Refused,
-    /// Nothing special, but the revisions that have it get it filled in if it is missing.
+    /// Nothing, but the revisions that have the member fill in a default.
     Filled,
-    /// As `Left`, and the revisions that have it refuse to do without.
+    /// As `Left`, and the revisions that have the member require it.
     Needed,
 }
 
-/// One member: the object it is in, where it is, which revisions have it.
+/// One member: its object, its path and its revisions.
 pub(super) struct Row {
     name: &'static str,
     json: Value,
@@ -119,7 +119,7 @@ fn prompt() -> Value {
 
 // req: PROG-005 COMPL-003 COMPL-004 TOOL-033 TOOL-035 LIFE-031 LIFE-032 M-CACHE-001 M-TOOL-006 M-TOOL-010 M-PROMPT-005 M-RES-006 M-RES-007 M-RES-011
 #[test]
-fn what_only_adds_to_the_picture_is_left_out() {
+fn optional_later_members_are_omitted() {
     check_rows(vec![
         row::<Implementation>(implementation(), "/title", JUNE, Left),
         row::<Implementation>(implementation(), "/description", NOVEMBER, Left),
@@ -210,7 +210,7 @@ fn what_only_adds_to_the_picture_is_left_out() {
 
 // req: LIFE-027 LIFE-028
 #[test]
-fn capabilities_are_those_of_the_revision() {
+fn capabilities_are_limited_to_the_revision() {
     let client = json!({"roots": {"listChanged": true}, "sampling": {"context": {}, "tools": {}}, "elicitation": {"form": {}, "url": {}},
         "tasks": {"list": {}, "requests": {"sampling": {"createMessage": {}}}}, "experimental": {"a": {}}, "extensions": {"b/c": {}}});
     let server = json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}, "logging": {}, "completions": {},
@@ -293,19 +293,19 @@ fn content_of_later_revisions_is_refused() {
             ),
         ]);
     }
-    // An array of one is not lost on older peers: they get the one.
+    // An array of one element is sent to older peers as the element.
     let one = json!({"role": "user", "content": [{"type": "text", "text": "a"}]});
     let message: SamplingMessage = serde_json::from_value(one.clone()).expect("a message");
     for version in ProtocolVersion::ALL {
         let written = value(&encode(&message, version).expect("text"));
         assert_eq!(written["content"].is_array(), version >= V2025_11_25, "{version}");
     }
-    // There is no room for a resource in sampling, in no revision.
+    // Sampling has no embedded resources, in any revision.
     assert!(matches!(
         serde_json::from_value(json!({"type": "resource", "resource": {"uri": "a:b", "text": ""}})),
         Ok(SamplingContent::Other(_))
     ));
-    // And what no revision has is not sent to anybody who speaks one.
+    // Kinds that no revision has are not sent.
     let unknown = json!({"type": "hologram", "beam": true});
     check_rows(vec![row::<CallToolResult>(json!({"content": [unknown]}), "/content", VersionSet::NONE, Refused)]);
     for block in [
@@ -324,7 +324,7 @@ fn content_of_later_revisions_is_refused() {
     check_rows(vec![row::<ToolResultContentInMessage>(image, "/structuredContent", MODERN, Left)]);
 }
 
-/// Tool results exist in two revisions only, so that the others are left out of the table.
+/// Tool results exist in two revisions only, so this wrapper leaves the others out of the table.
 #[derive(serde::Deserialize)]
 #[serde(transparent)]
 struct ToolResultContentInMessage(ToolResultContent);
@@ -341,7 +341,7 @@ impl Encode for ToolResultContentInMessage {
 
 // req: ELIC-007 ELIC-010 ELIC-017 ELIC-025 M-ELIC-010 M-ELIC-020 M-MRTR-037
 #[test]
-fn what_would_change_the_meaning_is_refused() {
+fn members_that_change_the_meaning_are_refused() {
     let task = json!({"ttl": 5});
     let form =
         |property: Value| json!({"message": "m", "requestedSchema": {"type": "object", "properties": {"a": property}}});
@@ -459,11 +459,11 @@ fn what_would_change_the_meaning_is_refused() {
         row::<EmptyResult>(json!({"resultType": "complete"}), "/resultType", MODERN, Left),
     ]);
 
-    // A result of one kind does not say that it is one of another.
+    // A result does not keep a result type of another kind.
     let odd: EmptyResult = serde_json::from_str(r#"{"resultType":"task"}"#).expect("a result");
     assert!(encode(&odd, V2026_07_28).is_err());
 
-    // The name of the question was only in one revision, and had to be there.
+    // The id of the elicitation exists in one revision only, and is required there.
     for version in [V2025_11_25, V2026_07_28] {
         let params: ElicitParams = serde_json::from_value(url.clone()).expect("params");
         let written = value(&encode(&params, version).expect("text"));
@@ -472,11 +472,11 @@ fn what_would_change_the_meaning_is_refused() {
         let nameless = ElicitUrlParams::new("m", "https://a");
         assert_eq!(encode(&nameless, version).is_ok(), version == V2026_07_28);
     }
-    // A form does not say that it is something else.
+    // A form does not keep another mode.
     let schema: ElicitSchema = serde_json::from_value(json!({"type": "object", "properties": {}})).expect("a form");
     let odd = ElicitFormParams { mode: Some(ElicitMode::Url), ..ElicitFormParams::new("m", schema) };
     assert!(encode(&odd, V2025_11_25).is_err());
-    // A form has no mode in 2025-06-18, and keeps the one it has later.
+    // A form has no mode in 2025-06-18, and keeps its mode later.
     let params: ElicitParams = serde_json::from_value(json!({
         "mode": "form", "message": "m", "requestedSchema": {"type": "object", "properties": {}, "$schema": "x"}
     }))
@@ -511,11 +511,11 @@ fn defaults_of_forms_follow_the_revision() {
 
 // req: M-CACHE-001 M-CACHE-002
 #[test]
-fn a_modern_list_always_has_its_hints() {
+fn modern_lists_always_carry_cache_hints() {
     let written = value(&encode(&DiscoverResult::new([], ServerCapabilities::default()), V2026_07_28).expect("text"));
     assert_eq!(written["ttlMs"], 0);
     assert_eq!(written["cacheScope"], "private");
-    // Also where the peer had sent something odd: it is not passed on next to the filled in value.
+    // An invalid value of the peer is not written next to the default.
     let odd: ListToolsResult =
         serde_json::from_str(r#"{"tools":[],"ttlMs":-5,"cacheScope":null,"nextCursor":7}"#).expect("a result");
     assert_eq!((odd.ttl_ms, odd.cache_scope.as_ref(), odd.next_cursor.as_ref()), (None, None, None));
@@ -525,7 +525,7 @@ fn a_modern_list_always_has_its_hints() {
     );
     assert_eq!(encode(&odd, V2025_11_25).expect("text"), r#"{"tools":[],"nextCursor":7}"#);
     assert_eq!(encode(&odd, None).expect("text"), r#"{"tools":[],"ttlMs":-5,"cacheScope":null,"nextCursor":7}"#);
-    // What was set since then takes the place of what came.
+    // A value that was set later replaces the invalid one.
     let set = ListToolsResult { next_cursor: Some("c".into()), ..odd };
     assert_eq!(encode(&set, V2025_11_25).expect("text"), r#"{"tools":[],"nextCursor":"c"}"#);
 }

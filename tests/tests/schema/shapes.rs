@@ -1,5 +1,4 @@
-//! The shape of each object of the specification: which members it has to have, which it may have, and what they mean
-//! where they are missing.
+//! The shape of each object of the specification: its required members, its optional members, and their defaults.
 
 use crate::schema_support::{assert_same, encode, shape, value};
 use mcp_proto::{
@@ -89,7 +88,7 @@ fn capabilities_are_declared_by_presence() {
         [Tasks, TasksList, TasksCancel, TasksToolsCall]
     );
 
-    // What is declared with `with` is what `set` finds, and written by its path.
+    // A capability that `with` declares is found by `set` and written at its path.
     for capability in Capability::ALL.iter().copied() {
         let client = ClientCapabilities::default().with(capability);
         let server = ServerCapabilities::default().with(capability);
@@ -104,7 +103,7 @@ fn capabilities_are_declared_by_presence() {
             assert!(set.contains(capability), "{capability:?}: {set:?}");
             let path = capability.path();
             let pointer = match path.strip_prefix("extensions.") {
-                // What follows a dot behind the name is a setting.
+                // The part after a dot behind the name is a setting.
                 Some(extension) => {
                     let (prefix, name) = extension.split_once('/').expect("a prefix");
                     format!("/extensions/{prefix}~1{}", name.replace('.', "/"))
@@ -121,7 +120,7 @@ fn capabilities_are_declared_by_presence() {
 
 // req: LIFE-025 LIFE-026 LIFE-030 M-META-029 M-META-031
 #[test]
-fn capabilities_are_an_open_set() {
+fn unknown_capabilities_are_preserved() {
     let json = json!({"experimental": {"a": {"b": [1.50]}}, "sampling": {"beam": {}}, "future": 5,
         "roots": {"listChanged": true, "x": null}});
     let read: ClientCapabilities = is(json.clone());
@@ -215,7 +214,7 @@ fn content() {
         assert_eq!(written["type"], kind);
         assert_eq!(is::<ContentBlock>(written), block);
     }
-    // As each revision that has them writes them.
+    // As each revision encodes them.
     for version in ProtocolVersion::LEGACY {
         let written = |block: &ContentBlock| value(&encode(block, version).expect("text"));
         assert_eq!(written(&ContentBlock::text("t")), json!({"type": "text", "text": "t"}), "{version}");
@@ -237,7 +236,7 @@ fn content() {
             assert_eq!(written(&ResourceLink::new("a:b", "n").into()), link, "{version}");
         }
     }
-    // A type of its own is known by its kind, too.
+    // The types of the kinds check their kind, too.
     fails::<TextContent>(json!({"type": "image", "text": "t"}));
     fails::<TextContent>(json!({"text": "t"}));
 }
@@ -256,7 +255,7 @@ fn each_annotation_has_one_json_type() {
             ("priority", read("priority").priority.is_some(), value.is_number()),
             ("lastModified", read("lastModified").last_modified.is_some(), value.is_string()),
         ] {
-            // What has another type is no annotation: it is kept beside them, as it came.
+            // A member of another type is not an annotation: it is kept unchanged among the unknown members.
             assert_eq!((found, read(name).extra.get(name).is_some()), (is_right, !is_right), "{name}: {value}");
         }
     }
@@ -304,7 +303,7 @@ fn tools() {
     assert!(schema(r#"{"type":"object"}"#) && schema(r#"{"properties":{"a":{"type":"string"}}, "type" : "object"}"#));
     assert!(!schema("{}") && !schema(r#"{"type":"string"}"#) && !schema(r#"{"type":["object"]}"#));
     assert!(!schema(r#"{"properties":{"type":"object"}}"#) && !schema(r#"{"type":null}"#));
-    // Any name can be called, only some are good ones.
+    // Any name can be called, but only some are advised.
     for (name, advised) in [
         ("get_a-b.C9", true),
         ("", false),
@@ -323,7 +322,7 @@ fn tools() {
 
 // req: TOOL-011 TOOL-013 TOOL-019 TOOL-039 M-TOOL-017 M-TOOL-030 M-TOOL-031
 #[test]
-fn what_a_tool_does_not_say() {
+fn tool_defaults() {
     let tool = |annotations: Value, title: Option<&str>| {
         let mut tool = json!({"name": "name", "inputSchema": {}, "annotations": annotations});
         if let Some(title) = title {
@@ -344,7 +343,7 @@ fn what_a_tool_does_not_say() {
     assert_eq!(tool(json!({}), None).display_name(), "name");
     assert_eq!(tool(json!({"title": "annotated"}), None).display_name(), "annotated");
     assert_eq!(tool(json!({"title": "annotated"}), Some("titled")).display_name(), "titled");
-    // Nor does a server of any revision say it for the client.
+    // No revision writes the defaults for the client.
     for version in [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25] {
         let silent = Tool { annotations: Some(ToolAnnotations::default()), ..Tool::without_arguments("name") };
         let sent = value(&encode(&silent, version).expect("text"));
@@ -383,11 +382,11 @@ fn what_a_tool_does_not_say() {
 
 // req: TOOL-014 TOOL-015 M-TOOL-011 M-TOOL-012 M-TOOL-013
 #[test]
-fn calls_of_tools() {
+fn tool_calls() {
     shape::<CallToolParams>(json!({"_meta": {}, "name": "n", "arguments": {}, "task": {"ttl": 5}}), &["name"]);
     let result = json!({"_meta": {}, "content": [], "structuredContent": {}, "isError": true});
     assert_same(&encode(&is::<CallToolResult>(result.clone()), None).expect("text"), &result.to_string());
-    // It is written in all revisions, also if it is empty.
+    // The content is written in all revisions, also if it is empty.
     for version in ProtocolVersion::ALL {
         assert_eq!(encode(&CallToolResult::new([]), version).expect("text"), r#"{"content":[]}"#);
         let text = encode(&CallToolResult::text("t"), version).expect("text");
@@ -458,7 +457,7 @@ fn resources() {
         assert_eq!(encode(&EmptyResult::default(), version).expect("text"), "{}");
     }
     shape::<ResourceUpdatedParams>(json!({"_meta": {}, "uri": "a:b"}), &["uri"]);
-    // Either text or bytes, in whatever order.
+    // Either text or bytes, in any order of the members.
     for wrong in [
         json!({"uri": "a:b"}),
         json!({"text": "t"}),

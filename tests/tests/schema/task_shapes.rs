@@ -14,7 +14,7 @@ use crate::{
 fn tasks() {
     let task = json!({"taskId": "t", "status": "working", "statusMessage": "m", "createdAt": "2025-11-25T10:30:00Z",
         "lastUpdatedAt": "2025-11-25T10:40:00Z", "ttl": 60000, "pollInterval": 5000});
-    // `ttl` has to be there, and may be null.
+    // `ttl` is required and may be null.
     let required = ["taskId", "status", "createdAt", "lastUpdatedAt"];
     let shapes: [fn(Value); 4] = [
         |json| check_task::<Task>(json),
@@ -69,7 +69,7 @@ fn tasks() {
 
 // req: TASK-023 TASK-024 TASK-025 M-TASK-023 M-TASK-024
 #[test]
-fn a_task_goes_its_way() {
+fn task_status_transitions() {
     use TaskStatus::{Cancelled, Completed, Failed, InputRequired, Working};
     let all = [Working, InputRequired, Completed, Failed, Cancelled];
     for from in &all {

@@ -22,7 +22,7 @@ fn fails<T: DeserializeOwned + std::fmt::Debug>(json: Value) {
 
 // req: M-TASK-011 M-TASK-013 M-TASK-014 M-TASK-016 M-TASK-027 M-TASK-041 M-TASK-081
 #[test]
-fn tasks_of_the_extension() {
+fn extension_tasks() {
     const NOW: Option<ProtocolVersion> = Some(ProtocolVersion::V2026_07_28);
     let task = json!({"taskId": "t", "status": "completed", "statusMessage": "m", "createdAt": "2026-08-01T10:00:00Z",
         "lastUpdatedAt": "2026-08-01T10:00:00Z", "ttlMs": null, "pollIntervalMs": 2000, "result": {"content": []}});
@@ -57,7 +57,7 @@ fn tasks_of_the_extension() {
 
 // req: M-TASK-028 M-TASK-029 M-TASK-030 M-TASK-031
 #[test]
-fn a_task_of_the_extension_says_what_belongs_to_its_status_and_nothing_else() {
+fn extension_task_members_match_the_status() {
     let payloads = [
         ("inputRequests", json!({"q": {"method": "roots/list"}})),
         ("result", json!({"content": []})),
@@ -72,7 +72,7 @@ fn a_task_of_the_extension_says_what_belongs_to_its_status_and_nothing_else() {
         ("resting", None),
     ];
     for (status, own) in statuses {
-        // Each of the eight combinations of what there can be beside the status.
+        // Each of the eight combinations of the members beside the status.
         for bits in 0..1_u8 << payloads.len() {
             let mut task = json!({"taskId": "t", "status": status, "createdAt": "", "lastUpdatedAt": "", "ttlMs": 5});
             let there = payloads.iter().enumerate().filter(|(at, _)| bits & 1 << at != 0).map(|(_, payload)| payload);
@@ -99,10 +99,10 @@ fn a_task_of_the_extension_says_what_belongs_to_its_status_and_nothing_else() {
     assert_eq!(ErrorObject::from(kept), error);
 }
 
-/// What the text of the extension shows, message by message: a task from its call to each of its ends.
+/// The messages in the text of the extension: a task from its call to each of its ends.
 // req: M-TASK-012 M-TASK-017 M-TASK-025 M-TASK-053 M-TASK-062
 #[test]
-fn every_message_of_a_task_is_written_as_it_was_read() {
+fn extension_task_messages_round_trip() {
     fn unchanged<T: Encode>(read: Result<T, serde_json::Error>, json: &Value) {
         let read = read.unwrap_or_else(|error| panic!("{error} in {json}"));
         for version in [None, Some(ProtocolVersion::V2026_07_28)] {
@@ -162,7 +162,7 @@ fn every_message_of_a_task_is_written_as_it_was_read() {
         let mut told = task.clone();
         told["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": 7});
         unchanged(ServerNotification::decode(Method::ExtTaskChanged, Some(&told.to_string())), &told);
-        // In two places of its text the extension shows a task under another type.
+        // In two places the text of the extension shows a task with another result type.
         result["resultType"] = json!("task");
         assert!(matches!(
             ServerResult::decode(Method::ExtGetTask, &result.to_string()),

@@ -1,4 +1,4 @@
-//! What the decoder does with messages that are not quite as expected: nothing is lost, nothing is guessed.
+//! How the decoder handles unexpected messages: it loses nothing and guesses nothing.
 
 use crate::schema_support::{assert_same, encode, noise, same, value};
 use arbitrary::Unstructured;
@@ -13,7 +13,7 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-/// Random messages of every revision, as JSON and with the way back.
+/// Returns random messages of every revision, as JSON with their decoders.
 fn messages(rounds: u64) -> impl Iterator<Item = Message> {
     (0..rounds).flat_map(|round| {
         ProtocolVersion::ALL.into_iter().flat_map(move |version| {
@@ -41,9 +41,9 @@ fn messages(rounds: u64) -> impl Iterator<Item = Message> {
     })
 }
 
-/// What a value is written as, or why not, does not depend on who writes it: see [`encode`].
+/// The encoding of a value, or its error, does not depend on the writer: see [`encode`].
 #[test]
-fn a_value_writes_itself_as_serde_writes_it() {
+fn both_writers_produce_the_same_text() {
     let (mut written, mut refused) = (0, 0);
     let mut compare = |text: Result<String, String>| if text.is_ok() { written += 1 } else { refused += 1 };
     for round in 0..300_u64 {
@@ -69,7 +69,7 @@ struct Message {
 }
 
 impl Message {
-    /// The message after decoding and encoding.
+    /// Returns the message after decoding and encoding.
     fn pass(&self, json: &Value) -> Result<Value, String> {
         (self.decode)(self.method, &json.to_string()).map(|text| value(&text))
     }
@@ -88,7 +88,7 @@ impl Message {
         self.kind.ends_with("Result")
     }
 
-    /// Whether it is a question or a task instead of an answer.
+    /// Returns whether it is an input-required result or a task.
     fn is_marked(&self) -> bool {
         self.json["resultType"] == "input_required" || self.json["resultType"] == "task"
     }
@@ -98,7 +98,7 @@ fn back<T: Encode>(read: Result<T, serde_json::Error>) -> Result<String, String>
     encode(&read.map_err(|error| error.to_string())?, None)
 }
 
-/// Calls `change` for each object below `json`, with the name of the member it is the value of.
+/// Calls `change` for each object below `json`, with the name of the member that holds it.
 fn each_object(json: &mut Value, parent: &str, change: &mut impl FnMut(&str, &mut serde_json::Map<String, Value>)) {
     match json {
         Value::Object(members) => {
@@ -113,7 +113,7 @@ fn each_object(json: &mut Value, parent: &str, change: &mut impl FnMut(&str, &mu
 // req: BASE-018 LIFE-025 LIFE-030 META-001 META-002 META-003 CONT-017 M-BASE-015 M-META-026 M-META-029 M-SCHEMA-027
 #[test]
 fn unknown_members_survive_everywhere() {
-    // Their members are not members of the protocol, and have to be of one type.
+    // The members of these objects are not members of the protocol, and have to be of one type.
     const MAPS: [&str; 4] = ["arguments", "properties", "inputRequests", "inputResponses"];
     let additions = [json!(null), json!(-1.5), json!("x"), json!([{"a": null}]), json!({"type": "text", "b": [1]})];
     let mut objects = 0;
@@ -132,7 +132,7 @@ fn unknown_members_survive_everywhere() {
 
 // req: SAMP-011 SAMP-012
 #[test]
-fn unknown_words_survive_in_every_open_set() {
+fn unknown_enum_values_survive() {
     const WORDS: [&str; 12] = [
         "role",
         "audience",
@@ -161,7 +161,7 @@ fn unknown_words_survive_in_every_open_set() {
                 seen[at] += 1;
             }
         });
-        // A question or a task is known by its `resultType`.
+        // Input-required results and tasks are recognised by their `resultType`.
         if !message.is_marked() {
             message.passes(&json);
         }
@@ -204,10 +204,10 @@ fn unknown_kinds_survive_in_every_union() {
     assert_same(&encode(&read, None).expect("text"), &params.to_string());
 }
 
-/// Reads params; what they are and whether they are empty.
+/// Reads params. Returns their debug text and whether they are empty.
 type Reader = fn(Method, Option<&str>) -> Option<(String, bool)>;
 
-/// The members that no object can do without, whatever it is that they are a part of.
+/// The members that are required in every object that has them.
 const REQUIRED: [&str; 45] = [
     "action",
     "argument",
@@ -258,7 +258,7 @@ const REQUIRED: [&str; 45] = [
 
 // req: LIFE-031 LIFE-032 ICON-001
 #[test]
-fn one_odd_member_of_a_result_does_not_spoil_the_others() {
+fn invalid_optional_members_do_not_fail_a_result() {
     let mut odd = 0;
     let mut refused = std::collections::BTreeSet::new();
     for message in messages(25).filter(Message::is_result) {
@@ -275,11 +275,11 @@ fn one_odd_member_of_a_result_does_not_spoil_the_others() {
                     }
                 });
                 let Some(name) = names.get(at) else { break };
-                // The questions in it have params, in which null means absent.
+                // The input requests have params, in which null means absent.
                 if substitute.is_null() && message.json.get("inputRequests").is_some() {
                     continue;
                 }
-                // Without its mark a question or a task is read as an answer.
+                // Without the marker, an input-required result or a task is decoded as an ordinary result.
                 if name == "resultType" && message.is_marked() {
                     continue;
                 }
@@ -288,7 +288,7 @@ fn one_odd_member_of_a_result_does_not_spoil_the_others() {
                         odd += 1;
                         assert!(same(&written, &json), "{}\nread:    {json}\nwritten: {written}", message.method);
                     }
-                    // It says where the fault is, and it is with something that has to be there.
+                    // The error names the member, and the member is a required one.
                     Err(error) => {
                         assert!(error.contains(name.as_str()), "{name}: {error}");
                         refused.insert(name.clone());
@@ -298,7 +298,7 @@ fn one_odd_member_of_a_result_does_not_spoil_the_others() {
         }
     }
     assert!(odd > 5000, "{odd}");
-    // The rest is required too, but in some objects only.
+    // These are required in some objects only.
     let others = [
         "blob",
         "id",
@@ -360,7 +360,7 @@ fn params_are_strict_but_null_means_absent() {
 
 // req: PAGE-001 PAGE-002 TOOL-014 M-TOOL-011
 #[test]
-fn params_without_members_can_be_absent_null_or_empty() {
+fn empty_params_may_be_absent_or_null() {
     let mut optional = Vec::new();
     for method in Method::ALL.iter().copied() {
         let decoders: [Reader; 4] = [
@@ -412,7 +412,7 @@ fn params_without_members_can_be_absent_null_or_empty() {
 
 // req: SCHEMA-003 SCHEMA-007 M-TOOL-009
 #[test]
-fn what_belongs_to_the_user_is_not_touched() {
+fn user_json_is_preserved_verbatim() {
     let odd = r#"{ "b":9223372036854775808, "a":[1e-320,1.0,-0,0.10,1E+2], "b":123456789012345678901234567890 , "\u0061":"\u00e4\/"}"#;
     let spelled = |text: &str| assert!(text.contains(odd), "{text}");
     let result = format!(r#"{{"content":[],"structuredContent":{odd},"_meta":{{"x":{odd}}},"y":{odd}}}"#);
@@ -446,7 +446,7 @@ fn what_belongs_to_the_user_is_not_touched() {
 
 // req: PROG-008 M-SCHEMA-025 M-PROG-007
 #[test]
-fn numbers_are_numbers() {
+fn numbers_are_decoded_exactly() {
     let progress = |number: &str| {
         let text = format!(r#"{{"progressToken":1,"progress":{number},"total":{number}}}"#);
         let read = ServerNotification::decode(Method::Progress, Some(&text)).expect("a notification");
@@ -455,7 +455,7 @@ fn numbers_are_numbers() {
     ["0", "-1", "0.5", "1e-320", "9223372036854775808", "18446744073709551615", "1e300", "0.1", "5e-324"]
         .into_iter()
         .for_each(progress);
-    // The last digit counts.
+    // The last digit is kept.
     let text = r#"{"progressToken":1,"progress":0.30000000000000004}"#;
     let read = ServerNotification::decode(Method::Progress, Some(text)).expect("a notification");
     assert_eq!(encode(&read, None).expect("text"), text);
@@ -481,7 +481,7 @@ fn numbers_are_numbers() {
 }
 
 #[test]
-fn a_member_that_comes_twice_is_refused() {
+fn duplicate_members_are_refused() {
     for text in [
         r#"{"content":[],"content":[]}"#,
         r#"{"content":[],"isError":true,"isError":true}"#,
@@ -491,12 +491,12 @@ fn a_member_that_comes_twice_is_refused() {
         r#"{"content":[{"type":"resource","resource":{"uri":"","uri":"","text":""}}]}"#,
     ] {
         let error = serde_json::from_str::<CallToolResult>(text).expect_err(text).to_string();
-        assert!(error.contains("given twice"), "{error}");
+        assert!(error.contains("duplicate member"), "{error}");
     }
 }
 
 #[test]
-fn members_come_in_any_order() {
+fn members_are_accepted_in_any_order() {
     let ordered = r#"{"type":"image","data":"aGk=","mimeType":"image/png","annotations":{"priority":0.5},"x":[1]}"#;
     let shuffled = r#"{"x":[1],"annotations":{"priority":0.5},"mimeType":"image/png","data":"aGk=","type":"image"}"#;
     let escaped = r#"{"\u0078":[1],"d\u0061ta":"aGk\u003d","mimeType":"image\/png","annotations":{"priority":0.5},"t\u0079pe":"im\u0061ge"}"#;
@@ -509,7 +509,7 @@ fn members_come_in_any_order() {
     assert_eq!(read(shuffled), expected);
     assert_eq!(encode(&read(escaped), None).expect("text").len(), ordered.len());
     assert!(same(&value(&encode(&read(escaped), None).expect("text")), &value(ordered)));
-    // Also from a value, where members are sorted and nothing can be borrowed.
+    // Also from a `Value`, where members are sorted and cannot be borrowed.
     let from_value: ContentBlock = serde_json::from_value(value(shuffled)).expect("a block");
     assert_same(&encode(&from_value, None).expect("text"), ordered);
     let from_reader: ContentBlock = serde_json::from_reader(shuffled.as_bytes()).expect("a block");
@@ -517,7 +517,7 @@ fn members_come_in_any_order() {
 }
 
 #[test]
-fn deep_and_broken_input_is_an_error_or_kept_and_never_a_panic() {
+fn deep_and_truncated_input_never_panics() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let text = format!(r#"{{"content":[],"structuredContent":{deep},"x":{deep},"_meta":{{"a":{deep}}}}}"#);
     let result: CallToolResult = serde_json::from_str(&text).expect("raw values are not entered");
@@ -540,11 +540,11 @@ fn deep_and_broken_input_is_an_error_or_kept_and_never_a_panic() {
     }
 }
 
-/// JSON can say half of a surrogate pair, and text cannot. What stays JSON is kept and written again as it came; where a type asks
-/// for text, it is refused.
+/// JSON can contain half of a surrogate pair, and a string cannot. Raw JSON is kept and written unchanged. Where a type
+/// requires a string, it is refused.
 #[test]
-fn half_of_a_surrogate_pair_is_kept_where_json_stays_json() {
-    // The unknown members of objects of all kinds: results, blocks of content, capabilities, `_meta`.
+fn lone_surrogates_are_kept_in_raw_json() {
+    // Unknown members of all kinds of objects: results, content blocks, capabilities, `_meta`.
     let kept = [
         r#"{"content":[],"\ud800":1}"#,
         r#"{"\ud800":{"\udc00":2},"content":[]}"#,
@@ -575,9 +575,9 @@ fn half_of_a_surrogate_pair_is_kept_where_json_stays_json() {
     assert!(read.is_err() || read.is_ok_and(|read| read.content.is_none()), "the keys of a map are texts");
 }
 
-/// However its name is spelled, a member is the one that it is.
+/// A member is recognised by its decoded name.
 #[test]
-fn names_with_escapes_are_the_names_that_they_stand_for() {
+fn escaped_member_names_are_decoded() {
     let read = |text: &str| Json::parse(text).expect("JSON").decode::<CallToolResult>();
     let plain = read(r#"{"content":[],"isError":true,"x\ny":1}"#).expect("a result");
     for text in [
@@ -590,7 +590,7 @@ fn names_with_escapes_are_the_names_that_they_stand_for() {
     for twice in [r#"{"content":[],"c\u006fntent":[]}"#, r#"{"c\u006fntent":[],"content":[]}"#] {
         assert!(read(twice).is_err(), "{twice}");
     }
-    // Those are others.
+    // These are other names.
     for text in [r#"{"content":[],"\"isError\"":true}"#, r#"{"content":[],"isErro\\u0072":true}"#] {
         let other = read(text).expect(text);
         assert_eq!((other.is_error, other.extra.len()), (None, 1), "{text}");

@@ -1,4 +1,4 @@
-//! The shape of what all features share: cursors, progress, cancellation, `_meta`, subscriptions, the data of errors.
+//! The shape of what all features share: cursors, progress, cancellation, `_meta`, subscriptions, error data.
 
 use super::shapes::{fails, is};
 use crate::schema_support::{assert_same, encode, shape, value};
@@ -55,7 +55,7 @@ fn cursors_are_opaque() {
 
 // req: PROG-002 PROG-004 PROG-005 CANC-001 CANC-002 CANC-003 M-PROG-002 M-PROG-004 M-PROG-005 M-CANC-002 M-META-027 M-META-028
 #[test]
-fn progress_and_cancellation() {
+fn progress_and_cancellation_params() {
     shape::<ProgressParams>(
         json!({"_meta": {}, "progressToken": "t", "progress": 0.5, "total": 1, "message": "m"}),
         &["progressToken", "progress"],
@@ -89,7 +89,7 @@ fn progress_and_cancellation() {
 // req: META-001 META-002 META-003 META-004 TASK-063 M-META-024 M-META-026
 #[test]
 fn metadata() {
-    // Values at names that belong to the specification are kept, whatever they are.
+    // Values of reserved names are kept without a check.
     let odd = json!({"io.modelcontextprotocol/related-task": 5, "mcp.dev/x": [null], "progressToken": {}, "a/b/c": true, "": 1,
         "io.modelcontextprotocol/future": {"a": 1.50}, "not a key": "x"});
     let read: EmptyResult = is(json!({"_meta": odd}));
@@ -98,7 +98,7 @@ fn metadata() {
     assert_eq!(meta.get("not a key").as_ref().map(RawJson::get), Some("\"x\""));
     assert_same(&encode(&read, ProtocolVersion::V2025_11_25).expect("text"), &json!({"_meta": odd}).to_string());
 
-    // It comes first, also if it is empty.
+    // `_meta` is written first, also if it is empty.
     let mut params = CallToolParams::new("n");
     params.meta = Some(Meta::new());
     assert_eq!(encode(&params, ProtocolVersion::V2025_11_25).expect("text"), r#"{"_meta":{},"name":"n"}"#);
@@ -122,7 +122,7 @@ fn metadata() {
         r#"{"io.modelcontextprotocol/related-task":{"taskId":"t1"},"io.modelcontextprotocol/model-immediate-response":"wait"}"#
     );
 
-    // Everything that carries metadata hands it on, in both revisions that have it there.
+    // Every object with metadata keeps it, in both revisions.
     let given = json!({"com.example/a": {"b": [1.50]}});
     let everywhere = [
         pass::<Resource>(json!({"uri": "a:b", "name": "n", "_meta": given})),
@@ -150,14 +150,14 @@ fn metadata() {
     }
 }
 
-/// The object as it is written for 2025-06-18 and 2025-11-25.
+/// Returns the object as it is encoded for 2025-06-18 and 2025-11-25.
 fn pass<T: Encode + DeserializeOwned>(json: Value) -> [Value; 2] {
     let read: T = is(json);
     [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25]
         .map(|version| value(&encode(&read, version).expect("text")))
 }
 
-/// The same for objects that came with 2025-11-25.
+/// Does the same for objects that 2025-11-25 introduced.
 fn pass_late<T: Encode + DeserializeOwned>(json: Value) -> [Value; 2] {
     let read: T = is(json);
     let written = value(&encode(&read, ProtocolVersion::V2025_11_25).expect("text"));
@@ -182,7 +182,7 @@ fn subscriptions() {
 
 // req: M-META-014
 #[test]
-fn the_data_of_errors() {
+fn error_data_shapes() {
     let page = json!({"mode": "url", "message": "m", "url": "https://a", "elicitationId": "e"});
     shape::<UrlElicitationRequired>(json!({"elicitations": [page]}), &["elicitations"]);
     shape::<UnsupportedProtocolVersion>(json!({"supported": ["a"], "requested": "b"}), &["supported", "requested"]);
@@ -195,7 +195,7 @@ fn the_data_of_errors() {
 }
 
 #[test]
-fn skills_say_what_belongs_to_them() {
+fn skill_shapes() {
     let file = json!({"uri": "skill://a/SKILL.md", "digest": format!("sha256:{:064x}", 7), "size": 12});
     shape::<SkillResource>(file.clone(), &["uri", "digest", "size"]);
     let frontmatter = json!({"name": "a", "description": "b", "license": "MIT", "metadata": {"version": "2"}});
@@ -214,7 +214,7 @@ fn skills_say_what_belongs_to_them() {
     };
     assert_eq!(read(json!("dynamic")).expect("a skill"), SkillResources::Dynamic);
     assert_eq!(read(json!([])).expect("a skill"), SkillResources::Listed(Vec::new()));
-    // What belongs to such a skill is unknown, so it is none.
+    // The resources of such a skill are unknown, so it is refused.
     for bad in [json!("static"), json!(null), json!({}), json!(5), json!([{"uri": "a:b"}])] {
         read(bad.clone()).expect_err(&bad.to_string());
     }

@@ -1,4 +1,4 @@
-//! What the tests of the schema share.
+//! Helpers for the tests of the schema.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::{env, path::PathBuf};
@@ -10,8 +10,8 @@ use mcp_proto::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The folder with what the specification publishes: `schema/` and `examples/`. It is not part of the repository: it is
-/// looked for in `MCP_SPEC_DIR`, else next to the workspace.
+/// Returns the folder with the published `schema/` and `examples/`. It is not part of the repository: it is
+/// `MCP_SPEC_DIR`, or lies next to the workspace.
 pub(crate) fn published() -> Option<PathBuf> {
     let folder = match env::var_os("MCP_SPEC_DIR") {
         Some(folder) => PathBuf::from(folder),
@@ -20,7 +20,7 @@ pub(crate) fn published() -> Option<PathBuf> {
     folder.is_dir().then_some(folder)
 }
 
-/// The text of `value` for `version`, which is the same whether serde writes it or the value itself.
+/// Encodes `value` for `version`, and checks that serde and the value itself write the same text.
 #[track_caller]
 pub(crate) fn encode<T: Encode + ?Sized>(
     value: &T,
@@ -28,19 +28,19 @@ pub(crate) fn encode<T: Encode + ?Sized>(
 ) -> Result<String, String> {
     let version = version.into();
     let written = serde_json::to_string(&At(value, version)).map_err(|error| error.to_string());
-    // In a line there are no breaks between the tokens of what is JSON already.
+    // A line has no line breaks between the tokens of embedded JSON.
     let line = written.clone().map(|text| text.replace(['\n', '\r'], " "));
     assert_eq!(At(value, version).to_json().map(|json| json.get().into()).map_err(|error| error.to_string()), line);
     written
 }
 
-/// The value of a JSON text.
+/// Parses a JSON text.
 #[track_caller]
 pub(crate) fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"))
 }
 
-/// Whether two values say the same: the order of members and the spelling of numbers do not matter.
+/// Returns whether two values are equal, except for the order of members and the spelling of numbers.
 pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || (a.as_f64() == b.as_f64() && (a.is_f64() || b.is_f64())),
@@ -52,14 +52,14 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Fails unless the two texts say the same.
+/// Checks that two texts are equal JSON.
 #[track_caller]
 pub(crate) fn assert_same(written: &str, expected: &str) {
     assert!(same(&value(written), &value(expected)), "\nwritten:  {written}\nexpected: {expected}");
 }
 
-/// Checks the members of an object: the `required` ones are missed by name and cannot be `null` or of another type, all
-/// others can be left out; and all of them are written as they were read.
+/// Checks the members of an object. The error of a missing `required` member names it, and it cannot be `null` or of
+/// another type. All others can be absent. All of them are encoded unchanged.
 #[track_caller]
 pub(crate) fn shape<T: Encode + DeserializeOwned>(json: Value, required: &[&str]) {
     let name = std::any::type_name::<T>();
@@ -87,9 +87,9 @@ pub(crate) fn shape<T: Encode + DeserializeOwned>(json: Value, required: &[&str]
     }
 }
 
-/// Bytes that look random and are the same each time.
+/// Returns pseudo-random bytes.
 pub(crate) fn noise(mut seed: u64, len: usize) -> Vec<u8> {
-    // Xorshift with a multiplication (Vigna 2014); a seed of 0 would stay 0.
+    // Xorshift with a multiplication (Vigna 2014). A seed of 0 would stay 0.
     seed = seed.wrapping_mul(2).wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut bytes = Vec::with_capacity(len + 8);
     while bytes.len() < len {

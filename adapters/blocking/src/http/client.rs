@@ -30,26 +30,29 @@ impl Client {
 
     pub(super) fn over_http(connector: &Connector, host: &Host) -> Result<Self, Error> {
         let options = &connector.options;
+        if let Some(credentials) = &connector.credentials {
+            credentials.check_server(&connector.client_options.url)?;
+        }
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
         let threads = Threads::current()?;
-        let (config, address, opening) = (host.config(), connector.address.clone(), options.opening);
-        let client = |now| http::client::Client::knowing(config, address, opening, now);
+        let (config, client_options, opening) = (host.config(), connector.client_options.clone(), options.opening);
+        let client = |now| http::client::Client::with_opening(config, client_options, opening, now);
         let (requests, credentials) = (connector.requests_on(&threads), connector.credentials.clone());
         let handle = mcp_driver::Handle::over_http(client, session, requests, credentials, options, &threads);
         let connection = handle.connection();
-        let end = Exchanges { handle, threads: Mutex::new(Some(threads)) };
+        let end = HttpConnection { handle, threads: Mutex::new(Some(threads)) };
         Self::begin(Handle::new(connection, end), calls, None)
     }
 }
 
 /// A client connection over HTTP, and its threads.
-struct Exchanges {
+struct HttpConnection {
     handle: mcp_driver::Handle<ClientRole>,
     threads: Mutex<Option<Threads>>,
 }
 
-impl End for Exchanges {
+impl End for HttpConnection {
     fn wait(&self) -> Option<CloseReason> {
         let reason = self.handle.wait().wait();
         // In a handler, the wait returns at once, and the connection may not have ended.

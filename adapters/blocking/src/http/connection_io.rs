@@ -36,7 +36,7 @@ pub(super) struct ConnectionIo {
     socket: TcpStream,
     wake_reader: PipeReader,
     wake_writer: PipeWriter,
-    ends: Mutex<Ends>,
+    ends: Mutex<IoState>,
     /// Set while a thread is in a blocking read, or about to be.
     reads: AtomicBool,
     /// Incremented when a function begins, and when it ends or another thread takes the connection over: so it is odd
@@ -45,7 +45,7 @@ pub(super) struct ConnectionIo {
 }
 
 /// The input that was read, and the readiness that is awaited.
-struct Ends {
+struct IoState {
     chunk: Box<[u8]>,
     /// The part of `chunk` that was not consumed yet.
     unread: Range<usize>,
@@ -57,7 +57,7 @@ struct Ends {
 }
 
 impl ConnectionIo {
-    /// Creates a connection whose client may be idle for `read_timeout` between requests, with a pipe by which other
+    /// Creates a connection whose client may be idle for `read_timeout` between requests, with a pipe with which other
     /// threads wake its thread.
     ///
     /// # Errors
@@ -71,8 +71,13 @@ impl ConnectionIo {
         let _ = socket.set_nodelay(true);
         socket.set_nonblocking(false)?;
         socket.set_read_timeout(Some(read_timeout.max(Duration::from_millis(1))))?;
-        let ends =
-            Ends { chunk: vec![0; CHUNK].into(), unread: 0..0, end: None, wants: PollFlags::empty(), is_quiet: true };
+        let ends = IoState {
+            chunk: vec![0; CHUNK].into(),
+            unread: 0..0,
+            end: None,
+            wants: PollFlags::empty(),
+            is_quiet: true,
+        };
         let (reads, epoch) = Default::default();
         Ok(Arc::new(Self { socket, wake_reader, wake_writer, ends: Mutex::new(ends), reads, epoch }))
     }
@@ -82,7 +87,7 @@ impl ConnectionIo {
         lock(&self.ends).wants = PollFlags::empty();
     }
 
-    /// Returns whether the last request was answered and the connection waits for the next one.
+    /// Returns whether the last response was written and the connection waits for the next request.
     pub(super) fn is_idle(&self) -> bool {
         let ends = lock(&self.ends);
         ends.wants == PollFlags::IN && ends.is_quiet
@@ -98,7 +103,7 @@ impl ConnectionIo {
         self.reads.store(false, Ordering::SeqCst);
     }
 
-    /// Ends a read that blocks.
+    /// IoState a read that blocks.
     pub(super) fn shutdown_read(&self) {
         if self.reads.load(Ordering::SeqCst) {
             let _ = self.socket.shutdown(Shutdown::Read);
@@ -115,7 +120,7 @@ impl ConnectionIo {
         let time = until.map(|until| until.saturating_duration_since(Instant::now()));
         let time = time.and_then(|time| Timespec::try_from(time).ok());
         let mut fds = [PollFd::new(&self.wake_reader, PollFlags::IN), PollFd::new(&self.socket, wants)];
-        // A socket whose peer has closed is always ready, even without `wants`.
+        // `poll` always reports a socket whose peer has closed, even if `wants` is empty.
         let fds = if wants.is_empty() { &mut fds[..1] } else { &mut fds[..] };
         while let Err(error) = poll(fds, time.as_ref()) {
             if error != Errno::INTR {
@@ -179,7 +184,7 @@ impl ConnectionIo {
     }
 }
 
-impl Ends {
+impl IoState {
     /// Reads input, unless there is input that was not consumed yet.
     fn fill(&mut self, socket: &TcpStream, flags: RecvFlags) {
         if !self.unread.is_empty() || self.end.is_some() {

@@ -2,7 +2,7 @@
 
 use std::{fmt, io, sync::Arc};
 
-use mcp_driver::http::{AuthProvider, HttpClient, seed};
+use mcp_driver::http::{AuthProvider, Bearer, HttpClient, seed};
 use mcp_service::Host;
 use ureq::config::Config;
 
@@ -18,7 +18,7 @@ use mcp_proto::http::client::ClientOptions;
 /// sends the requests.
 #[derive(Clone)]
 pub struct Connector {
-    pub(super) address: ClientOptions,
+    pub(super) client_options: ClientOptions,
     pub(super) options: DriverOptions,
     pub(super) credentials: Option<Arc<dyn AuthProvider>>,
     config: Config,
@@ -39,8 +39,14 @@ impl Connector {
     /// Creates a connector with more options: headers, limits, the order of attempts. Whether there are
     /// [credentials](Self::credentials) decides how a challenge is handled.
     #[must_use]
-    pub fn to(address: ClientOptions) -> Self {
-        Self { address, options: DriverOptions::default(), credentials: None, config: default_config(), requests: None }
+    pub fn to(client_options: ClientOptions) -> Self {
+        Self {
+            client_options,
+            options: DriverOptions::default(),
+            credentials: None,
+            config: default_config(),
+            requests: None,
+        }
     }
 
     /// Sets the options of the connection.
@@ -48,6 +54,14 @@ impl Connector {
     pub fn options(mut self, options: DriverOptions) -> Self {
         self.options = options;
         self
+    }
+
+    /// Sets a token that is sent with each request. It is sent to the origin of the address only, and is not shown.
+    ///
+    /// # Errors
+    /// If the token has characters that no token has.
+    pub fn bearer(self, token: &str) -> Result<Self, Error> {
+        Ok(self.credentials(Bearer::new(token)?))
     }
 
     /// Sets the provider of credentials.
@@ -79,7 +93,7 @@ impl Connector {
     /// # Errors
     /// If no server listens at the address, or the host cannot talk to it.
     pub fn connect(mut self, host: &Host) -> Result<Client, Error> {
-        self.address.proves = self.credentials.is_some();
+        self.client_options.authenticates = self.credentials.is_some();
         Client::over_http(&self, host)
     }
 
@@ -92,6 +106,6 @@ impl Connector {
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("Connector").field("client_options", &self.client_options).finish_non_exhaustive()
     }
 }

@@ -45,6 +45,8 @@ pub struct Listener {
     write: Duration,
     endpoint: EndpointOptions,
     options: mcp_driver::DriverOptions,
+    #[cfg(feature = "auth")]
+    protection: Option<http::ResourceServer>,
 }
 
 impl Listener {
@@ -67,6 +69,8 @@ impl Listener {
             write: WRITE_TIMEOUT,
             endpoint,
             options: mcp_driver::DriverOptions::default(),
+            #[cfg(feature = "auth")]
+            protection: None,
         })
     }
 
@@ -74,6 +78,18 @@ impl Listener {
     #[must_use]
     pub fn endpoint(mut self, endpoint: EndpointOptions) -> Self {
         self.endpoint = endpoint;
+        self
+    }
+
+    /// Protects the server: every request needs an access token. See [`Endpoint::protect`].
+    ///
+    /// # Panics
+    /// If it is protected already.
+    #[cfg(feature = "auth")]
+    #[must_use]
+    pub fn protect(mut self, server: http::ResourceServer) -> Self {
+        let before = self.protection.replace(server);
+        assert!(before.is_none(), "a listener is protected once");
         self
     }
 
@@ -88,7 +104,7 @@ impl Listener {
     /// descriptors. Default 512. In any case they take no more than three quarters of the descriptor limit of this
     /// process. A client has several: one for each stream, and one for its other requests.
     ///
-    /// A peer address gets connections as long as it has fewer than seven times as many as are left; further ones are
+    /// A peer address gets connections as long as it has fewer than seven times as many as are free; further ones are
     /// closed. So one address gets at most seven eighths, and a second one at most seven eighths of the rest. Of fewer
     /// than 8, one address may get all. An IPv6 network of 64 bits counts as one address, and so does a proxy.
     #[must_use]
@@ -119,7 +135,7 @@ impl Listener {
     }
 
     /// Returns the most bytes that the listener holds for all of its peers together while it serves this service.
-    /// [`memory_limit`](http::memory_limit) says what is counted; the stacks of threads are not.
+    /// [`memory_limit`](http::memory_limit) lists the counted buffers; the stacks of threads are not counted.
     #[must_use]
     pub fn memory_limit(&self, service: &Service) -> usize {
         http::memory_limit(service, &self.endpoint.limits, &self.options, self.max_connections())
@@ -148,12 +164,17 @@ impl Listener {
     /// connections, and their threads.
     ///
     /// # Errors
-    /// If the socket fails, or no threads or descriptors are left at the start. A connection that fails does not affect
-    /// the others.
+    /// If the socket fails, or the system has no free threads or descriptors at the start. A connection that fails does
+    /// not affect the others.
     pub fn serve(self, service: &Service) -> Result<(), Error> {
         let threads = Threads::current()?;
         let endpoint = Endpoint::on(service, self.endpoint.clone(), &self.options, threads.clone());
         let endpoint = endpoint.read_timeout(self.read_timeout);
+        #[cfg(feature = "auth")]
+        let endpoint = match self.protection.clone() {
+            Some(server) => endpoint.protect(server),
+            None => endpoint,
+        };
         let accepted = self.accept(&endpoint, &threads);
         // The connections end as well if the socket has failed.
         self.stopped.update(|stopped| *stopped = true);

@@ -1,6 +1,6 @@
 //! MCP over HTTP: Streamable HTTP in all revisions that have it, and the transport of 2024-11-05.
 //!
-//! A server with a listener of its own:
+//! A server with its own listener:
 //!
 //! ```no_run
 //! use mcp_blocking::{http::Listener, mcp_service::Service};
@@ -34,23 +34,39 @@
 //! millisecond or two, another thread takes the connection over. Each request of a client takes a thread until it has
 //! its response, and so does each stream.
 
+#[cfg(feature = "auth")]
+mod auth_transport;
 mod body_reader;
 mod client;
 mod connection_io;
 mod connector;
 mod endpoint;
+#[cfg(feature = "auth")]
+mod fetch;
 mod listener;
 mod pool;
 mod task;
 mod threads;
 mod ureq_client;
 
+#[cfg(feature = "auth")]
+pub use auth_transport::UreqTransport;
 pub use body_reader::{BodyReader, handle};
 pub use connector::Connector;
 pub use endpoint::Endpoint;
+#[cfg(feature = "auth")]
+pub use fetch::FetchClient;
 pub use listener::{Listener, serve_http};
+#[cfg(feature = "auth")]
+pub use mcp_driver::http::auth;
+#[cfg(feature = "auth")]
 pub use mcp_driver::http::{
-    AuthProvider, Body, HttpClient, MemoryStore, ResponseHandler, Store, StoreLimits, StoreUsage,
+    AccessToken, HttpFetch, IntrospectionVerifier, ResourceMetadata, ResourceServer, Scopes, TokenError, TokenVerifier,
+};
+#[cfg(feature = "jwt")]
+pub use mcp_driver::http::{Algorithm, JwtVerifier, KeySet, KeySetError, Keys};
+pub use mcp_driver::http::{
+    AuthProvider, Bearer, Body, HttpClient, MemoryStore, Refusal, ResponseHandler, Store, StoreLimits, StoreUsage,
 };
 pub use mcp_proto::http::{
     Limits, Policy,
@@ -59,3 +75,7 @@ pub use mcp_proto::http::{
 };
 pub use threads::Threads;
 pub use ureq;
+
+/// A provider of credentials with OAuth: see [`auth`].
+#[cfg(feature = "auth")]
+pub type OAuth = auth::OAuth<Threads>;

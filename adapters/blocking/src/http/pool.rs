@@ -118,15 +118,15 @@ impl Pool {
         let polls = state.alive - self.blocked() - state.serving - state.idle;
         let is_serving = task.conn.is_some();
         state.tasks.push_back(task);
-        let heard = self.notify(state) || (is_serving || polls < self.pollers) && self.spawn_worker(state);
-        self.watch(state, heard);
+        let notified = self.notify(state) || (is_serving || polls < self.pollers) && self.spawn_worker(state);
+        self.watch(state, notified);
     }
 
     pub(super) fn push_function(self: &Arc<Self>, function: Function) {
         let mut state = lock(&self.state);
         state.functions.push_back(function);
-        let heard = !self.has_place() || self.notify(&mut state) || self.spawn_worker(&mut state);
-        self.watch(&mut state, heard);
+        let notified = !self.has_place() || self.notify(&mut state) || self.spawn_worker(&mut state);
+        self.watch(&mut state, notified);
     }
 
     pub(super) fn blocked(&self) -> usize {
@@ -139,8 +139,8 @@ impl Pool {
     }
 
     /// Makes the timer thread check the progress of functions and queued work, unless a worker was notified or started.
-    fn watch(self: &Arc<Self>, state: &mut State, heard: bool) {
-        if !heard && !self.watches.swap(true, Ordering::SeqCst) {
+    fn watch(self: &Arc<Self>, state: &mut State, notified: bool) {
+        if !notified && !self.watches.swap(true, Ordering::SeqCst) {
             let _ = self.ensure_timer_thread(state);
         }
     }
@@ -202,8 +202,8 @@ impl Pool {
         };
         state.serving += 1;
         // This thread takes no queued work while it serves the connection.
-        let heard = !self.has_next(&state) || self.notify(&mut state) || self.spawn_worker(&mut state);
-        self.watch(&mut state, heard);
+        let notified = !self.has_next(&state) || self.notify(&mut state) || self.spawn_worker(&mut state);
+        self.watch(&mut state, notified);
         drop(state);
         let is_over = task.serve(conn);
         state = lock(&self.state);
@@ -282,7 +282,7 @@ impl Pool {
         self.clock.notify_one();
         if !state.has_timer_thread {
             let pool = self.clone();
-            spawn("mcp-clock", move || pool.run_timers())?;
+            spawn("mcp-http-timer", move || pool.run_timers())?;
             state.has_timer_thread = true;
         }
         Ok(())

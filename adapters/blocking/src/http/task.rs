@@ -23,7 +23,7 @@ use super::{
 use mcp_driver::unix::thread::lock;
 
 /// The task is pending and was not woken.
-const ASLEEP: u8 = 0;
+const PENDING: u8 = 0;
 /// The task is queued for a thread.
 const QUEUED: u8 = 1;
 /// A thread polls the task, or is about to.
@@ -31,7 +31,7 @@ const POLLED: u8 = 2;
 /// The task was woken while a thread polls it.
 const WOKEN: u8 = 3;
 /// The task has ended.
-const OVER: u8 = 4;
+const DONE: u8 = 4;
 
 type BoxedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -84,7 +84,7 @@ impl Task {
         conn: Option<Arc<ConnectionIo>>,
         future: impl Future<Output = ()> + Send + 'static,
     ) -> Arc<Self> {
-        let (state, cancelled) = (AtomicU8::new(ASLEEP), AtomicBool::new(false));
+        let (state, cancelled) = (AtomicU8::new(PENDING), AtomicBool::new(false));
         Arc::new(Self { pool: pool.clone(), future: Mutex::new(Some(Box::pin(future))), state, cancelled, conn })
     }
 
@@ -93,7 +93,7 @@ impl Task {
         let mut state = self.state.load(Ordering::SeqCst);
         loop {
             let next = match state {
-                ASLEEP => QUEUED,
+                PENDING => QUEUED,
                 POLLED => WOKEN,
                 _ => return,
             };
@@ -132,7 +132,7 @@ impl Task {
 
     /// Marks the task as asleep. Returns `false` if it was woken in the meantime.
     fn leave(&self) -> bool {
-        self.state.compare_exchange(POLLED, ASLEEP, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        self.state.compare_exchange(POLLED, PENDING, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Polls the future, and returns whether the task has ended.
@@ -153,7 +153,7 @@ impl Task {
     }
 
     fn end(&self) {
-        self.state.store(OVER, Ordering::Release);
+        self.state.store(DONE, Ordering::Release);
         let ended = lock(&self.future).take();
         let _ = catch_unwind(AssertUnwindSafe(|| drop(ended)));
     }

@@ -32,7 +32,7 @@ impl Threads {
         &self.0.0
     }
 
-    /// Serves a connection on a thread of its own, as soon as one is available.
+    /// Serves a connection on a dedicated thread, as soon as one is available.
     pub(super) fn serve_on_thread(&self, conn: &Arc<ConnectionIo>, serving: impl Future<Output = ()> + Send + 'static) {
         let task = Task::new(self.pool(), Some(conn.clone()), serving);
         lock(&self.pool().state).connections.push((task.clone(), conn.clone(), 0));

@@ -19,17 +19,17 @@ use ureq::{Agent, Body, config::Config};
 use super::{connection_io::CHUNK, threads::Threads};
 use mcp_driver::unix::thread::lock;
 
-/// How long connecting may take by default. An attempt to connect cannot be cancelled: if its request is given up, its
+/// How long connecting may take by default. An attempt to connect cannot be cancelled: if its request is cancelled, its
 /// thread lives this long.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many idle agents, with their connections, are kept.
-const KEPT: usize = 8;
+const MAX_IDLE_AGENTS: usize = 8;
 
 /// An HTTP client on ureq.
 ///
-/// An agent carries one request at a time, because giving up a request shuts its whole agent down. So an agent has one
-/// connection, which is reused after the request has ended and closed at once if it is given up.
+/// An agent carries one request at a time, because cancelling a request shuts its whole agent down. So an agent has one
+/// connection, which is reused after the request has ended and closed at once if the request is cancelled.
 pub(super) struct UreqClient {
     threads: Threads,
     config: Config,
@@ -38,7 +38,7 @@ pub(super) struct UreqClient {
 
 /// Returns the default configuration of requests.
 pub(super) fn default_config() -> Config {
-    let config = Agent::config_builder().timeout_connect(Some(CONNECT));
+    let config = Agent::config_builder().timeout_connect(Some(CONNECT_TIMEOUT));
     #[cfg(feature = "tls")]
     let config = {
         use ureq::tls::{RootCerts, TlsConfig};
@@ -77,7 +77,7 @@ struct RequestTask {
 enum State {
     #[default]
     Running,
-    GivenUp,
+    Abandoned,
     Over,
 }
 
@@ -86,7 +86,7 @@ struct RequestGuard(Arc<RequestTask>);
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        if self.0.state.update(|state| state.leave(State::GivenUp)) {
+        if self.0.state.update(|state| state.finish(State::Abandoned)) {
             self.0.agent.clone().shutdown();
         }
     }
@@ -94,21 +94,21 @@ impl Drop for RequestGuard {
 
 impl State {
     /// Sets the end of a running request. Returns whether it was still running.
-    fn leave(&mut self, end: Self) -> bool {
+    fn finish(&mut self, end: Self) -> bool {
         *self == Self::Running && mem::replace(self, end) == Self::Running
     }
 }
 
 impl RequestTask {
     fn run(&self, request: Request<Arc<[u8]>>, mut response: ResponseHandler) {
-        let done = self.ask(request).and_then(|(head, body)| {
+        let done = self.send(request).and_then(|(head, body)| {
             response.head(&head);
             read(body, &mut response)
         });
         // The state changes before the end is reported: the receiver may then drop the `RequestGuard`.
-        if self.state.update(|state| state.leave(State::Over)) {
+        if self.state.update(|state| state.finish(State::Over)) {
             let mut idle = lock(&self.idle);
-            if done.is_ok() && idle.len() < KEPT {
+            if done.is_ok() && idle.len() < MAX_IDLE_AGENTS {
                 idle.push(self.agent.clone());
             }
         }
@@ -118,7 +118,7 @@ impl RequestTask {
         }
     }
 
-    fn ask(&self, request: Request<Arc<[u8]>>) -> Result<(http::response::Parts, Body), ureq::Error> {
+    fn send(&self, request: Request<Arc<[u8]>>) -> Result<(http::response::Parts, Body), ureq::Error> {
         let (head, content) = request.into_parts();
         if content.is_empty() {
             self.run_with(Request::from_parts(head, ()))

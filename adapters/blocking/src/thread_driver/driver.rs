@@ -87,10 +87,10 @@ impl<E: 'static> Driver<E> {
         }
     }
 
-    /// Waits until the connection wants input. Bytes that are not read make the peer wait with its writes.
+    /// Waits until the connection accepts input. Bytes that are not read block the peer's writes.
     ///
     /// The wait is bounded: a pause of the connection has a deadline, which the timer thread processes, and a
-    /// connection that closes wants input.
+    /// connection that closes accepts input.
     pub(crate) fn wait_for_room(&self) {
         let mut state = self.lock();
         while !state.connection.wants_input(self.now()) {
@@ -205,8 +205,8 @@ impl<E: Send + 'static> Driver<E> {
         });
         driver.after_change(driver.lock());
         driver.application.begin(&(driver.clone() as Arc<dyn ConnectionHandle<E>>));
-        let timer_thread = driver.clone();
-        (driver, Box::new(move || timer_thread.run((input, sniffer), stop_sink, close_timeout, end)))
+        let this = driver.clone();
+        (driver, Box::new(move || this.run((input, sniffer), stop_sink, close_timeout, end)))
     }
 }
 

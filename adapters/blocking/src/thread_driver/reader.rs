@@ -21,7 +21,7 @@ pub(crate) struct Reader<E: Send + 'static> {
     /// Set while `message` is not handled yet.
     has_message: bool,
     /// Whether the first message was received.
-    has_heard: bool,
+    has_received: bool,
     /// The responses to messages that were read together are held back until the next read.
     holds: bool,
     /// The result of the last read (whether more input may follow), while some of its frames are not handled yet.
@@ -40,7 +40,7 @@ impl<E: Send + 'static> Reader<E> {
             sniffer,
             message,
             has_message: false,
-            has_heard: false,
+            has_received: false,
             holds: false,
             filled: None,
         }
@@ -58,7 +58,7 @@ impl<E: Send + 'static> Reader<E> {
     }
 
     fn read(&mut self, may_wait: bool) -> io::Result<bool> {
-        let Self { driver, connection, input, line_reader, sniffer, message, has_message, has_heard, holds, filled } =
+        let Self { driver, connection, input, line_reader, sniffer, message, has_message, has_received, holds, filled } =
             self;
         if mem::take(holds) {
             let mut state = driver.lock();
@@ -75,13 +75,13 @@ impl<E: Send + 'static> Reader<E> {
                     if may_wait && line_reader.has_begun() {
                         driver.wait_for_rest();
                     }
-                    let spare_capacity = line_reader.spare_capacity();
-                    let len = if may_wait { source.read(spare_capacity) } else { source.try_read(spare_capacity) }?;
-                    sniffer.check(&spare_capacity[..len])?;
+                    let buffer = line_reader.spare_capacity();
+                    let len = if may_wait { source.read(buffer) } else { source.try_read(buffer) }?;
+                    sniffer.check(&buffer[..len])?;
                     line_reader.advance(len)
                 }
-                Input::MessageTransport(_) if !may_wait => return Ok(true),
-                Input::MessageTransport(source) => {
+                Input::Messages(_) if !may_wait => return Ok(true),
+                Input::Messages(source) => {
                     message.clear();
                     message.shrink_to(READ_CHUNK);
                     *has_message = source.receive(message)?;
@@ -95,7 +95,7 @@ impl<E: Send + 'static> Reader<E> {
             let mut state = driver.lock();
             if !state.connection.wants_input(now) {
                 state.message_until = None;
-                // The other frames are handled when the connection wants input again. Jobs may have to run first, on
+                // The other frames are handled when the connection accepts input again. Jobs may have to run first, on
                 // this thread.
                 *filled = Some(more);
                 break;
@@ -105,7 +105,7 @@ impl<E: Send + 'static> Reader<E> {
             frames += 1;
             state.message_until = None;
             match state.connection.handle_frame(now, frame) {
-                // Events that are already queued come first.
+                // Events that are already queued are dispatched first.
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
                 Some(event) => {
                     drop(state);
@@ -116,8 +116,8 @@ impl<E: Send + 'static> Reader<E> {
             }
             driver.dispatch_waiting(connection, state, batch);
         }
-        *has_heard |= frames > 0;
-        if frames == 0 && *has_heard && !line_reader.has_begun() {
+        *has_received |= frames > 0;
+        if frames == 0 && *has_received && !line_reader.has_begun() {
             // The remaining input was a blank line, which is not a message.
             driver.lock().message_until = None;
         }

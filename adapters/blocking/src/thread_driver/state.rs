@@ -20,7 +20,7 @@ pub(crate) struct State<E> {
     pub(crate) out: WriteBuffer,
     /// Set while only the writer writes, until all output is written.
     pub(crate) blocked: bool,
-    /// The writer was started.
+    /// Whether the writer was started.
     pub(crate) has_writer: bool,
     /// Set while messages that were read together are handled: their responses are written together.
     pub(crate) held: bool,
@@ -28,7 +28,7 @@ pub(crate) struct State<E> {
     pub(crate) message_timeout: Option<Duration>,
     /// The deadline of the first message, or of the rest of one that has begun.
     pub(crate) message_until: Option<Timestamp>,
-    /// Set while the reader waits until the connection wants input.
+    /// Set while the reader waits until the connection accepts input.
     pub(crate) is_paused: bool,
     /// The deadline of the timer thread, while it sleeps.
     pub(crate) sleeps_until: Option<Timestamp>,

@@ -69,7 +69,7 @@ impl<E: Send + 'static> Driver<E> {
                 state = self.lock();
                 state.connection.handle_timeout(self.now());
                 if state.message_until.take_if(|until| *until <= now).is_some() {
-                    state.connection.handle_transport_error("a message did not come in time");
+                    state.connection.handle_transport_error("a message was not received in time");
                 }
                 state.collect();
                 self.dispatch_waiting(connection, state, &mut batch);

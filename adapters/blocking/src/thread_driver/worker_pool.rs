@@ -65,9 +65,9 @@ struct PoolState {
     alive: usize,
     /// The number of sleeping threads.
     idle: usize,
-    /// One of the sleeping threads is the watchdog.
+    /// Whether one of the sleeping threads is the watchdog.
     watched: bool,
-    /// A thread was notified or started, and has not woken up yet.
+    /// Whether a thread was notified or started, and has not woken up yet.
     called: bool,
     closed: bool,
 }
@@ -108,8 +108,8 @@ impl WorkerPool {
         self.spawn_worker(&mut state)
     }
 
-    /// Queues jobs, and drops those for which there is no room. The reader takes the next action itself; for another
-    /// caller (`by_reader` is false) a thread is notified.
+    /// Queues jobs, and drops those that exceed the limits of the queue. The reader takes the next action itself; for
+    /// another caller (`by_reader` is false) a thread is notified.
     pub(crate) fn push(self: &Arc<Self>, jobs: &mut JobBatch, by_reader: bool) {
         if jobs.is_empty() && by_reader {
             return;
@@ -204,7 +204,7 @@ impl WorkerPool {
         }
         state.alive -= 1;
         self.worker_left.notify_all();
-        // During a shutdown, threads that sleep while the last jobs run have to check again whether they can leave.
+        // During a shutdown, threads that sleep while the last jobs run have to check again whether they can end.
         self.work_available.notify_all();
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use mcp_proto::{
     connection::{Connection, Event},
-    rpc::Timestamp,
+    rpc::{ReplyKey, Timestamp},
 };
 
 use crate::limits::functions::Functions;
@@ -48,6 +48,17 @@ pub(crate) trait Binding<E>: Send + 'static {
     /// Returns the limit that blocking functions share with other connections, and the client that they count for.
     fn functions(&self) -> Option<(&Arc<Functions>, &Holder)> {
         None
+    }
+
+    /// Returns whether the binding provides the principals of requests that have one.
+    fn authenticates(&self) -> bool {
+        false
+    }
+
+    /// Responds to a request that needs more scopes than its principal has. Returns false if the binding has no
+    /// response for that.
+    fn needs_scopes(&mut self, _now: Timestamp, _key: ReplyKey, _scopes: &[String]) -> bool {
+        false
     }
 
     /// Takes the wakers of tasks that can make progress. Each waker is returned once.

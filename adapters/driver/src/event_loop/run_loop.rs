@@ -38,12 +38,12 @@ pub(crate) const BATCH: usize = 8;
 /// Reads and writes the messages of a connection.
 pub(crate) trait TransportIo<E, C>: Send {
     /// Reads available input and returns whether it made progress.
-    fn read(&mut self, _post: &Dispatcher<E, C>, _now: Timestamp, _cx: &mut Context<'_>) -> bool {
+    fn read(&mut self, _dispatcher: &Dispatcher<E, C>, _now: Timestamp, _cx: &mut Context<'_>) -> bool {
         false
     }
 
     /// Writes pending output and returns whether it made progress.
-    fn write(&mut self, _post: &Dispatcher<E, C>, _cx: &mut Context<'_>) -> bool {
+    fn write(&mut self, _dispatcher: &Dispatcher<E, C>, _cx: &mut Context<'_>) -> bool {
         false
     }
 
@@ -230,9 +230,9 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             progressed |= !batch.is_empty();
             for (job, slot) in batch.drain(..) {
                 match dispatcher.begin(runtime, job, slot) {
-                    Begun::Done => done.push(slot),
-                    Begun::Blocking => {}
-                    Begun::Pending(unfinished) => handlers.spawn(&dispatcher.shared, runtime, unfinished),
+                    JobStart::Done => done.push(slot),
+                    JobStart::Blocking => {}
+                    JobStart::Pending(unfinished) => handlers.spawn(&dispatcher.shared, runtime, unfinished),
                 }
             }
             // Jobs that can start because of those that have ended start in the next iteration, which follows at once.
@@ -245,8 +245,8 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     /// Drops the tasks of handlers, and detaches those whose work may outlive the connection.
     fn end_handlers(&mut self) {
         let (stay, end): (Vec<_>, Vec<_>) =
-            mem::take(&mut self.handlers.tasks).into_values().partition(|begun| begun.outlives);
-        stay.into_iter().for_each(|begun| R::detach(begun.task));
+            mem::take(&mut self.handlers.tasks).into_values().partition(|handler| handler.outlives);
+        stay.into_iter().for_each(|handler| R::detach(handler.task));
         drop(end);
     }
 }
@@ -267,7 +267,7 @@ impl<T> Handlers<T> {
 }
 
 /// The state of a job after it was started.
-enum Begun {
+enum JobStart {
     Done,
     /// It runs, or waits to run, on a thread that may block.
     Blocking,
@@ -281,7 +281,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
 
     /// Starts a job: hands a blocking one to a thread, or polls an asynchronous one once. A future that is ready at
     /// once needs no task.
-    fn begin<R: Runtime>(&self, runtime: &R, job: Job, slot: JobSlot) -> Begun {
+    fn begin<R: Runtime>(&self, runtime: &R, job: Job, slot: JobSlot) -> JobStart {
         let (shared, outlives) = (&self.shared, job.outlives_connection());
         match job.into_kind() {
             JobKind::Blocking(run) => {
@@ -291,11 +291,11 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                     // A panic is the job's own affair.
                     let _ = catch_unwind(AssertUnwindSafe(|| slot_guard.shared.handler_scope.run(|| run.run())));
                 };
-                let shared = lock(&shared.state)
+                let limit = lock(&shared.state)
                     .binding
                     .functions()
                     .map(|(functions, holder)| (functions.clone(), holder.clone()));
-                if let Some((functions, holder)) = shared {
+                if let Some((functions, holder)) = limit {
                     let threads = runtime.clone();
                     let start = move |permit| {
                         threads.spawn_blocking(move || {
@@ -304,14 +304,14 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                         });
                     };
                     functions.begin(runtime, &holder, Box::new(start));
-                    return Begun::Blocking;
+                    return JobStart::Blocking;
                 }
                 runtime.spawn_blocking(run);
-                Begun::Blocking
+                JobStart::Blocking
             }
             JobKind::Async(mut future) => match poll(shared, &mut future, &mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(()) => Begun::Done,
-                Poll::Pending => Begun::Pending(Unfinished { future, slot, outlives }),
+                Poll::Ready(()) => JobStart::Done,
+                Poll::Pending => JobStart::Pending(Unfinished { future, slot, outlives }),
             },
         }
     }
@@ -328,9 +328,9 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         drop(guard);
         while let Some((job, slot)) = next {
             let is_done = match self.begin(runtime, job, slot) {
-                Begun::Done => true,
-                Begun::Blocking => false,
-                Begun::Pending(unfinished) => {
+                JobStart::Done => true,
+                JobStart::Blocking => false,
+                JobStart::Pending(unfinished) => {
                     let given_up = lock(&self.shared.jobs).hand_over(unfinished);
                     drop(given_up);
                     self.shared.wake();

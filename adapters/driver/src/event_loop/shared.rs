@@ -11,7 +11,7 @@ use std::{
 
 use mcp_proto::{
     connection::{CloseReason, Connection, Event},
-    rpc::Timestamp,
+    rpc::{ReplyKey, Timestamp},
 };
 
 use crate::sync::lock;
@@ -89,7 +89,7 @@ impl JobState {
     /// Hands a pending job to the event loop. Returns it if the event loop has ended: the caller drops it outside of
     /// any lock.
     #[cfg(feature = "http")]
-    #[must_use = "dropping it answers a request"]
+    #[must_use = "dropping it responds to a request"]
     pub(crate) fn hand_over(&mut self, unfinished: Unfinished) -> Option<Unfinished> {
         if self.closed {
             return Some(unfinished);
@@ -100,7 +100,7 @@ impl JobState {
 
     /// Records that the event loop has ended, and takes the jobs that were handed to it. The caller drops them outside
     /// of any lock.
-    #[must_use = "dropping it answers requests"]
+    #[must_use = "dropping it responds to requests"]
     pub(crate) fn close(&mut self) -> Vec<Unfinished> {
         self.closed = true;
         mem::take(&mut self.unfinished)
@@ -237,6 +237,14 @@ impl<E: Send + 'static, C: Binding<E>> ConnectionHandle<E> for SharedConnection<
 
     fn waiters(&self) -> &Waiters {
         &self.waiters
+    }
+
+    fn authenticates(&self) -> bool {
+        lock(&self.state).binding.authenticates()
+    }
+
+    fn needs_scopes(&self, key: ReplyKey, scopes: &[String]) -> bool {
+        self.update(|binding, now| binding.needs_scopes(now, key, scopes))
     }
 
     fn holder(&self) -> Holder {

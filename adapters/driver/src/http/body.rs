@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use crate::http::response_body::ResponseStream;
+use crate::http::response_stream::ResponseStream;
 use crate::limits::quota::Permit;
 
 /// The body of a request or a response: whole bytes, or a stream that can last for days.
@@ -36,18 +36,18 @@ impl Body {
         Self(Content::Whole(Bytes::from_owner(bytes)))
     }
 
-    pub(super) const fn streamed(reply: ResponseStream) -> Self {
-        Self(Content::Streamed(reply))
+    pub(super) const fn streamed(response: ResponseStream) -> Self {
+        Self(Content::Streamed(response))
     }
 }
 
 /// Bytes that are being written to a client. They count for its quota until they are dropped.
-struct Counted {
+struct CountedBytes {
     data: Vec<u8>,
     _permit: Permit,
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for CountedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.data
     }
@@ -62,13 +62,13 @@ impl http_body::Body for Body {
         let data = match &mut self.0 {
             Content::Whole(bytes) if bytes.is_empty() => return Poll::Ready(None),
             Content::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
-            Content::Streamed(reply) => reply.poll_data(cx).map(|data| {
+            Content::Streamed(response) => response.poll_data(cx).map(|data| {
                 data.map(|data| {
                     let data = data?;
-                    let permit = reply.permit(data.len())?;
+                    let permit = response.permit(data.len())?;
                     Ok(match permit {
                         None => Bytes::from(data),
-                        Some(permit) => Bytes::from_owner(Counted { data, _permit: permit }),
+                        Some(permit) => Bytes::from_owner(CountedBytes { data, _permit: permit }),
                     })
                 })
             }),
@@ -79,15 +79,15 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Content::Whole(bytes) => bytes.is_empty(),
-            Content::Streamed(reply) => reply.is_ended(),
+            Content::Streamed(response) => response.is_ended(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Content::Streamed(reply) => {
-                reply.rest().map_or_else(SizeHint::default, |len| SizeHint::with_exact(len as u64))
+            Content::Streamed(response) => {
+                response.rest().map_or_else(SizeHint::default, |len| SizeHint::with_exact(len as u64))
             }
         }
     }

@@ -1,8 +1,16 @@
 //! A client over HTTP, on a runtime.
 
-use std::{collections::BTreeMap, fmt, future::Future, io, pin::Pin, sync::Arc, task::Context};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    io, mem,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::Context,
+};
 
-use http::{Request, response::Parts};
+use http::{Extensions, Request, Uri, response::Parts};
 use mcp_proto::{
     connection::{ClientRole, Connection, Event},
     http::client::{Action, Client, ExchangeId},
@@ -16,10 +24,11 @@ use crate::{
         shared::SharedConnection,
     },
     runtime::Runtime,
+    sync::lock,
 };
 
 /// A boxed future that may borrow.
-type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// An HTTP client library.
 pub trait HttpClient: Send + Sync + 'static {
@@ -30,28 +39,59 @@ pub trait HttpClient: Send + Sync + 'static {
 
 /// Provides the credentials of a client.
 pub trait AuthProvider: Send + Sync + 'static {
+    /// Checks that the credentials are for the server at this address, before a client connects to it. Default: they are.
+    ///
+    /// # Errors
+    /// If they are not: the client does not connect.
+    fn check_server(&self, url: &Uri) -> io::Result<()> {
+        let _ = url;
+        Ok(())
+    }
+
     /// Adds credentials to the headers of a request before it is sent. Requests are only sent to the origin of the
     /// client's address.
+    ///
+    /// What the provider puts into the extensions of the request is in the [`Refusal`] if the server refuses it.
     ///
     /// # Errors
     /// If no credentials are available: the request fails.
     fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> Soon<'a, io::Result<()>>;
 
-    /// Handles a refusal of the server: 401, or 403 if it requires more permissions. `challenges` are the values of
-    /// `WWW-Authenticate`. Returns whether to send the request again with better credentials.
-    fn challenged<'a>(&'a self, status: u16, challenges: &'a [String]) -> Soon<'a, bool>;
+    /// Handles the head of a response of the server, also of one that is a refusal.
+    fn handle_response(&self, head: &Parts) {
+        let _ = head;
+    }
+
+    /// Handles a refusal of the server. Returns whether to send the request again with better credentials.
+    fn challenged<'a>(&'a self, refusal: &'a mut Refusal) -> Soon<'a, bool>;
+}
+
+/// The refusal of a request by the server.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The status: 401, or 403 if the server requires more permissions.
+    pub status: u16,
+    /// The values of `WWW-Authenticate`.
+    pub challenges: Vec<String>,
+    /// The extensions of the request. They are those of the request that is sent again.
+    pub extensions: Extensions,
 }
 
 /// Receives the response to one request. Dropping it before the end reports that the request was given up.
 pub struct ResponseHandler {
     shared: Arc<SharedConnection<ClientRole, HttpClientBinding>>,
     exchange: ExchangeId,
+    credentials: Option<Arc<dyn AuthProvider>>,
     over: bool,
 }
 
 impl ResponseHandler {
     /// Passes on the head of the response.
     pub fn head(&mut self, head: &Parts) {
+        if let Some(credentials) = &self.credentials {
+            credentials.handle_response(head);
+        }
         self.shared.update(|binding, now| binding.client.handle_head(now, self.exchange, head));
     }
 
@@ -96,11 +136,13 @@ impl fmt::Debug for ResponseHandler {
 pub(crate) struct HttpClientBinding {
     pub(crate) client: Client,
     over: Vec<ExchangeId>,
+    /// The extensions of the requests that are about to be sent again.
+    again: BTreeMap<ExchangeId, Extensions>,
 }
 
 impl HttpClientBinding {
     pub(crate) const fn new(client: Client) -> Self {
-        Self { client, over: Vec::new() }
+        Self { client, over: Vec::new(), again: BTreeMap::new() }
     }
 }
 
@@ -138,33 +180,43 @@ pub(crate) struct RequestRunner<R: Runtime> {
     /// The tasks of requests. Dropping one cancels its request.
     tasks: BTreeMap<ExchangeId, R::Task>,
     /// The tasks that get new credentials. They are separate, since the task of a refused request may still be running.
-    proofs: BTreeMap<ExchangeId, R::Task>,
+    authentications: BTreeMap<ExchangeId, R::Task>,
+    /// The extensions of requests, once they have credentials.
+    extensions: BTreeMap<ExchangeId, Arc<Mutex<Extensions>>>,
 }
 
 impl<R: Runtime> RequestRunner<R> {
     pub(crate) fn new(runtime: R, requests: Arc<dyn HttpClient>, credentials: Option<Arc<dyn AuthProvider>>) -> Self {
-        Self { runtime, requests, credentials, tasks: BTreeMap::new(), proofs: BTreeMap::new() }
+        let (tasks, authentications, extensions) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { runtime, requests, credentials, tasks, authentications, extensions }
     }
 
-    fn request(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> R::Task {
-        let (requests, credentials) = (self.requests.clone(), self.credentials.clone());
-        self.runtime.spawn(async move {
+    fn request(&mut self, exchange: ExchangeId, request: Request<Arc<[u8]>>, response: ResponseHandler) {
+        let requests = self.requests.clone();
+        let credentials = self.credentials.clone().map(|credentials| {
+            let extensions = Arc::<Mutex<Extensions>>::default();
+            self.extensions.insert(exchange, extensions.clone());
+            (credentials, extensions)
+        });
+        let task = self.runtime.spawn(async move {
             let mut request = request;
-            if let Some(credentials) = credentials
-                && let Err(error) = credentials.authorize(&mut request).await
-            {
-                return response.fail(error.to_string());
+            if let Some((credentials, extensions)) = credentials {
+                if let Err(error) = credentials.authorize(&mut request).await {
+                    return response.fail(error.to_string());
+                }
+                lock(&extensions).clone_from(request.extensions());
             }
             requests.make(request, response).await;
-        })
+        });
+        self.tasks.insert(exchange, task);
     }
 
-    fn prove(&self, proof: AuthState, status: u16, challenges: Vec<String>) -> R::Task {
+    fn authenticate(&self, state: AuthState) -> R::Task {
         let credentials = self.credentials.clone();
         self.runtime.spawn(async move {
-            let mut proof = proof;
-            proof.is_there = match credentials {
-                Some(credentials) => credentials.challenged(status, &challenges).await,
+            let mut state = state;
+            state.is_there = match credentials {
+                Some(credentials) => credentials.challenged(&mut state.refusal).await,
                 None => false,
             };
         })
@@ -175,43 +227,72 @@ impl<R: Runtime> RequestRunner<R> {
 struct AuthState {
     shared: Arc<SharedConnection<ClientRole, HttpClientBinding>>,
     exchange: ExchangeId,
+    refusal: Refusal,
     is_there: bool,
 }
 
 impl Drop for AuthState {
     fn drop(&mut self) {
         let (exchange, is_there) = (self.exchange, self.is_there);
-        self.shared.update(
-            |HttpClientBinding { client, .. }, now| {
-                if is_there { client.retry(now, exchange) } else { client.give_up(now, exchange) }
-            },
-        );
+        let extensions = mem::take(&mut self.refusal.extensions);
+        self.shared.update(|HttpClientBinding { client, again, .. }, now| {
+            if !is_there {
+                client.give_up(now, exchange);
+            } else if let Some(next) = client.retry(now, exchange) {
+                again.insert(next, extensions);
+            }
+        });
     }
 }
 
 impl<R: Runtime> TransportIo<ClientRole, HttpClientBinding> for RequestRunner<R> {
     fn write(&mut self, dispatcher: &Dispatcher<ClientRole, HttpClientBinding>, _cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
-        let mut moved = false;
+        let (mut moved, mut ended) = (false, Vec::new());
         loop {
-            let (action, over) =
-                shared.update(|binding, _| (binding.client.poll_action(), std::mem::take(&mut binding.over)));
-            for exchange in over {
-                self.tasks.remove(&exchange);
+            let (action, over, again) = shared.update(|binding, _| {
+                let action = binding.client.poll_action();
+                let again = match &action {
+                    Some(Action::Request { exchange, .. }) => binding.again.remove(exchange),
+                    _ => None,
+                };
+                if action.is_none() {
+                    // The requests of these are not needed any more.
+                    binding.again.clear();
+                }
+                (action, mem::take(&mut binding.over), again)
+            });
+            for exchange in &over {
+                self.tasks.remove(exchange);
             }
-            let Some(action) = action else { return moved };
+            ended.extend(over);
+            let Some(action) = action else {
+                // Not earlier: the refusal of a request that has ended may be among the actions.
+                for exchange in &ended {
+                    self.extensions.remove(exchange);
+                }
+                return moved;
+            };
             moved = true;
             match action {
-                Action::Request { exchange, request } => {
-                    let response = ResponseHandler { shared: shared.clone(), exchange, over: false };
-                    let task = self.request(request, response);
-                    self.tasks.insert(exchange, task);
+                Action::Request { exchange, mut request } => {
+                    if let Some(again) = again {
+                        *request.extensions_mut() = again;
+                    }
+                    let credentials = self.credentials.clone();
+                    let response = ResponseHandler { shared: shared.clone(), exchange, credentials, over: false };
+                    self.request(exchange, request, response);
                 }
-                Action::Abort(exchange) => drop((self.tasks.remove(&exchange), self.proofs.remove(&exchange))),
-                Action::Prove { exchange, status, challenges } => {
-                    let proof = AuthState { shared: shared.clone(), exchange, is_there: false };
-                    let task = self.prove(proof, status, challenges);
-                    self.proofs.insert(exchange, task);
+                Action::Abort(exchange) => {
+                    self.extensions.remove(&exchange);
+                    drop((self.tasks.remove(&exchange), self.authentications.remove(&exchange)));
+                }
+                Action::Authenticate { exchange, status, challenges } => {
+                    let extensions = self.extensions.remove(&exchange).map(|it| mem::take(&mut *lock(&it)));
+                    let refusal = Refusal { status, challenges, extensions: extensions.unwrap_or_default() };
+                    let state = AuthState { shared: shared.clone(), exchange, refusal, is_there: false };
+                    let task = self.authenticate(state);
+                    self.authentications.insert(exchange, task);
                 }
             }
         }

@@ -60,7 +60,7 @@ pub(super) fn holder(principal: Option<&Arc<Principal>>, peer: Option<PeerAddr>)
 }
 
 /// The part of the quotas that a session holds for its client. Dropping it returns the part.
-pub(super) struct Held {
+pub(super) struct ClientUsage {
     shares: Arc<Shares>,
     holder: Holder,
     unread: usize,
@@ -77,10 +77,10 @@ enum Excess {
     /// The session was ended, and its event loop has not been notified yet.
     Yes,
     /// The session was ended, and its event loop was notified.
-    Told,
+    Reported,
 }
 
-impl Held {
+impl ClientUsage {
     pub(super) const fn new(shares: Arc<Shares>, holder: Holder) -> Self {
         Self { shares, holder, unread: 0, replay: 0, described: 0, excess: Excess::No }
     }
@@ -114,14 +114,14 @@ impl Held {
     }
 
     /// Records that the event loop was notified.
-    pub(super) fn told(&mut self) {
+    pub(super) fn mark_reported(&mut self) {
         if self.is_too_much() {
-            self.excess = Excess::Told;
+            self.excess = Excess::Reported;
         }
     }
 }
 
-impl Drop for Held {
+impl Drop for ClientUsage {
     fn drop(&mut self) {
         let Self { shares, holder, unread, replay, described, .. } = self;
         shares.unread.change(holder, unread, 0);
@@ -169,8 +169,8 @@ mod tests {
             Self { endpoint, begun: None, shares: Shares::new(&options) }
         }
 
-        fn held(&self) -> Held {
-            Held::new(self.shares.clone(), Holder::Principal("one".into()))
+        fn held(&self) -> ClientUsage {
+            ClientUsage::new(self.shares.clone(), Holder::Principal("one".into()))
         }
 
         /// Opens a request of a session, or the first one of a new session.
@@ -229,7 +229,7 @@ mod tests {
 
     /// A session that holds more than its client may hold is ended at once, and drops its data.
     #[test]
-    fn a_session_that_holds_too_much_ends_at_once() {
+    fn session_over_memory_share_ends_at_once() {
         let mut site = Site::new(64 * KIB);
         let (mut first, mut second) = (site.session(), site.session());
         let mut held = [site.held(), site.held()];
@@ -245,16 +245,16 @@ mod tests {
         assert!(held[1].is_too_much() && !held[0].is_too_much());
         assert!(second.is_closed() && second.held_bytes() < 4 * KIB, "{} bytes are left", second.held_bytes());
         assert_eq!(site.shares.unread.taken(), 32 * KIB);
-        held[1].told();
+        held[1].mark_reported();
         held[1].recount(&mut second);
-        assert!(!held[1].is_too_much(), "its driver is told once");
+        assert!(!held[1].is_too_much(), "its driver is mark_notified once");
         drop(held);
         assert_eq!(site.shares.unread.taken(), 0);
     }
 
     /// Messages that are kept for replay neither refuse requests nor end sessions of a client that reads everything.
     #[test]
-    fn messages_that_are_kept_to_be_sent_again_end_and_refuse_nothing() {
+    fn replay_messages_do_not_count_as_unread() {
         let mut site = Site::new(64 * KIB);
         let mut sessions: Vec<_> = (0..16).map(|_| (site.session(), site.held())).collect();
         let holder = sessions[0].1.holder.clone();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     /// Creates a session of a client with this description.
-    fn describe(site: &mut Site, holder: &Holder, more: &Value) -> (Session, Held) {
+    fn describe(site: &mut Site, holder: &Holder, more: &Value) -> (Session, ClientUsage) {
         let mut params =
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
         for (name, value) in more.as_object().expect("members") {
@@ -284,14 +284,14 @@ mod tests {
         let (exchange, _) =
             site.open(None, &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
         let mut session = site.begun.take().expect("it was begun");
-        let mut held = Held::new(site.shares.clone(), holder.clone());
+        let mut held = ClientUsage::new(site.shares.clone(), holder.clone());
         read(&mut session, exchange);
         held.recount(&mut session);
         (session, held)
     }
 
     #[test]
-    fn what_clients_say_of_themselves_refuses_nothing_else() {
+    fn client_descriptions_have_their_own_limit() {
         let one = Holder::at([10, 0, 0, 1].into());
         for holder in [one.clone(), Holder::Unknown] {
             let mut site = Site::new(MIB);
@@ -306,7 +306,7 @@ mod tests {
                 assert!(site.shares.unread.has_room(client, 1));
             }
             let mut other = site.session();
-            let mut held = Held::new(site.shares.clone(), holder.clone());
+            let mut held = ClientUsage::new(site.shares.clone(), holder.clone());
             site.answer(&mut other, 512 * KIB);
             held.recount(&mut other);
             assert!(!other.is_closed());

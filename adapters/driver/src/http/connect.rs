@@ -48,21 +48,24 @@ impl Handle<ClientRole> {
 }
 
 #[cfg(all(unix, feature = "os"))]
-impl Client {
+impl<R: Runtime> Client<R> {
     /// Connects over HTTP.
     ///
     /// # Errors
-    /// If no server answers that the host can talk to.
-    pub async fn over_http<R: Runtime>(
+    /// If the credentials are for another server, or no server answers that the host can talk to.
+    pub async fn over_http(
         client_options: ClientOptions,
         requests: Arc<dyn HttpClient>,
         credentials: Option<Arc<dyn AuthProvider>>,
         host: &Host,
         options: &DriverOptions,
     ) -> Result<Self, Error> {
+        if let Some(credentials) = &credentials {
+            credentials.check_server(&client_options.url)?;
+        }
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
-        let client = |now| HttpConnection::knowing(host.config(), client_options, options.opening, now);
+        let client = |now| HttpConnection::with_opening(host.config(), client_options, options.opening, now);
         let handle = Handle::over_http(client, session, requests, credentials, options, &R::current()?);
         Self::begin(handle, calls, None).await
     }

@@ -17,16 +17,18 @@ use std::{
 use bytes::Buf;
 use http::{HeaderValue, Request, Response, StatusCode, header, response::Parts};
 use mcp_proto::http::{
-    HttpResponse,
+    Cors, HttpResponse,
     server::{Caller, EndpointOptions},
 };
+use mcp_service::{Deferred, Service};
 
-use crate::http::{body::Body, peer_addr::PeerAddr, response_body::ResponseStream, server::HttpServer, store::Store};
+#[cfg(feature = "auth")]
+use crate::http::resource_server::ResourceServer;
+use crate::http::{body::Body, peer_addr::PeerAddr, response_stream::ResponseStream, server::HttpServer, store::Store};
 use crate::{
     options::DriverOptions,
     runtime::{Runtime, race, sleep},
 };
-use mcp_service::{Deferred, Service};
 
 /// A [`Service`] at an HTTP endpoint, which turns requests into responses, with the bodies of hyper. With the feature
 /// `tower` it is also a service of tower, for axum and other routers.
@@ -87,6 +89,20 @@ impl<R: Runtime> Endpoint<R> {
         Self { server, runtime, read_timeout: Duration::from_secs(30) }
     }
 
+    /// Protects the endpoint: every request needs an access token. The endpoint also serves the metadata document of
+    /// the server, so a router has to pass on requests for its [paths](mcp_proto::auth::ResourceMetadata::paths).
+    ///
+    /// It holds for all clones.
+    ///
+    /// # Panics
+    /// If the endpoint is protected already.
+    #[cfg(feature = "auth")]
+    #[must_use]
+    pub fn protect(self, server: ResourceServer) -> Self {
+        self.server.protect(server);
+        self
+    }
+
     /// Sets how long reading the body of a request may take, and before that reading its head if the connection is
     /// [served](super::serve) here. Default 30 seconds.
     #[must_use]
@@ -113,30 +129,70 @@ impl<R: Runtime> Endpoint<R> {
         B: http_body::Body,
         B::Error: fmt::Display,
     {
-        match self.open(late, request).await {
-            Ok((head, reply)) => Response::from_parts(head, Body::streamed(reply)),
-            Err(answer) => answer.map(Body::whole),
+        let (head, body) = request.into_parts();
+        let cors = self.server.policy().cors(&head);
+        let mut response = match self.open(late, (head, body), cors.as_ref()).await {
+            Ok((head, response)) => Response::from_parts(head, Body::streamed(response)),
+            Err(response) => response.map(Body::whole),
+        };
+        if let Some(cors) = cors {
+            cors.add_to(response.headers_mut());
         }
+        Cors::add_vary(response.headers_mut());
+        response
+    }
+
+    /// Responds to a request beside the messages of the protocol: the preflight request of a browser, or one for the
+    /// metadata document. Returns `None` for all others.
+    fn respond_without_message(&self, head: &http::request::Parts, cors: Option<&Cors>) -> Option<Box<HttpResponse>> {
+        let preflight = cors.and_then(|cors| cors.preflight(head));
+        #[cfg(feature = "auth")]
+        if let Some(server) = self.server.resource_server().filter(|server| server.is_document(head)) {
+            let answer = || Box::new(preflight.unwrap_or_else(|| server.document(head)));
+            return Some(self.server.policy().admit(head).err().unwrap_or_else(answer));
+        }
+        let answer = Box::new(preflight?);
+        Some(self.server.check(head).err().unwrap_or(answer))
+    }
+
+    /// Returns the sender of a request: the subject of its access token if the server is protected, or else the
+    /// `Caller` that a layer in front of the endpoint has set.
+    #[cfg_attr(
+        not(feature = "auth"),
+        expect(clippy::unused_async, reason = "with the feature `auth` it takes a while")
+    )]
+    async fn sender(&self, head: &http::request::Parts) -> Result<Option<Caller>, Box<HttpResponse>> {
+        #[cfg(feature = "auth")]
+        if let Some(server) = self.server.resource_server() {
+            // No token is verified for a request that is refused anyway.
+            self.server.check(head)?;
+            return server.caller(head).await.map(Some);
+        }
+        Ok(head.extensions.get::<Caller>().cloned())
     }
 
     async fn open<B>(
         &self,
         late: impl Future<Output = ()>,
-        request: Request<B>,
+        (head, body): (http::request::Parts, B),
+        cors: Option<&Cors>,
     ) -> Result<(Parts, ResponseStream), Box<HttpResponse>>
     where
         B: http_body::Body,
         B::Error: fmt::Display,
     {
-        let (head, body) = request.into_parts();
         let peer = head.extensions.get::<PeerAddr>().copied();
-        let (caller, peer) = match (head.extensions.get::<Caller>(), peer) {
-            (Some(Caller::Anybody) | None, Some(PeerAddr(address))) => (Caller::Anonymous(address), peer),
-            (Some(Caller::Anonymous(address)), _) => (Caller::Anonymous(*address), Some(PeerAddr(*address))),
-            (caller, _) => (caller.cloned().unwrap_or(Caller::Anybody), peer),
-        };
-        let mut body = pin!(body);
+        let (mut late, mut body) = (pin!(late), pin!(body));
         let take_in = async {
+            if let Some(answer) = self.respond_without_message(&head, cors) {
+                return Err(answer);
+            }
+            let sender = race(late.as_mut(), self.sender(&head)).await;
+            let (caller, peer) = match (sender.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??, peer) {
+                (Some(Caller::Anybody) | None, Some(PeerAddr(address))) => (Caller::Anonymous(address), peer),
+                (Some(Caller::Anonymous(address)), _) => (Caller::Anonymous(address), Some(PeerAddr(address))),
+                (caller, _) => (caller.unwrap_or(Caller::Anybody), peer),
+            };
             let mut reader = self.server.begin(&head, caller)?;
             self.server.admit(&reader, peer).await?;
             let read = async {
@@ -153,16 +209,17 @@ impl<R: Runtime> Endpoint<R> {
                 Ok(())
             };
             race(late, read).await.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
-            Ok(reader)
+            Ok((reader, peer))
         };
-        let taken = take_in.await.map_err(|mut answer: Box<HttpResponse>| {
+        let taken = take_in.await.map_err(|mut response: Box<HttpResponse>| {
             if !body.is_end_stream() {
-                // The unread rest of the body would precede the next request, so the client is told not to send one.
-                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                // The unread rest of the body would precede the next request, so the response closes the connection.
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            answer
+            response
         });
-        self.server.handle(taken?.end()?, peer).await
+        let (reader, peer) = taken?;
+        self.server.handle(reader.end()?, peer).await
     }
 
     /// Ends all sessions, refuses further requests, and waits until all tasks of the sessions have ended. That takes a
@@ -186,9 +243,9 @@ impl<R: Runtime> Endpoint<R> {
 
 /// Creates a refusal that concerns the transfer of a request, not its content.
 fn refusal(status: StatusCode) -> Box<HttpResponse> {
-    let mut answer = HttpResponse::new(Vec::new());
-    *answer.status_mut() = status;
-    Box::new(answer)
+    let mut response = HttpResponse::new(Vec::new());
+    *response.status_mut() = status;
+    Box::new(response)
 }
 
 #[cfg(feature = "tower")]

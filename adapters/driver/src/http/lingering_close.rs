@@ -13,14 +13,14 @@ use hyper::rt::{Read, ReadBuf, ReadBufCursor, Sleep, Timer, Write};
 use crate::watched::Watched;
 
 /// How long remaining input is read and discarded.
-const PATIENCE: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How many bytes are discarded after a head was refused, or when a client disconnects.
-const MOST: usize = 256 << 10;
+const MAX_DRAINED: usize = 256 << 10;
 
 /// How many bytes are discarded of a body that was refused before it was read. Many clients send the whole body before
 /// they read.
-const MOST_BODY: usize = 16 << 20;
+const MAX_DRAINED_BODY: usize = 16 << 20;
 
 /// The largest output that is copied into one buffer before it is written.
 const SMALL: usize = 2 << 10;
@@ -43,7 +43,7 @@ pub(super) struct LingeringClose<'a, T, M> {
 
 impl<'a, T, M> LingeringClose<'a, T, M> {
     pub(super) const fn new(stream: T, timer: M, stopped: &'a Watched<bool>, unread: &'a AtomicBool) -> Self {
-        Self { stream, timer, stopped, unread, over: None, left: MOST }
+        Self { stream, timer, stopped, unread, over: None, left: MAX_DRAINED }
     }
 }
 
@@ -92,9 +92,9 @@ impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for LingeringClose<'_, T, 
                     return Poll::Ready(Ok(()));
                 }
                 if unread.load(Ordering::Relaxed) {
-                    *left = MOST_BODY;
+                    *left = MAX_DRAINED_BODY;
                 }
-                over.insert(timer.sleep(PATIENCE))
+                over.insert(timer.sleep(DRAIN_TIMEOUT))
             }
         };
         let mut bytes = [0; 4096];
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_stops_does_not_wait_for_clients() {
+    fn stopped_server_does_not_linger() {
         for stops in [false, true] {
             let (stopped, unread) = (Watched::new(stops), AtomicBool::new(false));
             let mut linger = LingeringClose::new(Quiet::default(), Never, &stopped, &unread);

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_below_four_gibibytes() {
+    fn default_memory_limit_is_below_four_gib() {
         let service = Service::builder("x", "1").build().expect("a service");
         let limit = memory_limit(&service, &Limits::default(), &DriverOptions::default(), 2048);
         assert!((3 << 30..4 << 30).contains(&limit), "{limit}");

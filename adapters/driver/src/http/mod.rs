@@ -10,29 +10,33 @@
 //!
 //! # Access
 //!
-//! A [`Policy`] says under which names a server is reached and which web pages may use it. An endpoint has no default
-//! for it. The default of a listener is [`Policy::loopback`], whatever address it listens on: to be reached from
-//! elsewhere, pass the names of the server to `Listener::endpoint`. Encryption is up to a proxy in front. It passes on
-//! `Host`, does not buffer streams, and lets streams be quiet for longer than
+//! A [`Policy`] lists the names under which a server is reached and the web pages that may use it. An endpoint has no
+//! default for it. The default of a listener is [`Policy::loopback`], whatever address it listens on: to be reached
+//! from elsewhere, pass the names of the server to `Listener::endpoint`. Encryption is up to a proxy in front. It
+//! passes on `Host`, does not buffer streams, and lets streams be quiet for longer than
 //! [`keepalive`](mcp_proto::http::Limits::keepalive). Without a proxy, a listener can have certificates (feature
 //! `tls`).
 //!
 //! The layer that routes a request (of tower, for example) authenticates its sender: it puts a
 //! [`Caller`](mcp_proto::http::server::Caller) into the extensions of the request. Handlers find it in their context,
-//! and a session belongs to the caller that began it.
+//! and a session belongs to the caller that began it. With the feature `auth` the endpoint does this itself, by OAuth
+//! access tokens: see `ResourceServer`.
+//!
+//! Browsers learn from the endpoint what the pages of allowed origins may send and read (CORS). Nothing else has to
+//! answer preflight requests.
 //!
 //! # Limits
 //!
 //! Requests wait for room in their session, for a while ([`admission`](mcp_proto::http::Limits::admission)). An idle
-//! session gives way where there are too many. Further limits apply to connections (`Listener::connections`), to
-//! sessions and all that they hold ([`Limits`]), to the heads of requests, to their bodies
+//! session is removed if there are too many. Further limits apply to connections (`Listener::connections`), to sessions
+//! and all that they hold ([`Limits`]), to the heads of requests, to their bodies
 //! ([`frame_bytes`](mcp_proto::connection::Limits::frame_bytes)), and to the time that these take to come in. A client
 //! that does not read costs no more than its session may hold. Its connection ends when it has read nothing of pending
 //! output for some time (`Listener::write_timeout`).
 //!
-//! All clients share a [`Quota`](crate::Quota). A client gets a part as long as it has less than seven times of what is
-//! left. So a single client gets at most seven eighths, and a second one at most seven eighths of the rest. That is no
-//! protection against many clients: a few of them together can take almost all of it.
+//! All clients share a [`Quota`](crate::Quota). A client gets a share as long as it has less than seven times of what
+//! is left. So a single client gets at most seven eighths, and a second one at most seven eighths of the rest. That is
+//! no protection against many clients: a few of them together can take almost all of it.
 //!
 //! `Listener::memory_limit` returns the most bytes that all of these limits add up to, and [`memory_limit`] does so for
 //! an `Endpoint`.
@@ -45,12 +49,15 @@
 //!
 //! Several processes that receive requests of one session share a [`Store`]: a [`SessionStore`] for the records of
 //! sessions, and an [`EventStore`] for the messages that were sent on their streams. There is one in memory
-//! ([`MemoryStore`]), and one in Redis in `mcp-tokio`. `docs/scaling.md` says what is shared and what is not.
+//! ([`MemoryStore`]), and one in Redis in `mcp-tokio`. `docs/scaling.md` lists what is shared and what is not.
 //!
 //! [`Policy`]: mcp_proto::http::Policy
 //! [`Policy::loopback`]: mcp_proto::http::Policy::loopback
 //! [`Limits`]: mcp_proto::http::Limits
 
+#[cfg(all(unix, feature = "auth"))]
+pub mod auth;
+mod bearer;
 #[cfg(feature = "hyper")]
 mod body;
 mod client;
@@ -58,14 +65,19 @@ mod client_shares;
 mod connect;
 #[cfg(feature = "hyper")]
 mod endpoint;
+#[cfg(feature = "auth")]
+mod fetch;
 #[cfg(feature = "hyper")]
 mod lingering_close;
 mod memory_limit;
 #[cfg(all(unix, feature = "net"))]
 mod net;
 mod peer_addr;
+mod protection;
 mod replication;
-mod response_body;
+#[cfg(feature = "auth")]
+mod resource_server;
+mod response_stream;
 #[cfg(feature = "hyper")]
 mod serve;
 mod server;
@@ -78,8 +90,18 @@ mod write_timeout;
 pub use body::Body;
 #[cfg(feature = "hyper")]
 pub use endpoint::Endpoint;
+#[cfg(feature = "auth")]
+pub use fetch::HttpFetch;
+#[cfg(feature = "auth")]
+pub use mcp_proto::auth::{ResourceMetadata, Scopes};
 #[cfg(all(unix, feature = "net"))]
 pub use net::{Connector, Listener, NetRuntime, Proxy, serve_http};
+#[cfg(all(unix, feature = "auth", feature = "net"))]
+pub use net::{FetchClient, NetTransport};
+#[cfg(feature = "auth")]
+pub use resource_server::{AccessToken, IntrospectionVerifier, ResourceServer, TokenError, TokenVerifier};
+#[cfg(feature = "jwt")]
+pub use resource_server::{Algorithm, JwtVerifier, KeySet, KeySetError, Keys};
 #[cfg(all(unix, feature = "tls"))]
 pub use rustls;
 #[cfg(feature = "hyper")]
@@ -87,11 +109,12 @@ pub use serve::serve;
 #[cfg(feature = "hyper")]
 pub use write_timeout::WriteTimeout;
 
-pub use client::{AuthProvider, HttpClient, ResponseHandler, seed};
+pub use bearer::Bearer;
+pub use client::{AuthProvider, HttpClient, Refusal, ResponseHandler, seed};
 pub use mcp_proto::http::server::ReplayChunk;
 pub use memory_limit::memory_limit;
 pub use peer_addr::PeerAddr;
-pub use response_body::ResponseStream;
+pub use response_stream::ResponseStream;
 pub use server::HttpServer;
 pub use store::memory::MemoryStore;
 pub use store::{EventStore, Retention, SessionRecord, SessionStore, Store, StoreLimits, StoreUsage};

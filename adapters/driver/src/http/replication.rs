@@ -34,13 +34,13 @@ use mcp_service::{ConnectionHandle, Deferred, driver_api::WaitQueue};
 
 /// The quota of bytes that wait to be written to the event store, of which one client has at most seven eighths.
 /// Messages beyond it are not written: a client that resumes the stream in another process gets a gap.
-const UNWRITTEN: usize = 16 << 20;
+const MAX_UNWRITTEN: usize = 16 << 20;
 
 /// How many times a session in use is renewed within its lifetime in the store.
-const TOUCHES: u32 = 3;
+const RENEWALS: u32 = 3;
 
 /// The longest interval of these renewals.
-const TOUCH: Duration = Duration::from_secs(60);
+const MAX_RENEWAL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Replicates the sessions of an endpoint to a store.
 pub(super) struct SessionReplication {
@@ -51,15 +51,15 @@ pub(super) struct SessionReplication {
     limits: Limits,
     writer: Arc<EventWriter>,
     /// The write locks of sessions whose records are being written.
-    noting: Mutex<BTreeMap<SessionId, Noted>>,
+    noting: Mutex<BTreeMap<SessionId, SessionLock>>,
 }
 
 impl SessionReplication {
     /// Creates the replication, and the future that writes messages to the event store.
     pub(super) fn new(store: Store, limits: &Limits) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let writer = Arc::new(EventWriter { queue: Watched::default(), quota: Quota::new(UNWRITTEN) });
-        let bounds = Retention { most: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
-        let writing = write(writer.clone(), store.clone(), bounds);
+        let writer = Arc::new(EventWriter { queue: Watched::default(), quota: Quota::new(MAX_UNWRITTEN) });
+        let retention = Retention { max_messages: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
+        let writing = write(writer.clone(), store.clone(), retention);
         let (life, abandoned) = (limits.idle, limits.abandoned);
         (Self { store, life, abandoned, limits: limits.clone(), writer, noting: Mutex::default() }, writing)
     }
@@ -70,14 +70,14 @@ impl SessionReplication {
         let Limits { replay, replay_bytes, replay_time, .. } = self.limits;
         let here = MemoryReplayBuffer::new(replay, replay_bytes, replay_time);
         let (writer, holder) = (self.writer.clone(), holder.clone());
-        let kept = ReplayRecord { id: id.as_str().into(), here, writer, holder, latest: BTreeMap::new() };
+        let record = ReplayRecord { id: id.as_str().into(), here, writer, holder, latest: BTreeMap::new() };
         session.share();
-        session.set_replay(Box::new(kept));
+        session.set_replay(Box::new(record));
     }
 
     /// Returns how often a session in use is renewed in the store.
     fn touch(&self) -> Duration {
-        (self.life / TOUCHES).min(TOUCH)
+        (self.life / RENEWALS).min(MAX_RENEWAL_INTERVAL)
     }
 
     /// Writes the changes of a session to the store. The response to the request that caused them is held until then.
@@ -87,9 +87,9 @@ impl SessionReplication {
         let _guard = self.lock_writes(&id).await;
         let Some((settled, change)) = lock(&session.state).binding.change(principal) else { return Ok(()) };
         match change {
-            Change::Begun(fields) => {
+            Change::Begun(record) => {
                 let holder = ConnectionHandle::holder(session);
-                self.store.sessions.begin(id.as_str(), &holder, fields, self.abandoned).await?;
+                self.store.sessions.begin(id.as_str(), &holder, record, self.abandoned).await?;
             }
             Change::Settings(fields) => self.store.sessions.change(id.as_str(), fields).await?,
         }
@@ -115,7 +115,7 @@ impl SessionReplication {
 
 /// The write lock of a session.
 #[derive(Default)]
-struct Noted {
+struct SessionLock {
     /// The number of tasks that hold the lock or wait for it.
     users: usize,
     is_taken: bool,
@@ -124,7 +124,7 @@ struct Noted {
 
 /// A task that waits for the write lock of a session or, with `is_taken`, holds it.
 struct WriteGuard<'a> {
-    noting: &'a Mutex<BTreeMap<SessionId, Noted>>,
+    noting: &'a Mutex<BTreeMap<SessionId, SessionLock>>,
     id: &'a SessionId,
     queue: Arc<WaitQueue>,
     is_taken: bool,
@@ -164,7 +164,7 @@ impl HttpSession {
         let change = match self.settled {
             Some(before) if before == settled => return None,
             Some(_) => Change::Settings(store::settings(settled.0, settled.1)),
-            None => Change::Begun(store::fields(principal.map(|it| &*it.id), &self.session.snapshot()?)),
+            None => Change::Begun(store::record(principal.map(|it| &*it.id), &self.session.snapshot()?)),
         };
         Some((settled, change))
     }
@@ -214,7 +214,7 @@ impl EventWriter {
 
 /// Writes the queued messages to the event store, in order, until `SessionReplication` is dropped and the queue is
 /// empty.
-async fn write(writer: Arc<EventWriter>, store: Store, bounds: Retention) {
+async fn write(writer: Arc<EventWriter>, store: Store, retention: Retention) {
     loop {
         writer.queue.wait_for(|queue| (queue.closed || !queue.waiting.is_empty()).then_some(())).await;
         let (waiting, closed) = writer.queue.update(|queue| (mem::take(&mut queue.waiting), queue.closed));
@@ -225,8 +225,8 @@ async fn write(writer: Arc<EventWriter>, store: Store, bounds: Retention) {
             let QueuedEvent { id, stream, seq, message, permit } = event;
             // An error leaves a gap for a client that resumes the stream in another process.
             let _ = match message {
-                Some(message) => store.events.keep(&id, stream, seq, message, bounds).await,
-                None => store.events.done(&id, stream, seq, bounds).await,
+                Some(message) => store.events.keep(&id, stream, seq, message, retention).await,
+                None => store.events.done(&id, stream, seq, retention).await,
             };
             drop(permit);
         }
@@ -240,7 +240,7 @@ struct ReplayRecord {
     here: MemoryReplayBuffer,
     writer: Arc<EventWriter>,
     holder: Holder,
-    /// The sequence number of the last message of each stream that is neither done nor forgotten.
+    /// The sequence number of the last message of each stream that is neither done nor removed.
     latest: BTreeMap<u64, u64>,
 }
 
@@ -382,16 +382,16 @@ mod tests {
     use crate::http::store::memory::MemoryStore;
 
     #[test]
-    fn streams_that_are_over_or_forgotten_leave_nothing() {
-        let writer = Arc::new(EventWriter { queue: Watched::default(), quota: Quota::new(UNWRITTEN) });
+    fn ended_streams_leave_no_replay_state() {
+        let writer = Arc::new(EventWriter { queue: Watched::default(), quota: Quota::new(MAX_UNWRITTEN) });
         let here = MemoryReplayBuffer::new(1, 1, Duration::ZERO);
         let (id, holder) = ("a".into(), Holder::Unknown);
-        let mut kept = ReplayRecord { id, here, writer, holder, latest: BTreeMap::new() };
+        let mut record = ReplayRecord { id, here, writer, holder, latest: BTreeMap::new() };
         for stream in 1..100 {
-            kept.keep(Timestamp::ZERO, stream, 1, b"x");
-            if stream % 2 == 0 { kept.done(stream) } else { kept.forget(stream) }
+            record.keep(Timestamp::ZERO, stream, 1, b"x");
+            if stream % 2 == 0 { record.done(stream) } else { record.forget(stream) }
         }
-        assert_eq!(kept.latest.len(), 0);
+        assert_eq!(record.latest.len(), 0);
     }
 
     /// Counts how often a task is woken.
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_down_of_one_session_wakes_nobody_who_waits_for_another() {
+    fn write_locks_of_sessions_are_independent() {
         let (replication, _writing) = SessionReplication::new(Store::new(MemoryStore::default()), &Limits::default());
         let [one, other] = [1, 2].map(|number| SessionId::new([number; 24]));
         let woken = Arc::<Woken>::default();

@@ -45,7 +45,7 @@ pub async fn serve<R: Runtime>(
 ) {
     let clock = Clock::new(endpoint.runtime());
     let unread = AtomicBool::new(false);
-    let answer = service_fn(|mut request: Request<Incoming>| async {
+    let service = service_fn(|mut request: Request<Incoming>| async {
         if let Some(peer) = peer {
             request.extensions_mut().insert(PeerAddr(peer));
         }
@@ -60,7 +60,7 @@ pub async fn serve<R: Runtime>(
             .timer(clock.clone())
             .header_read_timeout(endpoint.read_timeout)
             .max_buf_size(BUFFER)
-            .serve_connection(LingeringClose::new(io, clock.clone(), stopped, &unread), answer)
+            .serve_connection(LingeringClose::new(io, clock.clone(), stopped, &unread), service)
     );
     let mut stopped = pin!(stopped.wait_for(|stopped| stopped.then_some(())));
     let mut stopping = false;

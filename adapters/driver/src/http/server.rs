@@ -1,7 +1,7 @@
 //! A service behind an HTTP endpoint.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     future::Future,
     io,
@@ -14,17 +14,20 @@ use http::{HeaderValue, StatusCode, header, request::Parts};
 use mcp_proto::{
     connection::{Event, ServerRole},
     http::{
-        HttpResponse, SessionId,
+        HttpResponse, Policy, SessionId,
         server::{Caller, Endpoint, EndpointOptions, Request, RequestReader, Session},
     },
     rpc::Timestamp,
 };
 
+#[cfg(feature = "auth")]
+use crate::http::resource_server::ResourceServer;
 use crate::http::{
-    client_shares::{Held, Shares, holder},
+    client_shares::{ClientUsage, Shares, holder},
     peer_addr::PeerAddr,
+    protection::Protection,
     replication::{ReplicationIo, SessionReplication},
-    response_body::ResponseStream,
+    response_stream::ResponseStream,
     session::{HttpSession, SharedSession},
     store::{self, Store},
 };
@@ -40,7 +43,11 @@ use crate::{
     watched::Watched,
 };
 use mcp_service::driver_api::Holder;
-use mcp_service::{Application, Deferred, Service, driver_api::Random};
+use mcp_service::{Application, ConnectionHandle, Deferred, Service, driver_api::Random};
+
+/// The most scopes in a challenge to several requests, and the most bytes of them.
+const MAX_CHALLENGED: usize = 128;
+const MAX_CHALLENGE: usize = 4 << 10;
 
 /// A service behind an HTTP endpoint, and its sessions. It is cheap to clone. When the last clone is dropped, it begins
 /// to [close](Self::begin_close).
@@ -60,6 +67,8 @@ struct Inner<R: Runtime> {
     replication: Option<Arc<SessionReplication>>,
     /// The quotas that all clients share.
     shares: Arc<Shares>,
+    policy: Policy,
+    protection: Protection,
 }
 
 /// The endpoint and the running sessions.
@@ -94,7 +103,7 @@ impl<R: Runtime> HttpServer<R> {
             R::detach(runtime.spawn(writing));
             Arc::new(replication)
         });
-        let shares = Shares::new(options);
+        let (shares, policy) = (Shares::new(options), endpoint.policy.clone());
         let mut endpoint = Endpoint::new(service.config(), endpoint);
         if replication.is_some() {
             endpoint.share();
@@ -108,13 +117,42 @@ impl<R: Runtime> HttpServer<R> {
             runtime,
             replication,
             shares,
+            policy,
+            protection: Protection::default(),
         }))
+    }
+
+    /// Returns the host names and origins from which it may be reached.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    /// Sets what authorizes requests. An adapter calls it for the principal of each request.
+    #[cfg(feature = "auth")]
+    pub(super) fn protect(&self, server: ResourceServer) {
+        self.0.protection.set(server);
+    }
+
+    /// Returns what authorizes requests.
+    #[cfg(feature = "auth")]
+    pub(super) fn resource_server(&self) -> Option<&ResourceServer> {
+        self.0.protection.get()
+    }
+
+    /// Checks the host, the origin, the path and the size of the head of a request, as [`begin`](Self::begin) does. An
+    /// adapter calls it before an authentication of the sender that takes effort.
+    ///
+    /// # Errors
+    /// The answer, if it is refused.
+    pub fn check(&self, head: &Parts) -> Result<(), Box<HttpResponse>> {
+        lock(&self.0.sessions.endpoint).check(head)
     }
 
     /// Begins a request with its head and its sender.
     ///
     /// # Errors
-    /// The answer, if it is refused.
+    /// The response, if the request is refused.
     pub fn begin(&self, head: &Parts, caller: Caller) -> Result<RequestReader, Box<HttpResponse>> {
         let sessions = &self.0.sessions;
         if sessions.table.read(|table| table.closing) {
@@ -137,37 +175,37 @@ impl<R: Runtime> HttpServer<R> {
     /// identified by their addresses. Changes of a shared session are written to the store.
     ///
     /// # Errors
-    /// The answer, if it is refused.
+    /// The response, if the request is refused.
     pub async fn handle(
         &self,
         mut request: Request,
         peer: Option<PeerAddr>,
     ) -> Result<(http::response::Parts, ResponseStream), Box<HttpResponse>> {
-        let mut reply = self.route(&mut request, peer, self.0.replication.is_none())?;
+        let mut response = self.route(&mut request, peer, self.0.replication.is_none())?;
         // The session has taken the message from the body.
         request.drop_body();
-        let head = reply.head().await;
+        let head = response.head().await;
         if let Some(replication) = &self.0.replication {
             let noted = match request.ends() {
                 Some(id) => replication.store.sessions.end(id.as_str()).await,
-                None => replication.note(&reply.session, request.principal().map(|it| &**it)).await,
+                None => replication.note(&response.session, request.principal().map(|it| &**it)).await,
             };
             if let Err(error) = noted {
-                self.0.discard_session(&reply.session);
+                self.0.discard_session(&response.session);
                 return Err(not_noted(&error));
             }
         }
-        Ok((head, reply))
+        Ok((head, response))
     }
 
     /// Routes a request to its session.
     ///
     /// # Errors
-    /// The answer, if it is refused.
+    /// The response, if the request is refused.
     pub fn open(&self, mut request: Request, peer: Option<PeerAddr>) -> Result<ResponseStream, Box<HttpResponse>> {
-        let mut reply = self.route(&mut request, peer, false)?;
-        reply.leave();
-        Ok(reply)
+        let mut response = self.route(&mut request, peer, false)?;
+        response.leave();
+        Ok(response)
     }
 
     /// Routes a request to its session. The caller may still be counted as an inline dispatcher, and polls the response
@@ -197,12 +235,12 @@ impl<R: Runtime> HttpServer<R> {
         };
         give_up(given_up);
         let session = session?;
-        let reply = if is_new {
+        let response = if is_new {
             inner.begin(session, now, request, at_once)
         } else {
             inner.open_request(session, now, request, at_once)
         };
-        Ok(reply?.counted(inner.shares.unread.clone(), holder))
+        Ok(response?.counted(inner.shares.unread.clone(), holder))
     }
 
     /// Begins to end all sessions, and does not wait. New requests are refused; requests in flight may still get
@@ -230,7 +268,8 @@ impl<R: Runtime> HttpServer<R> {
 impl<R: Runtime> Inner<R> {
     fn new_session(&self, mut session: Session, holder: &Holder) -> Arc<SharedSession> {
         self.replication.iter().for_each(|replication| replication.watch(&mut session, holder));
-        let binding = HttpSession::new(session, Held::new(self.shares.clone(), holder.clone()));
+        let held = ClientUsage::new(self.shares.clone(), holder.clone());
+        let binding = HttpSession::new(session, held, self.protection.clone());
         SharedConnection::since(self.sessions.epoch, binding, &self.options)
     }
 
@@ -253,13 +292,13 @@ impl<R: Runtime> Inner<R> {
     ) -> Result<(), Box<HttpResponse>> {
         let (sessions, principal) = (&*self.sessions, reader.principal());
         let found = replication.store.sessions.find(id.as_str(), replication.life).await.map_err(|_| unavailable())?;
-        let Some(fields) = found else {
+        let Some(record) = found else {
             // If the session is in this process, another process has ended it.
             let ended = lock(&sessions.endpoint).forget(id);
             ended.inspect(|session| session.update(|binding, now| binding.session.close(now)));
             return Err(reader.lost());
         };
-        let known = store::read(&fields).filter(|(whose, _)| *whose == principal.map(|it| &*it.id));
+        let known = store::read(&record).filter(|(whose, _)| *whose == principal.map(|it| &*it.id));
         let Some((_, snapshot)) = known else { return Err(reader.lost()) };
         let here = lock(&sessions.endpoint).find(id, principal.map(|it| &**it));
         if let Some(session) = here {
@@ -326,6 +365,7 @@ impl<R: Runtime> Inner<R> {
         request: &mut Request,
         at_once: bool,
     ) -> Result<ResponseStream, Box<HttpResponse>> {
+        self.check_scopes(&session, request)?;
         let mut state = lock(&session.state);
         let (exchange, event) = match state.binding.session.open(now, request) {
             Ok(opened) => opened,
@@ -341,9 +381,9 @@ impl<R: Runtime> Inner<R> {
                 state.dispatching = true;
                 state.inline_dispatchers += 1;
                 drop(state);
-                let reply = ResponseStream::new(session.clone(), exchange, at_once).dispatched_inline();
+                let response = ResponseStream::new(session.clone(), exchange, at_once).dispatched_inline();
                 Dispatcher::new(session, application).dispatch_inline(&self.runtime, event);
-                Ok(reply)
+                Ok(response)
             }
             (event, _) => {
                 state.events.extend(event.map(Event::into_owned));
@@ -351,6 +391,28 @@ impl<R: Runtime> Inner<R> {
                 Ok(ResponseStream::new(session, exchange, at_once))
             }
         }
+    }
+
+    /// Refuses requests that lack scopes and could not be refused with a status later. Nothing of them was done then,
+    /// so the client can get the scopes and send all of them again.
+    fn check_scopes(&self, session: &Arc<SharedSession>, request: &Request) -> Result<(), Box<HttpResponse>> {
+        let mut requests = request.requests_without_status().peekable();
+        if requests.peek().is_none() {
+            return Ok(());
+        }
+        let application = lock(&session.state).binding.application.as_ref().and_then(Weak::upgrade);
+        let Some(application) = application else { return Ok(()) };
+        let connection: Arc<dyn ConnectionHandle<ServerRole>> = session.clone();
+        let sender = request.principal().map(|principal| &**principal);
+        let required = application.required_scopes(&connection, sender, &mut requests);
+        let has = |scope: &String| sender.is_some_and(|sender| sender.has_scope(scope));
+        let Some(refused) = required.iter().find(|scopes| !scopes.iter().all(has)) else { return Ok(()) };
+        // All of them, so that a token with the challenged scopes is enough for each request. Where they are too many for
+        // a challenge, the client gets those of the first refused request.
+        let all: BTreeSet<&String> = required.iter().flatten().collect();
+        let fits = all.len() <= MAX_CHALLENGED && all.iter().map(|scope| scope.len()).sum::<usize>() <= MAX_CHALLENGE;
+        let needed = if fits { all.into_iter().cloned().collect() } else { refused.clone() };
+        Err(Box::new(self.protection.lacks_scopes(&needed).response(request.id())))
     }
 
     /// Runs a session. It gets a task only if it is pending after its first poll: most requests without a session are
@@ -459,10 +521,10 @@ impl Drop for SessionGuard {
 
 /// Creates a 503 response, for a server that is closing or a store or random source that fails.
 fn unavailable() -> Box<HttpResponse> {
-    let mut answer = HttpResponse::new(Vec::new());
-    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
-    Box::new(answer)
+    let mut response = HttpResponse::new(Vec::new());
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    Box::new(response)
 }
 
 /// Creates a 503 response for a client that has too much unread output and may retry later.
@@ -471,17 +533,15 @@ fn busy() -> Box<HttpResponse> {
 }
 
 fn again_later(why: &str) -> Box<HttpResponse> {
-    let mut answer = refusal(StatusCode::SERVICE_UNAVAILABLE, why);
-    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    answer
+    let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, why);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 /// Creates the response to a request whose changes could not be written to the store.
 fn not_noted(error: &io::Error) -> Box<HttpResponse> {
     match error.kind() {
-        io::ErrorKind::FileTooLarge => {
-            refusal(StatusCode::PAYLOAD_TOO_LARGE, "What the client says of itself is too large")
-        }
+        io::ErrorKind::FileTooLarge => refusal(StatusCode::PAYLOAD_TOO_LARGE, "The client information is too large"),
         io::ErrorKind::QuotaExceeded => again_later("There is no room for another session"),
         _ => unavailable(),
     }
@@ -490,10 +550,10 @@ fn not_noted(error: &io::Error) -> Box<HttpResponse> {
 /// Creates an error response that names no request.
 fn refusal(status: StatusCode, why: &str) -> Box<HttpResponse> {
     let error = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32600,"message":"{why}"}}}}"#);
-    let mut answer = HttpResponse::new(error.into());
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Box::new(answer)
+    let mut response = HttpResponse::new(error.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Box::new(response)
 }
 
 impl<R: Runtime> Drop for Inner<R> {

@@ -10,11 +10,11 @@ use std::{
 use mcp_proto::{
     connection::{Connection, Event, ServerRole},
     http::server::{ExchangeId, Session},
-    rpc::Timestamp,
+    rpc::{ReplyKey, Timestamp},
     schema::LoggingLevel,
 };
 
-use crate::http::client_shares::Held;
+use crate::http::{client_shares::ClientUsage, protection::Protection};
 use crate::{
     event_loop::{
         binding::Binding,
@@ -38,15 +38,16 @@ pub(super) struct HttpSession {
     /// The state that was last written to the store, if there is one.
     pub(super) settled: Option<Settled>,
     /// Its part of the quotas of its client.
-    held: Held,
+    held: ClientUsage,
+    protection: Protection,
 }
 
 /// A session that its event loop and the tasks of its requests share.
 pub(super) type SharedSession = SharedConnection<ServerRole, HttpSession>;
 
 impl HttpSession {
-    pub(super) const fn new(session: Session, held: Held) -> Self {
-        Self { session, readers: BTreeMap::new(), application: None, settled: None, held }
+    pub(super) const fn new(session: Session, held: ClientUsage, protection: Protection) -> Self {
+        Self { session, readers: BTreeMap::new(), application: None, settled: None, held, protection }
     }
 
     /// Registers the waker of the task that writes an exchange. Returns the waker that was registered before.
@@ -102,12 +103,21 @@ impl Binding<ServerRole> for HttpSession {
     }
 
     fn handle_timeout(&mut self, now: Timestamp) {
-        self.held.told();
+        self.held.mark_reported();
         self.session.handle_timeout(now);
     }
 
     fn has_output(&self) -> bool {
         self.session.has_replay_request()
+    }
+
+    fn authenticates(&self) -> bool {
+        true
+    }
+
+    fn needs_scopes(&mut self, now: Timestamp, key: ReplyKey, scopes: &[String]) -> bool {
+        let challenge = self.protection.lacks_scopes(scopes);
+        self.session.challenge(now, key, challenge).is_ok()
     }
 
     fn functions(&self) -> Option<(&Arc<Functions>, &Holder)> {

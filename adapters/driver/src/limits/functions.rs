@@ -73,7 +73,8 @@ impl Functions {
                     let has_room = waiting.len() < self.quota.capacity().saturating_mul(WAITING);
                     if has_room {
                         waiting.push_back((until, start));
-                        (None, mem::replace(&mut state.watched, true))
+                        // Without a deadline there is nothing to watch for.
+                        (None, until.is_none() || mem::replace(&mut state.watched, true))
                     } else {
                         (Some(start), true)
                     }
@@ -177,12 +178,12 @@ impl Drop for FunctionGuard {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
     /// The time is a parameter, so the test does not wait.
     #[test]
-    fn a_function_waits_for_a_bounded_time() {
-        let (functions, running) = (Functions::new(8, PATIENCE), Arc::new(Mutex::new(Vec::new())));
+    fn functions_wait_for_a_bounded_time() {
+        let (functions, running) = (Functions::new(8, WAIT_LIMIT), Arc::new(Mutex::new(Vec::new())));
         let clients = [1, 2].map(|last| Holder::at([127, 0, 0, last].into()));
         let waiting = || lock(&functions.state).waiting.values().map(VecDeque::len).sum::<usize>();
         let mut watches = 0;
@@ -195,17 +196,17 @@ mod tests {
         }
         assert_eq!((lock(&running).len(), waiting(), watches), (8, 10, 1));
         let next = functions.drop_late(Instant::now()).expect("some wait");
-        assert!(next <= Instant::now() + PATIENCE);
+        assert!(next <= Instant::now() + WAIT_LIMIT);
         assert_eq!(waiting(), 10, "their time is not over");
-        assert_eq!(functions.drop_late(Instant::now() + PATIENCE), None);
+        assert_eq!(functions.drop_late(Instant::now() + WAIT_LIMIT), None);
         assert_eq!((lock(&running).len(), waiting()), (8, 0));
         // The next function that waits needs a new task.
         assert!(functions.begin_or_wait(&clients[0], Box::new(|_| ())));
     }
 
     #[test]
-    fn functions_of_one_client_wait_for_each_other_alone() {
-        let (functions, running) = (Functions::new(16, PATIENCE), Arc::new(Mutex::new(Vec::new())));
+    fn clients_do_not_exhaust_functions_of_others() {
+        let (functions, running) = (Functions::new(16, WAIT_LIMIT), Arc::new(Mutex::new(Vec::new())));
         let [one, other] = [1, 2].map(|last| Holder::at([127, 0, 0, last].into()));
         let begin = |holder: &Holder| {
             let (running, whose) = (running.clone(), holder.clone());
@@ -235,8 +236,8 @@ mod tests {
 
     /// Running functions end in the order in which they began.
     #[test]
-    fn clients_whose_functions_wait_take_turns() {
-        let (functions, running) = (Functions::new(16, PATIENCE), Arc::new(Mutex::new(VecDeque::new())));
+    fn waiting_functions_of_clients_alternate() {
+        let (functions, running) = (Functions::new(16, WAIT_LIMIT), Arc::new(Mutex::new(VecDeque::new())));
         let clients = [1, 2, 3, 4, 5].map(|last| Holder::at([127, 0, 0, last].into()));
         let mut begun = [0; 5];
         for client in &clients {
@@ -255,8 +256,8 @@ mod tests {
 
     /// A start can fail, because the system has no threads left.
     #[test]
-    fn a_function_that_cannot_be_started_holds_up_no_other() {
-        let (functions, running) = (Functions::new(1, PATIENCE), Arc::new(Mutex::new(Vec::new())));
+    fn failed_start_does_not_block_other_functions() {
+        let (functions, running) = (Functions::new(1, WAIT_LIMIT), Arc::new(Mutex::new(Vec::new())));
         let holder = Holder::at([127, 0, 0, 1].into());
         let keep = |running: &Arc<Mutex<Vec<FunctionGuard>>>| {
             let running = running.clone();
@@ -273,12 +274,13 @@ mod tests {
     }
 
     #[test]
-    fn functions_may_wait_without_a_limit() {
+    fn wait_time_may_be_unlimited() {
         let (functions, running) = (Functions::new(1, Duration::MAX), Arc::new(Mutex::new(Vec::new())));
         let holder = Holder::at([127, 0, 0, 1].into());
         for _ in 0..3 {
             let running = running.clone();
-            functions.begin_or_wait(&holder, Box::new(move |guard| lock(&running).push(guard)));
+            let begun = functions.begin_or_wait(&holder, Box::new(move |guard| lock(&running).push(guard)));
+            assert!(!begun, "no task has to look for late functions");
         }
         assert_eq!(functions.drop_late(Instant::now()), None);
         for _ in 0..3 {

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn one_holder_leaves_room_for_others() {
+    fn one_holder_cannot_take_all_capacity() {
         for (capacity, first, second, third) in [(1024, 896, 112, 14), (64, 56, 7, 1), (4, 4, 0, 0), (1, 1, 0, 0)] {
             let quota = Quota::new(capacity);
             let held = [address(1), address(2), address(3)].map(|holder| fill(&quota, &holder));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_weighed_against_what_is_left() {
+    fn holder_share_depends_on_remaining_capacity() {
         let quota = Quota::new(800);
         let mut first = quota.take(&address(1), 600).expect("there is room");
         assert!(!first.set(701) && first.set(700), "seven eighths are {}", first.amount());

@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::Future,
     io,
+    marker::PhantomData,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -16,34 +17,63 @@ use crate::{
         state::{ChildState, Exit, ShutdownStep, Stderr},
     },
     runtime::{Runtime, sleep, timeout},
-    stream::io::ByteReader,
+    stream::{
+        io::ByteReader,
+        stream_runtime::StreamRuntime,
+        transport::{OnRuntime, Transport},
+    },
     tuning::STDERR_GRACE,
     unix::fd::ProcessGroup,
 };
 
-/// A child process that runs a server, and its process group. The adapter waits for the exit of the process and reads
-/// its standard error. This type does the rest.
+/// A child process that runs a server, and its process group. The runtime waits for the exit of the process.
 #[derive(Clone, Debug)]
-pub struct Child {
+pub(crate) struct Child {
     process: Arc<ChildState>,
     group: ProcessGroup,
 }
 
 impl Child {
+    /// Starts a program with its standard input and output as the transport. When the transport is closed, the process
+    /// is [shut down](Self::shut_down).
+    ///
+    /// # Errors
+    /// If the program cannot be started, or the runtime cannot use its pipes.
+    pub(crate) fn start<R: StreamRuntime>(command: &Command, runtime: &R) -> io::Result<(OnRuntime<R>, Self)> {
+        let mut started = command.to_std().spawn()?;
+        let child = Self::new(command, started.id());
+        let (stdin, stdout, stderr) = (started.stdin.take(), started.stdout.take(), started.stderr.take());
+        let process = child.process.clone();
+        let waiting =
+            runtime.wait_for_child(started, move |status| process.ended(status)).inspect_err(|_| child.kill())?;
+        let pipes = || {
+            let missing = || io::Error::from(io::ErrorKind::NotFound);
+            let stderr = stderr.map(|stderr| R::pipe_reader(stderr.into())).transpose()?;
+            let (stdin, stdout) = (stdin.ok_or_else(missing)?.into(), stdout.ok_or_else(missing)?.into());
+            Ok((R::pipe_writer(stdin)?, R::pipe_reader(stdout)?, stderr))
+        };
+        let (stdin, stdout, stderr) = pipes().inspect_err(|_: &io::Error| child.kill())?;
+        let listening = stderr.map(|stderr| {
+            let (child, command) = (child.clone(), command.clone());
+            runtime.spawn(async move { child.listen(&command, stderr).await })
+        });
+        let (end, on) = (child.clone(), runtime.clone());
+        let shut_down = async move {
+            end.shut_down(on).await;
+            drop((listening, waiting));
+        };
+        let transport = Transport::new(child.output(stdout, runtime), stdin);
+        let transport = transport.on_close(shut_down).close_timeout(STDERR_GRACE);
+        Ok((OnRuntime { transport, runtime: PhantomData }, child))
+    }
+
     /// Creates the state of the process with this id, which was started by a command.
-    #[must_use]
-    pub fn new(command: &Command, number: u32) -> Self {
+    fn new(command: &Command, number: u32) -> Self {
         Self { process: ChildState::of(command), group: ProcessGroup::of(number) }
     }
 
-    /// Returns the state of the process.
-    #[must_use]
-    pub const fn process(&self) -> &Arc<ChildState> {
-        &self.process
-    }
-
     /// Reads its standard error to the end.
-    pub async fn listen(&self, command: &Command, mut source: impl ByteReader) {
+    async fn listen(&self, command: &Command, mut source: impl ByteReader) {
         let mut stderr = Stderr::new(&self.process, command);
         let mut chunk = vec![0; 8 * 1024];
         loop {
@@ -58,7 +88,7 @@ impl Child {
 
     /// Wraps the standard output of the process as a reader. It ends when the process ends, with an error unless the
     /// process reported success.
-    pub fn output<S: ByteReader, R: Runtime>(&self, source: S, runtime: &R) -> impl ByteReader + use<S, R> {
+    fn output<S: ByteReader, R: Runtime>(&self, source: S, runtime: &R) -> impl ByteReader + use<S, R> {
         let (ended, gone) = (self.clone(), self.clone());
         let runtime = runtime.clone();
         Output {
@@ -75,13 +105,13 @@ impl Child {
     }
 
     /// Ends the process and its group, after its standard input was closed. Dropping the future kills them.
-    pub async fn shut_down<R: Runtime>(self, runtime: R) {
-        let leash = KillOnDrop(self);
-        let Self { process, group } = &leash.0;
+    async fn shut_down<R: Runtime>(self, runtime: R) {
+        let guard = KillOnDrop(self);
+        let Self { process, group } = &guard.0;
         let mut shutdown_sequence = process.shutdown_sequence(Instant::now());
         loop {
             let has_ended = process.has_ended();
-            match shutdown_sequence.next(Instant::now(), has_ended, group.is_anybody_left()) {
+            match shutdown_sequence.next(Instant::now(), has_ended, group.has_members()) {
                 ShutdownStep::Wait(time) if has_ended => sleep(&runtime, time).await,
                 ShutdownStep::Wait(time) => drop(timeout(&runtime, time, process.until_ended()).await),
                 ShutdownStep::Terminate => group.terminate(),
@@ -97,13 +127,12 @@ impl Child {
     }
 
     /// Returns the exit of the process, if it has ended.
-    #[must_use]
-    pub fn exit(&self) -> Option<Exit> {
+    pub(crate) fn exit(&self) -> Option<Exit> {
         self.process.exit()
     }
 
     /// Kills the whole group at once, unless the group is gone: the system may have reused its id for another group.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if !self.process.is_group_gone() {
             self.group.kill();
         }
@@ -174,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_killed_whose_leader_has_ended_and_no_other() {
+    fn kills_group_of_ended_leader_and_no_other() {
         let (mut started, child) = sleeping();
         child.process.ended(None);
         drop(KillOnDrop(child));

@@ -24,7 +24,7 @@ use std::{
 pub struct Command {
     program: OsString,
     args: Vec<OsString>,
-    inherits: Inherits,
+    inherits: InheritedEnv,
     /// Variables that are set, or removed if the value is `None`.
     env: Vec<(OsString, Option<OsString>)>,
     dir: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub struct Command {
 
 /// The variables of this process that the program inherits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Inherits {
+enum InheritedEnv {
     Nothing,
     Usual,
     All,
@@ -42,7 +42,7 @@ enum Inherits {
 
 /// The variables that a program inherits by default: those needed to find programs and files and to run a shell. Other
 /// SDKs use the same list.
-const USUAL: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
+const DEFAULT_ENV: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
 /// How standard error is handled.
 #[derive(Clone)]
@@ -68,7 +68,7 @@ impl Command {
         Self {
             program: program.as_ref().to_owned(),
             args: Vec::new(),
-            inherits: Inherits::Usual,
+            inherits: InheritedEnv::Usual,
             env: Vec::new(),
             dir: None,
             stderr: Stderr::Keep(None),
@@ -107,14 +107,14 @@ impl Command {
     /// Passes all variables of this process to the program, secrets included.
     #[must_use]
     pub fn inherit_env(mut self) -> Self {
-        self.inherits = Inherits::All;
+        self.inherits = InheritedEnv::All;
         self
     }
 
     /// Clears the environment, including the variables that a program inherits by default.
     #[must_use]
     pub fn env_clear(mut self) -> Self {
-        self.inherits = Inherits::Nothing;
+        self.inherits = InheritedEnv::Nothing;
         self.env.clear();
         self
     }
@@ -176,11 +176,11 @@ impl Command {
     pub fn to_std(&self) -> process::Command {
         let mut command = process::Command::new(&self.program);
         command.args(&self.args);
-        if self.inherits != Inherits::All {
+        if self.inherits != InheritedEnv::All {
             command.env_clear();
         }
-        if self.inherits == Inherits::Usual {
-            command.envs(USUAL.iter().filter_map(|name| Some((name, env::var_os(name)?))));
+        if self.inherits == InheritedEnv::Usual {
+            command.envs(DEFAULT_ENV.iter().filter_map(|name| Some((name, env::var_os(name)?))));
         }
         for (name, value) in &self.env {
             match value {
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_what_was_said() {
+    fn command_has_configured_arguments_and_environment() {
         let command = Command::new("program")
             .env("GONE", "1")
             .env_clear()
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_has_few_variables_of_this_process() {
+    fn child_inherits_few_environment_variables() {
         // Cargo sets this one for tests, and a shell the other.
         assert!(env::var_os("CARGO_MANIFEST_DIR").is_some() && env::var_os("PATH").is_some());
         let names = |command: &Command| -> Vec<_> {
@@ -269,7 +269,7 @@ mod tests {
         };
         let has = |names: &[String], name: &str| names.iter().any(|it| it == name);
         let usual = names(&Command::new("env").env("OWN", "1").env_remove("TERM"));
-        assert!(usual.iter().all(|name| name == "OWN" || USUAL.contains(&name.as_str())), "{usual:?}");
+        assert!(usual.iter().all(|name| name == "OWN" || DEFAULT_ENV.contains(&name.as_str())), "{usual:?}");
         assert!(has(&usual, "PATH") && has(&usual, "OWN") && !has(&usual, "TERM"), "{usual:?}");
         assert!(has(&names(&Command::new("env").inherit_env()), "CARGO_MANIFEST_DIR"));
         assert!(names(&Command::new("/usr/bin/env").env_clear()).is_empty());

@@ -21,13 +21,13 @@ const KILLED: Duration = Duration::from_secs(1);
 
 /// The first and the longest interval of checks whether the group has members left. The system has no notification for
 /// that.
-const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
+const POLL_INTERVALS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
 /// How many bytes of one line of standard error are kept.
 const LINE: usize = 8 * 1024;
 
 /// How many bytes of standard error are kept.
-const KEPT: usize = 16 * 1024;
+const MAX_STDERR: usize = 16 * 1024;
 
 /// How a process ended.
 #[derive(Clone, Debug)]
@@ -62,14 +62,14 @@ impl fmt::Display for Exit {
 /// The state of a child process that runs a server. The driver updates it; other tasks and threads wait for changes.
 #[derive(Debug)]
 pub struct ChildState {
-    life: Watched<Status>,
+    status: Watched<Status>,
     shutdown_timeouts: ShutdownTimeouts,
 }
 
 #[derive(Debug, Default)]
 struct Status {
     ended: bool,
-    status: Option<ExitStatus>,
+    exit: Option<ExitStatus>,
     /// The group has no members left, or could not be ended. Its id must not be used any more.
     group_ended: bool,
     /// Standard error has ended, or is not read by this process.
@@ -81,77 +81,77 @@ impl ChildState {
     /// Creates the state of a process that a command has started.
     #[must_use]
     pub fn of(command: &Command) -> Arc<Self> {
-        let life = Status { silent: !command.keeps_stderr(), ..Status::default() };
-        Arc::new(Self { life: Watched::new(life), shutdown_timeouts: command.get_shutdown_timeouts() })
+        let status = Status { silent: !command.keeps_stderr(), ..Status::default() };
+        Arc::new(Self { status: Watched::new(status), shutdown_timeouts: command.get_shutdown_timeouts() })
     }
 
     /// Records that the process has ended.
     pub fn ended(&self, status: Option<ExitStatus>) {
-        self.life.update(|life| (life.ended, life.status) = (true, status));
+        self.status.update(|state| (state.ended, state.exit) = (true, status));
     }
 
     /// Records that its standard error has ended.
     pub fn silenced(&self) {
-        self.life.update(|life| life.silent = true);
+        self.status.update(|status| status.silent = true);
     }
 
     /// Records that its group has no members left, or could not be ended. Its id must not be used afterwards, since the
     /// system may reuse it for another group.
     pub fn group_ended(&self) {
-        self.life.update(|life| life.group_ended = true);
+        self.status.update(|status| status.group_ended = true);
     }
 
     /// Returns whether its group is [gone](Self::group_ended).
     #[must_use]
     pub fn is_group_gone(&self) -> bool {
-        self.life.read(|life| life.group_ended)
+        self.status.read(|status| status.group_ended)
     }
 
     /// Returns whether the process has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.life.read(|life| life.ended)
+        self.status.read(|status| status.ended)
     }
 
     /// Returns the exit of the process, if it has ended. The last lines may still be missing: see
     /// [`until_silent`](Self::until_silent).
     #[must_use]
     pub fn exit(&self) -> Option<Exit> {
-        self.life.read(|life| life.ended.then(|| Exit { status: life.status, stderr: life.tail.lines() }))
+        self.status.read(|status| status.ended.then(|| Exit { status: status.exit, stderr: status.tail.lines() }))
     }
 
     /// Blocks until the process has ended, but no longer than `timeout`, and returns whether it has.
     pub fn wait_ended(&self, timeout: Duration) -> bool {
-        self.life.wait_until(timeout, |life| life.ended)
+        self.status.wait_until(timeout, |status| status.ended)
     }
 
     /// Blocks until its standard error has ended, but no longer than `timeout`, and returns whether it has.
     pub fn wait_silent(&self, timeout: Duration) -> bool {
-        self.life.wait_until(timeout, |life| life.silent)
+        self.status.wait_until(timeout, |status| status.silent)
     }
 
     /// Waits until the process has ended.
     pub async fn until_ended(&self) {
-        self.life.wait_for(|life| life.ended.then_some(())).await;
+        self.status.wait_for(|status| status.ended.then_some(())).await;
     }
 
     /// Waits until its standard error has ended.
     pub async fn until_silent(&self) {
-        self.life.wait_for(|life| life.silent.then_some(())).await;
+        self.status.wait_for(|status| status.silent.then_some(())).await;
     }
 
     /// Returns the steps that end the process and its group.
     #[must_use]
     pub fn shutdown_sequence(&self, now: Instant) -> ShutdownSequence {
         let ShutdownTimeouts { after_eof, after_sigterm } = self.shutdown_timeouts;
-        ShutdownSequence { after_sigterm, step: Step::Asked, until: now + after_eof, look: LOOK[0] }
+        ShutdownSequence { after_sigterm, step: Step::StdinClosed, until: now + after_eof, look: POLL_INTERVALS[0] }
     }
 }
 
 /// The steps that end a process and its group after its standard input was closed. Processes that do not end get
 /// SIGTERM, and then SIGKILL.
 ///
-/// It does no I/O: a driver carries out each step and asks for the next one.
+/// It does no I/O: a driver carries out each step and then calls `next` again.
 #[derive(Debug)]
 pub struct ShutdownSequence {
     after_sigterm: Duration,
@@ -163,9 +163,9 @@ pub struct ShutdownSequence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Its standard input was closed.
-    Asked,
+    StdinClosed,
     /// SIGTERM was sent.
-    Told,
+    Terminated,
     /// SIGKILL was sent.
     Killed,
 }
@@ -185,23 +185,23 @@ pub enum ShutdownStep {
 
 impl ShutdownSequence {
     /// Returns the next step, given whether the process has ended and whether its group still has members.
-    pub fn next(&mut self, now: Instant, has_ended: bool, is_anybody_left: bool) -> ShutdownStep {
+    pub fn next(&mut self, now: Instant, has_ended: bool, has_members: bool) -> ShutdownStep {
         let left = self.until.saturating_duration_since(now);
         match self.step {
-            _ if has_ended && !is_anybody_left => ShutdownStep::Done,
-            Step::Asked if has_ended || left.is_zero() => {
+            _ if has_ended && !has_members => ShutdownStep::Done,
+            Step::StdinClosed if has_ended || left.is_zero() => {
                 // Processes that outlive the child have no server to work for, so they get SIGTERM at once.
-                (self.step, self.until) = (Step::Told, now + self.after_sigterm);
+                (self.step, self.until) = (Step::Terminated, now + self.after_sigterm);
                 ShutdownStep::Terminate
             }
-            Step::Told if left.is_zero() => {
-                (self.step, self.until, self.look) = (Step::Killed, now + KILLED, LOOK[0]);
+            Step::Terminated if left.is_zero() => {
+                (self.step, self.until, self.look) = (Step::Killed, now + KILLED, POLL_INTERVALS[0]);
                 ShutdownStep::Kill
             }
             Step::Killed if left.is_zero() => ShutdownStep::Done,
             _ if has_ended => {
                 let look = self.look;
-                self.look = (2 * look).min(LOOK[1]);
+                self.look = (2 * look).min(POLL_INTERVALS[1]);
                 ShutdownStep::Wait(look.min(left))
             }
             _ => ShutdownStep::Wait(left),
@@ -232,15 +232,15 @@ impl Stderr {
         }
         while let Some(frame) = self.lines.next_frame() {
             let line = String::from_utf8_lossy(frame.bytes());
-            self.process.life.update(|life| life.tail.push(&line));
+            self.process.status.update(|status| status.tail.push(&line));
             // A callback that panics is not called again, because its lock is poisoned. Reading continues, so that the
             // child does not block.
-            let tell = |on_line: &OnLine| {
+            let call = |on_line: &OnLine| {
                 if let Ok(mut f) = on_line.lock() {
                     f(&line);
                 }
             };
-            let _ = catch_unwind(AssertUnwindSafe(|| self.on_line.as_ref().map(tell)));
+            let _ = catch_unwind(AssertUnwindSafe(|| self.on_line.as_ref().map(call)));
         }
     }
 }
@@ -268,7 +268,7 @@ impl Tail {
     fn push(&mut self, line: &str) {
         self.bytes += line.len();
         self.lines.push_back(line.to_owned());
-        while self.bytes > KEPT
+        while self.bytes > MAX_STDERR
             && let Some(oldest) = self.lines.pop_front()
         {
             self.bytes -= oldest.len();
@@ -293,7 +293,7 @@ mod tests {
 
     // req: STDIO-011 STDIO-012 STDIO-013
     #[test]
-    fn a_process_that_does_not_end_is_told_and_then_killed() {
+    fn shutdown_terminates_then_kills_process() {
         let mut now = Instant::now();
         let mut shutdown_sequence = shutdown_sequence(now);
         for (passes, step) in [
@@ -312,24 +312,24 @@ mod tests {
     }
 
     #[test]
-    fn who_is_left_behind_is_looked_for_at_growing_intervals() {
+    fn polls_remaining_group_at_growing_intervals() {
         let now = Instant::now();
         assert_eq!(shutdown_sequence(now).next(now, true, false), ShutdownStep::Done);
         let mut shutdown_sequence = shutdown_sequence(now);
         assert_eq!(shutdown_sequence.next(now, false, true), ShutdownStep::Wait(2 * SECOND));
-        // The child ends by itself, but not the processes that it has started.
+        // The child exits, but not the processes that it has started.
         assert_eq!(shutdown_sequence.next(now + SECOND, true, true), ShutdownStep::Terminate);
         for ms in [1, 2, 4, 8, 16, 20, 20] {
             assert_eq!(shutdown_sequence.next(now + SECOND, true, true), ShutdownStep::Wait(Duration::from_millis(ms)));
         }
         assert_eq!(shutdown_sequence.next(now + 4 * SECOND, true, true), ShutdownStep::Kill);
-        assert_eq!(shutdown_sequence.next(now + 4 * SECOND, true, true), ShutdownStep::Wait(LOOK[0]));
+        assert_eq!(shutdown_sequence.next(now + 4 * SECOND, true, true), ShutdownStep::Wait(POLL_INTERVALS[0]));
         assert_eq!(shutdown_sequence.next(now + 4 * SECOND, true, false), ShutdownStep::Done);
     }
 
     // req: STDIO-009
     #[test]
-    fn the_last_lines_are_kept_within_their_bound_and_each_is_told() {
+    fn stderr_tail_is_bounded_and_lines_are_reported() {
         let seen = Arc::new(Mutex::new(0));
         let count = seen.clone();
         let command = Command::new("x").on_stderr(move |_| *count.lock().expect("no panic") += 1);
@@ -349,14 +349,14 @@ mod tests {
         process.ended(None);
         let exit = process.exit().expect("it has ended");
         assert_eq!(exit.stderr.last().map(String::as_str), Some("half a line"));
-        assert!(exit.stderr.len() > 1000 && exit.stderr.iter().map(String::len).sum::<usize>() <= KEPT);
+        assert!(exit.stderr.len() > 1000 && exit.stderr.iter().map(String::len).sum::<usize>() <= MAX_STDERR);
         let mut tail = Tail::default();
-        tail.push(&"x".repeat(2 * KEPT));
+        tail.push(&"x".repeat(2 * MAX_STDERR));
         assert!(tail.lines().is_empty());
     }
 
     #[test]
-    fn whoever_panics_about_a_line_is_not_told_again() {
+    fn panicking_stderr_callback_does_not_lose_lines() {
         let command = Command::new("x").on_stderr(|_| panic!("on purpose"));
         let process = ChildState::of(&command);
         let mut stderr = Stderr::new(&process, &command);

@@ -62,7 +62,7 @@ struct Pipe {
     /// The deadline of the first message, or of the rest of one that has begun.
     message_until: Option<Timestamp>,
     /// Whether the first message was received.
-    has_heard: bool,
+    has_received: bool,
     write_timeout: Option<Duration>,
     /// The deadline of a pending write.
     write_until: Option<Timestamp>,
@@ -94,7 +94,7 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
             failed: None,
             message_timeout: timeouts.message,
             message_until: timeouts.message.map(|timeout| shared.now() + timeout),
-            has_heard: false,
+            has_received: false,
             write_timeout: timeouts.write,
             write_until: None,
         };
@@ -140,7 +140,7 @@ impl Pipe {
     }
 
     /// Reports a write error to the connection, after the input has ended or the deadline for reading it has passed.
-    fn tell<E: Send + 'static>(&mut self, shared: &SharedConnection<E>) {
+    fn report_write_error<E: Send + 'static>(&mut self, shared: &SharedConnection<E>) {
         let reads = self.reads;
         if let Some(failed) = self.failed.as_mut().filter(|failed| !reads || failed.until <= shared.now())
             && let Some(error) = failed.error.take()
@@ -153,7 +153,7 @@ impl Pipe {
 impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
     fn read(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
-        self.tell(shared);
+        self.report_write_error(shared);
         if !self.reads {
             return false;
         }
@@ -174,7 +174,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
                 }
                 if self.message_until.is_some_and(|until| until <= now) {
                     self.reads = false;
-                    lock(&shared.state).binding.handle_transport_error("a message did not come in time");
+                    lock(&shared.state).binding.handle_transport_error("a message was not received in time");
                     return true;
                 }
                 return false;
@@ -191,7 +191,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
                 return moved;
             }
             let Some(frame) = self.wire.next_frame() else { break };
-            (moved, self.has_heard, self.message_until) = (true, true, None);
+            (moved, self.has_received, self.message_until) = (true, true, None);
             match state.binding.handle_frame(now, frame) {
                 // Events that are already queued come first.
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
@@ -212,7 +212,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             dispatcher.dispatch_waiting();
         }
         dispatcher.queue(self.jobs.drain(..));
-        if self.has_heard && !self.wire.has_begun() {
+        if self.has_received && !self.wire.has_begun() {
             // The bytes that followed the last message were a blank line, which is not a message.
             self.message_until = None;
         }

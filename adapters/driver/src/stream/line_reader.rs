@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_first_byte_that_is_no_white_space_counts() {
+    fn sniffer_checks_first_non_whitespace_byte() {
         for (chunks, passes) in [
             (&["{", "x"][..], true),
             (&["", " \r\n\t", "{}", "POST"], true),

@@ -10,6 +10,9 @@ use std::{
     time::Duration,
 };
 
+#[cfg(all(unix, feature = "os"))]
+use std::marker::PhantomData;
+
 use crate::sync::lock;
 use crate::{
     limits::functions::Functions,
@@ -68,7 +71,7 @@ impl Transport {
         (Self::new(from_right, to_right), Self::new(from_left, to_left))
     }
 
-    /// Sets how long reading continues after the last byte was written, if the peer does not end its stream by itself.
+    /// Sets how long reading continues after the last byte was written, if the peer does not end its stream.
     #[must_use]
     pub fn close_timeout(mut self, close_timeout: Duration) -> Self {
         self.close_timeout = close_timeout;
@@ -83,7 +86,7 @@ impl Transport {
     }
 
     /// Ends the connection if the first message is not received within `timeout`, or a message that has begun is not
-    /// complete within `timeout`. Time in which reading is paused by backpressure does not count. Default: never.
+    /// complete within `timeout`. The time starts anew after backpressure has paused reading. Default: never.
     #[must_use]
     pub fn message_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.message = Some(timeout);
@@ -119,6 +122,22 @@ pub trait IntoTransport {
 
     /// Returns the transport.
     fn into_transport(self) -> Transport;
+}
+
+/// A transport that an adapter has not wrapped, with its runtime.
+#[cfg(all(unix, feature = "os"))]
+pub(crate) struct OnRuntime<R> {
+    pub(crate) transport: Transport,
+    pub(crate) runtime: PhantomData<fn() -> R>,
+}
+
+#[cfg(all(unix, feature = "os"))]
+impl<R: Runtime> IntoTransport for OnRuntime<R> {
+    type Runtime = R;
+
+    fn into_transport(self) -> Transport {
+        self.transport
+    }
 }
 
 /// One direction of a bidirectional stream. The lock is never contended, since one task owns both directions.

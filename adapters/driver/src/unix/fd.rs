@@ -48,7 +48,7 @@ impl ProcessGroup {
 
     /// Returns whether the group has members.
     #[must_use]
-    pub fn is_anybody_left(self) -> bool {
+    pub fn has_members(self) -> bool {
         self.0.is_some_and(|group| test_kill_process_group(group).is_ok())
     }
 
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_leave_descriptors_to_others() {
+    fn connection_limit_reserves_file_descriptors() {
         let most =
             getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| usize::try_from(most).expect("it fits"));
         assert_eq!(most_connections(1), most / 4 * 3);
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_called_off_before_it_and_meanwhile() {
+    fn interrupt_ends_wait_before_and_during_it() {
         let (silent, writer) = io::pipe().expect("a pipe");
         let waits = |interrupt: &Interrupt| interrupt.wait(&silent, PollFlags::IN).expect("the system says");
         let early = Interrupt::new();

@@ -51,8 +51,8 @@ impl HostBuilder {
         }
     }
 
-    /// Sets the handler of `sampling/createMessage`, which asks the model. It returns [`Failure::rejected`] if the user
-    /// refuses.
+    /// Sets the handler of `sampling/createMessage`, which samples the model. It returns [`Failure::rejected`] if the
+    /// user refuses.
     ///
     /// Requests whose tool results do not match their uses are refused before it is called.
     pub fn sampling<F: Into<Failure>>(
@@ -87,7 +87,7 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the handler of `elicitation/create` with a form (2025-06-18), which asks the user.
+    /// Sets the handler of `elicitation/create` with a form (2025-06-18), which shows the form to the user.
     ///
     /// Fields without a value get their defaults. If the response does not match the form, the server gets an error
     /// instead.

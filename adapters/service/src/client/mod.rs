@@ -8,6 +8,7 @@ pub(crate) mod role;
 pub(crate) mod roots;
 pub(crate) mod skills;
 pub(crate) mod subscription;
+mod typed_result;
 
 use std::{fmt, sync::Arc};
 

@@ -145,7 +145,7 @@ impl<T> Pages<T> {
         self.next = match next.filter(|cursor| leads_on(cursor)) {
             None => Next::End,
             Some(cursor) if self.seen.insert(cursor.clone()) => Next::Cursor(cursor),
-            Some(_) => return invalid("the list comes back to where it was"),
+            Some(_) => return invalid("a cursor of the list occurs twice"),
         };
         self.items = items.into_iter();
         Ok(())

@@ -15,9 +15,9 @@ use mcp_proto::{
     },
     wire::{Json, JsonObject},
 };
-use serde_core::Serialize;
+use serde_core::{Serialize, de::DeserializeOwned};
 
-use super::pages::Pages;
+use super::{pages::Pages, typed_result};
 use crate::{
     outbound::{
         peer::Peer,
@@ -64,7 +64,7 @@ impl Peer<ClientRole> {
             "tasks that the server runs for this client (2025-11-25)";
     }
 
-    /// Calls a tool. The arguments are serialized as a JSON object; `()` stands for none.
+    /// Calls a tool. The arguments are serialized as a JSON object; `()` means none.
     ///
     /// A failed call is no error here: see [`CallToolResult::is_error`]. To check structured results, see
     /// `OutputSchema`.
@@ -76,6 +76,36 @@ impl Peer<ClientRole> {
     /// If the request is not allowed now, or the arguments are no object. It was not sent then.
     pub fn call_tool(&self, name: &str, arguments: impl Serialize) -> Result<Pending<CallToolResult>, SendError> {
         self.request(&call(name, arguments)?)
+    }
+
+    /// Calls a tool as [`call_tool`](Self::call_tool) does, and reads its result into a type: the structured content, or
+    /// else the only text, as it is or as JSON.
+    ///
+    /// The call of a tool that fails is an error here: [`CallError::ToolFailed`](crate::CallError::ToolFailed).
+    ///
+    /// ```
+    /// use mcp_proto::connection::ClientRole;
+    /// use mcp_service::{CallError, Peer};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Weather {
+    ///     celsius: f64,
+    /// }
+    ///
+    /// async fn temperature(server: &Peer<ClientRole>) -> Result<f64, CallError> {
+    ///     let weather: Weather = server.call_tool_as("weather", serde_json::json!({"city": "Oslo"}))?.await?;
+    ///     Ok(weather.celsius)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`call_tool`](Self::call_tool).
+    pub fn call_tool_as<T: DeserializeOwned + 'static>(
+        &self,
+        name: &str,
+        arguments: impl Serialize,
+    ) -> Result<Pending<T>, SendError> {
+        Ok(self.call_tool(name, arguments)?.and_then(|result| typed_result::read(&result)))
     }
 
     /// Calls a tool in the way that it requires: as a task if it must be one (2025-11-25), otherwise directly. Without
@@ -129,7 +159,7 @@ impl Peer<ClientRole> {
         self.call(false, |conn, now, options| conn.follow_task(now, id, options), decode)
     }
 
-    /// Gets a prompt. The arguments are serialized as a JSON object of texts; `()` stands for none.
+    /// Gets a prompt. The arguments are serialized as a JSON object of texts; `()` means none.
     ///
     /// # Errors
     /// If the request is not allowed now, or the arguments are no object of texts. It was not sent then.
@@ -162,7 +192,7 @@ impl Peer<ClientRole> {
         self.request(&UnsubscribeParams::new(uri))
     }
 
-    /// Asks for proposals for the argument `name`, whose value so far is `value`. `known` has the other arguments: an
+    /// Requests completions of the argument `name`, whose value so far is `value`. `known` has the other arguments: an
     /// object of texts, or `()`. They are sent since 2025-06-18.
     ///
     /// # Errors
@@ -196,7 +226,8 @@ fn texts(texts: impl Serialize) -> Result<Option<Map<String>>, SendError> {
 }
 
 fn call(name: &str, arguments: impl Serialize) -> Result<CallToolParams, SendError> {
-    let arguments = Json::new(&arguments)?;
-    let arguments = if arguments.is_null() { None } else { Some(JsonObject::try_from(arguments)?) };
+    let invalid = |error| SendError::Encode(format!("the arguments of the tool: {error}"));
+    let arguments = Json::new(&arguments).map_err(invalid)?;
+    let arguments = if arguments.is_null() { None } else { Some(JsonObject::try_from(arguments).map_err(invalid)?) };
     Ok(CallToolParams { arguments, ..CallToolParams::new(name) })
 }

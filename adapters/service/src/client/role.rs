@@ -35,10 +35,11 @@ use crate::{
     util::{elicitation_form as form, lock::lock, text_arguments::excerpt},
 };
 
-/// The most pages that may be open at once. The oldest is removed first: users leave pages without finishing them.
+/// The most pages that may be open at once. The oldest is removed first, since users may close pages without completing
+/// them.
 const OPEN_PAGES: usize = 256;
 
-/// The state of a client on one connection: the pages that its user was asked to open, by id.
+/// The state of a client on one connection: the pages of URL elicitations, by id.
 #[derive(Default)]
 pub struct State {
     pages: Mutex<VecDeque<String>>,
@@ -188,13 +189,13 @@ impl SessionState<ClientRole> {
                 self.ask_user(inbound, kind, Capability::TasksElicitation, question, open_page)
             }
             ElicitParams::Other(_) => {
-                return Err(ErrorObject::invalid_params("Invalid params: no such mode of elicitation"));
+                return Err(ErrorObject::invalid_params("Invalid params: unsupported elicitation mode"));
             }
         })
     }
 
-    /// Creates the job that asks the user or the model, as a task if the server requests one and this client supports
-    /// it.
+    /// Creates the job of a request to the user or the model, as a task if the server requests one and this client
+    /// supports it.
     fn ask_user<P, R, F>(
         self: &Arc<Self>,
         inbound: &InboundRequest<'_, ClientRole>,
@@ -251,7 +252,9 @@ async fn fill_in_form(params: ElicitFormParams, context: Context<ClientRole>) ->
     }
     match form::check_answer(&schema, &answer) {
         Ok(()) => Ok(answer),
-        Err(why) => Err(ErrorObject::internal(excerpt(&format_args!("The answer does not fit: {why}")))),
+        Err(why) => Err(ErrorObject::internal(excerpt(&format_args!(
+            "The response does not match the requested schema: {why}"
+        )))),
     }
 }
 

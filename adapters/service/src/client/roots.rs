@@ -27,6 +27,7 @@ struct Inner {
 
 /// The error of an invalid root: its URI does not start with `file://`, or leaves a folder with `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InvalidRoot {
     /// The URI.
     pub uri: String,

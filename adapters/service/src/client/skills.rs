@@ -25,11 +25,11 @@ impl Peer<ClientRole> {
         self.request(&GetSkillParams::new(uri))
     }
 
-    /// Reads the `SKILL.md` of a skill. Call it when a model is to use the skill, and not before. The file is only
-    /// returned if its size, digest and frontmatter match the skill's entry.
+    /// Reads the `SKILL.md` of a skill. Call it only when a model uses the skill. The file is only returned if its
+    /// size, digest and frontmatter match the skill's entry.
     ///
-    /// It is text of a third party for a model: show the user where it comes from, and run nothing from it without
-    /// consent. If it is refused because it has changed in between, [`get_skill`](Self::get_skill) with
+    /// It is text of a third party for a model: show its origin to the user, and run no part of it without consent. If
+    /// it is refused because it has changed in between, [`get_skill`](Self::get_skill) with
     /// [`bypass_cache`](Peer::bypass_cache) returns the current version, which the user has not approved yet.
     ///
     /// # Errors

@@ -21,8 +21,8 @@ use crate::{
     },
 };
 
-/// A subscription, for as long as this handle is held. Its notifications go to the handlers of the
-/// [`Host`](crate::HostBuilder::on).
+/// A subscription, for as long as this handle is held. Its notifications go to the [handlers of
+/// the host](crate::HostBuilder::on).
 ///
 /// It outlasts its connection: see [`Subscriptions`]. If the server ends it, it is requested again after a pause, up to
 /// a [limit](mcp_proto::connection::Limits::resubscriptions).
@@ -53,10 +53,12 @@ impl Subscription {
     #[must_use]
     pub fn missing(&self) -> SubscriptionFilter {
         let agreed = self.agreed().unwrap_or_default();
-        let flag = |wanted: Option<bool>, agreed: Option<bool>| wanted.filter(|wanted| *wanted && agreed != Some(true));
-        let names = |wanted: &Option<Vec<String>>, agreed: &Option<Vec<String>>| {
-            let is_told = |name: &&String| agreed.as_ref().is_some_and(|agreed| agreed.contains(name));
-            let missing: Vec<_> = wanted.iter().flatten().filter(|name| !is_told(name)).cloned().collect();
+        let flag = |requested: Option<bool>, agreed: Option<bool>| {
+            requested.filter(|requested| *requested && agreed != Some(true))
+        };
+        let names = |requested: &Option<Vec<String>>, agreed: &Option<Vec<String>>| {
+            let is_agreed = |name: &&String| agreed.as_ref().is_some_and(|agreed| agreed.contains(name));
+            let missing: Vec<_> = requested.iter().flatten().filter(|name| !is_agreed(name)).cloned().collect();
             (!missing.is_empty()).then_some(missing)
         };
         SubscriptionFilter {
@@ -112,12 +114,12 @@ impl Subscriptions {
     fn resume(&self, connection: &Arc<dyn ConnectionHandle<ClientRole>>, calls: &Arc<Calls<ClientRole>>) {
         for id in self.detached() {
             // A subscription that cannot be requested now waits for the next connection.
-            let _ = self.ask(id, connection, calls, |_| {});
+            let _ = self.request(id, connection, calls, |_| {});
         }
     }
 
-    /// Requests a subscription, and notes the call before its response can come.
-    fn ask<R>(
+    /// Requests a subscription, and stores the call before its response can arrive.
+    fn request<R>(
         &self,
         id: u64,
         connection: &Arc<dyn ConnectionHandle<ClientRole>>,
@@ -160,9 +162,9 @@ impl Peer<ClientRole> {
         let table = self.subscriptions().clone();
         let subscription = Subscription { id: table.add(filter.clone(), options), table, filter };
         let (connection, calls) = (self.connection(), self.calls());
-        let asked = subscription.table.ask(subscription.id, connection, calls, |call| calls.insert(call, false))?;
+        let sent = subscription.table.request(subscription.id, connection, calls, |call| calls.insert(call, false))?;
         // It stays in the table as long as it is held here.
-        let (call, slot) = asked.ok_or(SendError::Closed)?;
+        let (call, slot) = sent.ok_or(SendError::Closed)?;
         Ok(Pending::new(call, slot, calls.clone(), move |_, _| Ok(subscription)))
     }
 

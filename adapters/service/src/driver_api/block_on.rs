@@ -55,7 +55,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 const POLLING: u8 = 0;
 
 /// The thread was woken, and has not polled since.
-const WOKEN: u8 = 1;
+const NOTIFIED: u8 = 1;
 
 /// The thread is parked.
 const PARKED: u8 = 2;
@@ -94,7 +94,7 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.state.swap(WOKEN, Ordering::AcqRel) == PARKED {
+        if self.state.swap(NOTIFIED, Ordering::AcqRel) == PARKED {
             self.observer.iter().for_each(|observer| observer.on_unpark());
             self.thread.unpark();
         }

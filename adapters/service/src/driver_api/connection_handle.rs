@@ -1,10 +1,11 @@
 //! The interface between a driver, which owns a connection and its I/O, and the application on it.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use mcp_proto::{
-    connection::{Connection, Event},
-    rpc::Timestamp,
+    connection::{Connection, Event, Principal},
+    rpc::{ReplyKey, Timestamp},
+    wire::RawJson,
 };
 
 use super::{holder::Holder, job::Job, waiters::Waiters};
@@ -28,6 +29,18 @@ pub trait ConnectionHandle<E>: Send + Sync + 'static {
 
     /// Returns the wait queues of this connection.
     fn waiters(&self) -> &Waiters;
+
+    /// Returns whether the transport authenticates requests, so that they can have principals. Over such a transport a
+    /// request without a principal has no scopes. Over others, such as pipes, scopes are not checked.
+    fn authenticates(&self) -> bool {
+        false
+    }
+
+    /// Responds to a request that needs more scopes than its principal has, in the way of the transport. Returns false
+    /// if the transport has none.
+    fn needs_scopes(&self, _key: ReplyKey, _scopes: &[String]) -> bool {
+        false
+    }
 
     /// Returns the client at the other end, as far as the driver can distinguish clients.
     fn holder(&self) -> Holder {
@@ -67,6 +80,9 @@ impl<E: 'static> dyn ConnectionHandle<E> {
     }
 }
 
+/// Requests that a connection has not received yet: their methods and params.
+pub type SentRequests<'a> = dyn Iterator<Item = (Cow<'a, str>, Option<RawJson<'a>>)> + 'a;
+
 /// The application on a connection.
 pub trait Application<E>: Send + Sync + 'static {
     /// Announces the connection. A driver calls this once, before any event: a client without a session may only
@@ -79,4 +95,16 @@ pub trait Application<E>: Send + Sync + 'static {
     /// is returned as a job. So responses, progress and cancellations reach their waiters even if all handlers are
     /// busy.
     fn handle(&self, connection: &Arc<dyn ConnectionHandle<E>>, event: Event<'_>) -> Option<Job>;
+
+    /// Returns the scopes that each of these requests of one sender requires, with their methods and params; those
+    /// without scopes are left out. A driver calls this, outside of the lock of the connection, before it passes on
+    /// requests that it cannot [refuse](ConnectionHandle::needs_scopes) later.
+    fn required_scopes(
+        &self,
+        _connection: &Arc<dyn ConnectionHandle<E>>,
+        _sender: Option<&Principal>,
+        _requests: &mut SentRequests<'_>,
+    ) -> Vec<Vec<String>> {
+        Vec::new()
+    }
 }

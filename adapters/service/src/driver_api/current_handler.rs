@@ -29,7 +29,7 @@ pub(crate) fn about_to_block() {
     }
 }
 
-/// The scope of one connection's handlers. It tells whether the caller is such a handler, which must not wait for the
+/// The scope of one connection's handlers. It detects whether the caller is such a handler, which must not wait for the
 /// end of all handlers.
 #[derive(Debug)]
 pub struct HandlerScope(u64);
@@ -73,7 +73,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
-    fn a_handler_knows_where_it_runs() {
+    fn handler_scope_is_per_thread_and_nests() {
         let (a, b) = (HandlerScope::default(), HandlerScope::default());
         assert!(!a.is_current());
         a.run(|| {

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_waits_as_long_as_it_takes() {
+    fn block_on_waits_until_ready() {
         assert_eq!(block_on(after(0)), 0);
         assert_eq!(block_on(after(50)), 50);
         assert_eq!(Deferred::ready(1).wait(), 1);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_inside_of_waiting_loses_no_wake_up() {
+    fn nested_block_on_loses_no_wakeup() {
         let (wake_outer, outer) = channel::<Waker>();
         let (wake_inner, inner) = channel::<Waker>();
         let waking = thread::spawn(move || {

@@ -5,10 +5,10 @@ use std::{
     sync::Arc,
 };
 
-/// A holder of permits: a client, as far as a server can tell clients apart.
+/// A holder of permits: a client, as far as a server can distinguish clients.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holder {
-    /// A client that cannot be told apart from others, such as one on a Unix domain socket. It has no share: it may
+    /// A client that cannot be distinguished from others, such as one on a Unix domain socket. It has no share: it may
     /// hold as much as is free.
     Unknown,
     /// A client at an address. See [`Holder::at`].

@@ -39,7 +39,7 @@ impl Default for JobLimits {
     }
 }
 
-/// The jobs of a connection that have not begun, in the order in which they came, and the number of those that run.
+/// The jobs of a connection that have not begun, in the order of their arrival, and the number of those that run.
 ///
 /// It only does the accounting: a driver [pushes](Self::push) jobs, runs the [next](Self::next) ones, and reports when
 /// they have [ended](Self::ended).
@@ -197,7 +197,7 @@ impl JobQueue {
     }
 
     /// Removes all jobs that wait. Drop them outside of any lock; this responds to their requests.
-    #[must_use = "dropping them answers requests"]
+    #[must_use = "dropping them sends error responses"]
     pub fn drain(&mut self) -> Vec<Job> {
         self.queued_cost = 0;
         let [functions, futures] = &mut self.concurrent;
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_overtakes_what_is_in_sequence() {
+    fn serial_jobs_are_not_overtaken() {
         let begun = Begun::default();
         let mut jobs = JobQueue::new(limits(9, 9));
         type Make = fn(&Begun, Schedule, u32) -> Job;
@@ -297,7 +297,7 @@ mod tests {
             jobs.push(job(&begun, schedule, number), 0).expect("there is room");
         }
         let seen = || begun.lock().expect("no panic").clone();
-        // The concurrent ones begin, and the first in sequence behind them does not wait for their ends.
+        // The concurrent jobs begin, and the first serial job after them does not wait until they end.
         let first = begin(&mut jobs);
         assert_eq!((seen(), jobs.running()), (vec![0, 1, 2], 3));
         jobs.ended(first[0]);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_are_busy_do_not_hold_up_futures() {
+    fn blocking_jobs_do_not_delay_futures() {
         let begun = Begun::default();
         let mut jobs = JobQueue::new(limits(2, 3));
         for number in 0..10 {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_outlive_their_connection_are_known() {
+    fn counts_jobs_that_outlive_the_connection() {
         let begun = Begun::default();
         let mut jobs = JobQueue::new(limits(9, 9));
         for job in [function, future] {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_handed_back() {
+    fn full_queue_returns_the_job() {
         let begun = Begun::default();
         let mut jobs =
             JobQueue::new(JobLimits { max_queued_requests: 3, max_notification_bytes: 1000, ..limits(1, 1) });

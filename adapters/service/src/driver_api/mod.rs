@@ -1,4 +1,4 @@
-//! The interface between this crate and drivers: what a driver needs to run the jobs of a connection.
+//! The interface between this crate and drivers, with which a driver runs the jobs of a connection.
 //!
 //! A driver lends its connection out as a [`ConnectionHandle`](crate::ConnectionHandle), keeps jobs in [`JobQueue`],
 //! runs their handlers in a [`HandlerScope`], and names its peer with a [`Holder`].
@@ -13,6 +13,7 @@ pub(crate) mod job_queue;
 pub(crate) mod waiters;
 
 pub use block_on::{ParkObserver, observe_parking};
+pub use connection_handle::SentRequests;
 pub use current_handler::{HandlerScope, on_block};
 pub use holder::Holder;
 pub use job_queue::{JobLimits, JobQueue, JobSlot, job_cost};

@@ -47,7 +47,7 @@ struct Timers {
 /// The time of a timer that is not set.
 const NEVER: u64 = u64::MAX;
 
-/// The queues whose first waiter has room.
+/// The queues whose first waiter can continue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "waiters have to be notified of it"]
 pub struct Capacity {
@@ -63,7 +63,7 @@ impl Waiters {
         Self { messages, requests, timers, earliest: AtomicU64::new(NEVER) }
     }
 
-    /// Returns the queues whose first waiter has room. Call it under the lock of the connection.
+    /// Returns the queues whose first waiter can continue. Call it under the lock of the connection.
     pub fn capacity<E>(&self, connection: &Connection<E>) -> Capacity {
         Capacity {
             messages: !self.messages.is_empty() && connection.has_room(),
@@ -171,7 +171,7 @@ impl<E: 'static> dyn ConnectionHandle<E> {
         let mut timer = TimerGuard { waiters: self.waiters(), key: None };
         poll_fn(|cx| {
             timer.set(at, cx.waker());
-            // This also makes the driver look when it has to wake up.
+            // This also makes the driver compute its next deadline again.
             if self.update(|_, now| now) >= at { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;

@@ -83,8 +83,8 @@ macro_rules! common_methods {
             self
         }
 
-        /// Sets the revisions to speak; those in the settings are ignored. Default: all revisions. A host that speaks
-        /// both eras first probes the era of each server, and waits for the response at most for the [probe
+        /// Sets the supported revisions; those in the settings are ignored. Default: all revisions. A host that
+        /// supports both eras first probes the era of each server, and waits for the response at most for the [probe
         /// timeout](mcp_proto::connection::Settings::probe_timeout).
         pub fn versions(mut self, versions: mcp_proto::protocol::VersionSet) -> Self {
             self.common.versions = versions;
@@ -93,7 +93,7 @@ macro_rules! common_methods {
 
         /// Registers a handler for a notification of the specification. The type of its params selects the method.
         ///
-        /// Notifications are handled one after the other, and before the requests that came after them. A later handler
+        /// Notifications are handled one after the other, and before the requests that follow them. A later handler
         /// for a method replaces an earlier one.
         pub fn on<N: mcp_proto::schema::Notification>(
             mut self,

@@ -110,7 +110,7 @@ impl<E: Role> Context<E> {
     }
 
     /// Reports the progress of the request: `progress` out of `total`, if that is known, and a message for users
-    /// (2025-03-26). It does nothing if the peer has not asked for progress. For a task of 2026-07-28 only the message
+    /// (2025-03-26). It does nothing if the peer did not request progress. For a task of 2026-07-28 only the message
     /// is kept, as the status message of the task.
     ///
     /// The future is pending only while the peer does not read and the outbox is full; dropping it then drops the
@@ -126,7 +126,7 @@ impl<E: Role> Context<E> {
                 let message = message.map(str::to_owned);
                 self.send_when_writable(move |context| context.send_progress(progress, total, message.as_deref()))
             }
-            said => Deferred::ready(said),
+            sent => Deferred::ready(sent),
         }
     }
 
@@ -218,17 +218,17 @@ impl<E: Role> Context<E> {
         };
         match peer.request(&question) {
             Ok(pending) => match PendingCall::begin(self, &pending) {
-                Ok(asking) => Deferred::new(asking.end(pending)),
+                Ok(pending_call) => Deferred::new(pending_call.end(pending)),
                 Err(error) => Deferred::ready(Err(error)),
             },
             Err(SendError::Busy) => {
                 let context = self.clone();
                 Deferred::new(async move {
-                    let asked = context
+                    let sent = context
                         .in_flight
                         .unless_cancelled(context.connection.when_request_slot(|| peer.request(&question)))
                         .await;
-                    let pending = asked.ok_or(CallError::Cancelled)??;
+                    let pending = sent.ok_or(CallError::Cancelled)??;
                     PendingCall::begin(&context, &pending)?.end(pending).await
                 })
             }
@@ -243,8 +243,8 @@ impl<E: Role> Context<E> {
     ) -> Deferred<Result<(), SendError>> {
         let context = self.clone();
         Deferred::new(async move {
-            let said = context.in_flight.unless_cancelled(context.connection.when_writable(|| f(&context))).await;
-            said.unwrap_or(Ok(()))
+            let sent = context.in_flight.unless_cancelled(context.connection.when_writable(|| f(&context))).await;
+            sent.unwrap_or(Ok(()))
         })
     }
 
@@ -287,13 +287,13 @@ struct PendingCall<E: Role> {
 impl<E: Role> PendingCall<E> {
     fn begin<T>(context: &Context<E>, pending: &Pending<T>) -> Result<Self, CallError> {
         let call = pending.id();
-        if !context.in_flight.ask(call) {
+        if !context.in_flight.add_call(call) {
             pending.cancel(Some(NO_LONGER_NEEDED));
             return Err(CallError::Cancelled);
         }
-        let asking = Self { context: context.clone(), call };
-        asking.count(1);
-        Ok(asking)
+        let pending_call = Self { context: context.clone(), call };
+        pending_call.count(1);
+        Ok(pending_call)
     }
 
     async fn end<T>(self, pending: Pending<T>) -> Result<T, CallError> {
@@ -303,14 +303,14 @@ impl<E: Role> PendingCall<E> {
     fn count(&self, difference: isize) {
         let Context { shared, connection, .. } = &self.context;
         if let RequestOrigin::Task(id) = &self.context.in_flight.origin {
-            shared.tasks.ask(connection, id, difference);
+            shared.tasks.count_input_requests(connection, id, difference);
         }
     }
 }
 
 impl<E: Role> Drop for PendingCall<E> {
     fn drop(&mut self) {
-        self.context.in_flight.asked(self.call);
+        self.context.in_flight.remove_call(self.call);
         self.count(-1);
     }
 }

@@ -1,4 +1,4 @@
-//! The application's handlers for notifications, and for methods of its own.
+//! The application's handlers for notifications and for custom methods.
 
 use std::{collections::HashMap, fmt, future::Future, sync::Arc};
 

@@ -1,6 +1,11 @@
 //! Failures of handlers.
 
-use std::{any::Any, fmt::Display};
+use std::{
+    any::Any,
+    error::Error,
+    fmt::{Display, Write as _},
+    io,
+};
 
 use mcp_proto::{
     protocol::ProtocolVersion,
@@ -12,12 +17,15 @@ use mcp_proto::{
 /// Any type that implements `Display` becomes one with `?`: its text is the reason. The failure of a tool reaches the
 /// model, as a result with `isError`; the failure of another handler is the message of an error -32603. An
 /// [`ErrorObject`] remains an error of the protocol.
+///
+/// The text is written as `{:#}`, with which errors such as those of `anyhow` and `eyre` have the texts of their causes.
+/// A `Box<dyn Error>` has them, too. For another type of error, [`with_causes`](Self::with_causes) adds them.
 #[derive(Debug)]
 pub struct Failure(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Said(String),
+    Text(String),
     Rpc(ErrorObject),
     NoResource(String),
 }
@@ -26,7 +34,37 @@ impl Failure {
     /// Creates a failure with this reason.
     #[must_use]
     pub fn new(what: impl Into<String>) -> Self {
-        Self(Kind::Said(what.into()))
+        Self(Kind::Text(what.into()))
+    }
+
+    /// Creates a failure from an error, with the texts of its [causes](Error::source).
+    ///
+    /// ```
+    /// use mcp_service::Failure;
+    ///
+    /// fn load() -> Result<String, Failure> {
+    ///     let file = std::fs::File::open("settings.json").map_err(|error| Failure::with_causes(&error))?;
+    ///     std::io::read_to_string(file).map_err(|error| Failure::with_causes(&error))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn with_causes(error: &(dyn Error + 'static)) -> Self {
+        /// The most causes that are written.
+        const MAX_CAUSES: usize = 16;
+
+        let mut text = error.to_string();
+        let mut next = error.source();
+        for _ in 0..MAX_CAUSES {
+            let Some(cause) = next else { break };
+            next = cause.source();
+            let cause = cause.to_string();
+            // Some errors write their causes themselves.
+            if !text.ends_with(&cause) {
+                // A `String` takes every text.
+                let _ = write!(text, ": {cause}");
+            }
+        }
+        Self::new(text)
     }
 
     /// Creates a failure that is an error of the protocol, which models do not see.
@@ -50,7 +88,7 @@ impl Failure {
     /// Returns the text for a model, or else an error of the protocol.
     pub(crate) fn split(self, version: ProtocolVersion) -> Result<String, ErrorObject> {
         match self.0 {
-            Kind::Said(text) => Ok(text),
+            Kind::Text(text) => Ok(text),
             Kind::Rpc(_) | Kind::NoResource(_) => Err(self.into_error(version)),
         }
     }
@@ -58,7 +96,7 @@ impl Failure {
     /// Converts it into an error of the protocol.
     pub(crate) fn into_error(self, version: ProtocolVersion) -> ErrorObject {
         match self.0 {
-            Kind::Said(text) => ErrorObject::internal(text),
+            Kind::Text(text) => ErrorObject::internal(text),
             Kind::Rpc(error) => error,
             Kind::NoResource(uri) => resource_not_found(&uri, version),
         }
@@ -67,11 +105,26 @@ impl Failure {
 
 impl<E: Display + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        match (&error as &dyn Any).downcast_ref::<ErrorObject>() {
-            Some(error) => Self::rpc(error.clone()),
-            None => Self::new(error.to_string()),
+        let any: &dyn Any = &error;
+        if let Some(error) = any.downcast_ref::<ErrorObject>() {
+            return Self::rpc(error.clone());
+        }
+        match as_error(any) {
+            Some(error) => Self::with_causes(error),
+            None => Self::new(format!("{error:#}")),
         }
     }
+}
+
+/// Returns the error, if it is of a type whose causes are known to be there.
+fn as_error(error: &dyn Any) -> Option<&(dyn Error + 'static)> {
+    if let Some(error) = error.downcast_ref::<Box<dyn Error + Send + Sync>>() {
+        return Some(&**error);
+    }
+    if let Some(error) = error.downcast_ref::<Box<dyn Error>>() {
+        return Some(&**error);
+    }
+    error.downcast_ref::<io::Error>().map(|error| error as &dyn Error)
 }
 
 /// Returns the error for an unknown resource.
@@ -90,5 +143,54 @@ struct NotFound<'a> {
 impl serde_core::Serialize for NotFound<'_> {
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map([("uri", self.uri)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use super::*;
+
+    /// An error with a cause, which it writes itself only as `{:#}`, as the errors of `anyhow` do.
+    #[derive(Debug)]
+    struct Outer(Inner);
+
+    #[derive(Debug)]
+    struct Inner;
+
+    impl Display for Outer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("loading settings")?;
+            if f.alternate() { write!(f, ": {}", self.0) } else { Ok(()) }
+        }
+    }
+
+    impl Display for Inner {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("no such file")
+        }
+    }
+
+    impl Error for Outer {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    impl Error for Inner {}
+
+    #[test]
+    fn a_failure_has_the_causes_of_its_error() {
+        let text = |failure: Failure| failure.split(ProtocolVersion::LATEST).expect("a text");
+        let all = "loading settings: no such file";
+        assert_eq!(text(Outer(Inner).into()), all);
+        assert_eq!(text(Failure::with_causes(&Outer(Inner))), all);
+        assert_eq!(text(Failure::from(Box::<dyn Error>::from(Outer(Inner)))), all);
+        assert_eq!(text(Failure::from(Box::<dyn Error + Send + Sync>::from(Outer(Inner)))), all);
+        assert_eq!(text(Failure::from(io::Error::other(Outer(Inner)))), all);
+        // Once is enough.
+        assert_eq!(text(Failure::with_causes(&io::Error::other(Inner))), "no such file");
+        assert_eq!(text("a text".into()), "a text");
     }
 }

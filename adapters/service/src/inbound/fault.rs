@@ -25,3 +25,12 @@ impl fmt::Display for Fault {
         }
     }
 }
+
+impl std::error::Error for Fault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Violation(_) => None,
+            Self::PeerError(error) => Some(error),
+        }
+    }
+}

@@ -59,7 +59,7 @@ pub trait RoleInFlight: Default + Send + Sync + 'static {
     /// and the next one reuses the entry. Returns `None` if the thread ends.
     fn with_pool<R>(f: impl FnOnce(&mut Vec<Arc<InFlight<Self>>>) -> R) -> Option<R>;
 
-    /// Forgets everything, so that other work can take the place.
+    /// Clears all state, so that other work can take the place.
     fn clear(&mut self) {}
 
     /// Returns the id of the task of the extension that it has become (2026-07-28).
@@ -149,7 +149,7 @@ impl<X: RoleInFlight> InFlight<X> {
     }
 
     /// Notes that the handler waits for a request to the peer; returns `false` if it was cancelled before.
-    pub(crate) fn ask(&self, call: CallId) -> bool {
+    pub(crate) fn add_call(&self, call: CallId) -> bool {
         let mut state = lock(&self.state);
         if state.cancelled.is_none() {
             state.questions.push(call);
@@ -158,8 +158,8 @@ impl<X: RoleInFlight> InFlight<X> {
     }
 
     /// Notes that a request to the peer has ended.
-    pub(crate) fn asked(&self, call: CallId) {
-        lock(&self.state).questions.retain(|asked| *asked != call);
+    pub(crate) fn remove_call(&self, call: CallId) {
+        lock(&self.state).questions.retain(|other| *other != call);
     }
 
     /// Waits until it is cancelled, and returns the cause.
@@ -183,7 +183,7 @@ struct Slots<X> {
 }
 
 /// How many slots are kept when none of them is in use.
-const KEPT: usize = 4;
+const MIN_CAPACITY: usize = 4;
 
 impl<X: RoleInFlight> Default for InFlightTable<X> {
     fn default() -> Self {
@@ -204,7 +204,7 @@ impl<X: RoleInFlight> InFlightTable<X> {
             *taken += usize::from(before.is_none());
             before
         };
-        // The earlier request of this slot was answered, and has not removed its entry yet.
+        // The earlier request of this slot has its response, and has not removed its entry yet.
         drop(before);
         in_flight
     }
@@ -221,7 +221,7 @@ impl<X: RoleInFlight> InFlightTable<X> {
             *taken -= usize::from(ended.is_some());
             if *taken == 0 {
                 requests.clear();
-                requests.shrink_to(KEPT);
+                requests.shrink_to(MIN_CAPACITY);
             }
             ended
         };
@@ -250,7 +250,7 @@ mod tests {
     use crate::server::in_flight::ServerInFlight;
 
     #[test]
-    fn nothing_of_work_is_left_in_its_place() {
+    fn clear_resets_in_flight_entry() {
         let mut in_flight: InFlight<ServerInFlight> = InFlight::new(RequestOrigin::Task("1".into()), Some(Meta::new()));
         in_flight.cancel(CancelCause::Closed);
         in_flight.clear();

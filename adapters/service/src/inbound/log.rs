@@ -8,7 +8,7 @@ mod there {
 
     use crate::{inbound::fault::Fault, util::text_arguments::excerpt};
 
-    /// Logs that a handler has panicked. The message of the panic goes to the panic hook only.
+    /// Logs that a handler has panicked. Only the panic hook gets the message of the panic.
     pub(crate) fn panicked() {
         tracing::error!(target: "mcp_service", "a handler has panicked");
     }
@@ -17,7 +17,7 @@ mod there {
     /// needs the reason.
     pub(crate) fn unsent(why: &SendError) {
         let why = excerpt(why);
-        tracing::error!(target: "mcp_service", why = &*plain(&why), "an answer cannot be sent");
+        tracing::error!(target: "mcp_service", why = &*plain(&why), "a response cannot be sent");
     }
 
     pub(crate) fn fault(fault: &Fault) {
@@ -64,7 +64,7 @@ mod there {
         use super::super::there::*;
 
         #[test]
-        fn no_line_of_a_log_can_be_forged() {
+        fn escapes_control_characters_in_logs() {
             assert!(matches!(plain("a \"b\" \\ é"), Cow::Borrowed("a \"b\" \\ é")));
             assert_eq!(plain("a\nINFO b\r\u{1b}[2J\u{202e}\u{2028}"), "a\\nINFO b\\r\\u{1b}[2J\\u{202e}\\u{2028}");
             let long = "é".repeat(RECORDED);

@@ -3,6 +3,7 @@
 
 pub(crate) mod builder_common;
 pub(crate) mod catch_panic;
+pub(crate) mod completion_request;
 pub(crate) mod context;
 pub(crate) mod custom_methods;
 pub(crate) mod dispatch;
@@ -18,6 +19,7 @@ pub(crate) mod rpc_result;
 pub(crate) mod session;
 pub(crate) mod session_registry;
 pub(crate) mod session_tasks;
+pub(crate) mod shared_state;
 pub(crate) mod span;
 pub(crate) mod state;
 pub(crate) mod task_policy;

@@ -17,7 +17,7 @@ use serde_core::de::DeserializeOwned;
 use super::rpc_result::RpcResult;
 use crate::{driver_api::connection_handle::ConnectionHandle, util::text_arguments::excerpt};
 
-/// Decodes params. The error says what is wrong with them.
+/// Decodes params. The error contains the reason.
 pub(crate) fn params<T: DeserializeOwned>(params: Option<&RawJson<'_>>) -> RpcResult<T> {
     decode_params(params)
         .map_err(|error| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {error}"))))
@@ -33,9 +33,9 @@ pub struct RequestInfo {
     pub peer: Option<Implementation>,
     /// The capabilities of the client.
     pub client_capabilities: ClientCapabilities,
-    /// The level of the least severe log messages that the client wants, if it has set one.
+    /// The level of the least severe log messages for the client, if it has set one.
     pub log_level: Option<LoggingLevel>,
-    /// The token for progress notifications, if the peer wants them.
+    /// The token for progress notifications, if the peer has requested them.
     pub progress_token: Option<ProgressToken>,
     /// The distributed trace to which it belongs (requests of clients).
     pub trace: Option<TraceContext>,

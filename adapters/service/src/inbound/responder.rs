@@ -13,7 +13,7 @@ use super::{
 };
 use crate::driver_api::{connection_handle::ConnectionHandle, deferred::Deferred};
 
-/// The code that responds to a request, whatever the type of its result.
+/// The code that responds to a request, for results of any type.
 pub(crate) type Run<E> = Box<dyn FnOnce(&Context<E>) -> Deferred<RpcResult<AnyResult>> + Send>;
 
 pub(crate) fn of_any_result<E: Role, T: Encode + Send + Sync + 'static>(
@@ -25,7 +25,7 @@ pub(crate) fn of_any_result<E: Role, T: Encode + Send + Sync + 'static>(
 /// The right to respond to one request. It responds exactly once: dropping it sends an error.
 pub(crate) struct Responder<E: Role> {
     key: ReplyKey,
-    /// The context of the request. Taken when it is answered.
+    /// The context of the request. Taken when the response is sent.
     context: Option<Context<E>>,
     /// Whether its handler has started.
     begun: bool,
@@ -65,7 +65,7 @@ impl<E: Role> Responder<E> {
         self.begin();
         let answer = match &self.context {
             Some(context) if !context.is_cancelled() => scope.run(context, f),
-            // The answer goes nowhere, but it is what frees the request's place.
+            // The response is not sent, but it frees the slot of the request.
             _ => Deferred::ready(Err(ErrorObject::internal("Cancelled"))),
         };
         match answer.try_take() {
@@ -105,7 +105,7 @@ impl<E: Role> Responder<E> {
         let ends = connection.read(|conn| conn.phase() >= Phase::Draining);
         match (ends, self.begun) {
             (true, _) => "The connection ends before this request was served",
-            (false, true) => "The work on this request was given up",
+            (false, true) => "The handler of this request was dropped",
             (false, false) => "Too many requests wait to be served",
         }
     }

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use mcp_proto::connection::{ClientRole, CloseReason, Event, Outcome, ServerRole};
+use mcp_proto::connection::{ClientRole, CloseReason, Event, Outcome, Principal, ServerRole};
 
 use super::{
     custom_methods::Dispatch,
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     driver_api::{
-        connection_handle::{Application, ConnectionHandle},
+        connection_handle::{Application, ConnectionHandle, SentRequests},
         job::Job,
     },
     outbound::{calls::Calls, peer::Peer, subscriptions::Subscriptions},
@@ -127,6 +127,15 @@ impl Application<ClientRole> for ClientSession {
 }
 
 impl Application<ServerRole> for ServerSession {
+    fn required_scopes(
+        &self,
+        connection: &Arc<dyn ConnectionHandle<ServerRole>>,
+        sender: Option<&Principal>,
+        requests: &mut SentRequests<'_>,
+    ) -> Vec<Vec<String>> {
+        self.shared.required_scopes(connection, sender, requests)
+    }
+
     fn begin(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>) {
         self.shared.calls.attach(connection);
     }

@@ -52,7 +52,7 @@ struct Entry<X> {
     awaited_by: Vec<ReplyKey>,
     /// The number of requests to the peer that the task waits for.
     questions: usize,
-    /// Its progress, if the peer wants progress notifications.
+    /// Its progress, if the peer has requested progress notifications.
     progress: Option<TaskProgress>,
     /// The size of its params, or of its result, in bytes.
     weight: usize,
@@ -113,7 +113,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         Ok(task)
     }
 
-    /// Removes a task that the peer does not know.
+    /// Removes a task whose id was not sent to the peer.
     pub(crate) fn discard(&self, id: &str) {
         lock(&self.tasks).remove(id);
     }
@@ -222,7 +222,7 @@ impl<X: RoleInFlight> TaskStore<X> {
             table.reweigh(&mut entry, weight);
             (outcome, fault)
         } else {
-            (Err(ErrorObject::internal("The results of tasks take too much room")), None)
+            (Err(ErrorObject::internal("The results of tasks are larger than the limit")), None)
         };
         let fault = match &outcome {
             Err(error) => Some(error.message.to_string()),
@@ -251,14 +251,19 @@ impl<X: RoleInFlight> TaskStore<X> {
     }
 
     /// Changes the number of responses of its peer that a task waits for.
-    pub(crate) fn ask<E: 'static>(&self, connection: &Arc<dyn ConnectionHandle<E>>, id: &str, difference: isize) {
+    pub(crate) fn count_input_requests<E: 'static>(
+        &self,
+        connection: &Arc<dyn ConnectionHandle<E>>,
+        id: &str,
+        difference: isize,
+    ) {
         let Some(entry) = self.entry(id) else { return };
         connection.update(|conn, now| {
             let mut entry = lock(&entry);
             entry.questions = entry.questions.saturating_add_signed(difference);
             let status = if entry.questions > 0 { TaskStatus::InputRequired } else { TaskStatus::Working };
             if entry.turn(now, status) {
-                tell(conn, self.show(&entry));
+                notify_status(conn, self.show(&entry));
             }
         });
     }
@@ -285,7 +290,7 @@ impl<X: RoleInFlight> TaskStore<X> {
     pub(crate) fn close(&self) {
         let table = std::mem::replace(&mut *lock(&self.tasks), Table::new());
         for entry in table.tasks.iter() {
-            // What they ask has ended with the connection.
+            // Their input requests have ended with the connection.
             lock(entry).in_flight.cancel(CancelCause::Closed);
         }
     }
@@ -344,7 +349,7 @@ impl<X: RoleInFlight> Table<X> {
                 give_way.push(entry.id.clone());
             }
         }
-        // No task is removed in vain.
+        // Tasks are removed only if that makes enough room.
         let fits = bytes <= most;
         if fits {
             give_way.iter().for_each(|id| self.remove(id));
@@ -376,6 +381,6 @@ impl<X: RoleInFlight> Entry<X> {
 
 /// Notifies the peer of the status of a task. The peer cannot rely on this notification, so it is dropped if the outbox
 /// is full.
-pub(crate) fn tell<E>(conn: &mut Connection<E>, task: Task) {
+pub(crate) fn notify_status<E>(conn: &mut Connection<E>, task: Task) {
     let _ = conn.notify(&mcp_proto::schema::TaskStatusParams::from(task));
 }

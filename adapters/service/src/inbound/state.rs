@@ -29,6 +29,8 @@ use crate::{
 
 /// One of the two ends of a connection: [`ClientRole`](mcp_proto::connection::ClientRole) or
 /// [`ServerRole`](mcp_proto::connection::ServerRole).
+///
+/// The trait is sealed: no other type can implement it.
 pub trait Role: Sized + Send + Sync + 'static {
     /// The application, which all of its sessions share: a [`Host`](crate::Host) or a [`Service`](crate::Service).
     type App: Clone + fmt::Debug + Send + Sync;
@@ -63,7 +65,7 @@ pub trait Role: Sized + Send + Sync + 'static {
     fn accepts_notification(shared: &SessionState<Self>, method: &MethodName<'_>, params: Option<&RawJson<'_>>)
     -> bool;
 
-    /// Notes that a request of this side was answered with an error.
+    /// Records an error response to a request of this side.
     #[doc(hidden)]
     fn on_error_response(_shared: &SessionState<Self>, _error: &ErrorObject) {}
 

@@ -35,9 +35,9 @@ pub struct TaskPolicy {
     /// How long a task is kept from its creation if the peer does not set it. Without a session the peer never does.
     /// `None` keeps it until the connection or the service ends. Default 1 hour.
     pub default_ttl: Option<Duration>,
-    /// The longest time that a task is kept, also if the peer asks for more. `None` is without limit. Default 24 hours.
+    /// The longest time that a task is kept, also if the peer requests more. `None` is without limit. Default 24 hours.
     pub max_ttl: Option<Duration>,
-    /// The interval at which the peer is asked to poll a task. Default 1 second.
+    /// The poll interval of a task that is sent to the peer. Default 1 second.
     pub poll_interval: Duration,
     /// The number of tasks in one page of `tasks/list`. Default 50.
     pub page_size: usize,
@@ -62,12 +62,12 @@ impl Default for TaskPolicy {
 }
 
 impl TaskPolicy {
-    /// Returns the time that a task is kept if the peer asks for `milliseconds`.
+    /// Returns the time that a task is kept if the peer requests `milliseconds`.
     pub(crate) fn grant(&self, milliseconds: Option<u64>) -> Option<Duration> {
-        let wanted = milliseconds.map(Duration::from_millis).or(self.default_ttl);
-        match (wanted, self.max_ttl) {
-            (Some(wanted), Some(max)) => Some(wanted.min(max)),
-            (wanted, max) => wanted.or(max),
+        let requested = milliseconds.map(Duration::from_millis).or(self.default_ttl);
+        match (requested, self.max_ttl) {
+            (Some(requested), Some(max)) => Some(requested.min(max)),
+            (requested, max) => requested.or(max),
         }
     }
 }
@@ -78,7 +78,7 @@ mod tests {
 
     // req: TASK-068
     #[test]
-    fn nobody_gets_more_time_than_there_is() {
+    fn grants_ttl_up_to_the_maximum() {
         let secs = |secs| Some(Duration::from_secs(secs));
         let policy = |default_ttl, max_ttl| TaskPolicy { default_ttl, max_ttl, ..TaskPolicy::default() };
         assert_eq!(policy(secs(5), secs(10)).grant(None), secs(5));

@@ -28,20 +28,23 @@ const STATE_BYTES: usize = 32;
 /// state of a pattern for one byte of a text: a pattern takes time for each of its states and each byte in the worst
 /// case.
 const MAX_STEPS: u64 = 200_000_000;
-/// How many steps it may take to say where a value does not fit.
+/// The maximum number of steps to find where a value is invalid.
 const STEPS_TO_EXPLAIN: u64 = 1_000_000;
+
+/// The most parts of a value whose errors are all listed.
+const PARTS_TO_LIST: u64 = 256;
 /// How deep schemas may be nested or refer to each other. Each level takes some of the stack.
 const MAX_DEPTH: u32 = 256;
 
 /// The cost of a schema for each part of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cost {
-    /// Schemas that apply, each as often as there are ways to it. One that leads back to itself ends there.
+    /// Schemas that apply, each as often as there are paths to it. A path ends where it leads back to itself.
     paths: u64,
     /// References that lead back to where they are.
     loops: u64,
     patterns: u64,
-    /// States of the patterns that apply, each as often as there are ways to it. Only known of a schema of a peer.
+    /// States of the patterns that apply, each as often as there are paths to it. Only counted for a schema of a peer.
     states: u64,
 }
 
@@ -70,7 +73,7 @@ impl Weight {
     }
 }
 
-/// Schemas that are applied to the same value: by itself, in a list, in an object.
+/// Keywords whose schemas are applied to the same value: one schema, a list, an object.
 const IN_PLACE: [&str; 4] = ["not", "if", "then", "else"];
 const IN_PLACE_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const IN_PLACE_OBJECTS: [&str; 2] = ["dependentSchemas", "dependencies"];
@@ -112,6 +115,11 @@ impl Cost {
         let size = Size::of(value);
         let ways = self.loops.max(1).saturating_pow(size.depth);
         self.steps(size).saturating_mul(ways) <= STEPS_TO_EXPLAIN
+    }
+
+    /// Returns whether all errors of a value can be listed. Their number grows with the value, so it has to be small.
+    pub(super) fn can_list(self, value: &Value) -> bool {
+        Size::of(value).parts <= PARTS_TO_LIST && self.can_explain(value)
     }
 
     fn steps(self, size: Size) -> u64 {
@@ -218,7 +226,7 @@ impl<'a> CostWalker<'a> {
     }
 
     fn cost(&mut self) -> Result<Cost, SchemaError> {
-        // This also bounds how deep the search for circles goes: it follows the same ways.
+        // This also bounds the depth of the search for circles, which follows the same references.
         let Weight { paths, states, .. } = self.weight(self.root, 0)?;
         self.reject_circles()?;
         Ok(Cost { paths, loops: self.loops, patterns: self.patterns, states })
@@ -239,14 +247,15 @@ impl<'a> CostWalker<'a> {
         };
         // A list is no schema, and would be walked for each reference to it.
         let found = found.filter(|value| value.is_object() || value.is_boolean());
-        found.ok_or_else(|| SchemaError::new("a reference leads to no schema in the schema"))
+        found.ok_or_else(|| SchemaError::new("a reference does not resolve within the schema"))
     }
 
     fn references(&self, members: &Map<String, Value>) -> Result<Vec<&'a Value>, SchemaError> {
         REFERENCES.iter().filter_map(|name| members.get(*name)?.as_str()).map(|it| self.target(it)).collect()
     }
 
-    /// Counts what applies where this schema does, and below. It is in so many `levels` itself.
+    /// Counts the schemas and patterns that apply at this place of the schema and below. The place is in so many
+    /// `levels`.
     fn weight(&mut self, value: &'a Value, levels: u32) -> Result<Weight, SchemaError> {
         self.look();
         let too_deep = || SchemaError::new(format_args!("the schema has more than {MAX_DEPTH} levels"));
@@ -279,7 +288,7 @@ impl<'a> CostWalker<'a> {
         let mut inner = Vec::new();
         for (name, value) in members {
             match (name.as_str(), value) {
-                // Each is looked at.
+                // Each value of the list is compared.
                 (name, Value::Array(values)) if VALUES.contains(&name) => {
                     all.paths = all.paths.saturating_add(values.len() as u64 / 8);
                 }
@@ -318,7 +327,7 @@ impl<'a> CostWalker<'a> {
     /// Refuses a schema that is applied to a value because it is applied to that value.
     fn reject_circles(&self) -> Result<(), SchemaError> {
         let mut seen = HashMap::new();
-        // What nothing refers to is not used.
+        // Definitions without references are not in `used`.
         let used: Vec<_> = self.used.clone();
         used.into_iter().try_for_each(|value| self.walk_in_place(value, &mut seen))
     }
@@ -379,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ways_to_each_schema_are_counted() {
+    fn counts_paths_to_each_schema() {
         assert_eq!(paths(&json!({"type": "object"})), 1);
         // An object of properties counts, too: it is an upper bound.
         assert_eq!(paths(&json!({"properties": {"a": {"type": "string"}, "b": true}})), 3);
@@ -407,7 +416,7 @@ mod tests {
 
     /// Schemas of 256 KiB or less that take many steps for each of their bytes.
     #[test]
-    fn a_schema_is_measured_in_linear_time() {
+    fn schema_cost_is_computed_in_linear_time() {
         let list = |items: Vec<Value>, more: Vec<Value>| Value::from([items, more].concat());
         let references = |to: &str, count| vec![json!({"$ref": to}); count];
         let id = format!("x:{}", "#".repeat(60_000));
@@ -430,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_is_refused() {
+    fn rejects_schemas_without_computable_cost() {
         for schema in [
             json!({"$ref": "#"}),
             json!({"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}}}),

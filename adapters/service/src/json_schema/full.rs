@@ -1,6 +1,6 @@
 //! A checker of all keywords of JSON Schema.
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use super::{
@@ -8,6 +8,9 @@ use super::{
     cost::{Cost, PATTERN_BYTES},
 };
 use crate::util::text_arguments::excerpt;
+
+/// The most errors of one value that are reported.
+const MAX_ERRORS: usize = 8;
 
 /// A compiled schema with any keywords.
 #[derive(Clone, Debug)]
@@ -44,7 +47,7 @@ impl FullChecker {
         Ok(Self { validator, cost, is_ours })
     }
 
-    /// Checks a value. The error says where it is invalid, and does not repeat the value.
+    /// Checks a value. The error contains the location of the invalid part, and does not repeat the value.
     pub(super) fn check(&self, value: &Value) -> Result<(), String> {
         if !self.is_ours && self.cost.is_some_and(|cost| !cost.allows(value)) {
             return Err("the value takes too long to check".into());
@@ -57,11 +60,16 @@ impl FullChecker {
         if self.cost.is_none_or(|cost| !cost.can_explain(value)) {
             return Err("the value does not fit the schema".into());
         }
-        self.validator.validate(value).map_err(|error| {
+        let explain = |error: ValidationError<'_>| {
             let place = error.instance_path().to_string();
             let what = error.masked_with("the value");
             excerpt(&if place.is_empty() { what.to_string() } else { format!("{what} at {place}") })
-        })
+        };
+        if self.cost.is_some_and(|cost| cost.can_list(value)) {
+            let all: Vec<_> = self.validator.iter_errors(value).take(MAX_ERRORS).map(explain).collect();
+            return Err(excerpt(&all.join("; ")));
+        }
+        self.validator.validate(value).map_err(explain)
     }
 }
 
@@ -86,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_of_a_peer_that_takes_too_much_is_refused() {
+    fn rejects_expensive_peer_schemas() {
         let clique: serde_json::Map<_, _> = (0..12)
             .map(|n| {
                 let all: Vec<_> = (0..12).map(|n| json!({"$ref": format!("#/$defs/c{n}")})).collect();
@@ -117,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_takes_too_long_is_refused() {
+    fn rejects_values_that_are_expensive_to_check() {
         let many: Vec<_> = (0..3000).map(|_| json!({"minLength": 0})).collect();
         let full = FullChecker::new(&json!({"type": "array", "items": {"allOf": many}}), false).expect("a good schema");
         assert_eq!(full.check(&json!(vec!["x"; 100])), Ok(()));
@@ -129,7 +137,26 @@ mod tests {
         assert!(used.count_total < 10, "{} allocations", used.count_total);
     }
 
-    /// Zeros and ones in an order without a period, so that no automaton of a bounded size remembers them.
+    #[test]
+    fn all_errors_of_a_small_value_are_reported() {
+        let integers = |names: &[&str]| -> serde_json::Map<_, _> {
+            names.iter().map(|name| ((*name).to_owned(), json!({"type": "integer"}))).collect()
+        };
+        let schema = json!({"type": "object", "properties": integers(&["a", "b"]), "required": ["c"]});
+        let full = FullChecker::new(&schema, true).expect("a good schema");
+        let all = full.check(&json!({"a": "one", "b": "two"})).expect_err("it does not fit");
+        for part in ["\"c\" is a required property", "at /a", "at /b"] {
+            assert!(all.contains(part), "{part}: {all}");
+        }
+        // Only one of a large value, which could have very many.
+        let many = FullChecker::new(&json!({"items": {"type": "integer"}}), true).expect("a good schema");
+        let one = many.check(&json!(vec!["x"; 1_000])).expect_err("it does not fit");
+        assert!(one.ends_with("at /0"), "{one}");
+        let some = many.check(&json!(vec!["x"; 20])).expect_err("it does not fit");
+        assert_eq!(some.matches(" at /").count(), MAX_ERRORS, "{some}");
+    }
+
+    /// Zeros and ones in an order without a period, so that no cache of automaton states of a bounded size helps.
     fn binary(length: usize) -> String {
         let mut state = 1_u64;
         let bit = |_| {
@@ -140,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_counted_by_its_states_and_the_bytes_of_the_text() {
+    fn pattern_cost_is_states_times_text_length() {
         const TOO_LONG: &str = "the value takes too long to check";
         let large = "1[01]{2000}[2-9]";
         let one = FullChecker::new(&json!({"pattern": large}), false).expect("a good schema");
@@ -163,9 +190,10 @@ mod tests {
         assert_eq!(small.check(&json!("A".repeat(1 << 20))), Ok(()));
     }
 
-    /// The type of many trees. Without a bound, saying where a tree does not fit takes twice as long with each level.
+    /// The schema of trees with three kinds of nodes. Without a bound, finding the location of an error takes twice as
+    /// long with each level.
     #[test]
-    fn saying_where_a_tree_does_not_fit_is_bounded() {
+    fn error_location_of_recursive_schema_is_bounded() {
         let branch = |kind: &str| json!({"properties": {"kind": {"const": kind}, "next": {"$ref": "#"}}, "required": ["kind"], "type": "object"});
         let schema = json!({"oneOf": [branch("a"), branch("b"), branch("c")]});
         let tree = |depth, end: Value| (0..depth).fold(end, |tree, _| json!({"kind": "a", "next": tree}));

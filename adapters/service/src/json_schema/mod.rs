@@ -11,6 +11,8 @@ pub(crate) mod cost;
 #[cfg(feature = "schemas")]
 pub(crate) mod derive;
 #[cfg(feature = "schemas")]
+pub(crate) mod form;
+#[cfg(feature = "schemas")]
 pub(crate) mod full;
 pub(crate) mod simple;
 
@@ -76,7 +78,7 @@ impl Rules {
         Ok(Self { simple })
     }
 
-    /// Returns whether the simple checker accepts a value. If it does not, the value may be valid all the same.
+    /// Returns whether the simple checker accepts a value. If it does not, the value may still be valid.
     fn fits(&self, text: &RawJson<'_>) -> bool {
         #[cfg(feature = "schemas")]
         let simple = self.simple.as_ref();
@@ -85,7 +87,7 @@ impl Rules {
         simple.is_some_and(|simple| simple.fits(text))
     }
 
-    /// Checks a value. The error says where it is invalid, and does not repeat the value.
+    /// Checks a value. The error contains the location of the invalid part, and does not repeat the value.
     fn check(&self, text: &RawJson<'_>) -> Result<(), String> {
         #[cfg(feature = "schemas")]
         return self.full.check(&text.decode().map_err(|error| error.to_string())?);
@@ -96,7 +98,7 @@ impl Rules {
 
 /// The reason for which a schema is refused without the feature `schemas`.
 #[cfg(not(feature = "schemas"))]
-const UNSUPPORTED: &str = "it says more than which types the members of an object have and which of them are required: checking \
+const UNSUPPORTED: &str = "it contains more than the types of the members of an object and which of them are required: checking \
                       that takes the feature `schemas` of mcp-service";
 
 impl Checker {
@@ -118,14 +120,15 @@ impl Checker {
         Rules::new(&schema, is_ours).map(|rules| Self(Arc::new(rules)))
     }
 
-    /// Checks a value. The error says where it is invalid, and does not repeat the value.
+    /// Checks a value. The error contains the location of the invalid part, and does not repeat the value.
     #[cfg(test)]
     pub(crate) fn check(&self, value: &serde_json::Value) -> Result<(), String> {
         let text = mcp_proto::wire::Json::new(value).map_err(|error| error.to_string())?;
         self.0.check(&RawJson::from(&text))
     }
 
-    /// Checks a value in its JSON text. The error says where it is invalid, and does not repeat the value.
+    /// Checks a value in its JSON text. The error contains the location of the invalid part, and does not repeat the
+    /// value.
     pub(crate) fn check_text(&self, text: &RawJson<'_>) -> Result<(), String> {
         if self.0.fits(text) { Ok(()) } else { self.0.check(text) }
     }
@@ -170,9 +173,9 @@ impl OutputSchema {
     /// Checks a result. Results of failed calls are always valid.
     ///
     /// # Errors
-    /// The text says where the result is invalid, unless finding that would take long: for recursive schemas and deep
-    /// values it only says that the result is invalid. Also if the check would take more steps than the [type](Self)
-    /// allows: the value is not checked then.
+    /// The text contains the location of the invalid part, unless finding it would take long: for recursive schemas and
+    /// deep values it only states that the result is invalid. The same if the check would take more steps than the
+    /// [type](Self) allows: the value is not checked then.
     pub fn check(&self, result: &CallToolResult) -> Result<(), String> {
         match (&self.0, &result.structured_content) {
             (None, _) => Ok(()),

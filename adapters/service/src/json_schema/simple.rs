@@ -73,7 +73,7 @@ impl SimpleChecker {
         has_type.then_some(simple)
     }
 
-    /// Returns whether a value is certainly valid. If not, it may be valid all the same.
+    /// Returns whether a value is certainly valid. If not, it may still be valid.
     pub(super) fn fits(&self, text: &RawJson<'_>) -> bool {
         let mut seen = 0_u64;
         let all_fit = text.all_members(|name, value| {
@@ -88,7 +88,8 @@ impl SimpleChecker {
         all_fit && text.is_object() && self.required & !seen == 0
     }
 
-    /// Checks a value. The error says where it is invalid. Of several members of one name the last counts.
+    /// Checks a value. The error contains the location of the invalid part. Of several members of one name the last
+    /// counts.
     #[cfg(any(test, not(feature = "schemas")))]
     pub(super) fn check(&self, text: &RawJson<'_>) -> Result<(), String> {
         if !text.is_object() {
@@ -213,11 +214,11 @@ mod tests {
     }
 
     #[test]
-    fn what_it_takes_for_fitting_fits() {
+    fn simple_checker_agrees_with_full_checker() {
         let open = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",
-            "description": "What to say",
+            "description": "The message to return",
             "properties": {
                 "text": { "type": "string", "description": "A text" },
                 "times": { "type": ["integer", "null"], "default": 1 },
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_more_is_not_simple() {
+    fn schemas_with_other_keywords_are_not_simple() {
         for property in [
             json!({ "type": "string", "minLength": 1 }),
             json!({ "type": "string", "format": "uri" }),
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_does_not_fit() {
+    fn errors_name_the_mismatch() {
         let properties = json!({"a/b": {"type": ["string", "null"]}, "n": {"type": "integer"}});
         let schema =
             json!({"type": "object", "properties": properties, "required": ["n"], "additionalProperties": false});

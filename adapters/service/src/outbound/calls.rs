@@ -51,7 +51,7 @@ struct Table {
 
 struct Entry {
     slot: Arc<ResponseSlot>,
-    /// Set for a request for a task: progress goes on after its response, until the entry is removed.
+    /// Set for a request for a task: progress is still reported after its response, until the entry is removed.
     follows: bool,
 }
 
@@ -191,7 +191,7 @@ impl<E: 'static> Calls<E> {
     }
 
     /// Adds a request. Call it under the lock of the connection on which `call` was just made, so that the response
-    /// cannot come before.
+    /// cannot arrive before.
     pub(crate) fn insert(&self, call: CallId, follows: bool) -> Arc<ResponseSlot> {
         let slot = Arc::new(ResponseSlot::default());
         lock(&self.table).waiting.insert(call, Entry { slot: slot.clone(), follows });
@@ -207,7 +207,7 @@ impl<E: 'static> Calls<E> {
         &self.subscriptions
     }
 
-    /// Completes the call that asked for a subscription when the server acknowledges it, instead of when it ends.
+    /// Completes the call of a subscription when the server acknowledges it, instead of when it ends.
     pub(crate) fn acknowledged(&self, call: CallId, params: &RawJson<'_>) {
         if self.subscriptions.acknowledged(self.number, call, params) {
             let slot = lock(&self.table).waiting.remove(&call).map(|entry| entry.slot);

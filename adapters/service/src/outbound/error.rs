@@ -21,15 +21,18 @@ pub enum CallError {
     Rpc(ErrorObject),
     /// The response is invalid: not an object, with both a result and an error, or too large.
     Malformed,
-    /// The result does not have the type of its method. The text says where.
+    /// The result does not have the type of its method. The text contains the location.
     Decode(String),
     /// The result has the right type but violates a schema or a limit, for example of the pages of a list. The text
-    /// says how.
+    /// describes the violation.
     Invalid(String),
+    /// The tool has failed; its texts say why. Only a [typed call](crate::Peer::call_tool_as) ends with this error:
+    /// otherwise it is a result with [`is_error`](mcp_proto::schema::CallToolResult::is_error).
+    ToolFailed(String),
     /// A file of a skill does not match the server's announcement.
     #[cfg(feature = "skills")]
     Skill(SkillFault),
-    /// No response came in time.
+    /// No response arrived in time.
     TimedOut {
         /// Whether the total timeout has expired; otherwise the idle timeout has.
         total: bool,
@@ -73,7 +76,7 @@ impl CallError {
 
     /// Returns the pages that the user has to open before the request can be done (-32042, only 2025-11-25).
     ///
-    /// They are not opened automatically: show the user where they lead, and ask for consent.
+    /// They are not opened automatically: show their URLs to the user, and require consent.
     #[must_use]
     pub fn url_elicitations(&self) -> Option<Vec<ElicitUrlParams>> {
         let error = self.rpc().filter(|error| error.code == ErrorCode::URL_ELICITATION_REQUIRED)?;
@@ -99,14 +102,15 @@ impl fmt::Display for CallError {
         match self {
             Self::Send(error) => error.fmt(f),
             Self::Rpc(error) => error.fmt(f),
-            Self::Malformed => f.write_str("the peer answered with something that is no answer"),
+            Self::Malformed => f.write_str("the response of the peer is invalid"),
             Self::Decode(why) => write!(f, "the result cannot be read: {why}"),
             Self::Invalid(why) => write!(f, "the result cannot be used: {why}"),
+            Self::ToolFailed(why) => write!(f, "the tool failed: {why}"),
             #[cfg(feature = "skills")]
             Self::Skill(fault) => fault.fmt(f),
             Self::TimedOut { total: true } => f.write_str("the peer did not finish in time"),
-            Self::TimedOut { total: false } => f.write_str("the peer did not answer in time"),
-            Self::InputRequired => f.write_str("the client is asked first"),
+            Self::TimedOut { total: false } => f.write_str("the peer did not respond in time"),
+            Self::InputRequired => f.write_str("input of the client is required first"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::Closed(reason) => write!(f, "the connection ended: {reason}"),
             Self::Failed(failure) => failure.fmt(f),

@@ -141,7 +141,7 @@ impl<E: 'static> Peer<E> {
         self.request(&PingParams::default())
     }
 
-    /// Makes a request, and adds it to the table before its response can come.
+    /// Makes a request, and adds it to the table before its response can arrive.
     pub(crate) fn call<T>(
         &self,
         follows: bool,

@@ -61,7 +61,7 @@ impl<T> Pending<T> {
     /// Sets a callback for progress. It runs on the thread or task that waits for the result, in order, and before the
     /// result.
     ///
-    /// If progress comes faster than it is handled, the oldest is dropped.
+    /// If progress arrives faster than it is handled, the oldest is dropped.
     pub fn on_progress(mut self, f: impl FnMut(Progress<'static>) + Send + 'static) -> Self {
         self.on_progress = Some(Box::new(f));
         self
@@ -71,10 +71,10 @@ impl<T> Pending<T> {
     /// it has ended (2026-07-28). The request continues. It runs on the thread or task that waits for the result, and
     /// before the result.
     ///
-    /// If updates come faster than they are handled, only the latest is kept.
+    /// If updates arrive faster than they are handled, only the latest is kept.
     pub fn on_task(mut self, mut f: impl FnMut(Task) + Send + 'static) -> Self {
         self.on_task = Some(Box::new(move |task| {
-            // An incomplete task can be followed all the same, but the callback does not get it.
+            // An incomplete task can still be followed, but the callback does not get it.
             if let Ok(task) = task.decode::<tasks_extension::Task>() {
                 f(task.into());
             }

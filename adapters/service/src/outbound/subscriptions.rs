@@ -18,9 +18,9 @@ use crate::util::lock::lock;
 
 /// The subscriptions of a client, kept from one connection to the next.
 ///
-/// Each session has one, and adds what the client [listens](crate::Peer::listen) to. If it is passed to the session of
-/// the next connection ([`Host::session_with`](crate::Host::session_with)), the subscriptions are made again as soon as
-/// that is ready. Changes in between are not reported, so fetch what may have changed.
+/// Each session has one, and adds the filters that the client [listens](crate::Peer::listen) to. If it is passed to the
+/// session of the next connection ([`Host::session_with`](crate::Host::session_with)), the subscriptions are made again
+/// as soon as that is ready. Changes in between are not reported, so fetch what may have changed.
 ///
 /// Clones share the same subscriptions.
 #[derive(Clone, Default)]

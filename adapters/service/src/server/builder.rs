@@ -31,12 +31,14 @@ use super::{
 use crate::inbound::{
     builder_common::{Common, common_methods},
     request::RequestInfo,
+    shared_state::{FromState, State},
     task_policy::TaskPolicy,
 };
 
 /// A builder of a [`Service`].
 #[must_use = "nothing happens before `build`"]
-pub struct ServiceBuilder {
+pub struct ServiceBuilder<S = ()> {
+    state: State<S>,
     common: Common<ServerRole>,
     instructions: Option<String>,
     declared: DeclaredCapabilities,
@@ -54,6 +56,7 @@ pub struct ServiceBuilder {
 impl ServiceBuilder {
     pub(super) fn new(name: String, version: String) -> Self {
         Self {
+            state: State::from(()),
             common: Common::new(name, version),
             instructions: None,
             declared: DeclaredCapabilities::default(),
@@ -68,28 +71,79 @@ impl ServiceBuilder {
             routes: Routes::default(),
         }
     }
+}
+
+impl<S: Send + Sync + 'static> ServiceBuilder<S> {
+    /// Sets the state that handlers share. Items that are registered after it can have handlers with this state: as
+    /// `&S`, which makes methods of `S` handlers, as [`State<S>`](State), or as `Arc<S>`.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicI64, Ordering};
+    ///
+    /// use mcp_service::{Service, Tool};
+    ///
+    /// #[derive(Default)]
+    /// struct Counter(AtomicI64);
+    ///
+    /// impl Counter {
+    ///     async fn increment(&self) -> String {
+    ///         (self.0.fetch_add(1, Ordering::Relaxed) + 1).to_string()
+    ///     }
+    /// }
+    ///
+    /// let service = Service::builder("counter", "1.0.0")
+    ///     .with_state(Counter::default())
+    ///     .tool(Tool::new_async("increment", Counter::increment).description("Increments the counter"))
+    ///     .build()?;
+    /// # Ok::<(), mcp_service::RegisterError>(())
+    /// ```
+    ///
+    /// A builder has one state at a time. Items that are registered before it keep the state that they have. For handlers
+    /// with a part of the state, see [`FromState`].
+    pub fn with_state<T: Send + Sync + 'static>(self, state: T) -> ServiceBuilder<T> {
+        self.with_shared_state(Arc::new(state))
+    }
+
+    /// Sets the state as [`with_state`](Self::with_state) does, and shares it with the rest of the program.
+    pub fn with_shared_state<T: Send + Sync + 'static>(self, state: Arc<T>) -> ServiceBuilder<T> {
+        ServiceBuilder {
+            state: State(state),
+            common: self.common,
+            instructions: self.instructions,
+            declared: self.declared,
+            page_size: self.page_size,
+            subscription_limits: self.subscription_limits,
+            tasks: self.tasks,
+            state_key: self.state_key,
+            state_lifetime: self.state_lifetime,
+            list_hints: self.list_hints,
+            visible: self.visible,
+            entries: self.entries,
+            routes: self.routes,
+        }
+    }
 
     /// Registers a tool.
-    pub fn tool(mut self, tool: Tool) -> Self {
-        self.entries = self.entries.add(tool);
+    pub fn tool<T: FromState<S>>(mut self, tool: Tool<T>) -> Self {
+        self.entries = self.entries.add(tool.bind(T::from_state(&self.state)));
         self
     }
 
     /// Registers a prompt.
-    pub fn prompt(mut self, prompt: Prompt) -> Self {
-        self.entries = self.entries.add(prompt);
+    pub fn prompt<T: FromState<S>>(mut self, prompt: Prompt<T>) -> Self {
+        self.entries = self.entries.add(prompt.bind(T::from_state(&self.state)));
         self
     }
 
     /// Registers a resource.
-    pub fn resource(mut self, resource: Resource) -> Self {
-        self.entries = self.entries.add(resource);
+    pub fn resource<T: FromState<S>>(mut self, resource: Resource<T>) -> Self {
+        self.entries = self.entries.add(resource.bind(T::from_state(&self.state)));
         self
     }
 
     /// Registers a template, with all resources that it describes.
-    pub fn template(mut self, template: ResourceTemplate) -> Self {
-        self.entries = self.entries.add(template);
+    pub fn template<T: FromState<S>>(mut self, template: ResourceTemplate<T>) -> Self {
+        self.entries = self.entries.add(template.bind(T::from_state(&self.state)));
         self
     }
 
@@ -163,7 +217,7 @@ impl ServiceBuilder {
     /// back with its responses, to any process of the service: all processes that share the work need the same key and
     /// the same [name](Service::builder). Default: a random key.
     ///
-    /// An accepted state proves what was asked, of which principal, and when. It is valid only for a service of this
+    /// An accepted state proves the input requests, the principal and the time. It is valid only for a service of this
     /// name, within the [lifetime](Self::state_lifetime), and for the principal, the method and the params that it was
     /// made for. It does not prevent replay: within its lifetime it can be used more than once. A client does not need
     /// a state to respond: it can foresee a request for input and respond to it unasked. So the response to an
@@ -182,7 +236,7 @@ impl ServiceBuilder {
     }
 
     /// Sets how long clients may cache the lists of tools, prompts and resources, and whether caches may share them
-    /// between users (2026-07-28). Clients that subscribe to changes are notified all the same. Default: no caching.
+    /// between users (2026-07-28). Clients that subscribe to changes are still notified. Default: no caching.
     #[doc(alias = "ttl")]
     pub fn cache_lists_for(mut self, time: Duration, scope: CacheScope) -> Self {
         self.list_hints = hints(time, scope);
@@ -233,7 +287,7 @@ impl ServiceBuilder {
         catalog.apply(self.entries.prepare()?, &self.routes)?;
         self.common.settings = self.common.chosen_settings();
         let hash_seed = self.common.random.seed();
-        // Without randomness, only requests that ask for input fail.
+        // Without randomness, only requests that require input fail.
         let key = self.state_key.or_else(|| self.common.random.bytes().ok());
         let name = self.common.info.name.clone();
         let shared_tasks = Tasks::new(self.tasks.clone(), self.common.random.clone());
@@ -263,7 +317,7 @@ impl Service {
     }
 }
 
-impl fmt::Debug for ServiceBuilder {
+impl<S> fmt::Debug for ServiceBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceBuilder").field("info", &self.common.info).finish_non_exhaustive()
     }

@@ -42,7 +42,7 @@ impl<'a> CallParams<'a> {
     }
 }
 
-/// Reads all params. Ignores `task` in the modern era, where requests do not ask for tasks.
+/// Reads all params. Ignores `task` in the modern era, where requests do not request tasks.
 fn read(inbound: &InboundRequest<'_, ServerRole>) -> RpcResult<CallToolParams> {
     let raw = inbound.params.as_ref();
     let read: RpcResult<CallToolParams> = params(raw);

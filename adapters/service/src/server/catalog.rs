@@ -92,16 +92,18 @@ impl Catalog {
     }
 
     /// Returns the handler of a URI: a resource, or else the first template that matches it.
-    pub(super) fn find(&self, uri: &str) -> Option<Found> {
+    pub(super) fn find(&self, uri: &str) -> Option<ResourceHandler> {
         if let Some(resource) = self.resources.get(uri) {
-            return Some(Found::Resource(resource.clone()));
+            return Some(ResourceHandler::Resource(resource.clone()));
         }
-        self.templates.iter().find_map(|template| Some(Found::Template(template.clone(), template.matches(uri)?)))
+        self.templates
+            .iter()
+            .find_map(|template| Some(ResourceHandler::Template(template.clone(), template.matches(uri)?)))
     }
 }
 
 /// The handler of a URI.
-pub(super) enum Found {
+pub(super) enum ResourceHandler {
     Resource(Arc<Resource>),
     /// A template, and the values of its variables.
     Template(Arc<ResourceTemplate>, Map<String>),

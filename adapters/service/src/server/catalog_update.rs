@@ -152,7 +152,7 @@ impl Register for Skill {
         Ok(())
     }
 
-    /// Does nothing: the changes that it was [prepared](Register::prepare) into are made instead.
+    /// Does nothing: a [prepared](Register::prepare) update is applied by its entries.
     fn insert(self: Box<Self>, _: &mut Catalog, _: &Routes) -> bool {
         false
     }

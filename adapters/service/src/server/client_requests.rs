@@ -8,17 +8,21 @@ use mcp_proto::{
     schema::{
         At, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
         ElicitSchema, ElicitUrlParams, Encode, InputRequest, ListRootsParams, ListRootsResult, LogMessageParams,
-        LoggingLevel, Request, Root, UrlElicitationRequired,
+        LoggingLevel, Request, Root, SamplingMessage, UrlElicitationRequired,
     },
     wire::{ErrorCode, ErrorObject, JsonObject},
 };
 use serde_core::Serialize;
 
+#[cfg(feature = "schemas")]
+use super::elicited::Elicited;
 use super::{
     input_required::ClientResponses,
     peer::{in_order, log_message},
     service::Service,
 };
+#[cfg(feature = "schemas")]
+use crate::json_schema::form::form_of;
 use crate::{
     driver_api::deferred::Deferred,
     inbound::{context::Context, failure::Failure, in_flight::RequestOrigin},
@@ -87,14 +91,34 @@ impl Context<ServerRole> {
         })
     }
 
-    /// Asks the client's model for a message (`sampling/createMessage`).
+    /// Requests a message of the client's model (`sampling/createMessage`).
     ///
     /// It fails if the client has no model, the user refuses, or the request was cancelled, for example.
     pub fn sample(&self, params: CreateMessageParams) -> Deferred<Result<CreateMessageResult, CallError>> {
         self.ask_model(None, params)
     }
 
-    /// Asks the client's user with a form (2025-06-18). An accepted response matches the form.
+    /// Requests a text of the client's model in response to a prompt (`sampling/createMessage`), of at most
+    /// `max_tokens` tokens.
+    ///
+    /// ```
+    /// use mcp_service::{CallError, Context};
+    ///
+    /// async fn summarize(text: String, context: Context) -> Result<String, CallError> {
+    ///     context.sample_text(format!("Summarize in one sentence: {text}"), 100).await
+    /// }
+    /// ```
+    ///
+    /// It fails as [`sample`](Self::sample) does, and if the model responds with something else than text.
+    pub fn sample_text(&self, prompt: impl Into<String>, max_tokens: u64) -> Deferred<Result<String, CallError>> {
+        let params = CreateMessageParams::new([SamplingMessage::user(prompt.into())], max_tokens);
+        self.sample(params).map(|answer| {
+            let text = answer?.to_text();
+            text.ok_or_else(|| CallError::Invalid("the response of the model is not a text".into()))
+        })
+    }
+
+    /// Shows a form to the client's user (2025-06-18). An accepted response matches the form.
     ///
     /// It is no error if the user declines or dismisses the form: see [`ElicitResult::action`]. It fails if the client
     /// shows no forms, or the request was cancelled, for example.
@@ -104,6 +128,50 @@ impl Context<ServerRole> {
         schema: ElicitSchema,
     ) -> Deferred<Result<ElicitResult, CallError>> {
         self.ask_user(None, ElicitFormParams::new(message, schema).into())
+    }
+
+    /// Shows a form whose fields are those of `T`, and returns its values (2025-06-18).
+    ///
+    /// The fields are texts, numbers, `bool`, enums of unit variants (a choice of one), `Vec`s of these enums (a choice
+    /// of several, 2025-11-25), or an `Option` of one of these, which the user may leave out. Doc comments are the
+    /// descriptions of the fields; a `#[schemars(title = "..")]` is the name of a field or a choice for users.
+    ///
+    /// ```
+    /// use mcp_service::{CallError, Context, Elicited};
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Booking {
+    ///     /// The name of the guest.
+    ///     name: String,
+    ///     #[schemars(range(min = 1, max = 9))]
+    ///     guests: u8,
+    ///     room: Room,
+    /// }
+    ///
+    /// #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+    /// enum Room {
+    ///     Single,
+    ///     Double,
+    /// }
+    ///
+    /// async fn book(context: Context) -> Result<String, CallError> {
+    ///     match context.elicit_as::<Booking>("Which room?").await? {
+    ///         Elicited::Accepted(Booking { name, guests, room }) => Ok(format!("{room:?} for {guests}: {name}")),
+    ///         _ => Ok("nothing is booked".into()),
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// It fails as [`elicit`](Self::elicit) does, and if the type has other fields.
+    #[cfg(feature = "schemas")]
+    pub fn elicit_as<T>(&self, message: impl Into<String>) -> Deferred<Result<Elicited<T>, CallError>>
+    where
+        T: schemars::JsonSchema + serde_core::de::DeserializeOwned + Send + 'static,
+    {
+        match form_of::<T>(self.version()) {
+            Ok(form) => self.elicit(message, form).map(|answer| Elicited::read(&answer?)),
+            Err(why) => Deferred::ready(Err(SendError::Encode(why).into())),
+        }
     }
 
     /// Asks the client's user to open a page, and for the consent to that (2025-11-25). The response does not say
@@ -160,7 +228,7 @@ impl Context<ServerRole> {
         Ok(ElicitUrlParams { elicitation_id: Some(id), ..ElicitUrlParams::new(message, url) })
     }
 
-    /// Asks for the folders that the server may work in (`roots/list`).
+    /// Requests the folders that the server may work in (`roots/list`).
     ///
     /// It fails if the client has no roots, or the request was cancelled, for example.
     pub fn roots(&self) -> Deferred<Result<Vec<Root>, CallError>> {
@@ -270,7 +338,7 @@ impl Context<ServerRole> {
         self.put(name, params)
     }
 
-    /// Asks the user, and checks the response against the form.
+    /// Sends an elicitation, and checks the response against the form.
     fn ask_user(&self, name: Option<&str>, mut params: ElicitParams) -> Deferred<Result<ElicitResult, CallError>> {
         let schema = match &mut params {
             ElicitParams::Form(form) => {
@@ -314,8 +382,9 @@ impl Context<ServerRole> {
     }
 }
 
-/// A page that the client's user was asked to open.
+/// A page of a URL elicitation.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct UrlElicitation {
     /// The decision of the user. Consent does not mean that the user has done anything on the page.
     pub action: ElicitAction,
@@ -325,7 +394,7 @@ pub struct UrlElicitation {
 }
 
 impl UrlElicitation {
-    /// Returns the id of the elicitation, which the client knows, too.
+    /// Returns the id of the elicitation, which the client has, too.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id

@@ -1,32 +1,28 @@
 //! Completion: proposals for the value of an argument.
 
-use std::{collections::HashMap, future::Future};
+use std::collections::HashMap;
 
-use mcp_proto::schema::{Completion, Map};
+use mcp_proto::schema::Completion;
 
 use crate::{
-    driver_api::{
-        deferred::Deferred,
-        job::{BoxedHandler, HandlerKind},
+    driver_api::{deferred::Deferred, job::HandlerKind},
+    inbound::{
+        completion_request::CompletionRequest,
+        failure::Failure,
+        handler::{Arguments, BadArguments, Call},
+        shared_state::HandlerState,
     },
-    inbound::{context::Context, failure::Failure},
 };
-
-/// A request for proposals for the value of an argument.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct CompletionRequest {
-    /// The value so far.
-    pub value: String,
-    /// The other arguments, as far as the client sent them (2025-06-18).
-    pub known: Map<String>,
-    /// The context of the request.
-    pub context: Context,
-}
 
 /// A type that can be proposals: texts, the best first, a whole [`Completion`], or a `Result` of these.
 ///
 /// Of texts, the first 100 and their total number are sent.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be proposals for an argument",
+    label = "its handler returns `{Self}`",
+    note = "proposals are a `Vec` of texts, `Completion`, or a `Result` of these",
+    note = "a handler that is an `async fn` or returns a future takes `complete_async`"
+)]
 pub trait IntoCompletion {
     /// Converts it into a completion.
     ///
@@ -64,8 +60,6 @@ impl<T: IntoCompletion, E: Into<Failure>> IntoCompletion for Result<T, E> {
     }
 }
 
-type Completer = BoxedHandler<dyn Fn(CompletionRequest) -> Deferred<Result<Completion, Failure>> + Send + Sync>;
-
 /// An item with arguments that can be completed.
 pub(super) trait Completable: Send + Sync {
     /// Returns whether it has this argument.
@@ -75,33 +69,33 @@ pub(super) trait Completable: Send + Sync {
 }
 
 /// The completers of the arguments of one prompt or template, by their names.
-#[derive(Default)]
-pub(super) struct Completers(HashMap<String, Completer>);
+pub(super) struct Completers<S: HandlerState = ()>(HashMap<String, Call<Completion, S>>);
+
+impl<S: HandlerState> Default for Completers<S> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<S: HandlerState> Completers<S> {
+    pub(super) fn insert(&mut self, argument: String, completer: Call<Completion, S>) {
+        self.0.insert(argument, completer);
+    }
+
+    /// Returns completers that get their state out of another one.
+    pub(super) fn of_state<T: HandlerState>(self, part: fn(&T) -> &S) -> Completers<T> {
+        Completers(self.0.into_iter().map(|(argument, completer)| (argument, completer.of_state(part))).collect())
+    }
+
+    /// Returns the completers with their state.
+    pub(super) fn with_state(self, state: &S) -> Completers {
+        let bound =
+            |(argument, completer): (String, Call<Completion, S>)| (argument, completer.with_state(state.clone()));
+        Completers(self.0.into_iter().map(bound).collect())
+    }
+}
 
 impl Completers {
-    pub(super) fn insert<R: IntoCompletion>(
-        &mut self,
-        argument: String,
-        f: impl Fn(CompletionRequest) -> R + Send + Sync + 'static,
-    ) {
-        let run = move |request| Deferred::ready(f(request).into_completion());
-        self.0.insert(argument, BoxedHandler { kind: HandlerKind::Blocking, run: Box::new(run) });
-    }
-
-    pub(super) fn insert_async<R>(
-        &mut self,
-        argument: String,
-        f: impl Fn(CompletionRequest) -> R + Send + Sync + 'static,
-    ) where
-        R: Future<Output: IntoCompletion + 'static> + Send + 'static,
-    {
-        let run = move |request| {
-            let future = f(request);
-            Deferred::poll_once(async move { future.await.into_completion() })
-        };
-        self.0.insert(argument, BoxedHandler { kind: HandlerKind::Async, run: Box::new(run) });
-    }
-
     pub(super) fn is_there(&self) -> bool {
         !self.0.is_empty()
     }
@@ -112,9 +106,15 @@ impl Completers {
     }
 
     /// Completes an argument. Returns no proposals for an argument without a completer.
-    pub(super) fn complete(&self, argument: &str, request: CompletionRequest) -> Deferred<Result<Completion, Failure>> {
+    pub(super) fn complete(
+        &self,
+        argument: &str,
+        request: &CompletionRequest,
+    ) -> Deferred<Result<Completion, Failure>> {
         match self.0.get(argument) {
-            Some(completer) => (completer.run)(request),
+            Some(completer) => completer
+                .call(Arguments::Completion(request), &request.context)
+                .unwrap_or_else(|BadArguments(why)| Deferred::ready(Err(Failure::new(why)))),
             None => Deferred::ready(Ok(Completion::of([""; 0]))),
         }
     }
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_is_said_to_be_there_only_if_it_is() {
+    fn has_more_only_if_values_are_cut() {
         for (count, sent, has_more) in [(0, 0, false), (99, 99, false), (100, 100, false), (101, 100, true)] {
             let texts = vec!["x"; count];
             let of_texts = texts.clone().into_completion().expect("a completion");

@@ -13,7 +13,7 @@ use crate::{
     util::{lock::read, text_arguments::excerpt},
 };
 
-/// The prefix of the cursors of folders, which tells them from those of lists.
+/// The prefix of the cursors of folders, which distinguishes them from those of lists.
 const CURSOR: &str = "d:";
 
 impl Inner {

@@ -9,6 +9,8 @@ pub(crate) mod client_requests;
 pub(crate) mod completion;
 #[cfg(feature = "skills")]
 pub(crate) mod directory;
+#[cfg(feature = "schemas")]
+pub(crate) mod elicited;
 pub(crate) mod in_flight;
 pub(crate) mod inner;
 pub(crate) mod input_required;
@@ -17,6 +19,7 @@ pub(crate) mod peer;
 pub(crate) mod pooled_call;
 pub(crate) mod prompt;
 pub(crate) mod register_error;
+pub(crate) mod required_scopes;
 pub(crate) mod resource;
 pub(crate) mod resource_subscriptions;
 pub(crate) mod resource_template;

@@ -22,7 +22,7 @@ use crate::{
 ///
 /// A request to the user or the model of the client has no idle timeout, only the total timeout.
 impl Peer<ServerRole> {
-    /// Asks the client's model for a message (`sampling/createMessage`).
+    /// Requests a message of the client's model (`sampling/createMessage`).
     ///
     /// # Errors
     /// If the request is not allowed now, or `params` are invalid. It was not sent then.
@@ -31,7 +31,7 @@ impl Peer<ServerRole> {
         self.with_user_timeout::<CreateMessageParams>().request(&in_order(params.clone(), self.version(), knows)?)
     }
 
-    /// Asks the client's model for a message as a task: `params` carry `task` (2025-11-25).
+    /// Requests a message of the client's model as a task: `params` carry `task` (2025-11-25).
     ///
     /// # Errors
     /// As [`sample`](Self::sample).
@@ -43,7 +43,7 @@ impl Peer<ServerRole> {
         self.request_as_task(&in_order(params.clone(), self.version(), knows)?)
     }
 
-    /// Asks the client's user, with a form (2025-06-18) or a page (2025-11-25). A response that does not match the form
+    /// Shows a form (2025-06-18) or a page (2025-11-25) to the client's user. A response that does not match the form
     /// is [`CallError::Invalid`].
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Peer<ServerRole> {
         }))
     }
 
-    /// Asks for the folders that the server may work in (`roots/list`).
+    /// Requests the folders that the server may work in (`roots/list`).
     ///
     /// # Errors
     /// If the request is not allowed now. It was not sent then.

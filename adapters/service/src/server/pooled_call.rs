@@ -17,7 +17,7 @@ use crate::{
     inbound::{middleware::RequestScope, request::InboundRequest, responder::Responder, state::SessionState},
 };
 
-/// A queued call of a tool and its responder. Its memory comes from a pool, so that it needs no allocation.
+/// A queued call of a tool and its responder. Its memory is pooled, so that it needs no allocation.
 #[derive(Default)]
 pub(super) struct PooledCall(Box<CallSlot>);
 
@@ -65,7 +65,7 @@ impl Start for CallSlot {
         };
         responder.run_and_respond(scope, move |context| {
             let running = tool.run(&arguments.get(), context);
-            pool::give_back(PooledCall(self), arguments);
+            pool::recycle(PooledCall(self), arguments);
             running
         })
     }
@@ -112,7 +112,7 @@ mod pool {
         OwnedRawJson::in_buffer(arguments, buffer)
     }
 
-    pub(super) fn give_back(mut call: PooledCall, arguments: OwnedRawJson) {
+    pub(super) fn recycle(mut call: PooledCall, arguments: OwnedRawJson) {
         let buffer = arguments.into_buffer();
         match buffer.capacity() {
             ..=SMALL => call.0.buffer = buffer,

@@ -1,6 +1,6 @@
 //! Prompts and their handlers.
 
-use std::{fmt, future::Future, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use mcp_proto::{
     schema::{ContentBlock, GetPromptResult, Map, PromptArgument, PromptMessage, ResourceContents},
@@ -8,7 +8,7 @@ use mcp_proto::{
 };
 
 use super::{
-    completion::{Completable, Completers, CompletionRequest, IntoCompletion},
+    completion::{Completable, Completers, IntoCompletion},
     register_error::RegisterError,
 };
 use crate::{
@@ -16,65 +16,74 @@ use crate::{
     inbound::{
         context::Context,
         failure::Failure,
-        handler::{Arguments, BadArguments, Call, DescribedHandler, Handler},
+        handler::{
+            Arguments, AsyncHandler, BadArguments, Call, Handler,
+            signature::{CompletionOnly, Described, Signature},
+        },
         rpc_result::RpcResult,
+        shared_state::{HandlerState, JoinState, State},
     },
     util::text_arguments::excerpt,
 };
 
 /// A prompt and its handler.
 ///
-/// The handler is a function of nothing, of arguments, of a [`Context`], or of both. It returns anything that [can be a
+/// The parameters of the handler are a [shared state](crate::State), arguments, and a [`Context`], in this order and
+/// each of them optional. It returns anything that [can be a
 /// prompt](IntoPrompt), or a future of that with one of the constructors whose names end in `_async`. Arguments are
 /// texts; numbers and booleans are parsed from them. The handler does not run if a required argument is missing.
-pub struct Prompt {
+pub struct Prompt<S: HandlerState = ()> {
     pub(crate) about: mcp_proto::schema::Prompt,
-    pub(super) completers: Completers,
-    fill: Call<GetPromptResult>,
+    pub(super) completers: Completers<S>,
+    fill: Call<GetPromptResult, S>,
 }
 
-impl Prompt {
+impl<S: HandlerState> Prompt<S> {
     /// Creates a prompt whose arguments are generated from those of its handler. This works for a handler without
     /// arguments, and with the feature `schemas` for every type with a schema. The names, titles and descriptions of
     /// the arguments are those of the fields.
     #[must_use]
-    pub fn new<S, H: DescribedHandler<S, Output: IntoPrompt + 'static>>(name: impl Into<String>, handler: H) -> Self {
-        Self::with_arguments(name, arguments(&H::schema()), handler)
+    pub fn new<G, H>(name: impl Into<String>, handler: H) -> Self
+    where
+        G: Described,
+        H: Handler<G, State = S, Output: IntoPrompt + 'static>,
+    {
+        Self::with_arguments(name, arguments(&G::schema()), handler)
     }
 
     /// Creates a prompt as [`new`](Self::new) does, from a function that returns a future.
     #[must_use]
-    pub fn new_async<S, H>(name: impl Into<String>, handler: H) -> Self
+    pub fn new_async<G, H>(name: impl Into<String>, handler: H) -> Self
     where
-        H: DescribedHandler<S, Output: Future<Output: IntoPrompt + 'static> + Send + 'static>,
+        G: Described,
+        H: AsyncHandler<G, State = S, Output: IntoPrompt + 'static>,
     {
-        Self::with_arguments_async(name, arguments(&H::schema()), handler)
+        Self::with_arguments_async(name, arguments(&G::schema()), handler)
     }
 
     /// Creates a prompt with these arguments.
     #[must_use]
-    pub fn with_arguments<S, H: Handler<S, Output: IntoPrompt + 'static>>(
-        name: impl Into<String>,
-        arguments: impl Into<Vec<PromptArgument>>,
-        handler: H,
-    ) -> Self {
+    pub fn with_arguments<G, H>(name: impl Into<String>, arguments: impl Into<Vec<PromptArgument>>, handler: H) -> Self
+    where
+        H: Handler<G, State = S, Output: IntoPrompt + 'static>,
+    {
         Self::with_fill(name.into(), arguments.into(), Call::new(handler, IntoPrompt::into_prompt))
     }
 
     /// Creates a prompt as [`with_arguments`](Self::with_arguments) does, from a function that returns a future.
     #[must_use]
-    pub fn with_arguments_async<S, H>(
+    pub fn with_arguments_async<G, H>(
         name: impl Into<String>,
         arguments: impl Into<Vec<PromptArgument>>,
         handler: H,
     ) -> Self
     where
-        H: Handler<S, Output: Future<Output: IntoPrompt + 'static> + Send + 'static>,
+        H: AsyncHandler<G, State = S, Output: IntoPrompt + 'static>,
     {
         Self::with_fill(name.into(), arguments.into(), Call::new_async(handler, IntoPrompt::into_prompt))
     }
 
-    fn with_fill(name: String, arguments: Vec<PromptArgument>, fill: Call<GetPromptResult>) -> Self {
+    fn with_fill(name: String, arguments: Vec<PromptArgument>, fill: Call<GetPromptResult, S>) -> Self {
         let arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
         let about = mcp_proto::schema::Prompt { arguments, ..mcp_proto::schema::Prompt::new(name) };
         Self { about, completers: Completers::default(), fill }
@@ -96,27 +105,28 @@ impl Prompt {
 
     /// Sets the function that proposes values for an argument.
     #[must_use]
-    pub fn complete<R: IntoCompletion>(
-        mut self,
-        argument: impl Into<String>,
-        f: impl Fn(CompletionRequest) -> R + Send + Sync + 'static,
-    ) -> Self {
-        self.completers.insert(argument.into(), f);
-        self
+    pub fn complete<G, H>(self, argument: impl Into<String>, handler: H) -> Prompt<S::Joined>
+    where
+        H: Handler<Signature<G, CompletionOnly>, Output: IntoCompletion + 'static>,
+        S: JoinState<H::State>,
+    {
+        let mut joined = self.of_state(S::first);
+        let completer = Call::new(handler, IntoCompletion::into_completion).of_state(S::second);
+        joined.completers.insert(argument.into(), completer);
+        joined
     }
 
     /// Sets the function that returns a future of proposed values for an argument.
     #[must_use]
-    pub fn complete_async<R>(
-        mut self,
-        argument: impl Into<String>,
-        f: impl Fn(CompletionRequest) -> R + Send + Sync + 'static,
-    ) -> Self
+    pub fn complete_async<G, H>(self, argument: impl Into<String>, handler: H) -> Prompt<S::Joined>
     where
-        R: Future<Output: IntoCompletion + 'static> + Send + 'static,
+        H: AsyncHandler<Signature<G, CompletionOnly>, Output: IntoCompletion + 'static>,
+        S: JoinState<H::State>,
     {
-        self.completers.insert_async(argument.into(), f);
-        self
+        let mut joined = self.of_state(S::first);
+        let completer = Call::new_async(handler, IntoCompletion::into_completion).of_state(S::second);
+        joined.completers.insert(argument.into(), completer);
+        joined
     }
 
     /// Changes further members of the definition that clients get, such as icons and metadata.
@@ -126,6 +136,28 @@ impl Prompt {
         self
     }
 
+    /// Returns the prompt with handlers that get their state out of another one.
+    fn of_state<T: HandlerState>(self, part: fn(&T) -> &S) -> Prompt<T> {
+        let Self { about, completers, fill } = self;
+        Prompt { about, completers: completers.of_state(part), fill: fill.of_state(part) }
+    }
+
+    /// Returns the prompt with the state of its handlers.
+    pub(super) fn bind(self, state: S) -> Prompt {
+        let Self { about, completers, fill } = self;
+        Prompt { about, completers: completers.with_state(&state), fill: fill.with_state(state) }
+    }
+}
+
+impl<S: Send + Sync + 'static> Prompt<State<S>> {
+    /// Sets the state of the handlers: an `S` or an `Arc<S>`. Then the prompt can be registered in any service.
+    #[must_use]
+    pub fn with_state(self, state: impl Into<State<S>>) -> Prompt {
+        self.bind(state.into())
+    }
+}
+
+impl Prompt {
     pub(super) fn check(&self) -> Result<(), RegisterError> {
         let is_name = |name: &str| !name.is_empty() && !name.contains(char::is_control);
         let names = self.about.arguments.iter().flatten().map(|argument| &argument.name);
@@ -208,7 +240,7 @@ fn arguments(schema: &serde_json::Value) -> Vec<PromptArgument> {
     arguments
 }
 
-impl fmt::Debug for Prompt {
+impl<S: HandlerState> fmt::Debug for Prompt<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prompt").field("about", &self.about).finish_non_exhaustive()
     }
@@ -216,6 +248,12 @@ impl fmt::Debug for Prompt {
 
 /// A type that can be the result of a prompt: a text of the user, a message or several, a whole [`GetPromptResult`], or
 /// a `Result` of these whose error is anything that becomes a [`Failure`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the result of a prompt",
+    label = "its handler returns `{Self}`",
+    note = "a result is a text, `PromptMessage`, several of them, `GetPromptResult`, or a `Result` of these",
+    note = "a handler that is an `async fn` or returns a future takes the constructor whose name ends in `_async`"
+)]
 pub trait IntoPrompt {
     /// Converts it into the result of a prompt.
     ///

@@ -26,6 +26,13 @@ pub enum RegisterError {
         /// The reason.
         why: String,
     },
+    /// The text is no scope.
+    Scope {
+        /// The name of the item that requires it.
+        item: String,
+        /// The text.
+        scope: String,
+    },
     /// A skill is invalid.
     Skill {
         /// The URI of its `SKILL.md`.
@@ -40,8 +47,9 @@ impl fmt::Display for RegisterError {
         match self {
             Self::Taken(name) => write!(f, "there is a {name:?} already"),
             Self::Name(name) => write!(f, "{name:?} cannot be a name"),
-            Self::Uri(uri) => write!(f, "{uri:?} is no URI"),
+            Self::Uri(uri) => write!(f, "{uri:?} is not a URI"),
             Self::Template { template, why } => write!(f, "{template:?} cannot be matched: {why}"),
+            Self::Scope { item, scope } => write!(f, "{item:?} cannot require the scope {scope:?}"),
             Self::Skill { skill, why } => write!(f, "the skill {skill:?} cannot be offered: {why}"),
             Self::Schema { tool, why } => write!(f, "the schema of {tool:?} cannot be used: {why}"),
         }

@@ -1,6 +1,6 @@
 //! Resources and their handlers.
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use mcp_proto::schema::{
     BlobResourceContents, CacheHints, CacheScope, Map, ReadResourceResult, ResourceContents, TextResourceContents,
@@ -12,8 +12,9 @@ use crate::{
     inbound::{
         context::Context,
         failure::Failure,
-        handler::{Arguments, Call, Handler},
+        handler::{Arguments, AsyncHandler, Call, Handler},
         rpc_result::RpcResult,
+        shared_state::{HandlerState, State},
     },
     util::uri::is_uri,
 };
@@ -22,36 +23,35 @@ use crate::{
 ///
 /// The handler is a function of nothing or of a [`Context`]. It returns anything that [can be contents](IntoResource),
 /// or a future of that if it is registered with [`new_async`](Self::new_async).
-pub struct Resource {
+pub struct Resource<S: HandlerState = ()> {
     pub(crate) about: mcp_proto::schema::Resource,
-    read: Call<ReadResourceResult>,
+    read: Call<ReadResourceResult, S>,
     hints: Option<CacheHints>,
     /// The skill to which the file belongs. A client that cannot see the skill cannot see the file.
     #[cfg(feature = "skills")]
     pub(super) skill: Option<Arc<mcp_proto::schema::Skill>>,
 }
 
-impl Resource {
+impl<S: HandlerState> Resource<S> {
     /// Creates the resource at `uri`.
     #[must_use]
-    pub fn new<S, H: Handler<S, Output: IntoResource + 'static>>(
-        uri: impl Into<String>,
-        name: impl Into<String>,
-        handler: H,
-    ) -> Self {
+    pub fn new<G, H>(uri: impl Into<String>, name: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<G, State = S, Output: IntoResource + 'static>,
+    {
         Self::with_read(uri.into(), name.into(), Call::new(handler, IntoResource::into_resource))
     }
 
     /// Creates a resource as [`new`](Self::new) does, from a function that returns a future.
     #[must_use]
-    pub fn new_async<S, H>(uri: impl Into<String>, name: impl Into<String>, handler: H) -> Self
+    pub fn new_async<G, H>(uri: impl Into<String>, name: impl Into<String>, handler: H) -> Self
     where
-        H: Handler<S, Output: Future<Output: IntoResource + 'static> + Send + 'static>,
+        H: AsyncHandler<G, State = S, Output: IntoResource + 'static>,
     {
         Self::with_read(uri.into(), name.into(), Call::new_async(handler, IntoResource::into_resource))
     }
 
-    fn with_read(uri: String, name: String, read: Call<ReadResourceResult>) -> Self {
+    fn with_read(uri: String, name: String, read: Call<ReadResourceResult, S>) -> Self {
         Self {
             about: mcp_proto::schema::Resource::new(uri, name),
             read,
@@ -59,13 +59,6 @@ impl Resource {
             #[cfg(feature = "skills")]
             skill: None,
         }
-    }
-
-    /// Makes it a file of this skill.
-    #[cfg(feature = "skills")]
-    pub(super) fn of_skill(mut self, skill: Arc<mcp_proto::schema::Skill>, hints: Option<CacheHints>) -> Self {
-        (self.skill, self.hints) = (Some(skill), hints);
-        self
     }
 
     /// Sets the title, which is the name for users (2025-06-18).
@@ -97,7 +90,7 @@ impl Resource {
     }
 
     /// Sets how long clients may cache contents, and whether caches may share them between users (2026-07-28). Clients
-    /// that subscribe to changes are notified all the same. Default: no caching. Hints in a result take precedence.
+    /// that subscribe to changes are still notified. Default: no caching. Hints in a result take precedence.
     #[must_use]
     #[doc(alias = "ttl")]
     pub fn cache_for(mut self, time: Duration, scope: CacheScope) -> Self {
@@ -109,6 +102,34 @@ impl Resource {
     #[must_use]
     pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Resource)) -> Self {
         f(&mut self.about);
+        self
+    }
+
+    /// Returns the resource with the state of its handler.
+    pub(super) fn bind(self, state: S) -> Resource {
+        Resource {
+            about: self.about,
+            read: self.read.with_state(state),
+            hints: self.hints,
+            #[cfg(feature = "skills")]
+            skill: self.skill,
+        }
+    }
+}
+
+impl<S: Send + Sync + 'static> Resource<State<S>> {
+    /// Sets the state of the handler: an `S` or an `Arc<S>`. Then the resource can be registered in any service.
+    #[must_use]
+    pub fn with_state(self, state: impl Into<State<S>>) -> Resource {
+        self.bind(state.into())
+    }
+}
+
+impl Resource {
+    /// Makes it a file of this skill.
+    #[cfg(feature = "skills")]
+    pub(super) fn of_skill(mut self, skill: Arc<mcp_proto::schema::Skill>, hints: Option<CacheHints>) -> Self {
+        (self.skill, self.hints) = (Some(skill), hints);
         self
     }
 
@@ -135,7 +156,7 @@ impl Resource {
     }
 }
 
-impl fmt::Debug for Resource {
+impl<S: HandlerState> fmt::Debug for Resource<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Resource").field("about", &self.about).finish_non_exhaustive()
     }
@@ -176,6 +197,12 @@ pub(super) fn addressed(mut result: ReadResourceResult, uri: &str, mime_type: Op
 /// is anything that becomes a [`Failure`].
 ///
 /// Contents without a URI get that of the resource, and its media type unless they have one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the contents of a resource",
+    label = "its handler returns `{Self}`",
+    note = "contents are a text, bytes, `ResourceContents`, several of them, `ReadResourceResult`, or a `Result` of these",
+    note = "a handler that is an `async fn` or returns a future takes the constructor whose name ends in `_async`"
+)]
 pub trait IntoResource {
     /// Converts it into the result of a read.
     ///
@@ -253,7 +280,7 @@ mod tests {
 
     // req: RES-010
     #[test]
-    fn bytes_become_base64() {
+    fn encodes_bytes_as_base64() {
         for (bytes, text) in [
             (&b""[..], ""),
             (b"f", "Zg=="),

@@ -1,11 +1,11 @@
-//! Families of resources, and the templates that their URIs come from.
+//! Families of resources, and the templates of their URIs.
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use mcp_proto::schema::{CacheHints, CacheScope, Map, ReadResourceResult};
 
 use super::{
-    completion::{Completable, Completers, CompletionRequest, IntoCompletion},
+    completion::{Completable, Completers, IntoCompletion},
     register_error::RegisterError,
     resource::{IntoResource, addressed, hinted, hints},
 };
@@ -14,8 +14,12 @@ use crate::{
     inbound::{
         context::Context,
         failure::resource_not_found,
-        handler::{Arguments, Call, Handler},
+        handler::{
+            Arguments, AsyncHandler, Call, Handler,
+            signature::{CompletionOnly, Signature},
+        },
         rpc_result::RpcResult,
+        shared_state::{HandlerState, JoinState, State},
     },
     util::uri_template::UriTemplate,
 };
@@ -27,35 +31,34 @@ use crate::{
 /// [`new_async`](Self::new_async). Variables are texts without escapes; numbers and booleans are parsed from them, and
 /// a URI for which that fails is not found. A text can contain anything, `../` for example: check it before it becomes
 /// the name of a file.
-pub struct ResourceTemplate {
+pub struct ResourceTemplate<S: HandlerState = ()> {
     pub(crate) about: mcp_proto::schema::ResourceTemplate,
-    pub(super) completers: Completers,
+    pub(super) completers: Completers<S>,
     template: Option<UriTemplate>,
-    read: Call<ReadResourceResult>,
+    read: Call<ReadResourceResult, S>,
     hints: Option<CacheHints>,
 }
 
-impl ResourceTemplate {
+impl<S: HandlerState> ResourceTemplate<S> {
     /// Creates the resources that `uri_template` describes. See [`UriTemplate`].
     #[must_use]
-    pub fn new<S, H: Handler<S, Output: IntoResource + 'static>>(
-        uri_template: impl Into<String>,
-        name: impl Into<String>,
-        handler: H,
-    ) -> Self {
+    pub fn new<G, H>(uri_template: impl Into<String>, name: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<G, State = S, Output: IntoResource + 'static>,
+    {
         Self::with_read(uri_template.into(), name.into(), Call::new(handler, IntoResource::into_resource))
     }
 
     /// Creates a template as [`new`](Self::new) does, from a function that returns a future.
     #[must_use]
-    pub fn new_async<S, H>(uri_template: impl Into<String>, name: impl Into<String>, handler: H) -> Self
+    pub fn new_async<G, H>(uri_template: impl Into<String>, name: impl Into<String>, handler: H) -> Self
     where
-        H: Handler<S, Output: Future<Output: IntoResource + 'static> + Send + 'static>,
+        H: AsyncHandler<G, State = S, Output: IntoResource + 'static>,
     {
         Self::with_read(uri_template.into(), name.into(), Call::new_async(handler, IntoResource::into_resource))
     }
 
-    fn with_read(uri_template: String, name: String, read: Call<ReadResourceResult>) -> Self {
+    fn with_read(uri_template: String, name: String, read: Call<ReadResourceResult, S>) -> Self {
         let about = mcp_proto::schema::ResourceTemplate::new(uri_template, name);
         Self { about, completers: Completers::default(), template: None, read, hints: None }
     }
@@ -83,31 +86,32 @@ impl ResourceTemplate {
 
     /// Sets the function that proposes values for a variable.
     #[must_use]
-    pub fn complete<R: IntoCompletion>(
-        mut self,
-        variable: impl Into<String>,
-        f: impl Fn(CompletionRequest) -> R + Send + Sync + 'static,
-    ) -> Self {
-        self.completers.insert(variable.into(), f);
-        self
+    pub fn complete<G, H>(self, variable: impl Into<String>, handler: H) -> ResourceTemplate<S::Joined>
+    where
+        H: Handler<Signature<G, CompletionOnly>, Output: IntoCompletion + 'static>,
+        S: JoinState<H::State>,
+    {
+        let mut joined = self.of_state(S::first);
+        let completer = Call::new(handler, IntoCompletion::into_completion).of_state(S::second);
+        joined.completers.insert(variable.into(), completer);
+        joined
     }
 
     /// Sets the function that returns a future of proposed values for a variable.
     #[must_use]
-    pub fn complete_async<R>(
-        mut self,
-        variable: impl Into<String>,
-        f: impl Fn(CompletionRequest) -> R + Send + Sync + 'static,
-    ) -> Self
+    pub fn complete_async<G, H>(self, variable: impl Into<String>, handler: H) -> ResourceTemplate<S::Joined>
     where
-        R: Future<Output: IntoCompletion + 'static> + Send + 'static,
+        H: AsyncHandler<Signature<G, CompletionOnly>, Output: IntoCompletion + 'static>,
+        S: JoinState<H::State>,
     {
-        self.completers.insert_async(variable.into(), f);
-        self
+        let mut joined = self.of_state(S::first);
+        let completer = Call::new_async(handler, IntoCompletion::into_completion).of_state(S::second);
+        joined.completers.insert(variable.into(), completer);
+        joined
     }
 
     /// Sets how long clients may cache contents, and whether caches may share them between users (2026-07-28). Clients
-    /// that subscribe to changes are notified all the same. Default: no caching. Hints in a result take precedence.
+    /// that subscribe to changes are still notified. Default: no caching. Hints in a result take precedence.
     #[must_use]
     #[doc(alias = "ttl")]
     pub fn cache_for(mut self, time: Duration, scope: CacheScope) -> Self {
@@ -122,6 +126,29 @@ impl ResourceTemplate {
         self
     }
 
+    /// Returns the template with handlers that get their state out of another one.
+    fn of_state<T: HandlerState>(self, part: fn(&T) -> &S) -> ResourceTemplate<T> {
+        let Self { about, completers, template, read, hints } = self;
+        ResourceTemplate { about, completers: completers.of_state(part), template, read: read.of_state(part), hints }
+    }
+
+    /// Returns the template with the state of its handlers.
+    pub(super) fn bind(self, state: S) -> ResourceTemplate {
+        let Self { about, completers, template, read, hints } = self;
+        let completers = completers.with_state(&state);
+        ResourceTemplate { about, completers, template, read: read.with_state(state), hints }
+    }
+}
+
+impl<S: Send + Sync + 'static> ResourceTemplate<State<S>> {
+    /// Sets the state of the handlers: an `S` or an `Arc<S>`. Then the template can be registered in any service.
+    #[must_use]
+    pub fn with_state(self, state: impl Into<State<S>>) -> ResourceTemplate {
+        self.bind(state.into())
+    }
+}
+
+impl ResourceTemplate {
     pub(super) fn prepare(&mut self) -> Result<(), RegisterError> {
         let template = &self.about.uri_template;
         let parsed = UriTemplate::parse(template)
@@ -171,7 +198,7 @@ impl Completable for ResourceTemplate {
     }
 }
 
-impl fmt::Debug for ResourceTemplate {
+impl<S: HandlerState> fmt::Debug for ResourceTemplate<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResourceTemplate").field("about", &self.about).finish_non_exhaustive()
     }

@@ -55,7 +55,7 @@ impl Role for ServerRole {
     ) -> Result<Option<Job>, InboundRequest<'a, Self>> {
         let Some(method) = inbound.method.known() else { return Err(inbound) };
         let answer = match method {
-            // The connection notes the level as soon as this is answered.
+            // The connection stores the level when the response is queued.
             Method::SetLevel => params(inbound.params.as_ref())
                 .map(|_: SetLevelParams| shared.answer(&inbound, |_| Ok(EmptyResult::default()))),
             method => match shared.app.0.routes.handle(shared, method, &inbound) {

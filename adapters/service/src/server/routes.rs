@@ -1,19 +1,47 @@
-//! The routing table: which code answers the requests about each topic.
+//! The routing table: the code that handles the requests about each topic.
 
 use std::sync::{Arc, OnceLock};
 
-use mcp_proto::{connection::ServerRole, protocol::Method, wire::ErrorObject};
+use mcp_proto::{
+    connection::ServerRole,
+    protocol::Method,
+    wire::{ErrorObject, RawJson},
+};
 
 use crate::{
     driver_api::job::Job,
     inbound::{request::InboundRequest, rpc_result::RpcResult, state::SessionState},
+    server::tool::Tool,
 };
 
 /// A request of a client.
 pub(super) type Request<'a> = InboundRequest<'a, ServerRole>;
 
+/// Responds to a request, or returns its job.
+type Answer = fn(&Arc<SessionState<ServerRole>>, Method, &Request<'_>) -> RpcResult<Option<Job>>;
+
 /// The code that responds to the requests about a topic.
-pub(super) type Route = fn(&Arc<SessionState<ServerRole>>, Method, &Request<'_>) -> RpcResult<Option<Job>>;
+#[derive(Clone, Copy)]
+pub(super) struct Route {
+    pub(super) answer: Answer,
+    /// Returns the scopes that a request needs. None if it is going to be refused for another reason.
+    pub(super) scopes: fn(&SessionState<ServerRole>, &SentRequest<'_>) -> Vec<String>,
+}
+
+/// A request that was not passed to the connection yet.
+pub(super) struct SentRequest<'a> {
+    /// Returns whether its sender may see a tool.
+    pub(super) is_visible: &'a dyn Fn(&Tool) -> bool,
+    pub(super) method: Method,
+    pub(super) params: Option<&'a RawJson<'a>>,
+}
+
+impl SentRequest<'_> {
+    /// Returns the name of the item that it is about.
+    pub(super) fn subject(&self) -> Option<String> {
+        self.params?.member(self.method.subject_param()?)?.decode().ok()
+    }
+}
 
 /// The topic of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +99,14 @@ impl Routes {
         let route = self.0[RouteKey::of(method)? as usize].get();
         Some(route.map_or_else(
             || Err(ErrorObject::method_not_found(method.as_str())),
-            |route| route(shared, method, inbound),
+            |route| (route.answer)(shared, method, inbound),
         ))
+    }
+
+    /// Returns the scopes that a request needs.
+    pub(super) fn scopes(&self, shared: &SessionState<ServerRole>, sent: &SentRequest<'_>) -> Vec<String> {
+        let route = RouteKey::of(sent.method).and_then(|key| self.0[key as usize].get());
+        route.map_or_else(Vec::new, |route| (route.scopes)(shared, sent))
     }
 
     pub(super) fn enable(&self, key: RouteKey, route: Route) {

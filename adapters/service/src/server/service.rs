@@ -75,7 +75,7 @@ impl Service {
         &self.0.shared_tasks
     }
 
-    /// Returns the bounds of tasks, for drivers that add up what a service may hold.
+    /// Returns the bounds of tasks, for drivers that add up the memory of a service.
     #[doc(hidden)]
     #[must_use]
     pub fn task_policy(&self) -> &TaskPolicy {
@@ -144,8 +144,8 @@ impl Service {
         removed
     }
 
-    /// Notifies every client that all lists have changed, because the [predicate](crate::ServiceBuilder::visible) may have
-    /// other results now.
+    /// Notifies every client that all lists have changed, because the [predicate](crate::ServiceBuilder::visible) may
+    /// have other results now.
     pub fn visibility_changed(&self) {
         self.notify_list_changed(&[Kind::Tool, Kind::Prompt, Kind::Resource]);
     }
@@ -183,7 +183,7 @@ impl Service {
             let listeners: Vec<_> =
                 listeners.into_iter().filter(|key| self.0.may_notify(connection, *key, uri)).collect();
             let sent = connection.update(|conn, _| {
-                // A session that has not subscribed must not hear what others on its connection listen to.
+                // A session without a subscription must not get updates of others on its connection.
                 if is_subscribed {
                     conn.notify(&params)
                 } else {

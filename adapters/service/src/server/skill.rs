@@ -84,7 +84,7 @@ impl Skill {
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let odd = |why: &str| io::Error::other(format!("{} {why}", entry.path().display()));
-            let name = entry.file_name().into_string().map_err(|_| odd("has no name in UTF-8"))?;
+            let name = entry.file_name().into_string().map_err(|_| odd("has a name that is not UTF-8"))?;
             let (path, kind) = (format!("{path}{name}"), entry.file_type()?);
             if kind.is_dir() {
                 self.gather(&entry.path(), &format!("{path}/"))?;
@@ -143,7 +143,7 @@ impl Skill {
     }
 
     /// Sets how long clients may cache the files, and whether caches may share them between users (2026-07-28). Clients
-    /// that subscribe to changes are notified all the same. Default: no caching.
+    /// that subscribe to changes are still notified. Default: no caching.
     #[must_use]
     #[doc(alias = "ttl")]
     pub fn cache_for(mut self, time: Duration, scope: CacheScope) -> Self {
@@ -165,7 +165,7 @@ impl Skill {
     fn published(self) -> Result<ExpandedSkill, String> {
         let (root, _) = root(&self.uri).ok_or("its URI does not end with a name and /SKILL.md")?;
         if !is_uri(&self.uri) {
-            return Err("this is no URI".into());
+            return Err("its URI is not valid".into());
         }
         if let Some(frontmatter) = self.dynamic {
             let about = about(&self.uri, frontmatter, SkillResources::Dynamic)?;
@@ -180,7 +180,7 @@ impl Skill {
         for file in &self.files {
             let segments: Vec<_> = file.path.split('/').collect();
             if segments.iter().any(|segment| matches!(*segment, "" | "." | "..")) || !seen.insert(&file.path) {
-                return Err(format!("{:?} is there twice, or is no path in a folder", file.path));
+                return Err(format!("{:?} occurs twice, or is not a relative path", file.path));
             }
             let path: Vec<_> = segments.into_iter().map(escaped).collect();
             uris.push(format!("{root}/{}", path.join("/")));
@@ -200,7 +200,7 @@ impl Skill {
             let manifest = if folder.is_empty() { MANIFEST.to_owned() } else { format!("{folder}/{MANIFEST}") };
             let files = || uris.iter().zip(&self.files).filter(|(_, file)| inside(&file.path));
             let (uri, text) =
-                files().find(|(_, file)| file.path == manifest).ok_or_else(|| format!("there is no {manifest}"))?;
+                files().find(|(_, file)| file.path == manifest).ok_or_else(|| format!("{manifest} is missing"))?;
             let text = std::str::from_utf8(&text.bytes).map_err(|_| format!("{manifest} is not a text"))?;
             let frontmatter = parse(text).map_err(|why| format!("{manifest}: {why}"))?;
             let resources: Vec<_> = files()

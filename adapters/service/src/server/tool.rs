@@ -1,6 +1,6 @@
 //! Tools and their handlers.
 
-use std::{fmt, future::Future, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use mcp_proto::{
     connection::ServerRole,
@@ -13,6 +13,7 @@ use super::{
     call_params::CallParams,
     input_required::CallerId,
     register_error::RegisterError,
+    required_scopes::check_scopes,
     routes::{Request, Route},
     tasks::execution::TaskStart,
     tool_result::{IntoToolResult, ToolAnswer},
@@ -25,8 +26,9 @@ use crate::{
     inbound::{
         context::Context,
         failure::Failure,
-        handler::{Arguments, BadArguments, Call, DescribedHandler, Handler},
+        handler::{Arguments, AsyncHandler, BadArguments, Call, Handler, signature::Described},
         rpc_result::RpcResult,
+        shared_state::{HandlerState, State},
         state::SessionState,
     },
     json_schema::Checker,
@@ -35,20 +37,23 @@ use crate::{
 
 /// A tool and its handler.
 ///
-/// The handler is a function of nothing, of arguments, of a [`Context`], or of both. It returns anything that [can be a
+/// The parameters of the handler are a [shared state](crate::State), arguments, and a [`Context`], in this order and
+/// each of them optional. It returns anything that [can be a
 /// result](IntoToolResult): a text, content, structured data, or a `Result` of these; or a future of that with one of
 /// the constructors whose names end in `_async`. Arguments that do not match the schema never reach the handler. A
 /// panic fails this one call.
-pub struct Tool {
+pub struct Tool<S: HandlerState = ()> {
     pub(crate) about: mcp_proto::schema::Tool,
     pub(super) requires: CapabilitySet,
+    /// The scopes that a call needs.
+    pub(super) scopes: Vec<String>,
     /// The time at which a call becomes a task (2026-07-28).
     pub(super) task_start: TaskStart,
     /// The code that runs it as a task, if it can be one.
     pub(super) tasks: Option<&'static TaskRoutes>,
     /// The arguments that are repeated in headers (2026-07-28 over HTTP), once it is registered.
     pub(super) headers: Vec<HeaderParam>,
-    call: Call<ToolAnswer>,
+    call: Call<ToolAnswer, S>,
     checks: Checks,
 }
 
@@ -77,10 +82,10 @@ pub(super) struct TaskRoutes {
     /// Calls a tool, as a task or not.
     pub(super) call: CallTool,
     /// Handles requests about tasks.
-    pub(super) answer: Route,
+    pub(super) route: Route,
 }
 
-impl Tool {
+impl<S: HandlerState> Tool<S> {
     /// Creates a tool whose input schema is generated from the arguments of its handler. This works for a handler
     /// without arguments, and with the feature `schemas` for every type with a schema. Then the doc comment of the type
     /// is the description of the tool, unless [`description`](Self::description) sets one, and those of the fields
@@ -100,11 +105,12 @@ impl Tool {
     /// # }
     /// ```
     #[must_use]
-    pub fn new<S, H: DescribedHandler<S, Output: IntoToolResult + 'static>>(
-        name: impl Into<String>,
-        handler: H,
-    ) -> Self {
-        Self::with_schema(name, schema_of::<S, H>(), handler).described()
+    pub fn new<G, H>(name: impl Into<String>, handler: H) -> Self
+    where
+        G: Described,
+        H: Handler<G, State = S, Output: IntoToolResult + 'static>,
+    {
+        Self::with_schema(name, schema_of::<G>(), handler).described()
     }
 
     /// Creates a tool as [`new`](Self::new) does, from a function that returns a future.
@@ -118,11 +124,12 @@ impl Tool {
     /// });
     /// ```
     #[must_use]
-    pub fn new_async<S, H>(name: impl Into<String>, handler: H) -> Self
+    pub fn new_async<G, H>(name: impl Into<String>, handler: H) -> Self
     where
-        H: DescribedHandler<S, Output: Future<Output: IntoToolResult + 'static> + Send + 'static>,
+        G: Described,
+        H: AsyncHandler<G, State = S, Output: IntoToolResult + 'static>,
     {
-        Self::with_schema_async(name, schema_of::<S, H>(), handler).described()
+        Self::with_schema_async(name, schema_of::<G>(), handler).described()
     }
 
     /// Creates a tool with a JSON Schema for its arguments, which is sent unchanged. Its root must say `"type":
@@ -135,21 +142,21 @@ impl Tool {
     /// members of an object, which of them are required, and whether others are allowed: registering a tool with
     /// another schema fails.
     #[must_use]
-    pub fn with_schema<S, H: Handler<S, Output: IntoToolResult + 'static>>(
-        name: impl Into<String>,
-        schema: JsonObject,
-        handler: H,
-    ) -> Self {
-        Self::with_call(name.into(), schema, Call::new(handler, IntoToolResult::into_answer))
+    pub fn with_schema<G, H>(name: impl Into<String>, schema: JsonObject, handler: H) -> Self
+    where
+        H: Handler<G, State = S, Output: IntoToolResult + 'static>,
+    {
+        Self::with_call(name.into(), schema, Call::new(handler, IntoToolResult::into_answer)).returns::<H::Output>()
     }
 
     /// Creates a tool as [`with_schema`](Self::with_schema) does, from a function that returns a future.
     #[must_use]
-    pub fn with_schema_async<S, H>(name: impl Into<String>, schema: JsonObject, handler: H) -> Self
+    pub fn with_schema_async<G, H>(name: impl Into<String>, schema: JsonObject, handler: H) -> Self
     where
-        H: Handler<S, Output: Future<Output: IntoToolResult + 'static> + Send + 'static>,
+        H: AsyncHandler<G, State = S, Output: IntoToolResult + 'static>,
     {
         Self::with_call(name.into(), schema, Call::new_async(handler, IntoToolResult::into_answer))
+            .returns::<H::Output>()
     }
 
     /// Sets the description to that of the input schema.
@@ -159,16 +166,23 @@ impl Tool {
         self
     }
 
-    fn with_call(name: String, schema: JsonObject, call: Call<ToolAnswer>) -> Self {
+    fn with_call(name: String, schema: JsonObject, call: Call<ToolAnswer, S>) -> Self {
         Self {
             about: mcp_proto::schema::Tool::new(name, schema),
             requires: CapabilitySet::EMPTY,
+            scopes: Vec::new(),
             task_start: TaskStart::Immediate,
             tasks: None,
             headers: Vec::new(),
             call,
             checks: Checks::default(),
         }
+    }
+
+    /// Sets the output schema to that of the type that the handler returns.
+    fn returns<R: IntoToolResult>(mut self) -> Self {
+        self.about.output_schema = R::output_schema();
+        self
     }
 
     /// Sets the title, which is the name for users (2025-06-18).
@@ -209,9 +223,25 @@ impl Tool {
         self
     }
 
+    /// Requires a scope of the sender, such as `files:write`. A call without it fails before the handler runs: over HTTP
+    /// with the status 403 and a challenge that names all scopes of the tool, so that the client can request them. A
+    /// batch (2025-03-26) with such a call is refused as a whole. If the head of the response was sent before, the call
+    /// gets an error that names the scopes.
+    ///
+    /// Scopes do not hide the tool from lists: a client that does not see the tool cannot request its scopes. To hide
+    /// it, use [`visible`](crate::ServiceBuilder::visible).
+    ///
+    /// Scopes are those of the [principal](crate::RequestInfo::principal). A request over HTTP without a principal has
+    /// none. Over pipes and sockets, whose drivers do not authenticate requests, scopes are not checked.
+    #[must_use]
+    pub fn scope(mut self, scope: impl Into<String>) -> Self {
+        self.scopes.push(scope.into());
+        self
+    }
+
     /// Sets the JSON Schema of structured results (2025-06-18), which is sent unchanged. Before 2026-07-28 structured
     /// results were objects: clients of a session get no schema without `"type": "object"` at its root, and other
-    /// structured results only as text.
+    /// structured results only as text. A handler that returns `Structured` data has a schema already.
     ///
     /// Results are checked against it before they are sent. Without the feature `schemas` it has the same limits as the
     /// schema of [arguments](Self::with_schema).
@@ -221,20 +251,28 @@ impl Tool {
         self
     }
 
-    /// Sets the output schema to that of `T` as it is serialized (2025-06-18). See [`Structured`](crate::Structured).
-    #[cfg(feature = "schemas")]
-    #[must_use]
-    pub fn output<T: schemars::JsonSchema>(self) -> Self {
-        let schema =
-            JsonObject::new(&crate::json_schema::derive::output_schema::<T>()).unwrap_or_else(|_| JsonObject::empty());
-        self.output_schema(schema)
+    /// Returns the tool with the state of its handler.
+    pub(super) fn bind(self, state: S) -> Tool {
+        let Self { about, requires, scopes, task_start, tasks, headers, call, checks } = self;
+        Tool { about, requires, scopes, task_start, tasks, headers, call: call.with_state(state), checks }
     }
+}
 
+impl<S: Send + Sync + 'static> Tool<State<S>> {
+    /// Sets the state of the handler: an `S` or an `Arc<S>`. Then the tool can be registered in any service.
+    #[must_use]
+    pub fn with_state(self, state: impl Into<State<S>>) -> Tool {
+        self.bind(state.into())
+    }
+}
+
+impl Tool {
     /// Checks the tool, and compiles its schemas.
     pub(super) fn prepare(&mut self) -> Result<(), RegisterError> {
         if !self.about.has_advised_name() {
             return Err(RegisterError::Name(self.about.name.clone()));
         }
+        check_scopes(&self.about.name, &self.scopes)?;
         let tool = &self.about.name;
         let error = |why: String| RegisterError::Schema { tool: tool.clone(), why };
         if !is_object_schema(&self.about.input_schema) {
@@ -298,7 +336,7 @@ impl Tool {
             return Err(ErrorObject::internal("The tool has an output schema but no structured content"));
         };
         if !content.is_object() && self.about.output_schema.as_ref().is_some_and(is_object_schema) {
-            return Err(ErrorObject::internal("The structured content is no object"));
+            return Err(ErrorObject::internal("The structured content is not an object"));
         }
         if let Some(checker) = &self.checks.output {
             checker.check_text(&content.into()).map_err(|why| {
@@ -309,8 +347,8 @@ impl Tool {
     }
 }
 
-fn schema_of<S, H: DescribedHandler<S>>() -> JsonObject {
-    JsonObject::new(&H::schema()).unwrap_or_else(|_| JsonObject::empty())
+fn schema_of<G: Described>() -> JsonObject {
+    JsonObject::new(&G::schema()).unwrap_or_else(|_| JsonObject::empty())
 }
 
 /// Adds structured content as text, for clients that do not know structured content, and for models.
@@ -323,7 +361,7 @@ fn mirrored(mut result: CallToolResult) -> CallToolResult {
     result
 }
 
-impl fmt::Debug for Tool {
+impl<S: HandlerState> fmt::Debug for Tool<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tool").field("about", &self.about).finish_non_exhaustive()
     }

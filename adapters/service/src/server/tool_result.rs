@@ -1,24 +1,62 @@
 //! The results of tools.
 
+use std::borrow::Cow;
+
 use mcp_proto::{
     protocol::ProtocolVersion,
-    schema::{CallToolResult, ContentBlock, Encode, JsonLine, TextResult},
-    wire::Json,
+    schema::{
+        AudioContent, CallToolResult, ContentBlock, EmbeddedResource, Encode, ImageContent, JsonLine, ResourceLink,
+        TextContent, TextResult,
+    },
+    wire::{Json, JsonObject},
 };
-use serde_core::{Serialize, Serializer};
+#[cfg(feature = "schemas")]
+use serde_core::Serialize;
+use serde_core::Serializer;
 
 use crate::inbound::failure::Failure;
 
 /// A type that can be the result of a tool.
 ///
-/// It is a text, a piece of content or several, [`Structured`] data, a whole [`CallToolResult`], nothing, or a `Result`
-/// of these whose error is anything that becomes a [`Failure`].
+/// It is one of these:
+///
+/// - a text: `String`, `&'static str`, `Cow<'static, str>`, or a number or a `bool`, which is written as a text
+/// - content: a [`ContentBlock`], one of its kinds, such as an [`ImageContent`], or a `Vec` of blocks, kinds or texts
+/// - `Structured` data with a schema (with the feature `schemas`), or data without one: a [`serde_json::Value`]
+/// - a whole [`CallToolResult`]
+/// - nothing: `()`
+/// - an `Option` of these, of which `None` is nothing
+/// - a `Result` of these, whose error is anything that becomes a [`Failure`]
+///
+/// ```
+/// use mcp_proto::schema::ImageContent;
+/// use mcp_service::{Failure, Tool};
+///
+/// let half = Tool::new("half", || 0.5);
+/// let names = Tool::new("names", || vec!["Ada", "Grace"]);
+/// let dot = Tool::new("dot", || ImageContent::from_bytes(b"GIF89a..", "image/gif"));
+/// let first = Tool::new("first", || Ok::<_, Failure>(std::env::args().next()));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the result of a tool",
+    label = "its handler returns `{Self}`",
+    note = "a result is a text, a number, content, `Structured(..)` data, `serde_json::Value`, `CallToolResult`, `()`, or \
+            an `Option` or `Result` of these",
+    note = "data that implements `serde::Serialize` and `schemars::JsonSchema` is a result as `Structured(data)`",
+    note = "a handler that is an `async fn` or returns a future takes the constructor whose name ends in `_async`"
+)]
 pub trait IntoToolResult {
     /// Converts it into the result of a call.
     ///
     /// # Errors
     /// The failure of the handler.
     fn into_tool_result(self) -> Result<CallToolResult, Failure>;
+
+    /// Returns the JSON Schema of the structured content that it always has, if there is one. It becomes the output
+    /// schema of the tool.
+    fn output_schema() -> Option<JsonObject> {
+        None
+    }
 
     /// Converts it as [`into_tool_result`](Self::into_tool_result) does, but keeps a single text as a text.
     #[doc(hidden)]
@@ -92,17 +130,23 @@ impl IntoToolResult for () {
     }
 }
 
-impl IntoToolResult for Vec<ContentBlock> {
+impl<T: Into<ContentBlock>> IntoToolResult for Vec<T> {
     fn into_tool_result(self) -> Result<CallToolResult, Failure> {
-        Ok(CallToolResult::new(self))
+        Ok(CallToolResult::new(self.into_iter().map(Into::into).collect::<Vec<ContentBlock>>()))
     }
 }
 
-impl IntoToolResult for ContentBlock {
-    fn into_tool_result(self) -> Result<CallToolResult, Failure> {
-        Ok(CallToolResult::new([self]))
-    }
+macro_rules! content {
+    ($($Type:ty),*) => {
+        $(impl IntoToolResult for $Type {
+            fn into_tool_result(self) -> Result<CallToolResult, Failure> {
+                Ok(CallToolResult::new([ContentBlock::from(self)]))
+            }
+        })*
+    };
 }
+
+content!(ContentBlock, TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource);
 
 macro_rules! text {
     ($($Type:ty),*) => {
@@ -118,11 +162,41 @@ macro_rules! text {
     };
 }
 
-text!(String, &'static str);
+text!(String, &'static str, Cow<'static, str>);
+
+macro_rules! written {
+    ($($Type:ty),*) => {
+        $(impl IntoToolResult for $Type {
+            fn into_tool_result(self) -> Result<CallToolResult, Failure> {
+                self.to_string().into_tool_result()
+            }
+
+            fn into_answer(self) -> Result<ToolAnswer, Failure> {
+                self.to_string().into_answer()
+            }
+        })*
+    };
+}
+
+written!(bool, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64);
+
+impl<T: IntoToolResult> IntoToolResult for Option<T> {
+    fn into_tool_result(self) -> Result<CallToolResult, Failure> {
+        self.map_or_else(|| ().into_tool_result(), T::into_tool_result)
+    }
+
+    fn into_answer(self) -> Result<ToolAnswer, Failure> {
+        self.map_or_else(|| ().into_answer(), T::into_answer)
+    }
+}
 
 impl<T: IntoToolResult, E: Into<Failure>> IntoToolResult for Result<T, E> {
     fn into_tool_result(self) -> Result<CallToolResult, Failure> {
         self.map_err(Into::into)?.into_tool_result()
+    }
+
+    fn output_schema() -> Option<JsonObject> {
+        T::output_schema()
     }
 
     fn into_answer(self) -> Result<ToolAnswer, Failure> {
@@ -130,16 +204,48 @@ impl<T: IntoToolResult, E: Into<Failure>> IntoToolResult for Result<T, E> {
     }
 }
 
+/// Data without a schema. For data with one, see `Structured`.
+impl IntoToolResult for serde_json::Value {
+    fn into_tool_result(self) -> Result<CallToolResult, Failure> {
+        let json = Json::new(&self)?;
+        Ok(CallToolResult { structured_content: Some(json), ..CallToolResult::new([]) })
+    }
+}
+
 /// Data as a result: as structured content (2025-06-18), and the same as text. Data that is not serialized as a JSON
 /// object is structured content since 2026-07-28, and only text before.
 ///
-/// Its schema can be declared with [`Tool::output`](crate::Tool::output_schema).
+/// Its type is the output schema of the tool, so that the data always matches it:
+///
+/// ```
+/// use mcp_service::{Structured, Tool};
+///
+/// #[derive(serde::Serialize, schemars::JsonSchema)]
+/// struct Weather {
+///     celsius: f64,
+/// }
+///
+/// let tool = Tool::new("weather", || Structured(Weather { celsius: 21.5 }));
+/// ```
+///
+/// For data whose schema is not known before the program runs, return a [`serde_json::Value`], and set the schema with
+/// [`Tool::output_schema`](crate::Tool::output_schema).
+#[cfg(feature = "schemas")]
+#[doc(alias = "Json")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Structured<T>(pub T);
 
-impl<T: Serialize> IntoToolResult for Structured<T> {
+#[cfg(feature = "schemas")]
+impl<T: Serialize + schemars::JsonSchema> IntoToolResult for Structured<T> {
     fn into_tool_result(self) -> Result<CallToolResult, Failure> {
         let json = Json::new(&self.0)?;
         Ok(CallToolResult { structured_content: Some(json), ..CallToolResult::new([]) })
+    }
+
+    fn output_schema() -> Option<JsonObject> {
+        let schema = crate::json_schema::derive::output_schema::<T>();
+        // A schema without any keyword allows everything.
+        let is_rule = schema.as_object().is_some_and(|schema| schema.keys().any(|keyword| keyword != "$schema"));
+        if is_rule { JsonObject::new(&schema).ok() } else { None }
     }
 }

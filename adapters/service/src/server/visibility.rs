@@ -43,9 +43,9 @@ impl CatalogItem<'_> {
 
 /// The predicate that decides which callers can see an item.
 #[derive(Clone)]
-pub(super) struct Predicate(pub(super) Arc<Decide>);
+pub(super) struct Predicate(pub(super) Arc<Filter>);
 
-type Decide = dyn Fn(CatalogItem<'_>, &RequestInfo) -> bool + Send + Sync;
+type Filter = dyn Fn(CatalogItem<'_>, &RequestInfo) -> bool + Send + Sync;
 
 impl Predicate {
     pub(super) fn new(f: impl Fn(CatalogItem<'_>, &RequestInfo) -> bool + Send + Sync + 'static) -> Self {
@@ -61,10 +61,10 @@ impl fmt::Debug for Predicate {
 
 /// An item of the catalog that lists can contain.
 pub(super) trait Registered {
-    type About: Clone;
+    type Description: Clone;
 
     /// Returns its entry in lists.
-    fn listed(&self) -> &Self::About;
+    fn listed(&self) -> &Self::Description;
 
     fn as_item(&self) -> CatalogItem<'_>;
 
@@ -75,11 +75,11 @@ pub(super) trait Registered {
 }
 
 macro_rules! registered {
-    ($($Type:ident($About:ident) => $Variant:ident,)*) => {
+    ($($Type:ident($Description:ident) => $Variant:ident,)*) => {
         $(impl Registered for $Type {
-            type About = mcp_proto::schema::$About;
+            type Description = mcp_proto::schema::$Description;
 
-            fn listed(&self) -> &Self::About {
+            fn listed(&self) -> &Self::Description {
                 &self.about
             }
 
@@ -95,9 +95,9 @@ registered! { Tool(Tool) => Tool, Prompt(Prompt) => Prompt, ResourceTemplate(Res
 registered! { SkillEntry(Skill) => Skill, }
 
 impl Registered for Resource {
-    type About = mcp_proto::schema::Resource;
+    type Description = mcp_proto::schema::Resource;
 
-    fn listed(&self) -> &Self::About {
+    fn listed(&self) -> &Self::Description {
         &self.about
     }
 

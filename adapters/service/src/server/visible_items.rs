@@ -14,7 +14,7 @@ use mcp_proto::{
 #[cfg(feature = "skills")]
 use super::skill::SkillEntry;
 use super::{
-    catalog::{Catalog, Found},
+    catalog::{Catalog, ResourceHandler},
     inner::Inner,
     visibility::{Predicate, Registered},
 };
@@ -52,7 +52,7 @@ impl VisibleItems {
         found.filter(|item| self.allows(&**item))
     }
 
-    /// A page of a list. It is as long as any other, whatever is left out of it.
+    /// Returns a page of a list. Hidden items do not shorten it.
     pub(super) fn page<T: Registered>(
         &self,
         inner: &Inner,
@@ -71,17 +71,17 @@ impl VisibleItems {
     }
 
     /// Returns the visible handler of a URI: a resource, or else the first template that matches it.
-    pub(super) fn find(&self, inner: &Inner, uri: &str) -> Option<Found> {
+    pub(super) fn find(&self, inner: &Inner, uri: &str) -> Option<ResourceHandler> {
         if self.0.is_none() {
             return read(&inner.catalog).find(uri);
         }
         if let Some(resource) = self.get(inner, |catalog| &catalog.resources, uri) {
-            return Some(Found::Resource(resource));
+            return Some(ResourceHandler::Resource(resource));
         }
         let templates: Vec<_> = read(&inner.catalog).templates.iter().cloned().collect();
         templates.into_iter().find_map(|template| {
             let variables = template.matches(uri)?;
-            self.allows(&*template).then(|| Found::Template(template.clone(), variables))
+            self.allows(&*template).then(|| ResourceHandler::Template(template.clone(), variables))
         })
     }
 }
@@ -90,6 +90,11 @@ impl Inner {
     /// Returns the items that the sender of this request may see.
     pub(super) fn visible_to(&self, inbound: &InboundRequest<'_, ServerRole>) -> VisibleItems {
         self.visible_to_request(inbound.connection, inbound.key)
+    }
+
+    /// Returns the items that the sender of a request in these circumstances may see.
+    pub(super) fn visible_to_sender(&self, info: impl FnOnce() -> RequestInfo) -> VisibleItems {
+        VisibleItems(self.visible.clone().map(|predicate| Box::new((predicate, info()))))
     }
 
     fn visible_to_request(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, key: ReplyKey) -> VisibleItems {

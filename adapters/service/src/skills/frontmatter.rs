@@ -8,11 +8,11 @@ use super::yaml;
 /// Parses the frontmatter of a `SKILL.md`.
 ///
 /// # Errors
-/// If the frontmatter is missing or invalid. The text says why.
+/// If the frontmatter is missing or invalid. The text is the reason.
 pub(crate) fn parse(text: &str) -> Result<SkillFrontmatter, String> {
     let members = yaml::parse(between(text).ok_or("it does not begin with lines between two `---`")?)?;
     if !members.is_object() {
-        return Err("its frontmatter has no members".into());
+        return Err("its frontmatter is not a mapping".into());
     }
     serde_json::from_value(members).map_err(|error| error.to_string())
 }
@@ -62,7 +62,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn everything_that_was_written_is_there() {
+    fn parses_all_frontmatter_fields() {
         let text = "---\r\nname: refunds\r\ndescription: >\r\n  Gives money\r\n  back\r\nlicense: MIT\r\nmetadata: {version: \"2.1\"}\r\n--- \r\n# Refunds\n---\n";
         let read = parse(text).expect("frontmatter");
         assert_eq!((read.name.as_str(), read.description.as_str()), ("refunds", "Gives money back\n"));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_may_be_written_in_two_ways() {
+    fn equal_frontmatter_may_differ_in_spelling() {
         let read = |more: &str| -> SkillFrontmatter {
             serde_json::from_str(&format!(r#"{{"name":"a","description":"b"{more}}}"#)).expect("frontmatter")
         };
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frontmatter_is_refused() {
+    fn rejects_text_without_frontmatter() {
         for text in [
             "",
             "# A",

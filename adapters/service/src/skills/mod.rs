@@ -34,13 +34,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_are_those_of_everybody() {
+    fn digest_is_standard_sha256() {
         let of_abc = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(digest(b"abc"), of_abc);
     }
 
     #[test]
-    fn a_skill_is_called_like_its_folder() {
+    fn skill_is_named_after_its_folder() {
         assert_eq!(root("skill://a/SKILL.md"), Some(("skill://a", "a")));
         assert_eq!(root("skill://a/b/c/SKILL.md"), Some(("skill://a/b/c", "c")));
         assert_eq!(root("git:x/y/SKILL.md"), Some(("git:x/y", "y")));

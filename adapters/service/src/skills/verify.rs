@@ -17,7 +17,7 @@ use crate::util::text_arguments::excerpt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkillFault {
-    /// The server's entry for the skill contradicts itself. The text says how.
+    /// The server's entry for the skill contradicts itself. The text describes the contradiction.
     Entry(String),
     /// This file does not belong to the skill.
     Unlisted(String),
@@ -32,7 +32,7 @@ pub enum SkillFault {
     },
     /// The file has another digest.
     Digest,
-    /// The frontmatter of `SKILL.md` differs from the skill's announcement. The text says how.
+    /// The frontmatter of `SKILL.md` differs from the skill's announcement. The text describes the difference.
     Frontmatter(String),
 }
 
@@ -41,10 +41,10 @@ impl fmt::Display for SkillFault {
         match self {
             Self::Entry(why) => write!(f, "the skill contradicts itself: {why}"),
             Self::Unlisted(uri) => write!(f, "{uri} does not belong to the skill"),
-            Self::Contents(uri) => write!(f, "what came is not the file {uri}"),
+            Self::Contents(uri) => write!(f, "the response is not the file {uri}"),
             Self::Size { expected, found } => write!(f, "the file has {found} bytes and not {expected}"),
             Self::Digest => f.write_str("the file has another digest"),
-            Self::Frontmatter(why) => write!(f, "SKILL.md begins with something else: {why}"),
+            Self::Frontmatter(why) => write!(f, "the frontmatter of SKILL.md is invalid: {why}"),
         }
     }
 }
@@ -53,7 +53,7 @@ impl std::error::Error for SkillFault {}
 
 /// A file of a skill that matches the server's announcement.
 ///
-/// That does not mean that it can be trusted: both come from the same server.
+/// That does not mean that it can be trusted: both are from the same server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillFile {
@@ -99,7 +99,7 @@ pub(crate) fn announced(skill: &Skill, uri: &str) -> Result<Option<SkillResource
     };
     let mut seen = HashSet::new();
     if let Some(odd) = files.iter().find(|file| path_in(root, &file.uri).is_none_or(|path| !seen.insert(path))) {
-        return contradicts(&excerpt(&format_args!("{} is listed twice, or not inside of it", odd.uri)));
+        return contradicts(&excerpt(&format_args!("{} is listed twice, or is outside of the skill", odd.uri)));
     }
     if !files.iter().any(|file| file.uri == skill.uri) {
         return contradicts("its SKILL.md is not listed");
@@ -199,7 +199,7 @@ pub(crate) fn verified(
         let text = file.text().ok_or_else(|| differs(format!("{MANIFEST} is not a text")))?;
         let read = parse(text).map_err(differs)?;
         if !frontmatter::same(&read, &skill.frontmatter) {
-            return Err(differs("not what the server says of the skill".into()));
+            return Err(differs("it differs from the description by the server".into()));
         }
     }
     Ok(file)
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_announced_is_handed_out() {
+    fn returns_files_that_match_the_listing() {
         let read_text = read(&skill(), URI, TextResourceContents::new(URI, TEXT)).expect("the file");
         assert_eq!(read_text.text(), Some(TEXT));
         let uri = "skill://a/b/x/y.bin";
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_stays_in_a_folder_that_it_is_put_into() {
+    fn rejects_paths_outside_the_skill_folder() {
         let dynamic = Skill { resources: SkillResources::Dynamic, ..skill() };
         let path = |uri: &str| read(&dynamic, uri, TextResourceContents::new(uri, "x")).map(|file| file.path);
         assert_eq!(path("skill://a/b/x/y.bin").as_deref(), Ok("x/y.bin"));
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_differs_is_refused() {
+    fn rejects_files_that_differ_from_the_listing() {
         let text = |text: &str| TextResourceContents::new(URI, text);
         let longer = format!("{TEXT}More.");
         let found = longer.len() as u64;
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_has_the_files_that_it_lists() {
+    fn rejects_unlisted_skill_files() {
         for uri in ["skill://a/b/z", "skill://a/SKILL.md", "skill://a/b/x", "skill://a/b/x/../SKILL.md"] {
             assert_eq!(announced(&skill(), uri), Err(SkillFault::Unlisted(uri.into())));
         }

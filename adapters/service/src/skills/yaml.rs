@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 32;
 /// Parses the only document in `text` into JSON.
 ///
 /// # Errors
-/// If the text is no such document. The error says why.
+/// If the text is no such document. The error is the reason.
 pub(super) fn parse(text: &str) -> Result<Value, String> {
     let mut open: Vec<Open> = Vec::new();
     let mut whole = None;
@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str) -> Result<Value, String> {
                 None
             }
             Event::SequenceEnd | Event::MappingEnd => open.pop().map(Open::close),
-            Event::Alias(_) => return Err("aliases have no place in JSON".into()),
+            Event::Alias(_) => return Err("aliases are not supported".into()),
             Event::DocumentStart(_) if whole.is_some() => return Err("there is more than one document".into()),
             _ => None,
         };
@@ -49,17 +49,17 @@ pub(super) fn parse(text: &str) -> Result<Value, String> {
             (None, _) => {}
         }
     }
-    whole.ok_or_else(|| "there is nothing in it".into())
+    whole.ok_or_else(|| "the document is empty".into())
 }
 
 fn unshared(anchor: usize) -> Result<(), String> {
-    if anchor == 0 { Ok(()) } else { Err("anchors have no place in JSON".into()) }
+    if anchor == 0 { Ok(()) } else { Err("anchors are not supported".into()) }
 }
 
 /// A list or an object whose end has not been read yet.
 enum Open {
     List(Vec<Value>),
-    /// An object, and the key whose value comes next.
+    /// An object, and the key of the next value.
     Object(Map<String, Value>, Option<String>),
 }
 
@@ -70,7 +70,7 @@ impl Open {
             Self::Object(members, key) => match key.take() {
                 None => match value {
                     Value::String(name) if members.contains_key(&name) => {
-                        return Err(excerpt(&format_args!("{name:?} is there twice")));
+                        return Err(excerpt(&format_args!("the key {name:?} occurs twice")));
                     }
                     Value::String(name) => *key = Some(name),
                     // JSON has no other keys: they are written as they would be as values.
@@ -97,7 +97,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, St
     match tag {
         Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => return Ok(text.into()),
         Some(tag) if !tag.is_yaml_core_schema() && tag.handle != "!" => {
-            return Err(excerpt(&format_args!("{}{} has no place in JSON", tag.handle, tag.suffix)));
+            return Err(excerpt(&format_args!("the tag {}{} is not supported", tag.handle, tag.suffix)));
         }
         None if style != ScalarStyle::Plain => return Ok(text.into()),
         _ => {}
@@ -139,7 +139,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_json_has_is_read_as_it_is_meant() {
+    fn reads_yaml_values_as_json() {
         let text = "name: a\nlist: [1, -2, +3, 0x1F, 0o17, 1.5, 1e3, .5]\nwords: {t: true, f: False, n: ~, e: }\n\
             date: 2026-07-28\nversion: 1.2.3\nquoted: '1'\ntagged: !!str 1\nfolded: >-\n  a\n  b\n1: one\ntrue: yes\n";
         let read = parse(text).expect("YAML");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_has_not_is_refused() {
+    fn rejects_yaml_without_json_equivalent() {
         let deep = "[".repeat(MAX_DEPTH + 1) + &"]".repeat(MAX_DEPTH + 1);
         for (text, why) in [
             ("a: &x 1\nb: *x", "anchors"),
@@ -170,13 +170,13 @@ mod tests {
             ("[a]: 1", "a key is not a text"),
             ("a: 1\n---\nb: 2", "more than one"),
             ("a: !thing 1", ""),
-            ("", "nothing"),
+            ("", "empty"),
             (&deep, "deeply"),
             ("a: [1", ""),
         ] {
             let refused = parse(text);
             if text == "a: !thing 1" {
-                // A tag of one's own says nothing about JSON.
+                // An application-specific tag does not change the JSON value.
                 assert_eq!(refused, Ok(json!({"a": 1})));
                 continue;
             }

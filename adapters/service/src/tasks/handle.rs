@@ -44,7 +44,7 @@ pub struct TaskHandle<T, E: 'static> {
     /// The `_meta` of the response that created the task.
     meta: Option<Meta>,
     /// The call whose progress notifications belong to the task.
-    followed: Followed<E>,
+    guard: FollowGuard<E>,
     result: PhantomData<fn() -> T>,
 }
 
@@ -85,11 +85,11 @@ impl<T: DeserializeOwned + 'static, E: Role> TaskHandle<T, E> {
         Ok(self.peer.request(&GetTaskParams::new(self.id()))?.and_then(|task: GetTaskResult| Ok(task.into())))
     }
 
-    /// Sends a request for the result of the task, which comes when the task is done. Until then its progress
+    /// Sends a request for the result of the task. The response arrives when the task is done. Until then its progress
     /// notifications are delivered (2025-11-25). In 2026-07-28 the connection polls the task at the peer's interval,
     /// its requests for input go to the handlers of this side, and [`on_task`](Pending::on_task) observes its state.
     ///
-    /// Unless the handle's peer has timeouts of its own, the request may take as long as the peer keeps the task.
+    /// Unless the handle's peer has specific timeouts, the request may take as long as the peer keeps the task.
     /// Cancelling the request does not end the task.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl<T: DeserializeOwned + 'static, E: Role> TaskHandle<T, E> {
             ..usual
         });
         let pending = self.peer.with_options(options).request(&GetTaskPayloadParams::new(self.id()))?;
-        if let Some(call) = self.followed.call {
+        if let Some(call) = self.guard.call {
             self.peer.calls().redirect(call, pending.slot());
         }
         Ok(pending.and_then(|payload: GetTaskPayloadResult| {
@@ -140,12 +140,12 @@ impl<T, E> fmt::Debug for TaskHandle<T, E> {
 }
 
 /// Removes a followed call when it is dropped.
-struct Followed<E: 'static> {
+struct FollowGuard<E: 'static> {
     calls: Arc<Calls<E>>,
     call: Option<CallId>,
 }
 
-impl<E> Drop for Followed<E> {
+impl<E> Drop for FollowGuard<E> {
     fn drop(&mut self) {
         if let Some(call) = self.call {
             self.calls.forget(call);
@@ -169,12 +169,12 @@ impl<E: Role> Peer<E> {
             carries_task,
             |conn, now, options| conn.request(now, params, RequestOptions { follow_task: false, ..options }),
             move |call, result| {
-                let followed = Followed { calls, call: Some(call) };
+                let guard = FollowGuard { calls, call: Some(call) };
                 let begun = read(&result, carries_task, peer.is_modern());
                 Ok(match begun.map_err(|error| CallError::Decode(error.to_string()))? {
                     TaskOr::Result(result) => ResultOrTask::Result(result),
                     TaskOr::Task(CreateTaskResult { task, meta, .. }) => {
-                        ResultOrTask::Task(TaskHandle { peer, task, meta, followed, result: PhantomData })
+                        ResultOrTask::Task(TaskHandle { peer, task, meta, guard, result: PhantomData })
                     }
                 })
             },
@@ -185,8 +185,8 @@ impl<E: Role> Peer<E> {
     /// (2026-07-28). Its progress notifications are not delivered.
     #[must_use]
     pub fn task<T>(&self, task: Task) -> TaskHandle<T, E> {
-        let followed = Followed { calls: self.calls().clone(), call: None };
-        TaskHandle { peer: self.clone(), task, meta: None, followed, result: PhantomData }
+        let guard = FollowGuard { calls: self.calls().clone(), call: None };
+        TaskHandle { peer: self.clone(), task, meta: None, guard, result: PhantomData }
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
     use mcp_proto::{schema::CallToolResult, wire::Json};
 
     #[test]
-    fn a_task_is_one_however_its_kind_is_spelled() {
+    fn recognizes_escaped_task_result_type() {
         let task = |kind: &str| {
             let task = r#""taskId":"t","status":"working","createdAt":"x","lastUpdatedAt":"x","ttlMs":null"#;
             let result = Json::parse(format!(r#"{{"resultType":{kind},{task}}}"#)).expect("JSON");

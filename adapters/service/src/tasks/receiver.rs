@@ -26,7 +26,7 @@ use crate::{
         request::{InboundRequest, params},
         responder::Responder,
         rpc_result::{RpcResult, respond},
-        session_tasks::{Effects, tell},
+        session_tasks::{Effects, notify_status},
         span::Span,
         state::SessionState,
     },
@@ -45,7 +45,7 @@ fn json<T: Encode>(result: &T) -> RpcResult<Json> {
 }
 
 impl<E: Dispatch> SessionState<E> {
-    /// Answers `tasks/*`.
+    /// Handles `tasks/*`.
     pub(crate) fn handle_session_task_request(
         self: &Arc<Self>,
         method: Method,
@@ -121,7 +121,7 @@ impl<E: Dispatch> SessionState<E> {
         }
         connection.update(|conn, _| {
             for task in changed {
-                tell(conn, task);
+                notify_status(conn, task);
             }
             answers.into_iter().filter(|(key, answer)| !respond(conn, *key, answer)).collect()
         })
@@ -157,7 +157,7 @@ impl<E: Dispatch> SessionState<E> {
     ) -> Job {
         let InboundRequest { connection, key, .. } = *inbound;
         let scope = self.request_scope(inbound);
-        // The task is created at once, so that the response comes before any other message about the task.
+        // The task is created at once, so that the response is sent before any other message about the task.
         let weight = inbound.params.as_ref().map_or(0, |params| params.get().len());
         let mut begun =
             self.begin_task(connection, Responder::new(self, connection, key), meta.clone(), (&task, weight));
@@ -284,7 +284,7 @@ impl<E: Dispatch> TaskExecution<E> {
 impl<E: Dispatch> Drop for TaskExecution<E> {
     fn drop(&mut self) {
         if self.owed {
-            let error = ErrorObject::internal("The work on this task was given up");
+            let error = ErrorObject::internal("The handler of this task was dropped");
             let left = self.finish(RpcResult::<Json>::Err(error), |_| None);
             self.shared.give_up(&self.connection, left);
         }

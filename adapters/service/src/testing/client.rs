@@ -63,7 +63,7 @@ impl Setup {
         self
     }
 
-    /// Sets the revision to speak. Default: the newest one that both sides support.
+    /// Sets the only supported revision. Default: the newest one that both sides support.
     pub const fn version(mut self, version: ProtocolVersion) -> Self {
         self.version = Some(version);
         self
@@ -102,7 +102,7 @@ impl Setup {
         };
         client.settle();
         if !client.server().is_open() {
-            client.fail("the two do not come together");
+            client.fail("the handshake did not complete");
         }
         lock(&client.recorder).clear();
         client
@@ -110,7 +110,7 @@ impl Setup {
 }
 
 impl TestClient {
-    /// Connects a client without handlers to a service, in the newest revision that the service speaks.
+    /// Connects a client without handlers to a service, in the newest revision that the service supports.
     ///
     /// # Panics
     /// If the handshake fails.
@@ -191,7 +191,7 @@ impl TestClient {
             }
             match self.due() {
                 Some(due) => self.pass_until(due.max(self.clock.now())),
-                None => self.fail("nothing can happen any more, and what the test waits for has not"),
+                None => self.fail("the connection is idle, and the condition of the test is not met"),
             }
         }
     }
@@ -265,8 +265,8 @@ impl TestClient {
         let (client, server) = (self.client.usage(), self.server.usage());
         let left = [
             (self.client.handlers() + self.server.handlers(), "handlers run"),
-            (client.calls + server.requests, "requests of the client wait for their answers"),
-            (server.calls + client.requests, "requests of the server wait for their answers"),
+            (client.calls + server.requests, "requests of the client are still in flight"),
+            (server.calls + client.requests, "requests of the server are still in flight"),
             (client.outbox_frames + server.outbox_frames, "messages wait to be sent"),
             (self.unread.iter().map(|frames| lock(frames).len()).sum(), "messages wait to be read"),
         ];
@@ -325,8 +325,8 @@ impl TestClient {
 
     #[track_caller]
     fn fail(&self, why: &str) -> ! {
-        let said = self.transcript();
-        panic!("{why}\nwhat was said:\n{said}");
+        let transcript = self.transcript();
+        panic!("{why}\ntranscript:\n{transcript}");
     }
 }
 

@@ -20,11 +20,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Nothing in it waits for real time, and nothing happens by itself. While a test [waits](TestClient::wait), frames go
-//! back and forth and handlers run as over a real connection. When everything waits for time, virtual time jumps to the
-//! next deadline or timer. A test that waits for something that cannot happen any more fails, and shows the transcript.
+//! The test client does not wait for real time, and does nothing between its calls. While a test
+//! [waits](TestClient::wait), frames go back and forth and handlers run as over a real connection. When everything
+//! waits for time, virtual time jumps to the next deadline or timer. A test that waits for something that cannot happen
+//! any more fails, and shows the transcript.
 //!
-//! To test the states in between, send requests with [`server`](TestClient::server) and let time pass by hand:
+//! To test the states in between, send requests with [`server`](TestClient::server) and advance the time:
 //!
 //! ```
 //! # use std::time::Duration;
@@ -43,7 +44,7 @@
 //! ```
 //!
 //! Handlers that are futures run on the thread of the test, handlers that are functions on threads of their own. The
-//! test goes on when all of them have ended or wait through their [`Context`](crate::Context). So handlers may wait
+//! test continues when all of them have ended or wait through their [`Context`](crate::Context). So handlers may wait
 //! only through it or for each other. Threads that a handler starts itself are not taken into account.
 
 pub(crate) mod client;

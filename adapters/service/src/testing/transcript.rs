@@ -103,7 +103,7 @@ impl Transcript {
     #[track_caller]
     pub fn assert<'a>(&self, expected: impl IntoIterator<Item = &'a str>) {
         let expected: Vec<_> = expected.into_iter().collect();
-        assert!(self.outline() == expected, "expected {expected:#?}\nbut this was said:\n{self}");
+        assert!(self.outline() == expected, "expected {expected:#?}\ntranscript:\n{self}");
     }
 
     /// Asserts that the JSON of at least one message contains this text.
@@ -127,7 +127,7 @@ impl fmt::Display for Transcript {
 pub(super) struct Recorder {
     transcript: Transcript,
     /// The methods of the requests so far, by their sender and their id as JSON.
-    asked: HashMap<(Side, String), String>,
+    requests: HashMap<(Side, String), String>,
 }
 
 impl Recorder {
@@ -150,7 +150,7 @@ impl Recorder {
         let id = message.member("id").map(|id| id.get().to_owned());
         if let Some(method) = message.member("method").and_then(|method| method.decode::<String>().ok()) {
             if let Some(id) = id {
-                self.asked.insert((from, id), method.clone());
+                self.requests.insert((from, id), method.clone());
             }
             return method;
         }
@@ -158,7 +158,7 @@ impl Recorder {
             Some(code) => format!("error {code}"),
             None => "result".into(),
         };
-        match id.and_then(|id| self.asked.get(&(from.other(), id))) {
+        match id.and_then(|id| self.requests.get(&(from.other(), id))) {
             Some(method) => format!("{what} of {method}"),
             None => what,
         }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How long a handler may be busy, in real time. Its work takes no virtual time.
-const PATIENCE: Duration = Duration::from_secs(30);
+const HANDLER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The threads of handlers. A thread that waits through its [`Context`](crate::Context) is counted as busy before it is
 /// woken, so it never seems to be idle while it has something to do.
@@ -47,9 +47,9 @@ impl Workers {
         *self.busy() += 1;
     }
 
-    /// Waits until all threads have ended or wait. Returns `false` after [`PATIENCE`].
+    /// Waits until all threads have ended or wait. Returns `false` after [`HANDLER_TIMEOUT`].
     pub(super) fn wait(&self) -> bool {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + HANDLER_TIMEOUT;
         let mut busy = self.busy();
         while *busy > 0 {
             let Some(left) = until.checked_duration_since(Instant::now()) else { return false };

@@ -1,4 +1,4 @@
-//! What servers ask in 2026-07-28 and how clients answer: forms, pages, models and roots.
+//! Server-initiated requests in 2026-07-28 and their responses by clients: forms, URLs, sampling and roots.
 
 use std::sync::{
     Arc, Mutex,
@@ -26,7 +26,7 @@ use crate::{
     util::lock::lock,
 };
 
-/// The questions that a tool is answered with, and what it says when they are answered.
+/// Calls a tool, with responses to its input requests if there are any. Returns the result.
 fn ask(pair: &Pair, capabilities: Value, params: Value, answers: Option<(&Value, Value)>) -> Result<Value, Value> {
     let mut params = params;
     if let Some((asked, answers)) = answers {
@@ -38,7 +38,7 @@ fn ask(pair: &Pair, capabilities: Value, params: Value, answers: Option<(&Value,
 
 // req: M-ELIC-005 M-ELIC-006 M-ELIC-007 M-ELIC-009 M-ELIC-010 M-SAMP-005 M-SAMP-006 M-ROOT-002 M-MRTR-007
 #[test]
-fn questions_look_as_the_revision_has_them() {
+fn input_requests_follow_the_revision() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("all", |context: Context| {
             let page = ElicitUrlParams {
@@ -80,7 +80,7 @@ fn questions_look_as_the_revision_has_them() {
 
 // req: M-META-012 M-META-013 M-SAMP-003 M-SAMP-004 M-ELIC-003 M-ELIC-004 M-ROOT-003
 #[test]
-fn only_what_the_request_declares_is_asked_for() {
+fn sends_only_input_requests_the_client_declares() {
     let model = |f: fn(CreateMessageParams) -> CreateMessageParams| {
         move |context: Context| {
             let params = f(CreateMessageParams::new([SamplingMessage::user("Hi")], 10_u64));
@@ -101,7 +101,7 @@ fn only_what_the_request_declares_is_asked_for() {
         .tool(Tool::new("roots", |context: Context| context.roots().wait().map(|_| "listed")))
         .build()
         .expect("a good service");
-    // Beside a session with everything: it makes no difference.
+    // A session in which everything is declared, on the same service, makes no difference.
     let host = super::modern::obliging().sampling_with_tools().sampling_with_context().build();
     let beside = Pair::new(&host, &service, ProtocolVersion::V2025_11_25);
     for pair in [modern(&service), beside] {
@@ -110,7 +110,7 @@ fn only_what_the_request_declares_is_asked_for() {
             (json!({"elicitation": {}}), json!({"sampling": {}}), json!({"sampling": {"tools": {}}}));
         let roots = json!({"roots": {}});
         let nothing = json!({});
-        // The tool, what is declared, and what is missing if it is.
+        // The tool, the declared capabilities, and the missing capability if there is one.
         let table = [
             ("model", &nothing, Some(json!({"sampling": {}}))),
             ("model", &form, Some(json!({"sampling": {}}))),
@@ -137,7 +137,7 @@ fn only_what_the_request_declares_is_asked_for() {
                 (answer, _) => panic!("{name} {declared}: {answer:?}"),
             }
         }
-        // Context that the client cannot include is not asked for.
+        // A context that the client cannot include is not requested.
         let asked = ask(&pair, model, json!({"name": "context"}), None).expect("questions");
         assert_eq!(asked["inputRequests"]["q1"]["params"].get("includeContext"), None);
         let gives = json!({"sampling": {"context": {}}});
@@ -150,7 +150,7 @@ fn only_what_the_request_declares_is_asked_for() {
 
 // req: M-ELIC-024
 #[test]
-fn whatever_the_user_does_the_handler_hears_of_it() {
+fn handler_receives_each_elicitation_action() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("form", |context: Context| {
             context.elicit("Who are you?", form("name")).wait().map(|answer| said(&answer, "name"))
@@ -169,7 +169,7 @@ fn whatever_the_user_does_the_handler_hears_of_it() {
         let done = ask(&pair, everything(), json!({"name": "form"}), Some((&asked, answers))).expect("a result");
         assert_eq!(text(&done), expected);
     }
-    // A client that never comes back leaves nothing behind.
+    // A client that does not retry leaves no state.
     for _ in 0..100 {
         ask(&pair, everything(), json!({"name": "form"}), None).expect("questions");
     }
@@ -178,7 +178,7 @@ fn whatever_the_user_does_the_handler_hears_of_it() {
 
 // req: M-ELIC-009 M-ELIC-010 M-ELIC-026 M-ELIC-027
 #[test]
-fn consent_to_a_page_is_not_the_end_of_it() {
+fn accepted_url_elicitation_may_be_repeated() {
     let signed_in = Arc::new(AtomicBool::new(false));
     let door = signed_in.clone();
     let service = Service::builder("test", "1")
@@ -203,7 +203,7 @@ fn consent_to_a_page_is_not_the_end_of_it() {
     let asked = ask(&pair, everything(), files(), None).expect("questions");
     let page = &asked["inputRequests"]["q1"]["params"];
     assert_eq!(*page, json!({"mode": "url", "message": "Sign in", "url": "https://example.com/in"}));
-    // The user has agreed, and that is all that is known.
+    // The user has consented. The server has no other information.
     let consent = json!({"q1": {"action": "accept"}});
     let again = ask(&pair, everything(), files(), Some((&asked, consent))).expect("questions");
     assert_eq!(again["inputRequests"]["q2"]["params"]["message"], "Still not signed in");
@@ -217,27 +217,27 @@ fn consent_to_a_page_is_not_the_end_of_it() {
     assert_eq!((&refused["isError"], refused.get("inputRequests")), (&json!(true), None));
 }
 
-/// A client whose server asks it one thing in answer to its first request, and what it says to that.
+/// Connects a client to a server whose first response is one input request. Returns the client's response to it.
 fn answers(host: HostBuilder, question: &Value) -> Result<Value, CallError> {
-    let heard = Arc::new(Mutex::new(None));
-    let (ear, question) = (heard.clone(), question.clone());
+    let received = Arc::new(Mutex::new(None));
+    let (recorder, question) = (received.clone(), question.clone());
     let host = host.versions(VersionSet::only(ProtocolVersion::V2026_07_28)).build();
     let pair = Pair::scripted(&host, move |_, params| match params.get("inputResponses") {
         None => Ok(json!({"resultType": "input_required", "inputRequests": {"q": question}})),
         Some(answers) => {
-            *lock(&ear) = Some(answers.clone());
+            *lock(&recorder) = Some(answers.clone());
             Ok(json!({"content": []}))
         }
     });
     let called = pair.wait(pair.to_server().call_tool("t", ()).expect("it can be sent"));
     pair.assert_clean();
-    let answers = lock(&heard).take();
+    let answers = lock(&received).take();
     called.map(|_| answers.expect("it was answered")["q"].clone())
 }
 
 // req: M-ELIC-002 M-ELIC-019 M-ELIC-020 M-ELIC-021 M-ROOT-004 M-SAMP-019 M-MRTR-027
 #[test]
-fn a_client_answers_in_the_words_of_the_revision() {
+fn client_encodes_results_for_the_revision() {
     let host = || Host::builder("client", "1");
     let schema = json!({"type": "object", "properties": {
         "s": {"type": "string"}, "n": {"type": "number"}, "b": {"type": "boolean", "default": true},
@@ -279,7 +279,7 @@ fn a_client_answers_in_the_words_of_the_revision() {
         Ok(json!({"role": "assistant", "content": {"type": "text", "text": "fine"}, "model": "m"}))
     );
 
-    // A client with a user declares in which modes they can be asked.
+    // A client with a user declares the supported modes of elicitation.
     let declared = |host: HostBuilder| {
         let host = host.disable_capability(mcp_proto::protocol::Capability::TasksExtension).build();
         serde_json::to_value(host.config().capabilities.clone()).expect("JSON")
@@ -291,7 +291,7 @@ fn a_client_answers_in_the_words_of_the_revision() {
 
 // req: M-ELIC-032
 #[test]
-fn nobody_but_the_handler_opens_a_page() {
+fn only_the_handler_opens_elicitation_urls() {
     // It would accept a connection.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     listener.set_nonblocking(true).expect("it is a socket");
@@ -299,9 +299,9 @@ fn nobody_but_the_handler_opens_a_page() {
     let page = json!({"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": url}});
     let seen = Arc::new(Mutex::new(Vec::new()));
     for action in [ElicitAction::Accept, ElicitAction::Decline] {
-        let (eye, chosen) = (seen.clone(), action.clone());
+        let (observed, chosen) = (seen.clone(), action.clone());
         let host = Host::builder("client", "1").elicitation_url(move |page: ElicitUrlParams, _| {
-            lock(&eye).push(page.url);
+            lock(&observed).push(page.url);
             Ok::<_, Failure>(chosen.clone())
         });
         assert_eq!(answers(host, &page), Ok(json!({ "action": action.as_str() })));
@@ -312,7 +312,7 @@ fn nobody_but_the_handler_opens_a_page() {
 
 // req: M-SAMP-016 M-SAMP-013 M-SAMP-014
 #[test]
-fn conversations_that_are_not_in_order_do_not_reach_the_model() {
+fn malformed_tool_conversations_are_rejected() {
     let uses = json!({"role": "assistant", "content": {"type": "tool_use", "id": "1", "name": "t", "input": {}}});
     let result = json!({"type": "tool_result", "toolUseId": "1", "content": []});
     let words = json!({"type": "text", "text": "and"});
@@ -337,7 +337,7 @@ fn conversations_that_are_not_in_order_do_not_reach_the_model() {
     assert!(answers(model(), &question(json!([uses, user(result)]))).is_ok());
     assert!(asked.load(Ordering::SeqCst));
 
-    // Nor are they asked.
+    // The server does not send such requests either.
     let service = Service::builder("test", "1")
         .tool(Tool::new("bad", |context: Context| {
             let used = ToolUseContent::new("1", "t", JsonObject::empty());
@@ -366,12 +366,12 @@ fn conversations_that_are_not_in_order_do_not_reach_the_model() {
 
 // req: M-ELIC-011
 #[test]
-fn what_a_client_cannot_do_fails_its_call() {
+fn unsupported_input_request_fails_the_call() {
     let page = json!({"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": "https://a/"}});
     let shown = Arc::new(AtomicBool::new(false));
-    let eye = shown.clone();
+    let observed = shown.clone();
     let forms = Host::builder("client", "1").elicitation(move |_: ElicitFormParams, _| {
-        eye.store(true, Ordering::SeqCst);
+        observed.store(true, Ordering::SeqCst);
         Ok::<_, Failure>(ElicitResult::cancel())
     });
     assert_eq!(answers(forms, &page), Err(CallError::Malformed));

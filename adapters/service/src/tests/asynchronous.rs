@@ -1,4 +1,4 @@
-//! Handlers that hand back futures, and what threads and tasks wait for.
+//! Handlers that return futures, and the operations on which threads block and which tasks await.
 
 use std::{
     pin::Pin,
@@ -31,16 +31,16 @@ use crate::{
         deferred::Deferred,
         job::{Job, JobKind, Schedule},
     },
-    inbound::{context::Context, failure::Failure},
+    inbound::{completion_request::CompletionRequest, context::Context, failure::Failure},
     server::{
-        builder::ServiceBuilder, completion::CompletionRequest, prompt::Prompt, resource::Resource,
-        resource_template::ResourceTemplate, service::Service, tool::Tool,
+        builder::ServiceBuilder, prompt::Prompt, resource::Resource, resource_template::ResourceTemplate,
+        service::Service, tool::Tool,
     },
     tasks::handle::ResultOrTask,
     util::lock::lock,
 };
 
-/// Not done when it is polled for the first time.
+/// A future that is pending at its first poll.
 async fn pause() {
     let mut turns = 0;
     std::future::poll_fn(|cx| {
@@ -57,7 +57,7 @@ struct Two {
     b: u8,
 }
 
-/// A service whose code is asynchronous throughout.
+/// A service with async handlers only.
 fn patient() -> ServiceBuilder {
     let schema = JsonObject::parse(r#"{"type": "object"}"#).expect("an object");
     Service::builder("test", "1")
@@ -113,7 +113,7 @@ fn text(result: &Value) -> &str {
 }
 
 #[test]
-fn every_kind_of_handler_can_be_a_future() {
+fn every_handler_kind_can_be_async() {
     let pair = Pair::simple(&patient().build().expect("a good service"));
     let ask = |method: &str, params: Value| pair.ask(method, params).expect("a result");
     assert_eq!(text(&ask("tools/call", json!({"name": "plain"}))), "plain");
@@ -150,7 +150,7 @@ fn a_panic_fails_the_one_request() {
     pair.assert_clean();
 }
 
-/// A host whose code is asynchronous throughout, and what it hears.
+/// A host with async handlers only, which records the requests that they receive.
 fn thoughtful(heard: &Arc<Mutex<Vec<String>>>) -> HostBuilder {
     let (first, second) = (heard.clone(), heard.clone());
     Host::builder("client", "1")
@@ -195,7 +195,7 @@ fn question() -> CreateMessageParams {
     CreateMessageParams::new([SamplingMessage::user("2 + 2?")], 10_u64)
 }
 
-/// Both ways to wait, in the same words.
+/// A service with the same tool twice, blocking and async.
 fn curious() -> ServiceBuilder {
     fn said(name: &ElicitResult, answer: &CreateMessageResult, page: &ElicitAction, roots: usize) -> String {
         let name = name.content.as_ref().and_then(|content| content.get("name"));
@@ -223,7 +223,7 @@ fn curious() -> ServiceBuilder {
 }
 
 #[test]
-fn functions_and_futures_ask_in_the_same_way_in_every_era() {
+fn blocking_and_async_input_requests_are_equal() {
     let heard = Arc::default();
     let service = curious().build().expect("a good service");
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
@@ -237,16 +237,16 @@ fn functions_and_futures_ask_in_the_same_way_in_every_era() {
 }
 
 #[test]
-fn what_is_asked_together_travels_together() {
+fn concurrent_input_requests_are_sent_together() {
     let service = curious().build().expect("a good service");
     let host = thoughtful(&Arc::default()).build();
-    // In a session all four are on their way before the first is answered.
+    // In a session all four requests are sent before the first response.
     let pair = Pair::new(&host, &service, ProtocolVersion::V2025_11_25);
     let pending = pair.send("tools/call", json!({"name": "all_at_once"}));
     let mut lines = Vec::new();
     pair.only_upwards_until(&mut lines, |lines| lines.iter().filter(|line| line.get("method").is_some()).count() == 4);
     drop(pending);
-    // Without one, all four are in the first answer.
+    // Without a session all four are in the first result.
     let pair = Pair::new(&host, &service, ProtocolVersion::V2026_07_28);
     pair.ask("tools/call", json!({"name": "all_at_once"})).expect("a result");
     let rounds: Vec<_> = pair
@@ -259,7 +259,7 @@ fn what_is_asked_together_travels_together() {
 }
 
 #[test]
-fn a_question_that_is_dropped_is_taken_back() {
+fn dropped_input_request_is_cancelled() {
     let asked = Arc::new(AtomicBool::new(false));
     let seen = asked.clone();
     let service = Service::builder("test", "1")
@@ -290,7 +290,7 @@ fn a_question_that_is_dropped_is_taken_back() {
 }
 
 #[test]
-fn a_notification_is_heard_to_its_end_before_the_next() {
+fn notifications_are_handled_one_at_a_time() {
     let heard = Arc::default();
     let service = echo().build().expect("a good service");
     let pair = Pair::new(&thoughtful(&heard).build(), &service, ProtocolVersion::V2025_11_25);
@@ -303,7 +303,7 @@ fn a_notification_is_heard_to_its_end_before_the_next() {
     let expected: Vec<_> =
         (0..10).flat_map(|round| ["begun".into(), "ended".into(), format!("{{\"n\":\"t{round}\"}}")]).collect();
     assert_eq!(*lock(&heard), expected);
-    // Arguments that cannot be read are the peer's fault, as with functions.
+    // Arguments that cannot be decoded are the peer's fault, as with blocking handlers.
     let faults = Arc::new(AtomicUsize::new(0));
     let count = faults.clone();
     let service = echo()
@@ -320,7 +320,7 @@ fn a_notification_is_heard_to_its_end_before_the_next() {
 }
 
 #[test]
-fn a_cancelled_future_goes_on_until_it_is_done() {
+fn cancelled_future_runs_to_completion() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let eye = seen.clone();
     let begun = Arc::new(AtomicBool::new(false));
@@ -332,7 +332,7 @@ fn a_cancelled_future_goes_on_until_it_is_done() {
                 beginning.store(true, Ordering::SeqCst);
                 let slept = context.sleep(Duration::from_secs(60)).await;
                 pause().await;
-                // What it has begun, it can bring to an end.
+                // The operations that have begun can be completed.
                 let said = context.progress(1.0, None, None).await;
                 let asked = context.sample(question()).await;
                 lock(&eye).push(format!("{slept:?} {said:?} {asked:?}"));
@@ -350,7 +350,7 @@ fn a_cancelled_future_goes_on_until_it_is_done() {
 }
 
 #[test]
-fn time_passes_for_those_who_sleep() {
+fn sleeps_last_for_the_given_time() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("wait", |context: Context| context.sleep(Duration::from_secs(50)).wait().map(|()| "waited")))
         .tool(Tool::new_async("await", async |context: Context| {
@@ -370,7 +370,7 @@ fn time_passes_for_those_who_sleep() {
     pair.assert_clean();
 }
 
-/// A request that has come in but is not worked on yet.
+/// The job of a request that was received but has not run yet.
 fn job(pair: &Pair, line: &Value) -> Job {
     let line = line.to_string();
     let event = pair.server.with_conn(|conn| {
@@ -397,9 +397,9 @@ fn error_of(pair: &Pair, id: u8) -> String {
 }
 
 #[test]
-fn a_job_that_is_dropped_is_answered_with_the_reason() {
+fn dropped_job_sends_error_with_reason() {
     let pair = Pair::simple(&patient().tool(Tool::new("sync", || "sync")).build().expect("a good service"));
-    // Before it has begun, whatever it is made of.
+    // Before the job has begun, for both kinds of handlers.
     drop(job(&pair, &call(1, "plain")));
     assert_eq!(error_of(&pair, 1), "Too many requests wait to be served");
     drop(job(&pair, &call(2, "sync")));
@@ -408,7 +408,7 @@ fn a_job_that_is_dropped_is_answered_with_the_reason() {
     let mut run = job(&pair, &call(3, "plain")).into_kind();
     assert!(poll(&mut run).is_pending());
     drop(run);
-    assert_eq!(error_of(&pair, 3), "The work on this request was given up");
+    assert_eq!(error_of(&pair, 3), "The handler of this request was dropped");
     // When the connection is about to end.
     let job = job(&pair, &call(4, "plain"));
     pair.server.with_conn(|conn| conn.close(Default::default()));
@@ -418,7 +418,7 @@ fn a_job_that_is_dropped_is_answered_with_the_reason() {
 }
 
 #[test]
-fn a_quick_future_is_done_when_it_was_polled_once() {
+fn ready_future_completes_in_one_poll() {
     let service = Service::builder("test", "1").tool(Tool::new_async("quick", async || "quick")).build();
     let pair = Pair::simple(&service.expect("a good service"));
     let job = job(&pair, &call(1, "quick"));
@@ -429,7 +429,7 @@ fn a_quick_future_is_done_when_it_was_polled_once() {
 }
 
 #[test]
-fn a_task_whose_work_is_dropped_has_failed() {
+fn task_fails_when_its_job_is_dropped() {
     let service = Service::builder("test", "1")
         .tool(
             Tool::new_async("task", async || {
@@ -452,7 +452,7 @@ fn a_task_whose_work_is_dropped_has_failed() {
     let answer = pair.ask("tasks/get", json!({"taskId": id})).expect("a task");
     assert_eq!(
         (&answer["status"], &answer["statusMessage"]),
-        (&json!("failed"), &json!("The work on this task was given up"))
+        (&json!("failed"), &json!("The handler of this task was dropped"))
     );
 }
 
@@ -481,7 +481,7 @@ fn tasks_run_futures() {
     assert_eq!(pair.wait(task.get().expect("it can be sent")).expect("a task").status, TaskStatus::Completed);
 }
 
-/// Counts how often it was woken.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
@@ -491,7 +491,7 @@ impl Wake for Count {
     }
 }
 
-/// A pair whose client can hold few bytes for a server that does not read.
+/// A pair whose client has a small outbox, with a server that does not read.
 fn narrow() -> Pair {
     let mut limits = Limits::default();
     limits.outbox_bytes = 2000;
@@ -504,7 +504,7 @@ fn stuff(pair: &Pair) -> usize {
 }
 
 #[test]
-fn ten_thousand_wait_for_room_and_one_is_woken() {
+fn wakes_one_waiter_per_free_slot() {
     let pair = narrow();
     assert!(stuff(&pair) > 10);
     let woken = Arc::new(Count::default());
@@ -515,13 +515,13 @@ fn ten_thousand_wait_for_room_and_one_is_woken() {
         assert!(Pin::new(waiting).poll(&mut cx).is_pending());
     }
     assert_eq!((pair.client.waiters.len(), woken.0.load(Ordering::SeqCst)), (10_000, 0));
-    // Each time that there is room, one of them hears of it, and takes all of it.
+    // Each time that there is room, one of them is woken, and takes all of it.
     for number in 0..10_000 {
         pair.client.flush();
         assert_eq!(woken.0.swap(0, Ordering::SeqCst), 1);
         assert!(Pin::new(&mut waiting[number]).poll(&mut cx).is_ready());
         stuff(&pair);
-        // The next one was called when this one left, and looks in vain.
+        // The next one was woken when this one completed, and finds no room.
         let next = waiting.get_mut(number + 1);
         assert!(next.is_none_or(|next| Pin::new(next).poll(&mut cx).is_pending()));
         assert!(woken.0.swap(0, Ordering::SeqCst) <= 1);
@@ -530,7 +530,7 @@ fn ten_thousand_wait_for_room_and_one_is_woken() {
 }
 
 #[test]
-fn whoever_waits_for_room_hears_of_the_end() {
+fn connection_end_wakes_slot_waiters() {
     let pair = narrow();
     stuff(&pair);
     let mut waiting: Vec<Deferred<()>> = (0..100).map(|_| pair.to_server().wait_for_request_slot()).collect();

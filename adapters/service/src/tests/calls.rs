@@ -35,16 +35,16 @@ fn counting() -> Pair {
 }
 
 #[test]
-fn progress_comes_in_order_and_before_the_result() {
+fn progress_precedes_the_result_in_order() {
     let pair = counting();
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let ear = heard.clone();
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let recorder = received.clone();
     let pending = pair.to_server().call_tool("count3", ()).expect("it can be sent");
-    let pending =
-        pending.on_progress(move |progress| lock(&ear).push((progress.progress, progress.total, progress.message)));
+    let pending = pending
+        .on_progress(move |progress| lock(&recorder).push((progress.progress, progress.total, progress.message)));
     pair.wait(pending).expect("a result");
     let step = |progress| (progress, Some(3.0), Some("on it".into()));
-    assert_eq!(*lock(&heard), [step(0.0), step(1.0), step(2.0)]);
+    assert_eq!(*lock(&received), [step(0.0), step(1.0), step(2.0)]);
     let lines = pair.server.take_lines();
     assert!(
         lines[..3].iter().all(|line| line["method"] == "notifications/progress") && lines[3].get("result").is_some()
@@ -52,18 +52,18 @@ fn progress_comes_in_order_and_before_the_result() {
 }
 
 #[test]
-fn progress_that_nobody_looks_at_is_bounded() {
+fn unread_progress_is_bounded() {
     let pair = counting();
     let pending = pair.to_server().call_tool("count500", ()).expect("it can be sent");
     pair.settle();
-    let mut heard = Vec::new();
-    let result = pending.wait_with(|progress| heard.push(progress.progress));
+    let mut received = Vec::new();
+    let result = pending.wait_with(|progress| received.push(progress.progress));
     assert!(result.is_ok());
-    assert_eq!(heard, (436..500).map(f64::from).collect::<Vec<_>>(), "the newest, in order");
+    assert_eq!(received, (436..500).map(f64::from).collect::<Vec<_>>(), "the newest, in order");
 }
 
 #[test]
-fn waiting_ends_when_the_time_is_up() {
+fn calls_end_at_their_timeouts() {
     let pair = counting();
     let server = pair.to_server();
     let idle = server.call_tool("quiet", ()).expect("it can be sent");
@@ -94,7 +94,7 @@ fn another_thread_can_cancel() {
     pair.assert_clean();
 }
 
-/// Counts how often a task is woken.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Wakes(AtomicUsize);
 
@@ -110,10 +110,10 @@ fn a_call_can_be_awaited() {
     let wakes = Arc::new(Wakes::default());
     let waker = wakes.clone().into();
     let mut cx = TaskContext::from_waker(&waker);
-    let heard = Arc::new(AtomicUsize::new(0));
-    let ear = heard.clone();
+    let received = Arc::new(AtomicUsize::new(0));
+    let recorder = received.clone();
     let pending = pair.to_server().call_tool("count3", ()).expect("it can be sent");
-    let mut pending = Box::pin(pending.on_progress(move |_| _ = ear.fetch_add(1, Ordering::SeqCst)));
+    let mut pending = Box::pin(pending.on_progress(move |_| _ = recorder.fetch_add(1, Ordering::SeqCst)));
     assert!(pending.as_mut().poll(&mut cx).is_pending());
     pair.settle();
     assert!(wakes.0.load(Ordering::SeqCst) > 0);
@@ -121,7 +121,7 @@ fn a_call_can_be_awaited() {
         Poll::Ready(Ok(result)) => assert_eq!(result.content[0].as_text(), Some("done")),
         other => panic!("{other:?}"),
     }
-    assert_eq!(heard.load(Ordering::SeqCst), 3);
+    assert_eq!(received.load(Ordering::SeqCst), 3);
     drop(pending);
     pair.assert_clean();
 }
@@ -153,7 +153,7 @@ fn results_are_decoded_by_their_method() {
 }
 
 #[test]
-fn many_threads_ask_at_once() {
+fn threads_can_send_requests_concurrently() {
     let pair = counting();
     let server = pair.to_server();
     let threads: Vec<_> = (0..8)

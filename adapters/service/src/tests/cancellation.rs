@@ -26,7 +26,7 @@ use crate::{
 
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// A service with a tool that works until it is told to stop.
+/// A service with a tool that runs until it is cancelled.
 fn patient(seen: &Seen, begun: &Arc<AtomicBool>) -> Service {
     let (seen, begun) = (seen.clone(), begun.clone());
     let work = move |context: Context| {
@@ -41,7 +41,7 @@ fn patient(seen: &Seen, begun: &Arc<AtomicBool>) -> Service {
 }
 
 #[test]
-fn a_handler_notices_that_nobody_waits() {
+fn handler_observes_cancellation() {
     let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));
     let service = patient(&seen, &begun);
     for version in ProtocolVersion::LEGACY {
@@ -70,7 +70,7 @@ fn dropping_a_call_cancels_it() {
     assert_eq!(lock(&seen).len(), 1);
     pair.assert_clean();
 
-    // What has not left is taken back.
+    // A request that was not written yet is removed from the outbox.
     pair.client.take_lines();
     drop(pair.to_server().call_tool("work", ()).expect("it can be sent"));
     pair.settle();
@@ -78,7 +78,7 @@ fn dropping_a_call_cancels_it() {
 }
 
 #[test]
-fn a_job_that_is_cancelled_before_it_runs_never_runs() {
+fn job_cancelled_before_start_does_not_run() {
     use crate::driver_api::{connection_handle::Application, job::Job};
     use mcp_proto::connection::Event;
 
@@ -103,7 +103,7 @@ fn a_job_that_is_cancelled_before_it_runs_never_runs() {
 }
 
 #[test]
-fn a_job_that_is_never_run_is_answered_all_the_same() {
+fn dropped_job_sends_an_error_response() {
     use crate::driver_api::connection_handle::Application;
     use mcp_proto::connection::Event;
 
@@ -122,15 +122,15 @@ fn a_job_that_is_never_run_is_answered_all_the_same() {
 }
 
 #[test]
-fn questions_end_with_the_request_they_were_asked_for() {
+fn input_requests_end_with_their_request() {
     let seen = Seen::default();
-    let eye = seen.clone();
+    let observed = seen.clone();
     let service = Service::builder("test", "1")
         .tool(Tool::new("ask", move |context: Context| {
             let answer = context.sample(CreateMessageParams::new([SamplingMessage::user("hi")], 1_u64)).wait();
-            lock(&eye).push(format!("{:?}", answer.err()));
-            // And nothing new is asked.
-            lock(&eye).push(format!("{:?}", context.roots().wait().err()));
+            lock(&observed).push(format!("{:?}", answer.err()));
+            // No further request is sent.
+            lock(&observed).push(format!("{:?}", context.roots().wait().err()));
         }))
         .build()
         .expect("a good service");
@@ -157,7 +157,7 @@ fn questions_end_with_the_request_they_were_asked_for() {
 }
 
 #[test]
-fn everything_ends_with_the_connection() {
+fn connection_end_cancels_calls_and_handlers() {
     let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));
     let pair = Pair::simple(&patient(&seen, &begun));
     let server = pair.to_server().with_options(RequestOptions::no_timeout());
@@ -179,20 +179,20 @@ fn everything_ends_with_the_connection() {
 #[test]
 fn a_handler_can_wait_for_the_cancellation() {
     let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));
-    let (eye, beginning) = (seen.clone(), begun.clone());
+    let (observed, beginning) = (seen.clone(), begun.clone());
     let (other_eye, other_beginning) = (seen.clone(), begun.clone());
     let service = Service::builder("test", "1")
         .tool(Tool::new("wait", move |context: Context| {
             let cancelled = context.cancelled();
             beginning.store(true, Ordering::SeqCst);
-            lock(&eye).push(format!("waited {:?}", cancelled.wait()));
+            lock(&observed).push(format!("waited {:?}", cancelled.wait()));
         }))
         .tool(Tool::new_async("await", move |context: Context| {
-            let (eye, beginning) = (other_eye.clone(), other_beginning.clone());
+            let (observed, beginning) = (other_eye.clone(), other_beginning.clone());
             async move {
                 beginning.store(true, Ordering::SeqCst);
                 let cause = context.cancelled().await;
-                lock(&eye).push(format!("awaited {cause:?}"));
+                lock(&observed).push(format!("awaited {cause:?}"));
             }
         }))
         .build()
@@ -209,9 +209,9 @@ fn a_handler_can_wait_for_the_cancellation() {
     pair.assert_clean();
 }
 
-/// The peer gets an error in time, and the handler is told, on either side.
+/// The peer gets an error in time, and the handler is cancelled, on either side.
 #[test]
-fn a_handler_has_as_long_as_its_builder_says() {
+fn reply_timeout_cancels_handlers() {
     let time = Duration::from_secs(5);
     let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));
     let (causes, has_begun) = (seen.clone(), begun.clone());

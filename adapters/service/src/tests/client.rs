@@ -69,13 +69,13 @@ fn question(text: &str) -> Value {
     json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}], "maxTokens": 9})
 }
 
-/// What a client says it can do, as it is sent.
+/// Returns the capabilities of a host, as they are encoded in this revision.
 fn declared(host: &Host, version: ProtocolVersion) -> Value {
     let declared = At(&host.config().capabilities, Some(version)).to_json().expect("JSON");
     declared.decode().expect("a value")
 }
 
-/// What a client says it can do in the handshake.
+/// Returns the capabilities that a client declares in the handshake.
 fn declared_by(host: HostBuilder, version: ProtocolVersion) -> Value {
     let service = Service::builder("test", "1").build().expect("an empty service");
     let pair = Pair::new(&host.build(), &service, version);
@@ -87,7 +87,7 @@ fn declared_by(host: HostBuilder, version: ProtocolVersion) -> Value {
 // An empty object would stand for forms.
 // req: ELIC-004
 #[test]
-fn a_mode_that_is_withheld_is_not_declared() {
+fn disabled_elicitation_mode_is_not_declared() {
     let forms = || host().disable_capability(Capability::ElicitationForm);
     let pages = || host().elicitation_url(|_: ElicitUrlParams, _| Ok::<_, Failure>(ElicitAction::Decline));
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
@@ -102,7 +102,7 @@ fn a_mode_that_is_withheld_is_not_declared() {
 
 // req: SAMP-001 SAMP-003 SAMP-023 ELIC-001 ELIC-003 ELIC-004 ROOT-001
 #[test]
-fn a_client_declares_what_it_has_handlers_for() {
+fn client_declares_capabilities_of_its_handlers() {
     let roots = Roots::default();
     let all = host()
         .sampling_with_tools()
@@ -146,7 +146,7 @@ fn a_client_declares_what_it_has_handlers_for() {
     let declared = bare.config().capabilities.set();
     assert_eq!(declared.iter().collect::<Vec<_>>(), [Capability::TasksExtension], "there is nothing behind the others");
 
-    // So it is said, as far as a revision has it.
+    // The handshake declares the same, as far as the revision has it.
     for version in ProtocolVersion::LEGACY {
         let all = declared_by(host().roots(&roots), version);
         let is_there = |name: &str| all.get(name).is_some_and(Value::is_object);
@@ -171,7 +171,8 @@ fn a_client_declares_what_it_has_handlers_for() {
     pair.settle();
     assert_eq!(pair.client.take_lines()[0]["error"]["code"], -32602);
 
-    // A server that asks all the same is told so. Nothing of ours would ask, so the lines are made by hand.
+    // A server that sends an undeclared request gets an error. This crate does not send such requests, so the test
+    // writes them.
     let methods = ["sampling/createMessage", "elicitation/create", "roots/list"];
     let all = ProtocolVersion::LEGACY.into_iter().flat_map(|version| methods.map(|method| (version, method)));
     for (version, method) in all {
@@ -189,12 +190,12 @@ fn a_client_declares_what_it_has_handlers_for() {
 
 // req: SAMP-004 SAMP-005 SAMP-010 SAMP-022 SAMP-031 SAMP-032 SAMP-035
 #[test]
-fn sampling_is_answered() {
+fn sampling_handler_sends_result() {
     for version in ProtocolVersion::LEGACY {
         let seen = Arc::new(Mutex::new(None));
-        let eye = seen.clone();
+        let observed = seen.clone();
         let host = Host::builder("client", "1").sampling(move |params: CreateMessageParams, _| {
-            *lock(&eye) = Some(serde_json::to_value(&params).expect("JSON"));
+            *lock(&observed) = Some(serde_json::to_value(&params).expect("JSON"));
             match params.max_tokens {
                 0 => Err(Failure::rejected()),
                 _ => Ok(CreateMessageResult::new(Role::Assistant, SamplingContent::text("hello"), "model-1")),
@@ -241,7 +242,7 @@ fn sampling_is_answered() {
 
 // req: ELIC-009 ELIC-024 ELIC-025 ELIC-026 ELIC-030 ELIC-032
 #[test]
-fn forms_are_answered_as_they_ask() {
+fn form_responses_must_fit_the_form() {
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25] {
         let pair = pair(host(), version);
         let ask = |message: &str| pair.ask_client("elicitation/create", form(message));
@@ -265,7 +266,7 @@ fn forms_are_answered_as_they_ask() {
 
 // req: ELIC-006 ELIC-013 ELIC-027 ELIC-033 ELIC-036 ELIC-040
 #[test]
-fn pages_are_opened_by_their_handler_only() {
+fn only_open_url_elicitations_complete_once() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let done = Arc::new(Mutex::new(Vec::new()));
     let (asking, ending) = (asked.clone(), done.clone());
@@ -296,7 +297,7 @@ fn pages_are_opened_by_their_handler_only() {
 
 // req: ELIC-037
 #[test]
-fn pages_that_an_error_asks_for_are_shown_to_the_application() {
+fn error_lists_required_url_elicitations() {
     let done = Arc::new(AtomicUsize::new(0));
     let count = done.clone();
     let host = Host::builder("client", "1")
@@ -327,7 +328,7 @@ fn pages_that_an_error_asks_for_are_shown_to_the_application() {
 
 // req: ROOT-003 ROOT-004 ROOT-005 ROOT-009
 #[test]
-fn roots_are_shown_and_changes_announced() {
+fn lists_roots_and_notifies_changes() {
     let roots = Roots::new([Root { name: Some("Home".into()), ..Root::new("file:///home/me") }]).expect("a good root");
     let narrow_host =
         Host::builder("client", "1").roots(&roots).disable_capability(Capability::RootsListChanged).build();
@@ -361,7 +362,7 @@ fn roots_are_shown_and_changes_announced() {
 
 // req: TOOL-009 TOOL-014 TOOL-019 TOOL-024 TOOL-025 M-TOOL-027
 #[test]
-fn tool_failures_and_errors_are_not_the_same() {
+fn tool_failures_are_results_not_errors() {
     let each = ProtocolVersion::ALL.into_iter().map(VersionSet::only);
     for versions in each {
         let host = Host::builder("client", "1").versions(versions).build();
@@ -389,7 +390,7 @@ fn tool_failures_and_errors_are_not_the_same() {
 
 // req: RES-024
 #[test]
-fn a_missing_resource_is_recognised_in_both_eras() {
+fn missing_resource_is_recognized_in_both_eras() {
     for (code, missing) in [(-32002, true), (-32602, true), (-32603, false)] {
         let pair = Pair::scripted(&Host::builder("client", "1").build(), move |_, _| {
             Err(ErrorObject::new(mcp_proto::wire::ErrorCode(code), "no"))
@@ -402,7 +403,7 @@ fn a_missing_resource_is_recognised_in_both_eras() {
 
 // req: BASE-002 TOOL-029
 #[test]
-fn what_the_server_has_not_declared_is_not_sent() {
+fn undeclared_requests_are_not_sent() {
     for version in ProtocolVersion::LEGACY {
         let service = Service::builder("test", "1").build().expect("an empty service");
         let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
@@ -422,7 +423,7 @@ fn what_the_server_has_not_declared_is_not_sent() {
 
 // req: COMPL-014 COMPL-016 M-COMPL-004
 #[test]
-fn a_client_completes_with_what_it_knows() {
+fn complete_sends_known_arguments() {
     let pair = Pair::scripted(&Host::builder("client", "1").build(), |_, params| {
         assert_eq!(params["context"]["arguments"], json!({"owner": "ada"}));
         assert_eq!(params["ref"], json!({"type": "ref/prompt", "name": "p"}));
@@ -442,7 +443,7 @@ fn a_client_completes_with_what_it_knows() {
 }
 
 #[test]
-fn a_handler_of_a_client_can_ask_back() {
+fn client_handler_can_call_tools() {
     let host = Host::builder("client", "1").sampling(|_: CreateMessageParams, context: Context<ClientRole>| {
         let tool = context.peer().call_tool("echo", json!({"message": "from inside"}))?.wait()?;
         let text = tool.content[0].as_text().unwrap_or_default().to_owned();

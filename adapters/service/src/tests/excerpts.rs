@@ -1,4 +1,4 @@
-//! What errors repeat of what a peer has sent.
+//! Error messages that repeat text of a peer.
 
 use mcp_proto::{protocol::ProtocolVersion, schema::PromptArgument};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ enum Choice {
     One,
 }
 
-/// Requests that are well-formed, and whose errors name what is wrong: a name of thousands of bytes.
+/// Well-formed requests whose errors repeat a name of thousands of bytes.
 fn requests(long: &str) -> Vec<(&'static str, Value)> {
     let complete = |prompt: &str, argument: &str| json!({"ref": {"type": "ref/prompt", "name": prompt}, "argument": {"name": argument, "value": "y"}});
     vec![
@@ -37,16 +37,16 @@ fn requests(long: &str) -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn an_error_repeats_little_of_a_request() {
+fn errors_quote_little_of_the_request() {
     let schema = object(&json!({"type": "object", "properties": {"choice": {"type": "string"}}}));
-    // Where it is cut is no border of a character.
+    // The length limit is not at a character boundary.
     for long in [format!("q{}", "\u{e9}".repeat(4000)), format!("qq{}", "\u{e9}".repeat(4000))] {
         for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
             let service = echo()
                 .tool(Tool::with_schema("choose", schema.clone(), |_: Chosen| "chosen"))
                 .prompt(
                     Prompt::with_arguments("choose", [PromptArgument::new("choice")], |_: Chosen| "chosen")
-                        .complete("choice", |_: crate::server::completion::CompletionRequest| vec!["One"]),
+                        .complete("choice", |_: crate::inbound::completion_request::CompletionRequest| vec!["One"]),
                 )
                 .on_request("x/custom", |_: Chosen, _| Ok::<_, Failure>("chosen"))
                 .build()

@@ -1,4 +1,4 @@
-//! What a client does not ask twice, and what it asks along (2026-07-28).
+//! Cached results, and the metadata that requests of a client carry (2026-07-28).
 
 use std::{
     sync::{Arc, Mutex},
@@ -24,7 +24,7 @@ const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A service whose lists can be used again for a minute, and a resource for an hour.
+/// A service whose lists can be cached for a minute, and one resource for an hour.
 fn steady() -> Service {
     echo()
         .page_size(1)
@@ -41,7 +41,7 @@ fn modern(service: &Service) -> Pair {
     Pair::new(&Host::builder("client", "1").build(), service, ProtocolVersion::V2026_07_28)
 }
 
-/// The names of the tools, and how many requests it took to get them.
+/// Returns the names of the tools, and the number of requests that were sent for them.
 fn tools(pair: &Pair, fresh: bool) -> (Vec<String>, usize) {
     pair.client.take_lines();
     let server = if fresh { pair.to_server().bypass_cache() } else { pair.to_server() };
@@ -57,7 +57,7 @@ fn asked(pair: &Pair, method: &str) -> usize {
 
 // req: M-CACHE-001 M-CACHE-002 M-CACHE-003 M-CACHE-020 M-CACHE-022 M-CACHE-023 M-CACHE-025
 #[test]
-fn lists_are_used_again_page_by_page() {
+fn list_pages_are_cached() {
     let pair = modern(&steady());
     let names = vec!["echo".to_owned(), "other".to_owned()];
     assert_eq!(tools(&pair, false), (names.clone(), 2));
@@ -72,7 +72,7 @@ fn lists_are_used_again_page_by_page() {
 
 // req: M-CACHE-021
 #[test]
-fn a_resource_says_itself_for_how_long_it_is_good() {
+fn resource_sets_its_own_cache_time() {
     let pair = modern(&steady());
     let read = |uri: &str| {
         pair.client.take_lines();
@@ -87,7 +87,7 @@ fn a_resource_says_itself_for_how_long_it_is_good() {
 
 // req: M-CACHE-019 M-CACHE-030
 #[test]
-fn a_change_that_is_listened_to_is_seen() {
+fn change_notification_invalidates_cache() {
     let service = steady();
     let pair = modern(&service);
     let filter = SubscriptionFilter {
@@ -114,17 +114,17 @@ fn a_change_that_is_listened_to_is_seen() {
 
 // req: M-DUAL-028
 #[test]
-fn in_a_session_everything_is_asked() {
+fn legacy_session_caches_nothing() {
     let pair = Pair::simple(&steady());
     assert_eq!((tools(&pair, false).1, tools(&pair, false).1), (2, 2));
 }
 
 // req: M-LOG-002 M-LOG-003 M-META-025
 #[test]
-fn a_call_says_what_it_wants_to_hear_of_and_where_it_belongs() {
+fn call_sets_log_level_and_trace() {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let (heard, notes) = (Arc::new(Mutex::new(Vec::new())), seen.clone());
-    let log = heard.clone();
+    let (received, notes) = (Arc::new(Mutex::new(Vec::new())), seen.clone());
+    let log = received.clone();
     let service = Service::builder("test", "1")
         .tool(Tool::new("logs", move |context: Context| {
             for level in [LoggingLevel::Debug, LoggingLevel::Info, LoggingLevel::Error] {
@@ -148,7 +148,7 @@ fn a_call_says_what_it_wants_to_hear_of_and_where_it_belongs() {
     let call = |server: crate::outbound::peer::Peer<_>| {
         let pending = server.call_tool("logs", ()).expect("it can be sent");
         pair.wait(pending).expect("it runs");
-        (std::mem::take(&mut *lock(&heard)), lock(&seen).pop().expect("it ran"))
+        (std::mem::take(&mut *lock(&received)), lock(&seen).pop().expect("it ran"))
     };
     let server = pair.to_server();
     assert_eq!(call(server.clone()), (vec![], (None, None)));
@@ -156,12 +156,12 @@ fn a_call_says_what_it_wants_to_hear_of_and_where_it_belongs() {
     let both = server.logging(LoggingLevel::Info).with_trace(trace.clone()).within(MINUTE);
     assert_eq!(call(both), (all[1..].to_vec(), (Some(LoggingLevel::Info), id.clone())));
 
-    // In a session the level is the session's, and unless it is set everything comes.
+    // In a session the level applies to the session. Before it is set, all messages are sent.
     let pair = Pair::new(&host, &service, ProtocolVersion::V2025_11_25);
     let pending =
         pair.to_server().logging(LoggingLevel::Error).with_trace(trace).call_tool("logs", ()).expect("it can be sent");
     pair.wait(pending).expect("it runs");
-    assert_eq!((std::mem::take(&mut *lock(&heard)), lock(&seen).pop()), (all, Some((None, id))));
+    assert_eq!((std::mem::take(&mut *lock(&received)), lock(&seen).pop()), (all, Some((None, id))));
     let line = pair.client.take_lines();
     let meta = |line: &Value| line["params"]["_meta"].as_object().map(|meta| meta.len());
     assert_eq!(meta(line.iter().find(|line| line["method"] == "tools/call").expect("it was sent")), Some(2));

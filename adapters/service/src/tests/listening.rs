@@ -1,4 +1,4 @@
-//! What a client listens to (2026-07-28), on one connection and on the next.
+//! The subscriptions of a client (2026-07-28), on one connection and on the next.
 
 use std::{
     sync::{
@@ -34,12 +34,12 @@ fn filter() -> SubscriptionFilter {
     }
 }
 
-/// A client that counts the changes of tools that it hears of.
-fn host(heard: &Arc<AtomicUsize>) -> Host {
-    let heard = heard.clone();
+/// A client that counts the notifications about changes of tools that it receives.
+fn host(received: &Arc<AtomicUsize>) -> Host {
+    let received = received.clone();
     Host::builder("client", "1")
         .on(move |_: ToolsListChangedParams, _| {
-            heard.fetch_add(1, Ordering::SeqCst);
+            received.fetch_add(1, Ordering::SeqCst);
         })
         .build()
 }
@@ -58,7 +58,7 @@ fn change(pair: &Pair, service: &Service) {
     pair.settle();
 }
 
-/// What the client has sent of subscriptions: how often it has asked, and how often it has taken that back.
+/// Returns how many requests for subscriptions the client has sent, and how many it has cancelled.
 fn sent(pair: &Pair) -> (usize, usize) {
     let lines = pair.client.take_lines();
     let count = |method: &str| lines.iter().filter(|line| line["method"] == method).count();
@@ -67,9 +67,9 @@ fn sent(pair: &Pair) -> (usize, usize) {
 
 // req: M-SUBS-009 M-SUBS-014
 #[test]
-fn a_subscription_lasts_for_as_long_as_it_is_held() {
-    let (heard, service) = (Arc::new(AtomicUsize::new(0)), service());
-    let pair = Pair::new(&host(&heard), &service, V);
+fn subscription_lasts_until_closed() {
+    let (received, service) = (Arc::new(AtomicUsize::new(0)), service());
+    let pair = Pair::new(&host(&received), &service, V);
     let listening = listen(&pair);
     let told = SubscriptionFilter { prompts_list_changed: None, ..filter() };
     assert_eq!(listening.agreed(), Some(told));
@@ -78,28 +78,28 @@ fn a_subscription_lasts_for_as_long_as_it_is_held() {
     assert!(!listening.is_over());
     assert_eq!(pair.to_server().subscriptions().len(), 1);
     change(&pair, &service);
-    assert_eq!(heard.load(Ordering::SeqCst), 1);
+    assert_eq!(received.load(Ordering::SeqCst), 1);
     assert_eq!(sent(&pair), (1, 0));
-    // The time for answers has nothing to do with it.
+    // The timeout of responses does not apply.
     pair.pass(Duration::from_secs(100_000));
     change(&pair, &service);
-    assert_eq!(heard.load(Ordering::SeqCst), 2);
+    assert_eq!(received.load(Ordering::SeqCst), 2);
     listening.close();
     pair.settle();
     assert_eq!(sent(&pair), (0, 1));
     change(&pair, &service);
-    assert_eq!(heard.load(Ordering::SeqCst), 2);
+    assert_eq!(received.load(Ordering::SeqCst), 2);
     assert!(pair.to_server().subscriptions().is_empty());
     pair.assert_clean();
 }
 
 #[test]
-fn nobody_listens_who_does_not_wait_for_it() {
+fn dropped_listen_call_leaves_no_subscription() {
     let pair = Pair::new(&host(&Arc::default()), &service(), V);
     drop(pair.to_server().listen(filter()).expect("it can be sent"));
     pair.settle();
     assert!(pair.to_server().subscriptions().is_empty());
-    // It is acknowledged after its call was dropped.
+    // The server acknowledges it after the call was dropped.
     let pending = pair.to_server().listen(filter()).expect("it can be sent");
     pair.settle();
     drop(pending);
@@ -110,9 +110,9 @@ fn nobody_listens_who_does_not_wait_for_it() {
 
 // req: M-SUBS-020 M-STDIO-020 M-SUBS-021
 #[test]
-fn what_was_listened_to_is_listened_to_on_the_next_connection() {
-    let (heard, service) = (Arc::new(AtomicUsize::new(0)), service());
-    let host = host(&heard);
+fn subscriptions_resume_on_the_next_connection() {
+    let (received, service) = (Arc::new(AtomicUsize::new(0)), service());
+    let host = host(&received);
     let pair = Pair::new(&host, &service, V);
     let (kept, given_up) = (listen(&pair), listen(&pair));
     let subscriptions = pair.to_server().subscriptions().clone();
@@ -127,15 +127,15 @@ fn what_was_listened_to_is_listened_to_on_the_next_connection() {
             joining.subscriptions = subscriptions.clone();
         })
     };
-    // A session is none of its business.
+    // A session has no such subscriptions.
     let session = next(VersionSet::LEGACY);
     assert_eq!((kept.agreed(), sent(&session)), (None, (0, 0)));
     session.cut();
     let pair = next(VersionSet::ALL);
     assert!(kept.agreed().is_some());
-    heard.store(0, Ordering::SeqCst);
+    received.store(0, Ordering::SeqCst);
     change(&pair, &service);
-    assert_eq!(heard.load(Ordering::SeqCst), 1);
+    assert_eq!(received.load(Ordering::SeqCst), 1);
     assert_eq!(subscriptions.len(), 1);
     kept.close();
     pair.settle();
@@ -144,9 +144,9 @@ fn what_was_listened_to_is_listened_to_on_the_next_connection() {
 }
 
 #[test]
-fn two_connections_share_nothing_that_one_of_them_has() {
-    let (heard, service) = (Arc::new(AtomicUsize::new(0)), service());
-    let host = host(&heard);
+fn active_subscription_is_not_taken_over() {
+    let (received, service) = (Arc::new(AtomicUsize::new(0)), service());
+    let host = host(&received);
     let first = Pair::new(&host, &service, V);
     let listening = listen(&first);
     let second = Pair::with(&host, &service, |joining| {
@@ -159,7 +159,7 @@ fn two_connections_share_nothing_that_one_of_them_has() {
     assert!(listening.agreed().is_none());
 }
 
-/// A client whose server answers nothing, so that a test can.
+/// A pair in which the test responds for the server.
 fn alone() -> Pair {
     Pair::new(&host(&Arc::default()), &service(), V)
 }
@@ -174,7 +174,7 @@ fn request(pair: &Pair) -> Value {
 
 // req: M-SUBS-032
 #[test]
-fn a_server_that_has_no_subscriptions_says_so() {
+fn unsupported_subscription_is_an_error() {
     let pair = alone();
     let pending = pair.to_server().listen(filter()).expect("it can be sent");
     let request = request(&pair);
@@ -191,7 +191,7 @@ fn a_server_that_has_no_subscriptions_says_so() {
 
 // req: M-SUBS-022
 #[test]
-fn a_server_that_ends_it_is_asked_again_and_then_left_alone() {
+fn resubscribes_a_limited_number_of_times() {
     let pair = alone();
     let next = || request(&pair);
     let acknowledge = |request: &Value| {
@@ -220,7 +220,7 @@ fn a_server_that_ends_it_is_asked_again_and_then_left_alone() {
     assert!(!listening.is_over());
     end(&request);
     assert_eq!((listening.is_over(), listening.agreed(), listening.error()), (true, None, None));
-    // An error is told.
+    // An error ends the subscription, and is reported.
     let pending = pair.to_server().listen(filter()).expect("it can be sent");
     let request = next();
     acknowledge(&request);

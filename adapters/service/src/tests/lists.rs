@@ -41,7 +41,7 @@ const LISTS: [(&str, &str); 4] = [
 
 // req: PAGE-001 PAGE-003 PAGE-009 PAGE-010 RES-030 M-PAGE-001 M-CACHE-003 M-CACHE-025
 #[test]
-fn every_list_comes_in_pages() {
+fn every_list_is_paginated() {
     let service = long_service();
     for version in ProtocolVersion::ALL {
         let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
@@ -73,7 +73,7 @@ fn every_list_comes_in_pages() {
 
 // req: PAGE-005 PAGE-006 TOOL-040 PROMPT-019
 #[test]
-fn a_client_walks_through_all_pages() {
+fn client_fetches_all_pages() {
     for version in ProtocolVersion::LEGACY {
         let service = long_service();
         let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
@@ -92,7 +92,8 @@ fn a_client_walks_through_all_pages() {
     }
 }
 
-/// What a client makes of a server whose pages are as `next` says.
+/// Reads a list from a server whose cursors come from `next`. Returns the number of items, and the error if there is
+/// one.
 fn walk(limits: PageLimits, next: impl FnMut(usize) -> Option<String> + Send + 'static) -> (usize, Option<CallError>) {
     walk_in(ProtocolVersion::LATEST_LEGACY, limits, next)
 }
@@ -130,11 +131,11 @@ fn walk_in(
 
 // req: PAGE-004 PAGE-007 PAGE-008
 #[test]
-fn cursors_come_back_as_they_are_in_the_session_that_they_are_of() {
+fn cursors_are_returned_unchanged_per_session() {
     let cursors = ["0", " ", "{\"page\": 2}", "\u{e4}\n\"\\", "a%20b"];
     for version in ProtocolVersion::LEGACY {
         let host = Host::builder("client", "1").versions(VersionSet::only(version)).build();
-        // The same client walks in one session after the other. It leaves the second list in the middle.
+        // The same client reads the list in one session after the other, in the second one only in part.
         for most in [usize::MAX, 3, usize::MAX] {
             let asked = Arc::new(Mutex::new(Vec::new()));
             let seen = asked.clone();
@@ -142,7 +143,7 @@ fn cursors_come_back_as_they_are_in_the_session_that_they_are_of() {
                 assert_eq!(method, "tools/list");
                 let asked = &mut *lock(&seen);
                 asked.push(params.get("cursor").cloned());
-                // No page is as long as another one.
+                // All pages have different lengths.
                 let tools =
                     (0..asked.len()).map(|n| json!({"name": format!("{n}"), "inputSchema": {"type": "object"}}));
                 let mut page = json!({"tools": tools.collect::<Vec<_>>()});
@@ -163,7 +164,7 @@ fn cursors_come_back_as_they_are_in_the_session_that_they_are_of() {
 }
 
 #[test]
-fn lists_that_never_end_are_left() {
+fn endless_lists_end_at_page_limits() {
     let limits = PageLimits { pages: 50, ..PageLimits::default() };
     let is_invalid = |error: &Option<CallError>| matches!(error, Some(CallError::Invalid(_)));
 
@@ -188,7 +189,7 @@ fn only_a_missing_cursor_ends_a_list() {
     let limits = || PageLimits { pages: 50, ..PageLimits::default() };
     assert_eq!(walk_in(modern, limits(), |page| (page == 1).then(String::new)), (2, None));
     assert_eq!(walk_in(modern, limits(), |page| (page < 3).then(|| format!("{page} \"\\\u{e4}"))), (3, None));
-    // It is a cursor like any other, so it does not come twice.
+    // The empty text is a cursor like any other, so it must not come twice.
     let (count, error) = walk_in(modern, limits(), |_| Some(String::new()));
     assert!(count <= 2 && matches!(error, Some(CallError::Invalid(_))), "{count} {error:?}");
 }
@@ -204,7 +205,7 @@ fn an_error_ends_a_list() {
 
 // req: LOG-001 LOG-002 LOG-003 LOG-004 LOG-005 LOG-006 LOG-007
 #[test]
-fn log_messages_are_those_the_client_wants() {
+fn log_messages_respect_the_client_level() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("log", |context: Context| {
             for level in LoggingLevel::ALL {
@@ -241,7 +242,7 @@ fn log_messages_are_those_the_client_wants() {
         }
         pair.assert_clean();
     }
-    // What is not declared is not done.
+    // Without the capability no message is sent.
     let service = Service::builder("test", "1")
         .tool(Tool::new("log", |context: Context| context.log(LoggingLevel::Error, None, "x").wait()))
         .disable_capability(mcp_proto::protocol::Capability::Logging)

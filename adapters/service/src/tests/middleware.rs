@@ -19,16 +19,14 @@ use super::pair::{Pair, code};
 use crate::{
     client::Host,
     inbound::{
+        completion_request::CompletionRequest,
         context::Context,
         failure::Failure,
         middleware::{Completed, IncomingRequest, Next},
         rpc_result::ResponseKind,
     },
     outbound::error::CallError,
-    server::{
-        builder::ServiceBuilder, completion::CompletionRequest, prompt::Prompt, resource::Resource, service::Service,
-        tool::Tool,
-    },
+    server::{builder::ServiceBuilder, prompt::Prompt, resource::Resource, service::Service, tool::Tool},
     util::lock::lock,
 };
 
@@ -38,7 +36,7 @@ fn host() -> Host {
     Host::builder("client", "1").build()
 }
 
-/// Notes what comes by under this name, and how it ended.
+/// Records each request under this name, and its outcome.
 async fn note<E: crate::inbound::state::Role>(
     seen: Seen,
     who: &'static str,
@@ -65,7 +63,7 @@ fn take(seen: &Seen) -> Vec<String> {
     std::mem::take(&mut *lock(seen))
 }
 
-/// A service with code of both kinds.
+/// A service with blocking and async handlers.
 fn both() -> ServiceBuilder {
     echo()
         .tool(Tool::new_async("later", async || "done"))
@@ -80,7 +78,7 @@ fn both() -> ServiceBuilder {
 }
 
 #[test]
-fn the_same_code_is_around_every_answer() {
+fn middleware_wraps_every_request() {
     let seen = Seen::default();
     let service = noted(noted(both(), &seen, "out"), &seen, "in").build().expect("a good service");
     for version in ProtocolVersion::ALL {
@@ -125,7 +123,7 @@ fn the_same_code_is_around_every_answer() {
 }
 
 #[test]
-fn what_is_refused_never_runs() {
+fn rejecting_middleware_skips_the_handler() {
     let ran = Seen::default();
     let runs = ran.clone();
     let guard = async |call: IncomingRequest, next: Next| match call.name() {
@@ -172,7 +170,7 @@ fn what_is_refused_never_runs() {
 }
 
 #[test]
-fn time_is_that_of_the_connection() {
+fn elapsed_time_uses_the_connection_clock() {
     let took = Arc::new(Mutex::new(Vec::new()));
     let times = took.clone();
     let service = Service::builder("test", "1")
@@ -181,7 +179,7 @@ fn time_is_that_of_the_connection() {
         .layer(move |call: IncomingRequest, next: Next| {
             let times = times.clone();
             async move {
-                // Middleware can wait, too: whatever is inside of it begins after that.
+                // Middleware can wait, too: the inner layers and the handler begin after that.
                 call.context().sleep(Duration::from_secs(1)).await?;
                 let completed = next.run().await;
                 lock(&times).push(completed.elapsed());
@@ -200,7 +198,7 @@ fn time_is_that_of_the_connection() {
 }
 
 #[test]
-fn what_is_cancelled_meanwhile_does_not_run() {
+fn cancellation_in_middleware_skips_handler() {
     let (ran, seen) = (Seen::default(), Seen::default());
     let (runs, sees) = (ran.clone(), seen.clone());
     let service = Service::builder("test", "1")
@@ -225,7 +223,7 @@ fn what_is_cancelled_meanwhile_does_not_run() {
 }
 
 #[test]
-fn a_question_is_seen_as_one() {
+fn middleware_sees_input_required_rounds() {
     let seen = Seen::default();
     let asks = async |context: Context| {
         let question = CreateMessageParams::new([SamplingMessage::user("Well?")], 5_u64);
@@ -260,7 +258,7 @@ fn a_question_is_seen_as_one() {
 }
 
 #[test]
-fn of_tasks_the_work_is_wrapped() {
+fn middleware_wraps_the_work_of_tasks() {
     let seen = Seen::default();
     let service = Service::builder("test", "1")
         .tool(Tool::new("work", || CallToolResult::error("broken")).task_support(TaskSupport::Required));
@@ -278,7 +276,7 @@ fn of_tasks_the_work_is_wrapped() {
 }
 
 #[test]
-fn hosts_have_it_too() {
+fn hosts_support_middleware() {
     let seen = Seen::default();
     let sees = seen.clone();
     let host = Host::builder("client", "1")
@@ -292,7 +290,7 @@ fn hosts_have_it_too() {
 }
 
 #[test]
-fn nobody_can_answer_with_the_end_of_another_request() {
+fn completion_of_another_request_is_rejected() {
     let kept: Arc<Mutex<Option<Completed>>> = Arc::default();
     let keeps = kept.clone();
     let service = echo().tool(Tool::new("bare", || "done")).layer(move |call: IncomingRequest, next: Next| {

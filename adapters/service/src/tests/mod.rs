@@ -1,4 +1,4 @@
-//! Sessions against sessions. What concerns a single file is tested there.
+//! Tests of two connected sessions. Tests of a single file are in that file.
 
 mod asking;
 mod asynchronous;
@@ -31,8 +31,8 @@ use serde_json::{Value, json};
 
 use crate::server::{builder::ServiceBuilder, service::Service, tool::Tool};
 
-/// What a result says of its subject, without what every result of 2026-07-28 says of itself: that it is one, who gives it,
-/// and, if `cacheable`, for how long it holds.
+/// Returns the members of a result without those that every result of 2026-07-28 has: its type, the name of the server
+/// and, if `cacheable`, the time to live.
 fn body(version: ProtocolVersion, cacheable: bool, result: Result<Value, Value>) -> Value {
     let mut result = result.expect("a result");
     if version.era() == Era::Modern {
@@ -47,7 +47,7 @@ fn body(version: ProtocolVersion, cacheable: bool, result: Result<Value, Value>)
     result
 }
 
-/// A service with a tool that says the same again.
+/// A service with a tool that returns its message.
 fn echo() -> ServiceBuilder {
     #[derive(serde::Deserialize)]
     struct Echo {

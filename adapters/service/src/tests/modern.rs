@@ -1,4 +1,4 @@
-//! The modern era (2026-07-28): requests that stand alone, and questions that travel in results.
+//! The modern era (2026-07-28): stateless requests, and input requests in results.
 
 use std::{
     sync::{
@@ -41,7 +41,7 @@ pub(super) fn said(answer: &ElicitResult, field: &str) -> String {
     }
 }
 
-/// Elicits twice and samples once, and hands every error on.
+/// Elicits twice and samples once, and returns each error.
 fn interview(context: &Context) -> Result<String, Failure> {
     let name = context.elicit("Who are you?", form("name")).wait()?;
     let color = context.elicit("Which color?", form("color")).wait()?;
@@ -79,7 +79,7 @@ pub(super) fn modern(service: &Service) -> Pair {
     Pair::new(&obliging().build(), service, ProtocolVersion::V2026_07_28)
 }
 
-/// A request by hand, with what it says of its sender: its result, or its error.
+/// Sends a request with the metadata that the modern era requires. Returns its result or its error.
 pub(super) fn send(pair: &Pair, method: &str, mut params: Value, capabilities: Value) -> Result<Value, Value> {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -110,7 +110,7 @@ pub(super) fn text(result: &Value) -> &str {
 
 // req: M-MRTR-001 M-MRTR-006 M-MRTR-018 M-MRTR-029 M-MRTR-040
 #[test]
-fn one_handler_gives_one_answer_in_every_era() {
+fn handler_gives_equal_results_in_both_eras() {
     let service = curious().build().expect("a good service");
     let expected = "String(\"Ada\") String(\"red\") fine";
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
@@ -132,7 +132,7 @@ fn one_handler_gives_one_answer_in_every_era() {
 
 // req: M-MRTR-004 M-MRTR-005 M-MRTR-007 M-MRTR-008 M-MRTR-031 M-MRTR-032
 #[test]
-fn questions_are_answers_until_they_are_answered() {
+fn input_required_results_repeat_until_complete() {
     let pair = modern(&curious().build().expect("a good service"));
     let call = |more: Value| {
         let mut params = json!({"name": "interview"});
@@ -149,13 +149,13 @@ fn questions_are_answers_until_they_are_answered() {
     assert_eq!(question.keys().collect::<Vec<_>>(), ["method", "params"]);
     assert_eq!(question["method"], "elicitation/create");
     let accept = |field: &str, value: &str| json!({"action": "accept", "content": {field: value}});
-    // What is unknown is ignored, and what is missing is asked again.
+    // Unknown responses are ignored, and missing ones are requested again.
     let again = call(json!({"inputResponses": {"else": {"x": 1}}, "requestState": first["requestState"]}));
     assert_eq!(keys(&again), ["q1"]);
     let second = call(json!({"inputResponses": {"q1": accept("name", "Bob")}, "requestState": first["requestState"]}));
     assert_eq!(keys(&second), ["q2"]);
     assert_ne!(second["requestState"], first["requestState"]);
-    // What was answered once stays answered.
+    // A response is kept in the state: a later one to the same request is ignored.
     let third = call(json!({
         "inputResponses": {"q1": accept("name", "Eve"), "q2": {"action": "decline"}},
         "requestState": second["requestState"],
@@ -170,7 +170,7 @@ fn questions_are_answers_until_they_are_answered() {
 
 // req: M-MRTR-010 M-MRTR-012 M-MRTR-014 M-MRTR-015 M-MRTR-030
 #[test]
-fn what_comes_back_is_not_believed_unseen() {
+fn validates_request_state_and_input_responses() {
     let service = curious().build().expect("a good service");
     let pair = modern(&service);
     let call = |more: Value| {
@@ -188,7 +188,7 @@ fn what_comes_back_is_not_believed_unseen() {
     for bad in [json!(tampered), json!(""), json!("junk"), json!(5), json!(null), json!(format!("{state}AAAA"))] {
         assert_eq!(code(&call(json!({"inputResponses": answers, "requestState": bad}))), -32602, "{bad}");
     }
-    // Another request, and another method.
+    // The state in another request, and in another method.
     let params = json!({"name": "swallows", "arguments": {}, "inputResponses": answers, "requestState": state});
     assert_eq!(code(&send(&pair, "tools/call", params, everything())), -32602);
     assert_eq!(code(&call(json!({"arguments": {"x": 1}, "requestState": state}))), -32602);
@@ -219,7 +219,7 @@ fn what_comes_back_is_not_believed_unseen() {
 
 // req: M-MRTR-009 M-MRTR-033
 #[test]
-fn nobody_is_asked_for_what_he_cannot_do() {
+fn undeclared_input_fails_the_request() {
     let ran = Arc::new(AtomicUsize::new(0));
     let count = ran.clone();
     let page = |context: Context| {
@@ -247,7 +247,7 @@ fn nobody_is_asked_for_what_he_cannot_do() {
         let error = call(name, capabilities).expect_err("an error");
         assert_eq!((&error["code"], &error["data"]["requiredCapabilities"]), (&json!(-32021), &missing), "{name}");
     }
-    // A handler that can do without the client does.
+    // A handler that does not need the client's response completes without it.
     assert_eq!(text(&call("shy", json!({})).expect("a result")), "none");
     assert_eq!(ran.load(Ordering::SeqCst), 0);
     assert_eq!(text(&call("declared", json!({"sampling": {}})).expect("a result")), "ran");
@@ -262,13 +262,13 @@ fn nobody_is_asked_for_what_he_cannot_do() {
 
 // req: M-MRTR-002 M-COMPL-010
 #[test]
-fn only_some_requests_ask() {
+fn completion_cannot_request_input() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let note = asked.clone();
     let service = Service::builder("test", "1")
         .prompt(Prompt::with_arguments("p", [mcp_proto::schema::PromptArgument::new("a")], || "text").complete(
             "a",
-            move |completing: crate::server::completion::CompletionRequest| {
+            move |completing: crate::inbound::completion_request::CompletionRequest| {
                 lock(&note).push(completing.context.roots().wait());
                 vec!["x"]
             },
@@ -285,7 +285,7 @@ fn only_some_requests_ask() {
 
 // req: M-MRTR-006
 #[test]
-fn several_questions_leave_together() {
+fn ask_all_sends_input_requests_together() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("all", |context: Context| {
             let greeting = CreateMessageParams::new([SamplingMessage::user("Greet")], 10_u64);
@@ -314,7 +314,7 @@ fn several_questions_leave_together() {
 }
 
 #[test]
-fn a_request_says_itself_what_it_wants() {
+fn modern_request_uses_its_own_revision() {
     let service = Service::builder("test", "1")
         .tool(
             Tool::new("logs", |context: Context| {
@@ -343,7 +343,7 @@ fn a_request_says_itself_what_it_wants() {
 
 // req: M-SUBS-004 M-SUBS-010
 #[test]
-fn changes_reach_whoever_listens_without_a_session() {
+fn changes_reach_subscribers_without_session() {
     let service = curious().subscriptions().build().expect("a good service");
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
         let pair = Pair::new(&obliging().build(), &service, version);

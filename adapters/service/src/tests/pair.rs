@@ -1,4 +1,4 @@
-//! Two real ends in memory, joined by hand: time is virtual, and nothing moves unless a test says so.
+//! Two connected peers in memory. Time is virtual, and a line is delivered only when the test moves it.
 
 use std::{
     sync::{
@@ -35,10 +35,10 @@ use crate::{
     util::lock::lock,
 };
 
-/// How long a test may wait for threads of its own before it has failed.
+/// How long a test waits for other threads before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One end: a connection, what runs on it, and every line that has left it.
+/// One side: a connection, its application, and every line that it has written.
 pub(crate) struct End<E: 'static> {
     conn: Mutex<Connection<E>>,
     app: Arc<dyn Application<E>>,
@@ -48,7 +48,7 @@ pub(crate) struct End<E: 'static> {
     jobs: Arc<AtomicUsize>,
     sequence: mpsc::Sender<Job>,
     pub(crate) waiters: Waiters,
-    /// Which client it is, if a driver could tell.
+    /// The client at the other end, as far as a driver identifies it.
     pub(crate) holder: OnceLock<Holder>,
     this: OnceLock<Weak<Self>>,
 }
@@ -97,7 +97,7 @@ impl<E: Send + 'static> End<E> {
         result
     }
 
-    /// Hands events to the application, and its jobs to threads.
+    /// Passes events to the application, and its jobs to threads.
     fn events(&self, first: Option<Event<'_>>) -> bool {
         let mut any = false;
         let mut next = first.map(Event::into_owned);
@@ -124,7 +124,7 @@ impl<E: Send + 'static> End<E> {
         }
     }
 
-    /// Everything that wants to leave.
+    /// Takes all lines that wait to be written.
     fn output(&self) -> Vec<Vec<u8>> {
         self.with_conn(|conn| {
             let mut lines = Vec::new();
@@ -140,7 +140,7 @@ impl<E: Send + 'static> End<E> {
         })
     }
 
-    /// Lets time pass on this end only.
+    /// Advances the clock of this side only.
     pub(crate) fn elapse(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).expect("short");
         self.clock.fetch_add(nanos, Ordering::SeqCst);
@@ -148,7 +148,7 @@ impl<E: Send + 'static> End<E> {
         self.events(None);
     }
 
-    /// Takes all output, without handing it to the peer.
+    /// Takes all output, without delivering it to the peer.
     pub(crate) fn flush(&self) {
         self.output();
     }
@@ -158,7 +158,7 @@ impl<E: Send + 'static> End<E> {
         self.events(event);
     }
 
-    /// Handles a line that another client than the peer has sent, with a principal.
+    /// Handles a line from another client than the peer, with a principal.
     pub(crate) fn input_from(&self, principal: &str, line: &[u8]) {
         let arrival = Arrival { principal: Some(Arc::new(Principal::new(principal))), ..Arrival::default() };
         let event =
@@ -166,7 +166,7 @@ impl<E: Send + 'static> End<E> {
         self.events(event);
     }
 
-    /// The lines that have left since the last time, as JSON.
+    /// Returns the lines that were written since the last call, as JSON.
     pub(crate) fn take_lines(&self) -> Vec<Value> {
         let lines = std::mem::take(&mut *lock(&self.lines));
         lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
@@ -191,7 +191,7 @@ impl<E: Send + 'static> ConnectionHandle<E> for End<E> {
     }
 }
 
-/// A client and a server, joined.
+/// A connected client and server.
 pub(crate) struct Pair {
     pub(crate) client: Arc<End<ClientRole>>,
     pub(crate) server: Arc<End<ServerRole>>,
@@ -200,16 +200,16 @@ pub(crate) struct Pair {
     clock: Arc<AtomicU64>,
 }
 
-/// How to join a client and a server.
+/// The settings of a client and a server before they are connected.
 pub(crate) struct Joining {
-    /// What the client has listened to before.
+    /// The subscriptions of earlier connections of the client.
     pub(crate) subscriptions: Subscriptions,
     pub(crate) client: ClientConfig,
     pub(crate) server: ServerConfig,
 }
 
 impl Pair {
-    /// Joined and behind the handshake, in this revision.
+    /// Connects both and completes the handshake, in this revision.
     pub(crate) fn new(host: &Host, service: &Service, version: ProtocolVersion) -> Self {
         Self::with(host, service, |joining| joining.client.settings.versions = VersionSet::only(version))
     }
@@ -218,8 +218,8 @@ impl Pair {
         Self::join(host, service, None, f)
     }
 
-    /// A client and something that answers as a script says, in the newest revision that the host speaks and with
-    /// everything declared.
+    /// Connects a client to a scripted server, in the newest revision that the host supports and with all capabilities
+    /// declared.
     pub(crate) fn scripted(
         host: &Host,
         script: impl FnMut(&str, Value) -> Result<Value, ErrorObject> + Send + 'static,
@@ -260,22 +260,22 @@ impl Pair {
         pair
     }
 
-    /// The newest revision, and a client that does nothing for its server.
+    /// Connects a client without handlers, in the newest legacy revision.
     pub(crate) fn simple(service: &Service) -> Self {
         Self::new(&Host::builder("client", "1").build(), service, ProtocolVersion::LATEST_LEGACY)
     }
 
-    /// The server, for the client.
+    /// The client's handle of the server.
     pub(crate) fn to_server(&self) -> Peer<ClientRole> {
         self.client_session.peer(&self.client.connection())
     }
 
-    /// The client, for the server.
+    /// The server's handle of the client.
     pub(crate) fn to_client(&self) -> Peer<ServerRole> {
         self.server_session.peer(&self.server.connection())
     }
 
-    /// Moves every line that wants to move, once.
+    /// Delivers every line that waits, once.
     pub(crate) fn step(&self) -> bool {
         let (up, down) = (self.client.output(), self.server.output());
         for line in &up {
@@ -288,9 +288,9 @@ impl Pair {
         !up.is_empty() || !down.is_empty() || events
     }
 
-    /// Moves lines until nothing moves and no handler runs.
+    /// Delivers lines until none waits and no handler runs.
     pub(crate) fn settle(&self) {
-        // Handlers have said everything when they are counted as ended, so what they said is moved once more.
+        // A handler has queued its last line when it is counted as ended, so lines are delivered once more.
         let mut was_idle = false;
         self.until(|| {
             let idle = self.client.jobs.load(Ordering::SeqCst) + self.server.jobs.load(Ordering::SeqCst) == 0;
@@ -299,19 +299,19 @@ impl Pair {
         });
     }
 
-    /// Moves lines until something has happened.
+    /// Delivers lines until a condition holds.
     pub(crate) fn until(&self, mut done: impl FnMut() -> bool) {
         let start = Instant::now();
         while !done() {
             if !self.step() {
-                // It is up to other threads.
+                // Other threads have to act.
                 thread::yield_now();
             }
             assert!(start.elapsed() < PATIENCE, "what a test waits for does not happen");
         }
     }
 
-    /// Moves lines from the client to the server only. What the server says is handed out instead.
+    /// Delivers lines from the client to the server only. Returns the lines of the server.
     pub(crate) fn only_upwards(&self) -> Vec<Value> {
         for line in self.client.output() {
             self.server.input(&line);
@@ -320,7 +320,7 @@ impl Pair {
         self.server.output().iter().map(|line| serde_json::from_slice(line).expect("JSON")).collect()
     }
 
-    /// The same until the server has said enough. All that it has said is added to these lines.
+    /// The same until the lines fulfil a condition. Appends the lines of the server to `lines`.
     pub(crate) fn only_upwards_until(&self, lines: &mut Vec<Value>, enough: impl Fn(&[Value]) -> bool) {
         let start = Instant::now();
         while !enough(lines) {
@@ -330,13 +330,13 @@ impl Pair {
         }
     }
 
-    /// Lets time pass, and waits for what comes of it.
+    /// Advances the clock, and waits until all effects are complete.
     pub(crate) fn pass(&self, time: Duration) {
         self.advance(time);
         self.settle();
     }
 
-    /// Lets time pass while handlers go on.
+    /// Advances the clock while handlers run.
     pub(crate) fn advance(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).expect("short");
         self.clock.fetch_add(nanos, Ordering::SeqCst);
@@ -346,8 +346,8 @@ impl Pair {
         while self.step() {}
     }
 
-    /// Lets a little time pass if it is time that the client waits for, before it looks at a task again. Answers come from
-    /// threads, and a call may not run out of time because those are slow.
+    /// Advances the clock a little if the client waits for time before it polls a task again. Responses come from
+    /// threads, and a call must not time out because those are slow.
     pub(crate) fn tick(&self) {
         let deadline = self.client.with_conn(|conn| conn.poll_timeout());
         if deadline.is_some_and(|next| next.wake == Wake::Retry) || self.client.waiters.next_deadline().is_some() {
@@ -372,7 +372,7 @@ impl Pair {
         self.finish(waiting)
     }
 
-    /// Waits for a request of the client or of the server, and moves lines meanwhile.
+    /// Waits for a request of the client or of the server, and delivers lines until it completes.
     pub(crate) fn wait<T: Send + 'static>(
         &self,
         pending: crate::outbound::pending::Pending<T>,
@@ -382,42 +382,43 @@ impl Pair {
         result
     }
 
-    /// Moves lines until a thread has ended.
+    /// Delivers lines until a thread has ended.
     pub(crate) fn finish<T>(&self, thread: thread::JoinHandle<T>) -> T {
         self.until(|| thread.is_finished());
         thread.join().expect("no panic")
     }
 
-    /// A request of the client by name: its result, or the error as JSON.
+    /// Sends a request of the client by name. Returns its result, or the error as JSON.
     pub(crate) fn ask(&self, method: &str, params: Value) -> Result<Value, Value> {
         let pending = self.send(method, params);
         answer(self.wait(pending))
     }
 
-    /// A request of the client by name, on its way.
+    /// Sends a request of the client by name, without waiting for the response.
     pub(crate) fn send(&self, method: &str, params: Value) -> crate::outbound::pending::Pending<RawJson<'static>> {
         let params = Json::new(&params).expect("JSON");
         self.to_server().request_raw(method, Some(&RawJson::from(&params))).expect("it can be sent")
     }
 
-    /// A request of the server by name: its result, or the error as JSON.
+    /// Sends a request of the server by name. Returns its result, or the error as JSON.
     pub(crate) fn ask_client(&self, method: &str, params: Value) -> Result<Value, Value> {
         let params = Json::new(&params).expect("JSON");
         let pending = self.to_client().request_raw(method, Some(&RawJson::from(&params))).expect("it can be sent");
         answer(self.wait(pending))
     }
 
-    /// Hands the client a line that its server has not sent.
+    /// Delivers a line to the client that its server has not sent.
     pub(crate) fn input_to_client(&self, line: &str) {
         self.client.input(line.as_bytes());
     }
 
-    /// Hands the server a line that its client has not sent.
+    /// Delivers a line to the server that its client has not sent.
     pub(crate) fn input_to_server(&self, line: &str) {
         self.server.input(line.as_bytes());
     }
 
-    /// Sends a line of our own as the client, and hands back its id. What comes of it is seen on the wire only.
+    /// Sends a request as the client, bypassing its connection. Returns its id. Its response is only visible on the
+    /// wire.
     pub(crate) fn send_line(&self, method: &str, params: Value) -> String {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let id = format!("own{}", NEXT.fetch_add(1, Ordering::SeqCst));
@@ -427,26 +428,26 @@ impl Pair {
         id
     }
 
-    /// What a line of our own was answered with, if it was.
+    /// Returns the response to a request of `send_line`, if there is one.
     pub(crate) fn answered(&self, id: &str) -> Option<Value> {
         let lines = lock(&self.server.lines);
         let mut lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         lines.rfind(|line| line["id"] == id)
     }
 
-    /// Waits for the answer to a line of our own.
+    /// Waits for the response to a request of `send_line`.
     pub(crate) fn await_answer(&self, id: &str) -> Value {
         self.until(|| self.answered(id).is_some());
         self.answered(id).expect("it was there")
     }
 
-    /// Sends a line of our own, and waits for the answer. Handlers may go on meanwhile.
+    /// Sends a request as `send_line` does, and waits for the response while handlers run.
     pub(crate) fn answer_to(&self, method: &str, params: Value) -> Value {
         let id = self.send_line(method, params);
         self.await_answer(&id)
     }
 
-    /// Waits for a request while handlers go on.
+    /// Waits for a request while handlers run.
     pub(crate) fn quick<T: Send + 'static>(
         &self,
         pending: crate::outbound::pending::Pending<T>,
@@ -454,20 +455,20 @@ impl Pair {
         self.finish(thread::spawn(move || pending.wait()))
     }
 
-    /// Moves lines for a moment, while handlers go on.
+    /// Delivers lines for 20 ms, while handlers run.
     pub(crate) fn run_for_a_while(&self) {
         let end = Instant::now() + Duration::from_millis(20);
         self.until(|| Instant::now() > end);
     }
 
-    /// Cuts the connection.
+    /// Disconnects both sides.
     pub(crate) fn cut(&self) {
         self.client.with_conn(Connection::handle_disconnect);
         self.server.with_conn(Connection::handle_disconnect);
         self.settle();
     }
 
-    /// Nothing is left over on either side.
+    /// Asserts that no state is left on either side.
     pub(crate) fn assert_clean(&self) {
         self.settle();
         let (client, server) = (self.client_session.shared(), self.server_session.shared());
@@ -481,10 +482,10 @@ impl Pair {
     }
 }
 
-/// What a script makes of a request.
+/// The function of a script that returns the response of a request.
 type Answers = Box<dyn FnMut(&str, Value) -> Result<Value, ErrorObject> + Send>;
 
-/// A server that answers as a test says.
+/// A server that sends the responses of a test.
 struct Script(Mutex<Answers>);
 
 impl Application<ServerRole> for Script {
@@ -514,7 +515,7 @@ fn answer(result: Result<RawJson<'static>, CallError>) -> Result<Value, Value> {
     }
 }
 
-/// The code of an error.
+/// Returns the code of an error.
 pub(crate) fn code(result: &Result<Value, Value>) -> i64 {
     result.as_ref().expect_err("an error")["code"].as_i64().expect("a code")
 }

@@ -16,8 +16,8 @@ use super::body;
 use super::pair::{Pair, code};
 use crate::{
     client::Host,
-    inbound::{context::Context, failure::Failure},
-    server::{completion::CompletionRequest, prompt::Prompt, register_error::RegisterError, service::Service},
+    inbound::{completion_request::CompletionRequest, context::Context, failure::Failure},
+    server::{prompt::Prompt, register_error::RegisterError, service::Service},
 };
 
 #[derive(serde::Deserialize)]
@@ -42,7 +42,7 @@ fn pair(service: &Service, version: ProtocolVersion) -> Pair {
 // req: PROMPT-001 PROMPT-002 PROMPT-003 PROMPT-004 PROMPT-005 PROMPT-007 PROMPT-008 PROMPT-012 PROMPT-013 PROMPT-014 PROMPT-018
 // req: M-PROMPT-001 M-PROMPT-002 M-PROMPT-006 M-PROMPT-007 M-PROMPT-009
 #[test]
-fn prompts_are_listed_and_filled_in() {
+fn lists_and_fills_prompts() {
     let service = Service::builder("test", "1")
         .prompt(greeting("greet"))
         .prompt(Prompt::new("plain", || [PromptMessage::user("a"), PromptMessage::assistant("b")]))
@@ -103,7 +103,7 @@ fn prompts_are_listed_and_filled_in() {
 
 // req: PROMPT-009 PROMPT-010 PROMPT-011
 #[test]
-fn messages_hold_what_the_revision_has() {
+fn prompt_messages_fit_the_revision() {
     let embedded = ContentBlock::resource(TextResourceContents::new("a://b", "text"));
     let audio = ContentBlock::from(AudioContent::new("AAAA", "audio/wav"));
     let service = Service::builder("test", "1")
@@ -142,12 +142,12 @@ fn a_prompt_can_link_to_a_resource() {
 
 // req: PROMPT-015 PROMPT-017 M-PROMPT-002
 #[test]
-fn changes_are_announced_where_they_were_declared() {
+fn prompt_changes_are_sent_if_declared() {
     let service = Service::builder("test", "1").enable_prompts().build().expect("a good service");
     for version in ProtocolVersion::LEGACY {
-        let heard = Arc::new(AtomicUsize::new(0));
-        let ear = heard.clone();
-        let counts = move |_: PromptsListChangedParams, _| _ = ear.fetch_add(1, Ordering::SeqCst);
+        let received = Arc::new(AtomicUsize::new(0));
+        let recorder = received.clone();
+        let counts = move |_: PromptsListChangedParams, _| _ = recorder.fetch_add(1, Ordering::SeqCst);
         let wide = Pair::new(&Host::builder("client", "1").on(counts).build(), &service, version);
         let narrow = Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
             joining.client.settings.versions = VersionSet::only(version);
@@ -161,7 +161,7 @@ fn changes_are_announced_where_they_were_declared() {
         narrow.settle();
         let told = json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"});
         assert_eq!(wide.server.take_lines(), [told], "{version}");
-        assert_eq!(heard.load(Ordering::SeqCst), 1, "{version}");
+        assert_eq!(received.load(Ordering::SeqCst), 1, "{version}");
         assert_eq!(narrow.server.take_lines(), [Value::Null; 0], "{version}");
     }
     let modern = pair(&service, ProtocolVersion::V2026_07_28);
@@ -229,7 +229,7 @@ fn arguments_are_completed() {
 
 // req: COMPL-007 COMPL-011
 #[test]
-fn whoever_completes_nothing_says_so() {
+fn completion_without_handlers_is_not_declared() {
     let service = Service::builder("test", "1").prompt(greeting("greet")).build().expect("a good service");
     let pair = pair(&service, ProtocolVersion::V2024_11_05);
     let asked = json!({"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": ""}});

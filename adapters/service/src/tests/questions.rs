@@ -26,7 +26,7 @@ fn name_form() -> ElicitSchema {
     }
 }
 
-/// Tools that ask back, and say what they heard.
+/// A service with tools that send requests to the client, and return the responses as text.
 fn curious() -> ServiceBuilder {
     let sample = |context: Context| {
         let result = context.sample(CreateMessageParams::new([SamplingMessage::user("2 + 2?")], 10_u64)).wait()?;
@@ -76,7 +76,7 @@ fn call(pair: &Pair, name: &str) -> (String, bool) {
 
 // req: SAMP-002 ELIC-002 ELIC-005 ELIC-007 ELIC-008 ELIC-010 ELIC-029 ROOT-003
 #[test]
-fn handlers_ask_back_where_the_client_can_answer() {
+fn handlers_send_only_supported_client_requests() {
     let service = curious().build().expect("a good service");
     let roots = Roots::new([Root::new("file:///a"), Root::new("file:///b")]).expect("good roots");
     for version in ProtocolVersion::LEGACY {
@@ -116,7 +116,7 @@ fn handlers_ask_back_where_the_client_can_answer() {
 
 // req: ELIC-012 ELIC-034 ELIC-035
 #[test]
-fn only_whoever_was_asked_hears_that_it_is_done() {
+fn elicitation_complete_goes_to_its_client_only() {
     let done = Arc::new(Mutex::new(Vec::new()));
     let client = |name: &'static str| {
         let done = done.clone();
@@ -145,7 +145,7 @@ fn only_whoever_was_asked_hears_that_it_is_done() {
 
 // req: ELIC-028 ELIC-031
 #[test]
-fn what_the_user_does_is_what_the_handler_hears() {
+fn handler_gets_only_valid_elicitation_results() {
     let service = curious().build().expect("a good service");
     let answers = [
         (json!({"action": "accept", "content": {"name": "Ada"}}), Some("Some(String(\"Ada\"))")),
@@ -156,13 +156,13 @@ fn what_the_user_does_is_what_the_handler_hears() {
         (json!({"action": "accept"}), None),
         (json!({"name": "Ada"}), None),
     ];
-    for (answer, heard) in answers {
+    for (answer, received) in answers {
         let reply = Mutex::new(Some(answer.clone()));
         let host =
             Host::builder("client", "1").elicitation(|_: ElicitFormParams, _| Err::<ElicitResult, _>("not reached"));
         let pair = Pair::new(&host.build(), &service, ProtocolVersion::V2025_11_25);
         let pending = pair.send("tools/call", json!({"name": "form"}));
-        // The client of this test answers by hand.
+        // The test responds for the client.
         let question = loop {
             let lines = pair.only_upwards();
             if let Some(question) = lines.into_iter().find(|line| line["method"] == "elicitation/create") {
@@ -173,8 +173,8 @@ fn what_the_user_does_is_what_the_handler_hears() {
         pair.input_to_server(&line.to_string());
         let result: Value = serde_json::from_str(pair.wait(pending).expect("a result").get()).expect("JSON");
         let text = result["content"][0]["text"].as_str().expect("a text");
-        match heard {
-            Some(heard) => assert_eq!((text, result.get("isError")), (heard, None), "{answer}"),
+        match received {
+            Some(received) => assert_eq!((text, result.get("isError")), (received, None), "{answer}"),
             None => assert_eq!(result["isError"], true, "{answer}"),
         }
     }
@@ -182,7 +182,7 @@ fn what_the_user_does_is_what_the_handler_hears() {
 
 // req: SAMP-018 SAMP-024 SAMP-029 SAMP-030 ELIC-011
 #[test]
-fn what_a_client_would_refuse_is_not_sent() {
+fn invalid_sampling_requests_are_not_sent() {
     use mcp_proto::{
         schema::{Tool as ListedTool, ToolResultContent, ToolUseContent},
         wire::JsonObject,
@@ -196,7 +196,7 @@ fn what_a_client_would_refuse_is_not_sent() {
         params(vec![uses()]),
         params(vec![uses(), mixed]),
         CreateMessageParams { model_preferences: Some(pricey), ..params(vec![SamplingMessage::user("hi")]) },
-        // This client takes no tools.
+        // This client supports no tools.
         CreateMessageParams {
             tools: Some(vec![ListedTool::new("t", JsonObject::empty())]),
             ..params(vec![SamplingMessage::user("hi")])
@@ -223,7 +223,7 @@ fn what_a_client_would_refuse_is_not_sent() {
 
 // req: SAMP-008
 #[test]
-fn context_is_only_asked_for_where_it_can_be_given() {
+fn include_context_requires_the_capability() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("context", |context: Context| {
             let params = CreateMessageParams::new([SamplingMessage::user("hi")], 1_u64);
@@ -247,7 +247,7 @@ fn context_is_only_asked_for_where_it_can_be_given() {
 
 // req: ELIC-038 ELIC-039
 #[test]
-fn pages_are_required_in_the_form_that_the_client_knows() {
+fn required_url_elicitations_fit_the_client() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("files", |context: Context| {
             Err::<(), _>(context.url_elicitation_required([("Sign in", "https://example.com/in")]))
@@ -276,7 +276,7 @@ fn pages_are_required_in_the_form_that_the_client_knows() {
                 let result = answer.expect("a result");
                 assert!(result["isError"] == json!(true) && result.to_string().contains("https://example.com/in"));
             }
-            // No other failure has that code: not of a tool, not of a request, and not of what is unknown.
+            // No other failure has that code: not of a tool, not of a request, and not of an unknown tool.
             for name in ["wrong", "fails", "refuses", "none"] {
                 let answer = pair.ask("tools/call", json!({ "name": name }));
                 let failed =
@@ -293,13 +293,13 @@ fn pages_are_required_in_the_form_that_the_client_knows() {
 
 // req: ROOT-006
 #[test]
-fn a_server_can_ask_again_when_roots_change() {
+fn server_requests_roots_after_change() {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let eye = seen.clone();
+    let observed = seen.clone();
     let service = Service::builder("test", "1")
         .on(move |_: RootsListChangedParams, client| {
             let roots = client.list_roots().map_err(CallError::from).and_then(|asked| asked.wait());
-            lock(&eye).push(roots.expect("an answer").roots.len());
+            lock(&observed).push(roots.expect("an answer").roots.len());
         })
         .build()
         .expect("a good service");
@@ -311,7 +311,7 @@ fn a_server_can_ask_again_when_roots_change() {
 }
 
 #[test]
-fn people_may_take_their_time() {
+fn elicitation_has_a_longer_default_timeout() {
     use mcp_proto::connection::RequestOptions;
     use std::time::Duration;
 
@@ -330,7 +330,7 @@ fn people_may_take_their_time() {
         let pair = Pair::new(&host.build(), &service, ProtocolVersion::V2025_11_25);
         let pending =
             pair.to_server().with_options(RequestOptions::no_timeout()).call_tool(name, ()).expect("it can be sent");
-        // The client of this test never answers.
+        // The client of this test never responds.
         while !pair.only_upwards().iter().any(|line| line.get("method").is_some()) {}
         pair.server.elapse(Duration::from_secs(time) - Duration::from_millis(1));
         assert_eq!(pair.server.with_conn(|conn| conn.usage().calls), 1, "{name} still waits");

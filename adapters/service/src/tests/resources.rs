@@ -117,7 +117,7 @@ fn resources_are_read() {
 
 // req: RES-006 RES-028 M-RES-022
 #[test]
-fn what_is_registered_has_a_uri_of_its_own() {
+fn registered_resources_have_unique_valid_uris() {
     let add = |uri: &str| Service::builder("test", "1").resource(Resource::new(uri, "a", || "")).build().map(drop);
     assert_eq!(add("a b"), Err(RegisterError::Uri("a b".into())));
     assert_eq!(add("my-scheme+x.1:path"), Ok(()));
@@ -129,7 +129,7 @@ fn what_is_registered_has_a_uri_of_its_own() {
     let exploded = Service::builder("test", "1").template(ResourceTemplate::new("a://{b*}", "b", || "")).build();
     assert!(matches!(exploded, Err(RegisterError::Template { .. })));
 
-    // What came later is held to the same, and each is the one that its URI names.
+    // Items that were added later are checked in the same way, and each is found by its URI.
     for version in ProtocolVersion::LEGACY {
         let service = Service::builder("test", "1").resource(Resource::new("my-scheme+x.1:a", "a", || "a")).build();
         let service = service.expect("a good service");
@@ -151,12 +151,13 @@ fn what_is_registered_has_a_uri_of_its_own() {
 
 // req: RES-014 RES-016
 #[test]
-fn changes_of_the_list_are_announced_where_that_was_declared() {
+fn resource_changes_are_sent_if_declared() {
     for version in ProtocolVersion::LEGACY {
         let service = builder().build().expect("a good service");
-        let heard = Arc::new(Mutex::new(0));
-        let ear = heard.clone();
-        let host = Host::builder("client", "1").on(move |_: ResourcesListChangedParams, _| *lock(&ear) += 1).build();
+        let received = Arc::new(Mutex::new(0));
+        let recorder = received.clone();
+        let host =
+            Host::builder("client", "1").on(move |_: ResourcesListChangedParams, _| *lock(&recorder) += 1).build();
         let wide = Pair::new(&host, &service, version);
         let narrow = Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
             joining.client.settings.versions = VersionSet::only(version);
@@ -172,7 +173,7 @@ fn changes_of_the_list_are_announced_where_that_was_declared() {
         narrow.settle();
         let told = json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"});
         assert_eq!(wide.server.take_lines(), [told], "{version}");
-        assert_eq!(*lock(&heard), 1, "{version}");
+        assert_eq!(*lock(&received), 1, "{version}");
         assert_eq!(narrow.server.take_lines(), [Value::Null; 0], "{version}");
         assert!(service.remove_resource("test://new") && service.remove_template("test://new/{a}"));
     }
@@ -180,13 +181,13 @@ fn changes_of_the_list_are_announced_where_that_was_declared() {
 
 // req: RES-017 RES-018 RES-020 RES-021 RES-022
 #[test]
-fn subscribers_hear_of_what_they_have_subscribed_to() {
+fn subscribers_receive_resource_updates() {
     for version in ProtocolVersion::LEGACY {
         let service = builder().subscriptions().max_subscriptions(2).build().expect("a good service");
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let ear = heard.clone();
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let recorder = received.clone();
         let host = Host::builder("client", "1")
-            .on(move |updated: ResourceUpdatedParams, _| lock(&ear).push(updated.uri))
+            .on(move |updated: ResourceUpdatedParams, _| lock(&recorder).push(updated.uri))
             .build();
         let pair = Pair::new(&host, &service, version);
         let other = Pair::new(&Host::builder("client", "1").build(), &service, version);
@@ -207,7 +208,7 @@ fn subscribers_hear_of_what_they_have_subscribed_to() {
         assert_eq!(service.resource_updated("test://template/1/data"), 1);
         pair.settle();
         other.settle();
-        assert_eq!(*lock(&heard), ["test://text", "test://template/1/data"]);
+        assert_eq!(*lock(&received), ["test://text", "test://template/1/data"]);
         assert!(other.server.take_lines().is_empty());
 
         assert_eq!(unsubscribe("test://text"), empty);

@@ -1,4 +1,4 @@
-//! How often a request is answered with questions, and to whom its state belongs (2026-07-28).
+//! The limit of rounds of a request, and the binding of its state to a principal (2026-07-28).
 
 use mcp_proto::{
     protocol::ProtocolVersion,
@@ -17,7 +17,7 @@ fn question() -> ElicitParams {
     ElicitFormParams::new("Go on?", ElicitSchema::new(Map::from([("x", StringSchema::default().into())]))).into()
 }
 
-/// A tool that asks as often as it is answered, and one that asks once.
+/// A tool that requests input in every round, and one that requests it once.
 fn curious() -> Pair {
     let service = Service::builder("test", "1")
         .state_key([7; 32])
@@ -36,7 +36,7 @@ fn curious() -> Pair {
     Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2026_07_28)
 }
 
-/// Calls a tool by hand, as a principal or without one.
+/// Calls a tool with a hand-written request, with a principal or without one.
 fn call(pair: &Pair, principal: Option<&str>, params: Value) -> Value {
     request(pair, "tools/call", principal, params)
 }
@@ -55,7 +55,7 @@ fn request(pair: &Pair, method: &str, principal: Option<&str>, mut params: Value
     pair.await_answer("by hand")
 }
 
-/// The same call with answers to everything that was asked.
+/// Returns the same call with responses to all input requests.
 fn answered(name: &str, result: &Value) -> Value {
     let asked = result["inputRequests"].as_object().expect("questions");
     let answers: serde_json::Map<_, _> = asked.keys().map(|key| (key.clone(), json!({"action": "decline"}))).collect();
@@ -64,7 +64,7 @@ fn answered(name: &str, result: &Value) -> Value {
 
 // req: M-MRTR-018 M-MRTR-017
 #[test]
-fn a_request_is_answered_with_questions_only_so_often() {
+fn input_required_rounds_are_limited() {
     let pair = curious();
     let mut answer = call(&pair, None, json!({"name": "never-done"}));
     for round in 1..16 {
@@ -79,7 +79,7 @@ fn a_request_is_answered_with_questions_only_so_often() {
     assert_eq!(answer["result"]["resultType"], "input_required");
 }
 
-/// A service with a tool, a prompt and a resource that ask once.
+/// A service with a tool, a prompt and a resource that request input once.
 fn all_ask(name: &str) -> Pair {
     fn ask(context: &Context) -> Result<&'static str, Failure> {
         context.ask_all([("n", question().into())]).wait()?;
@@ -97,7 +97,7 @@ fn all_ask(name: &str) -> Pair {
 
 // req: M-MRTR-013
 #[test]
-fn a_state_belongs_to_its_principal_and_its_service_in_every_method() {
+fn state_is_bound_to_principal_and_service() {
     let (ours, theirs) = (all_ask("test"), all_ask("other"));
     for (method, params) in [
         ("tools/call", json!({"name": "same"})),
@@ -128,7 +128,7 @@ fn a_state_belongs_to_its_principal_and_its_service_in_every_method() {
 
 // req: M-MRTR-013
 #[test]
-fn a_state_is_worth_nothing_to_anybody_else() {
+fn state_of_another_principal_is_rejected() {
     let pair = curious();
     let principals = [None, Some("ada"), Some("eve"), Some("")];
     for owner in principals {
@@ -145,7 +145,7 @@ fn a_state_is_worth_nothing_to_anybody_else() {
 }
 
 #[test]
-fn a_handler_knows_who_asks_where_that_is_known() {
+fn handlers_see_the_principal() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("who", |context: Context| {
             context.info().principal.as_ref().map_or("anonymous".into(), |principal| principal.id.clone())

@@ -63,7 +63,7 @@ enum Shape {
 struct Empty {}
 
 #[test]
-fn a_doc_comment_says_what_a_tool_does() {
+fn doc_comment_becomes_tool_description() {
     let of = |tool: Tool| listed(tool).get("description").cloned();
     assert_eq!(of(Tool::new("a", |_: Trip| ())), Some(json!("Where to go.")));
     assert_eq!(of(Tool::new_async("a", async |_: Trip| ())), Some(json!("Where to go.")));
@@ -80,7 +80,7 @@ fn listed(tool: Tool) -> Value {
 
 // req: SCHEMA-005 TOOL-004
 #[test]
-fn generated_schemas_hold_nothing_but_the_schema() {
+fn generated_schemas_match_expected_json() {
     let golden = [
         (listed(Tool::new("a", || ())), json!({"type": "object", "additionalProperties": false})),
         (
@@ -142,13 +142,13 @@ fn generated_schemas_hold_nothing_but_the_schema() {
     let stop = listed(Tool::new("a", |_: Stop| ()));
     assert_eq!(stop["inputSchema"]["type"], "object");
     assert_eq!(stop["inputSchema"].get("title"), None);
-    // Arguments that are no object cannot be, whatever their type says.
+    // Arguments are objects, so a type that is none is refused.
     let list = Service::builder("test", "1").tool(Tool::new("a", |_: Vec<u8>| ())).build();
     assert!(matches!(list, Err(RegisterError::Schema { .. })));
 }
 
 #[test]
-fn arguments_are_held_against_generated_schemas() {
+fn arguments_are_checked_against_generated_schemas() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("trip", |trip: Trip| trip.town))
         .tool(Tool::new("shape", |shape: Shape| match shape {
@@ -200,11 +200,11 @@ fn schemas_of_users_are_sent_byte_for_byte() {
 // req: SCHEMA-001 SCHEMA-002 SCHEMA-003 SCHEMA-004
 // req: M-SCHEMA-001 M-SCHEMA-002 M-SCHEMA-003 M-SCHEMA-004 M-SCHEMA-006
 #[test]
-fn dialects_are_taken_at_their_word() {
+fn schemas_follow_their_declared_dialect() {
     let tool = |schema: Value| {
         Service::builder("test", "1").tool(Tool::with_schema("a", object(&schema), |_: Value| "fits")).build()
     };
-    // A list of a text and then numbers: each dialect has its own word for that, and ignores the others.
+    // An array of a text and then numbers: each dialect has its own keyword for it, and ignores the others.
     let tuple = |dialect: Option<&str>, word: &str| {
         let mut schema = json!({"type": "object", "properties": {"list": {word: [{"type": "string"}]}}});
         if let Some(dialect) = dialect {
@@ -240,7 +240,7 @@ fn dialects_are_taken_at_their_word() {
 
 // req: M-SCHEMA-007 M-SCHEMA-008 M-SCHEMA-004
 #[test]
-fn nothing_is_fetched_for_a_schema() {
+fn schema_references_are_not_fetched() {
     // It would accept a connection.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     listener.set_nonblocking(true).expect("it is a socket");
@@ -265,13 +265,13 @@ fn nothing_is_fetched_for_a_schema() {
 
 // req: TOOL-030 TOOL-032
 #[test]
-fn clients_hold_results_against_what_the_tool_promised() {
+fn clients_check_results_against_output_schema() {
     #[derive(Serialize, JsonSchema)]
     struct Sum {
         sum: i64,
     }
     let service = Service::builder("test", "1")
-        .tool(Tool::new("add", || Structured(Sum { sum: 3 })).output::<Sum>())
+        .tool(Tool::new("add", || Structured(Sum { sum: 3 })))
         .build()
         .expect("a good service");
     let pair = Pair::simple(&service);
@@ -306,7 +306,7 @@ fn clients_hold_results_against_what_the_tool_promised() {
 }
 
 #[test]
-fn patterns_cannot_keep_anybody_busy() {
+fn evil_patterns_are_checked_in_bounded_time() {
     let evil = object(&json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}));
     let tool = ListedTool { output_schema: Some(evil), ..ListedTool::new("evil", JsonObject::empty()) };
     let schema = OutputSchema::of(&tool).expect("a good schema");
@@ -317,7 +317,7 @@ fn patterns_cannot_keep_anybody_busy() {
 }
 
 #[test]
-fn prompts_take_their_arguments_from_the_type() {
+fn prompt_arguments_come_from_the_type() {
     #[derive(Deserialize, JsonSchema)]
     struct Letter {
         /// How formal.

@@ -19,7 +19,7 @@ use crate::{
 };
 
 #[test]
-fn methods_of_ones_own_work_both_ways() {
+fn custom_methods_work_in_both_directions() {
     #[derive(serde::Deserialize, serde::Serialize)]
     struct Sum {
         numbers: Vec<i64>,
@@ -56,18 +56,18 @@ fn methods_of_ones_own_work_both_ways() {
 }
 
 #[test]
-fn notifications_are_heard_in_order_and_before_what_follows() {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let (ear, eye) = (heard.clone(), heard.clone());
+fn notifications_are_handled_in_order_before_requests() {
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let (recorder, observed) = (received.clone(), received.clone());
     let (all_there, gate) = channel();
     let gate = Mutex::new(gate);
     let service = echo()
         .on_notification("vendor/note", move |note: Value, _| {
             if note["number"] == 0 {
-                // Until all that come behind it wait for it.
+                // Blocks until all later requests wait for it.
                 lock(&gate).recv().expect("the test goes on");
             }
-            lock(&ear).push(note["number"].as_u64());
+            lock(&recorder).push(note["number"].as_u64());
         })
         .on_notification("vendor/grow", |_: Value, client| {
             client.log(LoggingLevel::Info, None, "grown").expect("it can be sent");
@@ -82,9 +82,9 @@ fn notifications_are_heard_in_order_and_before_what_follows() {
     while pair.step() {}
     all_there.send(()).expect("the first one waits");
     pair.settle();
-    assert_eq!(*lock(&eye), (0..200).map(Some).collect::<Vec<_>>());
+    assert_eq!(*lock(&observed), (0..200).map(Some).collect::<Vec<_>>());
 
-    // A list waits for what the notification in front of it does: it becomes a job of its own.
+    // A list request waits for the effect of the notification before it: it becomes a job of its own.
     use crate::driver_api::connection_handle::Application;
     use mcp_proto::{connection::Event, protocol::MethodName};
     let session = &pair.server_session;
@@ -105,14 +105,14 @@ fn notifications_are_heard_in_order_and_before_what_follows() {
 }
 
 #[test]
-fn a_listener_can_call_back_and_panic() {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let ear = heard.clone();
+fn notification_handler_may_send_requests_and_panic() {
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let recorder = received.clone();
     let host = Host::builder("client", "1")
         .on(|_: LogMessageParams, _| panic!("not again"))
         .on(move |_: ToolsListChangedParams, server| {
             let tools = server.list_tools(None).map_err(CallError::from).and_then(|list| list.wait());
-            lock(&ear).push(tools.expect("a list").tools.len());
+            lock(&recorder).push(tools.expect("a list").tools.len());
             assert!(server.ping().map_err(CallError::from).and_then(|ping| ping.wait()).is_ok());
         })
         .build();
@@ -121,24 +121,24 @@ fn a_listener_can_call_back_and_panic() {
     pair.to_client().log(LoggingLevel::Error, None, "boom").expect("it can be sent");
     service.add(Tool::new("new", || ())).expect("its name is free");
     pair.settle();
-    assert_eq!(*lock(&heard), [2]);
+    assert_eq!(*lock(&received), [2]);
     pair.assert_clean();
 }
 
 #[test]
 fn faults_are_reported_and_survived() {
     let faults = Arc::new(Mutex::new(Vec::new()));
-    let (ear, eye) = (faults.clone(), faults.clone());
+    let (recorder, observed) = (faults.clone(), faults.clone());
     let host = Host::builder("client", "1")
         .on(|_: ResourceUpdatedParams, _| ())
-        .on_fault(move |fault| lock(&ear).push(fault))
+        .on_fault(move |fault| lock(&recorder).push(fault))
         .build();
     let pair = Pair::new(&host, &echo().build().expect("a good service"), ProtocolVersion::V2025_11_25);
     pair.input_to_client("hello, I am a banner");
     pair.input_to_client(r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":7}}"#);
     pair.input_to_client(r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"what?"}}"#);
     pair.settle();
-    let faults = std::mem::take(&mut *lock(&eye));
+    let faults = std::mem::take(&mut *lock(&observed));
     assert!(matches!(faults.as_slice(), [Fault::Violation(_), Fault::Violation(_), Fault::PeerError(_)]), "{faults:?}");
     assert!(faults.iter().all(|fault| !fault.to_string().is_empty()));
     assert!(pair.ask("tools/list", json!({})).is_ok());
@@ -146,7 +146,7 @@ fn faults_are_reported_and_survived() {
 
 // req: BASE-029
 #[test]
-fn nobody_gets_the_answers_of_others() {
+fn responses_reach_their_own_client() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("who", |context: Context| {
             context.info().peer.as_ref().map(|peer| peer.name.clone()).ok_or("anonymous")
@@ -161,7 +161,7 @@ fn nobody_gets_the_answers_of_others() {
         let calls: Vec<_> =
             pairs.iter().map(|pair| pair.to_server().call_tool("who", ()).expect("it can be sent")).collect();
         let waiting: Vec<_> = calls.into_iter().map(|call| std::thread::spawn(move || call.wait())).collect();
-        // A different order each time.
+        // The pairs take turns in a different order each time.
         while !waiting.iter().all(std::thread::JoinHandle::is_finished) {
             for i in 0..pairs.len() {
                 pairs[(i * (round % 2 * 2 + 1) + round) % pairs.len()].step();
@@ -176,7 +176,7 @@ fn nobody_gets_the_answers_of_others() {
 }
 
 #[test]
-fn handlers_know_who_asks_and_how() {
+fn handlers_see_request_info() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("info", |context: Context| {
             let info = context.info();
@@ -202,7 +202,7 @@ fn handlers_know_who_asks_and_how() {
 }
 
 #[test]
-fn a_service_declares_what_it_has() {
+fn service_declares_its_capabilities() {
     let declared = |service: &Service| service.config().capabilities.set().iter().collect::<Vec<_>>();
     let empty = Service::builder("test", "1").build().expect("an empty service");
     assert_eq!(declared(&empty), []);
@@ -239,7 +239,7 @@ fn a_service_declares_what_it_has() {
 }
 
 #[test]
-fn waiting_for_the_handshake_ends_either_way() {
+fn ready_returns_on_handshake_or_end() {
     let pair = Pair::simple(&echo().build().expect("a good service"));
     assert_eq!(pair.to_server().ready().wait(), Ok(()));
     assert_eq!(pair.to_server().close_reason(), None);

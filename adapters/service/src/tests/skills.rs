@@ -1,4 +1,4 @@
-//! Skills of a service, and what a client makes of them.
+//! Skills of a service, and their verification by a client.
 
 use std::{fs, time::Duration};
 
@@ -50,7 +50,7 @@ fn listed(pair: &Pair) -> Vec<Described> {
     list.skills
 }
 
-/// The params of a request that the client does not know to be a good one.
+/// Adds the metadata that the era requires to the params of a hand-written request.
 fn in_era(version: ProtocolVersion, mut params: Value) -> Value {
     if version.era() == Era::Modern {
         params["_meta"] = json!({
@@ -104,7 +104,7 @@ fn skills_are_listed_with_all_of_their_files() {
 }
 
 #[test]
-fn without_skills_there_are_no_methods_for_them() {
+fn skill_methods_require_skills() {
     let service = Service::builder("test", "1").resource(Resource::new("a:b", "b", || "")).build().expect("a service");
     let none = builder().disable_capability(Capability::SkillsExtension).build().expect("a good service");
     for service in [service, none] {
@@ -121,7 +121,7 @@ fn without_skills_there_are_no_methods_for_them() {
             }
         }
     }
-    // Older revisions have nothing of the kind.
+    // Older revisions do not have skills.
     let service = builder().build().expect("a good service");
     for version in ProtocolVersion::ALL.into_iter().filter(|version| !REVISIONS.contains(version)) {
         let pair = pair(&service, version);
@@ -130,7 +130,7 @@ fn without_skills_there_are_no_methods_for_them() {
 }
 
 #[test]
-fn files_are_resources() {
+fn skill_files_are_resources() {
     let service = builder().build().expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
@@ -161,7 +161,7 @@ fn files_are_resources() {
 }
 
 #[test]
-fn folders_are_read_one_level_at_a_time() {
+fn reads_skill_folders_one_level_at_a_time() {
     let service = builder().page_size(2).build().expect("a good service");
     for version in REVISIONS {
         let pair = pair(&service, version);
@@ -218,7 +218,7 @@ fn folders_are_read_one_level_at_a_time() {
 }
 
 #[test]
-fn a_client_loads_what_was_listed_and_nothing_else() {
+fn client_loads_only_listed_skill_files() {
     let service = builder().build().expect("a good service");
     for version in REVISIONS {
         let pair = pair(&service, version);
@@ -234,7 +234,7 @@ fn a_client_loads_what_was_listed_and_nothing_else() {
         }
         let unlisted = server.read_skill_file(&skills[1], &skills[0].uri);
         assert!(matches!(unlisted, Err(CallError::Skill(SkillFault::Unlisted(_)))));
-        // What has changed since then is no longer what was agreed to.
+        // A file that has changed does not match the verified skill.
         let mut changed = skills[0].clone();
         let SkillResources::Listed(files) = &mut changed.resources else { panic!("it has files") };
         files[0].digest = files[1].digest.clone();
@@ -246,7 +246,7 @@ fn a_client_loads_what_was_listed_and_nothing_else() {
 }
 
 #[test]
-fn a_skill_comes_and_goes_as_a_whole() {
+fn skill_is_added_and_removed_with_all_files() {
     let service = builder().build().expect("a good service");
     let uri = "skill://office/pdf/SKILL.md";
     let taken =
@@ -260,7 +260,7 @@ fn a_skill_comes_and_goes_as_a_whole() {
     taken(service.add(pdf()));
     taken(service.add(Skill::new("office/pdf/inner", text("inner"))));
     taken(service.add(Resource::new("skill://office/pdf/logo", "logo", || "")));
-    // No file goes alone.
+    // A file of a skill cannot be removed alone.
     assert!(!service.remove_resource("skill://office/pdf/logo"));
     service.update(CatalogUpdate::new().remove_resource("skill://office/pdf/logo")).expect("nothing to do");
     taken(service.update(CatalogUpdate::new().remove_resource("skill://office/pdf/logo").add(Resource::new(
@@ -269,14 +269,14 @@ fn a_skill_comes_and_goes_as_a_whole() {
         || "",
     ))));
     assert_eq!(counts(), (3, 8));
-    // What is within can go without its files, which belong to the whole.
+    // A nested skill can be removed without its files, which belong to the outer one.
     assert!(service.remove_skill("skill://office/pdf/inner/SKILL.md"));
     assert_eq!(counts(), (2, 8));
     assert!(service.remove_skill(uri));
     assert!(!service.remove_skill(uri));
     assert_eq!(counts(), (1, 1));
     assert_eq!(code(&pair.ask("resources/directory/read", json!({"uri": "skill://office"}))), -32602);
-    // One takes the place of the other, and what is added and removed at once was never there.
+    // One skill replaces the other. A skill that is added and removed in one update does not appear.
     let other = || Skill::new("mail", "---\nname: mail\ndescription: Another one\n---\n").file("x", "y");
     service
         .update(CatalogUpdate::new().remove_skill("skill://mail/SKILL.md").add(other()))
@@ -289,7 +289,7 @@ fn a_skill_comes_and_goes_as_a_whole() {
 }
 
 #[test]
-fn clients_hear_of_skills_as_of_resources() {
+fn skill_changes_send_resource_list_changed() {
     let service = builder().build().expect("a good service");
     let pair = pair(&service, ProtocolVersion::LATEST_LEGACY);
     pair.settle();
@@ -308,7 +308,7 @@ fn clients_hear_of_skills_as_of_resources() {
 }
 
 #[test]
-fn whoever_does_not_see_a_skill_sees_none_of_its_files() {
+fn hidden_skill_hides_its_files() {
     let service = builder()
         .cache_lists_for(Duration::from_secs(60), CacheScope::Public)
         .visible(|offer, _| !matches!(offer, CatalogItem::Skill(skill) if skill.frontmatter.name == "pdf"))
@@ -331,7 +331,7 @@ fn whoever_does_not_see_a_skill_sees_none_of_its_files() {
 }
 
 #[test]
-fn skills_say_for_how_long_they_are_good() {
+fn skills_have_cache_times() {
     let hour = Duration::from_secs(3600);
     let skill = Skill::new("mail", text("mail")).cache_for(hour, CacheScope::Public);
     let service = Service::builder("test", "1").skill(skill).build().expect("a good service");
@@ -343,7 +343,7 @@ fn skills_say_for_how_long_they_are_good() {
 }
 
 #[test]
-fn what_is_made_when_it_is_read_has_no_digests() {
+fn dynamic_skill_has_no_digests() {
     let uri = "reports://daily/SKILL.md";
     let skill = Skill::dynamic(uri, "daily", "What has happened").frontmatter(|it| it.description.push_str(" today"));
     let manifest = "---\nname: daily\ndescription: What has happened today\n---\n";
@@ -367,7 +367,7 @@ fn what_is_made_when_it_is_read_has_no_digests() {
 }
 
 #[test]
-fn what_is_no_skill_cannot_be_registered() {
+fn rejects_invalid_skills() {
     let refused = |skill: Skill| match Service::builder("test", "1").skill(skill).build() {
         Err(RegisterError::Skill { why, .. }) => why,
         other => panic!("{other:?}"),
@@ -408,7 +408,7 @@ fn what_is_no_skill_cannot_be_registered() {
 }
 
 #[test]
-fn a_folder_of_this_machine_is_a_skill() {
+fn loads_a_skill_from_a_folder() {
     let folder = std::env::temp_dir().join(format!("mcp-service-skill-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("examples")).expect("a folder");

@@ -47,7 +47,7 @@ fn long() -> ServiceBuilder {
     builder
 }
 
-/// All pages of all lists, as this connection gets them.
+/// Reads all pages of all lists over this connection.
 fn lists(pair: &Pair, capabilities: &Value) -> Vec<Value> {
     let walk = |(method, member): (&str, &str)| {
         let (mut items, mut params) = (Vec::new(), json!({}));
@@ -65,7 +65,7 @@ fn lists(pair: &Pair, capabilities: &Value) -> Vec<Value> {
 
 // req: M-TOOL-002 M-TOOL-003 M-TOOL-005 M-PROMPT-003 M-RES-003 M-STDIO-021
 #[test]
-fn lists_do_not_depend_on_the_connection_or_on_what_came_before() {
+fn lists_are_independent_of_connection_history() {
     let service = long().build().expect("a good service");
     let fresh = modern(&service);
     let expected = lists(&fresh, &json!({}));
@@ -98,7 +98,7 @@ fn lists_do_not_depend_on_the_connection_or_on_what_came_before() {
 
 // req: M-PAGE-009 M-BASE-044
 #[test]
-fn a_cursor_leads_on_from_any_connection() {
+fn cursors_are_valid_on_any_connection() {
     let service = long().build().expect("a good service");
     let [here, there] = [modern(&service), modern(&service)];
     for (method, member) in LISTS {
@@ -114,7 +114,7 @@ fn a_cursor_leads_on_from_any_connection() {
 
 // req: M-BASE-044 M-TOOL-039 M-MRTR-029
 #[test]
-fn what_spans_requests_is_named_in_each_of_them() {
+fn explicit_handles_work_on_any_connection() {
     let carts = Arc::new(Mutex::new(Vec::<Vec<String>>::new()));
     let (open, fill) = (carts.clone(), carts.clone());
     #[derive(serde::Deserialize)]
@@ -151,7 +151,7 @@ fn what_spans_requests_is_named_in_each_of_them() {
     assert_eq!(text(&call(&here, "add", json!({"cart": 1, "item": "egg"}))), "egg");
     assert_eq!(text(&call(&there, "add", json!({"cart": 1, "item": "ham"}))), "egg ham");
     assert_eq!(text(&call(&there, "add", json!({"cart": 0, "item": "jam"}))), "jam");
-    // So do questions: asked here, answered there.
+    // The same holds for input requests: one connection gets the request, the other one sends the response.
     let asked = call(&here, "greet", json!({}));
     let answers = json!({"q1": {"action": "accept", "content": {"name": "Ada"}}});
     let again =
@@ -161,7 +161,7 @@ fn what_spans_requests_is_named_in_each_of_them() {
 
 // req: LIFE-023 M-DISC-010 M-TOOL-001 M-PROMPT-001 M-RES-001 M-RES-005 M-COMPL-001 M-LOG-001
 #[test]
-fn discovery_names_everything_that_there_is() {
+fn discovery_lists_all_capabilities() {
     let none = || Service::builder("test", "1");
     let tool = || Tool::new("t", || "done");
     let prompt = || Prompt::with_arguments("p", [PromptArgument::new("a")], || "text");
@@ -214,7 +214,7 @@ fn discovery_names_everything_that_there_is() {
         let discovered = body(VERSION, true, send(&pair, "server/discover", json!({}), json!({})));
         assert_eq!(discovered["capabilities"], expected);
         assert_eq!(discovered["supportedVersions"][0], "2026-07-28");
-        // What is not named is not there.
+        // A method whose capability is not declared does not exist.
         for (method, capability) in
             [("tools/list", "tools"), ("prompts/list", "prompts"), ("resources/list", "resources")]
         {
@@ -230,7 +230,7 @@ fn discovery_names_everything_that_there_is() {
 
 // req: M-RES-005 M-RES-019 M-RES-020 M-TOOL-022
 #[test]
-fn changes_reach_whoever_listens_for_them() {
+fn changes_reach_subscribers() {
     for (subscribe, list_changed) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut builder = Service::builder("test", "1").tool(Tool::new("t", || ())).resource(Resource::new(
             "test://a",
@@ -283,7 +283,7 @@ fn changes_reach_whoever_listens_for_them() {
 
 // req: CONT-006 M-PROMPT-015 M-PROMPT-016 M-SCHEMA-015 M-SCHEMA-017
 #[test]
-fn what_prompts_carry_says_what_it_is() {
+fn prompt_content_has_mime_types() {
     let named =
         TextResourceContents { mime_type: Some("text/markdown".into()), ..TextResourceContents::new("a://b", "#") };
     let message = |content: ContentBlock| move || PromptMessage { content: content.clone(), ..PromptMessage::user("") };
@@ -323,7 +323,7 @@ fn what_prompts_carry_says_what_it_is() {
 
 // req: M-RES-021 M-RES-024
 #[test]
-fn text_is_text_and_bytes_are_base64() {
+fn resource_bytes_are_sent_as_base64() {
     let service = Service::builder("test", "1")
         .resource(Resource::new("test://text", "text", || "t\u{f6}xt"))
         .resource(Resource::new("test://bytes", "bytes", || b"text".to_vec()))
@@ -337,7 +337,7 @@ fn text_is_text_and_bytes_are_base64() {
 
 // req: M-VERS-011
 #[test]
-fn what_the_client_does_not_speak_is_left_out() {
+fn optional_task_runs_plain_without_task_support() {
     // A tool that can be a task is a plain tool for clients without tasks.
     let ran = Arc::new(AtomicUsize::new(0));
     let count = ran.clone();

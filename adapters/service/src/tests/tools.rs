@@ -17,10 +17,7 @@ use super::{body, echo, object};
 use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure},
-    server::{
-        catalog_update::CatalogUpdate, register_error::RegisterError, service::Service, tool::Tool,
-        tool_result::Structured,
-    },
+    server::{catalog_update::CatalogUpdate, register_error::RegisterError, service::Service, tool::Tool},
 };
 
 fn pair(service: &Service, version: ProtocolVersion) -> Pair {
@@ -34,7 +31,7 @@ fn text(result: &Result<Value, Value>) -> (&str, bool) {
 
 // req: TOOL-001 TOOL-002 TOOL-003 TOOL-004 TOOL-005 TOOL-010 TOOL-039 M-TOOL-001 M-TOOL-002 M-TOOL-006 M-TOOL-007
 #[test]
-fn tools_are_listed_as_the_revision_has_them() {
+fn listed_tools_fit_the_revision() {
     let service = echo()
         .tool(
             Tool::new("bare", || "done")
@@ -68,7 +65,7 @@ fn tools_are_listed_as_the_revision_has_them() {
 // req: BASE-022 BASE-025 BASE-026 TOOL-015 TOOL-020 TOOL-021 TOOL-022 TOOL-023 TOOL-025 TOOL-037
 // req: M-BASE-028 M-BASE-029 M-BASE-030 M-TOOL-012 M-TOOL-018 M-TOOL-019 M-TOOL-034
 #[test]
-fn each_failure_has_its_form_in_each_revision() {
+fn tool_failures_fit_the_revision() {
     let service = echo()
         .tool(Tool::new("fails", || Err::<(), _>("no luck")))
         .tool(Tool::new("mixed", || Err::<&str, Failure>(std::io::Error::other("disk").into())))
@@ -85,7 +82,7 @@ fn each_failure_has_its_form_in_each_revision() {
         assert_eq!(call("silent", json!({})).expect("a result")["content"], json!([]));
         assert_eq!(text(&call("fails", json!({}))), ("no luck", true));
         assert_eq!(text(&call("mixed", json!({}))), ("disk", true));
-        // 2026-07-28 has taken this code to itself.
+        // 2026-07-28 reserves this code.
         let refused = if version.era() == Era::Modern { -32603 } else { -32099 };
         assert_eq!(code(&call("refuses", json!({}))), refused);
         let panicked = call("panics", json!({}));
@@ -112,7 +109,7 @@ fn each_failure_has_its_form_in_each_revision() {
 }
 
 #[test]
-fn no_arguments_can_be_said_in_three_ways() {
+fn missing_null_and_empty_arguments_are_equal() {
     let service = Service::builder("test", "1").tool(Tool::new("now", || "12:00")).build().expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
@@ -126,7 +123,7 @@ fn no_arguments_can_be_said_in_three_ways() {
 
 // req: TOOL-006 TOOL-007
 #[test]
-fn names_are_checked_and_unique() {
+fn tool_names_are_valid_and_unique() {
     let build = |name: &str| Service::builder("test", "1").tool(Tool::new(name, || ())).build().map(drop);
     let longest = "a".repeat(128);
     for good in ["a", "A-z_0.9", longest.as_str()] {
@@ -150,10 +147,9 @@ fn names_are_checked_and_unique() {
 
 // req: TOOL-031 TOOL-033 TOOL-034 TOOL-035 M-TOOL-014 M-TOOL-016
 #[test]
-fn structured_results_keep_what_they_promise() {
+fn structured_results_match_their_output_schema() {
     let schema = object(&json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}));
-    let add =
-        |name: &str, result: Value| Tool::new(name, move || Structured(result.clone())).output_schema(schema.clone());
+    let add = |name: &str, result: Value| Tool::new(name, move || result.clone()).output_schema(schema.clone());
     let service = Service::builder("test", "1")
         .tool(add("good", json!({"sum": 3})))
         .tool(add("wrong", json!({"sum": "three"})))
@@ -179,15 +175,12 @@ fn structured_results_keep_what_they_promise() {
     }
 }
 
-/// Nothing is left unchecked quietly.
+/// A service with a schema that cannot be checked is refused.
 #[cfg(not(feature = "schemas"))]
 #[test]
-fn what_cannot_be_checked_is_refused() {
+fn rejects_schemas_the_simple_checker_cannot_check() {
     let lists = object(&json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}));
-    let tools = [
-        Tool::with_schema("list", lists.clone(), || ()),
-        Tool::new("list", || Structured(json!({}))).output_schema(lists),
-    ];
+    let tools = [Tool::with_schema("list", lists.clone(), || ()), Tool::new("list", || json!({})).output_schema(lists)];
     for tool in tools {
         let refused = Service::builder("test", "1").tool(tool).build().expect_err("it says too much");
         assert!(matches!(&refused, RegisterError::Schema { tool, .. } if tool == "list"), "{refused}");
@@ -198,14 +191,13 @@ fn what_cannot_be_checked_is_refused() {
 // req: M-TOOL-013 M-TOOL-014 M-TOOL-016
 #[cfg(feature = "schemas")]
 #[test]
-fn structured_results_can_be_anything_once_the_revision_allows_it() {
+fn structured_results_of_any_type_need_the_revision() {
     let numbers = object(&json!({"type": "array", "items": {"type": "integer"}}));
-    let yields =
-        |name: &str, result: Value| Tool::new(name, move || Structured(result.clone())).output_schema(numbers.clone());
+    let yields = |name: &str, result: Value| Tool::new(name, move || result.clone()).output_schema(numbers.clone());
     let service = Service::builder("test", "1")
         .tool(yields("good", json!([1, 2])))
         .tool(yields("wrong", json!(["one"])))
-        .tool(Tool::new("null", || Structured(Value::Null)))
+        .tool(Tool::new("null", || Value::Null))
         .build()
         .expect("a good service");
     for version in ProtocolVersion::ALL {
@@ -225,7 +217,7 @@ fn structured_results_can_be_anything_once_the_revision_allows_it() {
 
 // req: TOOL-016 TOOL-017 TOOL-018
 #[test]
-fn content_that_a_revision_does_not_have_is_not_sent() {
+fn content_not_in_the_revision_is_not_sent() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("audio", || ContentBlock::from(AudioContent::new("AAAA", "audio/wav"))))
         .tool(Tool::new("link", || vec![ContentBlock::from(ResourceLink::new("a://b", "b"))]))
@@ -246,7 +238,7 @@ fn content_that_a_revision_does_not_have_is_not_sent() {
 
 // req: TOOL-026 TOOL-028
 #[test]
-fn a_list_that_changes_is_announced_once_to_everyone() {
+fn list_change_is_announced_once_per_session() {
     let service = echo().build().expect("a good service");
     let narrow = ProtocolVersion::LEGACY.map(|version| {
         Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
@@ -254,10 +246,10 @@ fn a_list_that_changes_is_announced_once_to_everyone() {
             joining.server.capabilities.tools.as_mut().expect("tools").list_changed = None;
         })
     });
-    let heard = Arc::new(AtomicUsize::new(0));
+    let received = Arc::new(AtomicUsize::new(0));
     let pairs = ProtocolVersion::LEGACY.map(|version| {
-        let ear = heard.clone();
-        let counts = move |_: ToolsListChangedParams, _| _ = ear.fetch_add(1, Ordering::SeqCst);
+        let recorder = received.clone();
+        let counts = move |_: ToolsListChangedParams, _| _ = recorder.fetch_add(1, Ordering::SeqCst);
         Pair::new(&Host::builder("client", "1").on(counts).build(), &service, version)
     });
 
@@ -272,13 +264,13 @@ fn a_list_that_changes_is_announced_once_to_everyone() {
             listed["tools"].as_array().expect("tools").iter().map(|tool| tool["name"].clone()).collect();
         assert_eq!(names, (0..500).map(|i| json!(format!("tool{i}"))).collect::<Vec<_>>());
     }
-    assert_eq!(heard.load(Ordering::SeqCst), pairs.len(), "each client hears of it without having asked for that");
+    assert_eq!(received.load(Ordering::SeqCst), pairs.len(), "each client hears of it without having asked for that");
     for pair in &narrow {
         pair.settle();
         assert_eq!(pair.server.take_lines(), [Value::Null; 0]);
     }
 
-    // What changes nothing is not announced, and half a change is none.
+    // An update without an effect is not announced, and a failed update has no effect.
     pairs.iter().for_each(|pair| drop(pair.server.take_lines()));
     assert!(!service.remove_tool("echo"));
     let half = CatalogUpdate::new().add(Tool::new("new", || ())).add(Tool::new("tool7", || ()));
@@ -290,7 +282,7 @@ fn a_list_that_changes_is_announced_once_to_everyone() {
 }
 
 #[test]
-fn a_handler_can_change_what_is_offered() {
+fn handler_can_add_tools() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("grow", |context: Context| context.service().add(Tool::new("grown", || "big"))))
         .build()
@@ -302,7 +294,7 @@ fn a_handler_can_change_what_is_offered() {
 }
 
 #[test]
-fn a_panic_leaves_its_siblings_alone() {
+fn panics_do_not_affect_concurrent_calls() {
     let service = echo().tool(Tool::new("panics", || -> String { panic!("boom") })).build().expect("a good service");
     let pair = Pair::simple(&service);
     let calls: Vec<_> = (0..40)

@@ -1,4 +1,4 @@
-//! Who sees what.
+//! Visibility of the catalog by principal.
 
 use std::{
     sync::{
@@ -17,19 +17,19 @@ use serde_json::{Value, json};
 use super::pair::Pair;
 use crate::{
     client::Host,
-    inbound::request::RequestInfo,
+    inbound::{completion_request::CompletionRequest, request::RequestInfo},
     server::{
-        builder::ServiceBuilder, completion::CompletionRequest, prompt::Prompt, resource::Resource,
+        builder::ServiceBuilder, prompt::Prompt, register_error::RegisterError, resource::Resource,
         resource_template::ResourceTemplate, service::Service, tool::Tool, visibility::CatalogItem,
     },
 };
 
-/// What is secret is for the admin.
+/// Items with "secret" in their name are visible to the admin only.
 fn is_for(offer: CatalogItem<'_>, caller: &RequestInfo) -> bool {
     !offer.name().contains("secret") || caller.principal.as_ref().is_some_and(|who| who.id == "admin")
 }
 
-/// Three of each kind that are for everybody, and between them as many that are not.
+/// A service with three visible items of each kind, alternating with as many hidden ones.
 fn vault() -> ServiceBuilder {
     let mut builder = Service::builder("test", "1").page_size(2).subscriptions().visible(is_for);
     for i in 0..6 {
@@ -76,7 +76,7 @@ fn ask_as(pair: &Pair, version: ProtocolVersion, who: Option<&str>, method: &str
 
 // req: TOOL-004 M-TOOL-003
 #[test]
-fn lists_have_full_pages_of_what_is_seen() {
+fn lists_have_full_pages_of_visible_items() {
     let service = vault().build().expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
@@ -114,7 +114,7 @@ fn lists_have_full_pages_of_what_is_seen() {
 }
 
 #[test]
-fn what_is_not_seen_is_not_there() {
+fn hidden_items_are_not_found() {
     let service = vault().build().expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
@@ -156,7 +156,7 @@ fn what_is_not_seen_is_not_there() {
 }
 
 #[test]
-fn without_a_predicate_results_are_as_public_as_they_say() {
+fn results_are_public_without_a_predicate() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("t", || "done"))
         .resource(Resource::new("r://a", "r", || "text").cache_for(HOUR, CacheScope::Public))
@@ -169,7 +169,7 @@ fn without_a_predicate_results_are_as_public_as_they_say() {
 }
 
 #[test]
-fn a_template_behind_what_is_not_seen_is_found() {
+fn hidden_items_do_not_hide_visible_templates() {
     let service = Service::builder("test", "1")
         .resource(Resource::new("r://secret", "r", || "resource"))
         .template(ResourceTemplate::new("{+any}secret", "u", || "first"))
@@ -187,7 +187,7 @@ fn a_template_behind_what_is_not_seen_is_found() {
 }
 
 #[test]
-fn whoever_does_not_see_a_resource_is_not_told_of_it() {
+fn hidden_resources_send_no_updates() {
     let service = vault().build().expect("a good service");
     let version = ProtocolVersion::V2026_07_28;
     let pair = pair(&service, version);
@@ -219,11 +219,11 @@ fn whoever_does_not_see_a_resource_is_not_told_of_it() {
 }
 
 #[test]
-fn a_predicate_can_change_its_mind() {
+fn visibility_change_is_announced() {
     let is_open = Arc::new(AtomicBool::new(false));
     let opens = is_open.clone();
-    let heard = Arc::new(AtomicUsize::new(0));
-    let hears = heard.clone();
+    let received = Arc::new(AtomicUsize::new(0));
+    let hears = received.clone();
     let service = Service::builder("test", "1")
         .tool(Tool::new("door", || "open"))
         .visible(move |_, _| opens.load(Ordering::SeqCst))
@@ -239,11 +239,11 @@ fn a_predicate_can_change_its_mind() {
     is_open.store(true, Ordering::SeqCst);
     service.visibility_changed();
     pair.settle();
-    assert_eq!((heard.load(Ordering::SeqCst), tools()), (1, Some(1)));
+    assert_eq!((received.load(Ordering::SeqCst), tools()), (1, Some(1)));
 }
 
 #[test]
-fn a_predicate_that_panics_shows_nothing_and_one_may_look_at_the_service() {
+fn panicking_visibility_predicate_hides_items() {
     let service = Service::builder("test", "1").tool(Tool::new("t", || "done")).visible(|_, _| panic!("undecided"));
     let pair = pair(&service.build().expect("a good service"), ProtocolVersion::V2025_11_25);
     assert_eq!(pair.ask("tools/list", json!({})), Ok(json!({"tools": []})));
@@ -258,4 +258,24 @@ fn a_predicate_that_panics_shows_nothing_and_one_may_look_at_the_service() {
     cell.get_or_init(|| service.clone());
     let pair = self::pair(&service, ProtocolVersion::V2025_11_25);
     assert!(pair.ask("tools/call", json!({"name": "t"})).is_ok());
+}
+
+#[test]
+fn tool_call_requires_the_scopes_of_the_tool() {
+    let service = Service::builder("test", "1").tool(Tool::new("write", || "done").scope("files:write"));
+    let service = service.build().expect("it is a scope");
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        let (pair, call) = (pair(&service, version), json!({"name": "write", "arguments": {}}));
+        let refused = ask_as(&pair, version, Some("ada"), "tools/call", call.clone());
+        assert_eq!(refused["error"]["code"], -32600, "{refused}");
+        let listed = ask_as(&pair, version, Some("ada"), "tools/list", json!({}));
+        assert_eq!(listed["result"]["tools"][0]["name"], "write", "{listed}");
+        // A pipe does not authenticate the sender of a request.
+        let done = ask_as(&pair, version, None, "tools/call", call);
+        assert_eq!(done["result"]["content"][0]["text"], "done", "{done}");
+    }
+    for bad in ["", "a b", "a\"b", "a\\b", "\u{e4}"] {
+        let refused = Service::builder("test", "1").tool(Tool::new("t", || "").scope(bad)).build();
+        assert!(matches!(refused, Err(RegisterError::Scope { .. })), "{bad:?}");
+    }
 }

@@ -12,7 +12,7 @@ use serde_json::Number;
 
 use super::{text_arguments::excerpt, uri::is_uri};
 
-/// Fills in the defaults of the fields that have no answer.
+/// Fills in the defaults of the fields without a value.
 ///
 /// The fields are the peer's, so this is linear in their number.
 pub(crate) fn fill_in(schema: &ElicitSchema, content: &mut Map<ElicitValue>) {
@@ -44,7 +44,7 @@ fn default(field: &PrimitiveSchema) -> Option<ElicitValue> {
     }
 }
 
-/// Checks that the content of an accepted form matches the form's schema. The error says where it does not.
+/// Checks that the content of an accepted form matches the form's schema. The error names the field that does not.
 pub(crate) fn check_answer(schema: &ElicitSchema, answer: &ElicitResult) -> Result<(), String> {
     match (&answer.action, &answer.content) {
         (ElicitAction::Accept, Some(content)) => check(schema, content),
@@ -53,9 +53,9 @@ pub(crate) fn check_answer(schema: &ElicitSchema, answer: &ElicitResult) -> Resu
     }
 }
 
-/// Checks content against its form. The error says where it is invalid.
+/// Checks content against its form. The error names the invalid field.
 fn check(schema: &ElicitSchema, content: &Map<ElicitValue>) -> Result<(), String> {
-    // Either of them comes from the peer, so names are looked up in a set and not in a list.
+    // The peer chooses the names, so they are looked up in a set and not in a list.
     let answers: HashSet<&str> = content.iter().map(|(name, _)| name).collect();
     let fields: HashMap<&str, &PrimitiveSchema> = schema.properties.iter().collect();
     if let Some(name) = schema.required.iter().flatten().find(|name| !answers.contains(name.as_str())) {
@@ -219,7 +219,7 @@ mod tests {
 
     // req: ELIC-019 ELIC-022 ELIC-023 ELIC-025 ELIC-026
     #[test]
-    fn answers_fit_their_form() {
+    fn checks_content_against_the_form() {
         let form = schema(
             r#"{"type":"object","required":["s"],"properties":{
                 "s":{"type":"string","minLength":2,"maxLength":3,"pattern":"^x"},
@@ -276,7 +276,7 @@ mod tests {
 
     // req: ELIC-021
     #[test]
-    fn formats_are_checked() {
+    fn checks_string_formats() {
         let table: [(&str, &[&str], &[&str]); 4] = [
             ("email", &["a@b", "a.b+c@d-e.org"], &["", "a", "@b", "a@", "a@b@c", "a b@c", "a@-b", "a@b..c"]),
             ("uri", &["https://a/b?c#d", "urn:x:y"], &["", "a", "/a", "1a:b", "https://a b", "a:\n"]),

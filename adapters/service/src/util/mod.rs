@@ -1,4 +1,4 @@
-//! Building blocks that know nothing of a connection: locks, wait queues, clocks, randomness, lists, URIs and texts.
+//! Building blocks that do not depend on a connection: locks, wait queues, clocks, randomness, lists, URIs and texts.
 
 pub(crate) mod elicitation_form;
 pub(crate) mod lock;

@@ -9,7 +9,7 @@ use mcp_proto::wire::ErrorObject;
 /// Each item has a place that is never used again. A cursor is the place after which a page begins. So if a list
 /// changes while a client pages through it, the client gets every item that was in it all the time exactly once.
 pub(crate) struct Registry<T> {
-    /// The first character of the cursors of this list, which tells them from those of other lists.
+    /// The first character of the cursors of this list, which distinguishes them from those of other lists.
     kind: char,
     /// The items with their places, in order.
     items: Vec<(u64, Arc<T>)>,
@@ -132,7 +132,7 @@ mod tests {
 
     // req: PAGE-003 PAGE-010
     #[test]
-    fn pages_of_any_size_show_everything_once_and_in_order() {
+    fn pages_of_any_size_contain_each_item_once() {
         let names = ["e", "a", "d", "b", "c"];
         let registry = filled(&names);
         for size in 1..7 {
@@ -143,7 +143,7 @@ mod tests {
 
     // req: PAGE-010
     #[test]
-    fn a_list_that_changes_keeps_what_it_had_all_the_time() {
+    fn cursors_stay_valid_when_the_list_changes() {
         let mut registry = filled(&["a", "b", "c", "d"]);
         let (page, next) = registry.page(None, 2).expect("the first page");
         assert_eq!(page.iter().map(|item| item.as_str()).collect::<Vec<_>>(), ["a", "b"]);
@@ -160,7 +160,7 @@ mod tests {
 
     // req: PAGE-009
     #[test]
-    fn cursors_of_others_are_refused() {
+    fn rejects_invalid_cursors() {
         let registry = filled(&["a", "b", "c"]);
         for bad in ["", "t", "x1", "1", "t0", "t01", "t+1", "t-1", "t3", "tffffffffffffffffff", "T1", "t1 ", "t1\n"] {
             assert!(registry.page(Some(bad), 1).is_err(), "{bad:?}");

@@ -122,7 +122,7 @@ mod tests {
     struct Id(u8);
 
     #[derive(Debug, PartialEq, serde::Deserialize)]
-    struct Wanted {
+    struct Arguments {
         name: String,
         id: Id,
         color: Color,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_is_cut_on_a_character() {
+    fn excerpts_end_on_a_character_boundary() {
         assert_eq!(excerpt("short"), "short");
         assert_eq!(excerpt(&"x".repeat(QUOTED)), "x".repeat(QUOTED));
         let long = format!("{}{}", "x".repeat(QUOTED - 1), "é".repeat(1 << 20));
@@ -142,21 +142,27 @@ mod tests {
     }
 
     #[test]
-    fn texts_become_what_is_wanted() {
+    fn text_arguments_deserialize_to_types() {
         let texts =
             Map::from([("name", "a b"), ("id", "7"), ("color", "green"), ("share", "0.5"), ("verbose", "true")]);
         let texts: Map<String> = texts.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
-        let wanted: Wanted = read(&texts).expect("all there");
-        let expected =
-            Wanted { name: "a b".into(), id: Id(7), color: Color::Green, share: 0.5, nick: None, verbose: Some(true) };
-        assert_eq!(wanted, expected);
+        let arguments: Arguments = read(&texts).expect("all there");
+        let expected = Arguments {
+            name: "a b".into(),
+            id: Id(7),
+            color: Color::Green,
+            share: 0.5,
+            nick: None,
+            verbose: Some(true),
+        };
+        assert_eq!(arguments, expected);
         assert_eq!(read::<BTreeMap<String, String>>(&texts).expect("any map").len(), 5);
 
         let mut wrong = texts.clone();
         wrong.insert("id", "300".to_owned());
-        assert!(read::<Wanted>(&wrong).expect_err("too large").to_string().contains("300"));
+        assert!(read::<Arguments>(&wrong).expect_err("too large").to_string().contains("300"));
         wrong.remove("id");
-        assert!(read::<Wanted>(&wrong).expect_err("missing").to_string().contains("id"));
+        assert!(read::<Arguments>(&wrong).expect_err("missing").to_string().contains("id"));
         assert_eq!(Color::Red, Color::Red);
     }
 }

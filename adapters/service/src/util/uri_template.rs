@@ -16,7 +16,7 @@ const MAX_VARIABLES: usize = 64;
 ///
 /// Matching takes time in proportion to the URI, never backtracks, and follows simple rules. A variable reaches up to
 /// the first place where the next part of the template could begin, or up to the last text of the template at the end
-/// of the URI. Query variables may come in any order. Absent variables are left out; a present one has at least one
+/// of the URI. Query variables may be in any order. Absent variables are omitted; a present one has at least one
 /// character, except in queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UriTemplate {
@@ -64,7 +64,7 @@ const OPERATORS: [Operator; 8] = {
         Operator { named: true, ..operator(";", ";", ';') },
         Operator { named: true, if_empty: "=", ..operator("?", "?", '&') },
         Operator { named: true, if_empty: "=", ..operator("&", "&", '&') },
-        // The one without a sign comes last: everything begins with nothing.
+        // The one without a sign is the last: every text begins with the empty string.
         operator("", "", ','),
     ]
 };
@@ -95,7 +95,7 @@ impl UriTemplate {
         while !rest.is_empty() {
             let (text, behind) = rest.split_at(rest.find('{').unwrap_or(rest.len()));
             if let Some(bad) = text.bytes().find(|byte| !is_literal(*byte)) {
-                return invalid(format!("{:?} has no place in a URI", char::from(bad)));
+                return invalid(format!("{:?} is not allowed in a URI", char::from(bad)));
             }
             if !text.is_empty() {
                 parts.push(Part::Text(text.to_owned()));
@@ -109,7 +109,7 @@ impl UriTemplate {
                 if let (Some(Part::Expression { .. }), Part::Expression { operator, .. }) = (parts.last(), &part)
                     && operator.first.is_empty()
                 {
-                    return invalid(format!("nothing keeps {{{expression}}} apart from what is in front of it"));
+                    return invalid(format!("{{{expression}}} cannot be separated from the expression before it"));
                 }
                 parts.push(part);
                 rest = behind;
@@ -132,7 +132,7 @@ impl UriTemplate {
         self.parts.iter().flat_map(Part::names).map(String::as_str)
     }
 
-    /// Returns the URI for these values. Variables without a value are left out.
+    /// Returns the URI for these values. Variables without a value are omitted.
     #[must_use]
     pub fn expand(&self, values: &Map<String>) -> String {
         let mut uri = String::new();
@@ -200,7 +200,7 @@ fn parse_expression(expression: &str) -> Result<Part, InvalidTemplate> {
     let operator = OPERATORS.iter().find(|operator| expression.starts_with(operator.sign)).unwrap_or(&OPERATORS[7]);
     let names: Vec<_> = expression[operator.sign.len()..].split(',').map(str::to_owned).collect();
     match names.iter().find(|name| !is_name(name)) {
-        Some(name) => Err(InvalidTemplate(format!("{name:?} in {{{expression}}} is no variable"))),
+        Some(name) => Err(InvalidTemplate(format!("{name:?} in {{{expression}}} is not a variable name"))),
         None => Ok(Part::Expression { operator, names }),
     }
 }
@@ -209,7 +209,7 @@ impl Operator {
     /// Parses the variables of an expanded expression; `None` if it does not match.
     fn read(&self, names: &[String], filled: &str, values: &mut Map<String>) -> Option<()> {
         if filled.is_empty() {
-            // Only an expression with an operator that begins with a character can be left out.
+            // Only an expression with an operator that begins with a character can be omitted.
             return (!self.first.is_empty()).then_some(());
         }
         let filled = filled.strip_prefix(self.first)?;
@@ -291,7 +291,7 @@ mod tests {
     // The examples of RFC 6570, sections 3.2.2 to 3.2.9, up to level 3.
     // req: RES-012
     #[test]
-    fn templates_are_filled_in_as_the_rfc_says() {
+    fn expands_templates_as_in_rfc_6570() {
         let values = map(&[
             ("var", "value"),
             ("hello", "Hello World!"),
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn uris_are_read_back() {
+    fn matches_uris_against_templates() {
         for (text, uri, values) in [
             ("test://template/{id}/data", "test://template/123/data", Some(&[("id", "123")][..])),
             ("test://template/{id}/data", "test://template/a%2Fb%20%C3%A4/data", Some(&[("id", "a/b ä")])),
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_back_is_refused() {
+    fn rejects_unsupported_templates() {
         for text in [
             "", "{", "a}", "{}", "{a", "{a}{b}", "{a}{+b}", "{a*}", "{a:3}", "{=a}", "{a b}", "{.}", "{a..b}",
             "{a}/{a}", "{a,a}", "a b", "ä", "<a>", "{a}\n", "{\u{e4}}", "{|a}",
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_filled_in_is_read_back() {
+    fn expanded_templates_match_their_values() {
         let letters: Vec<char> = "abcXYZ019-._~%/?#[]@!$&'()*+,;=:{} \"<>\\^`|\n\0äß€😀".chars().collect();
         // In these templates every value ends at something that it cannot contain.
         let templates = [
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_makes_it_slow() {
+    fn template_matching_time_is_bounded() {
         let many: String = (1..MAX_VARIABLES).map(|i| format!("{{/v{i}}}")).collect();
         let template = template(&format!("a:{many}a{{+rest}}aab"));
         for uri in [

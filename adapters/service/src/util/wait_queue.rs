@@ -61,7 +61,7 @@ impl WaitQueue {
                     *seen = notifications;
                 }
                 known => {
-                    // Most look once, and wait for nothing.
+                    // Most callers check once, and do not wait.
                     if let Some(found) = check() {
                         return Poll::Ready(found);
                     }
@@ -158,7 +158,7 @@ impl Registration<'_> {
         let before = if is_known { None } else { registrations.wakers.insert(number, waker.clone()) };
         let is_first = registrations.wakers.keys().next() == Some(&number);
         registrations.first_notified |= is_first;
-        // A waker can be the last of a task, which may have a place of its own to give back.
+        // Dropping the last waker of a task may drop another registration, which needs the lock.
         drop(registrations);
         drop(before);
         is_first
@@ -172,7 +172,7 @@ impl Drop for Registration<'_> {
         let was_first = registrations.wakers.keys().next() == Some(&number);
         let gone = registrations.wakers.remove(&number);
         self.queue.length.fetch_sub(1, Ordering::Relaxed);
-        // What it was called for, the next one can have.
+        // The next waiter gets the notification.
         let next = was_first.then(|| {
             registrations.first_notified = false;
             registrations.take_first()
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_can_have_wakes_one() {
+    fn notify_one_wakes_one_waiter() {
         let (queue, room) = (WaitQueue::default(), Cell::new(0));
         let attempt = || {
             let left = room.get();
@@ -235,17 +235,17 @@ mod tests {
         let woken = || counts.iter().enumerate().filter(|(_, count)| count.take() > 0).map(|(number, _)| number);
         assert!((0..100).all(|number| !poll(number)));
         assert_eq!(woken().count(), 0);
-        // One has come about, and it is said more than once.
+        // One permit is free, and two notifications are sent.
         room.set(1);
         queue.notify_one();
         queue.notify_one();
         assert_eq!(woken().collect::<Vec<_>>(), [0]);
         assert!(!poll(7), "it is not its turn");
         assert!(poll(0));
-        // The next one was not told that there is nothing left, and looks for itself.
+        // The next waiter is notified, and checks the condition itself.
         assert_eq!(woken().collect::<Vec<_>>(), [1]);
         assert!(!poll(1));
-        // Two have come about, and one who was called for them gives up.
+        // Two permits are free, and a notified waiter is dropped.
         room.set(2);
         queue.notify_one();
         waiting[1] = None;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_looks_without_being_woken() {
+    fn condition_is_checked_only_when_woken() {
         let (queue, looks, open) = (WaitQueue::default(), Cell::new(0), Cell::new(false));
         let check = || {
             looks.set(looks.get() + 1);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn all_look_when_all_are_woken() {
+    fn notify_all_wakes_all_waiters() {
         let (queue, open) = (WaitQueue::default(), AtomicBool::new(false));
         thread::scope(|scope| {
             let threads: Vec<_> = (0..20)
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_between_a_look_and_the_place_is_seen() {
+    fn condition_is_checked_after_registration() {
         let (queue, looks) = (WaitQueue::default(), Cell::new(0));
         let mut waiting = pin!(queue.wait_for(|| {
             looks.set(looks.get() + 1);

@@ -53,7 +53,7 @@ mod tests {
 
     // req: M-TASK-015
     #[test]
-    fn times_are_written_in_iso_8601() {
+    fn formats_times_in_iso_8601() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_399, "2000-02-28T23:59:59.000Z"),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn time_goes_on_with_the_clock_of_the_connection() {
+    fn wall_clock_advances_with_connection_time() {
         let clock = Clock::default();
         let start = Timestamp::from_nanos(5);
         let first = clock.iso(start);

@@ -1,4 +1,4 @@
-//! Bounds of a store of sessions, for each store that there is: bytes of one session, of one client, and of all.
+//! Limits of session stores, for each kind of store: bytes of one session, of one client, and of all.
 
 use std::{io, pin::Pin, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::LONG;
 
-const BOUNDS: Retention = Retention { most: 1024, bytes: 1 << 20, time: LONG };
+const BOUNDS: Retention = Retention { max_messages: 1024, bytes: 1 << 20, time: LONG };
 
 /// A store of either kind.
 pub(crate) trait Store: SessionStore + EventStore {
@@ -30,7 +30,7 @@ impl Store for RedisStore {
     }
 }
 
-/// Makes a store with limits.
+/// Creates a store with limits.
 pub(crate) type Make<'a> = &'a mut dyn FnMut(StoreLimits) -> Arc<dyn Store>;
 
 pub(crate) type Test = for<'a> fn(Make<'a>) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
@@ -42,8 +42,8 @@ pub(crate) const TESTS: [(&str, Test); 12] = [
     ("sessions_of_a_client_are_bounded", |make| Box::pin(sessions_of_a_client(make))),
     ("sessions_of_all_are_bounded", |make| Box::pin(sessions_of_all(make))),
     ("fields_of_a_session_are_bounded", |make| Box::pin(fields_of_a_session(make))),
-    ("nothing_gives_way_in_vain", |make| Box::pin(nothing_gives_way_in_vain(make))),
-    ("no_session_gives_way_to_a_message", |make| Box::pin(no_session_gives_way_to_a_message(make))),
+    ("rejected_entries_evict_nothing", |make| Box::pin(rejected_entries_evict_nothing(make))),
+    ("messages_do_not_evict_sessions", |make| Box::pin(messages_do_not_evict_sessions(make))),
     ("messages_are_kept_for_their_time", |make| Box::pin(messages_in_time(make))),
     ("missing_messages_are_noticed", |make| Box::pin(missing_messages(make))),
     ("what_is_over_is_not_waited_for", |make| Box::pin(what_is_over(make))),
@@ -60,7 +60,7 @@ fn principal(id: &str) -> Holder {
     Holder::Principal(id.into())
 }
 
-/// Fields of so many bytes.
+/// Returns a record of this many bytes.
 fn fields(bytes: usize) -> SessionRecord {
     SessionRecord::from([("client".to_owned(), "x".repeat(bytes - "client".len()))])
 }
@@ -73,12 +73,12 @@ async fn is_there(store: &Arc<dyn Store>, id: &str) -> bool {
     store.find(id, LONG).await.expect("it answers").is_some()
 }
 
-/// Keeps a message of so many bytes.
+/// Keeps a message of this many bytes.
 async fn keep(store: &Arc<dyn Store>, id: &str, stream: u64, bytes: usize) -> io::Result<()> {
     store.keep(id, stream, 1, vec![b'x'; bytes], BOUNDS).await
 }
 
-/// How many bytes are kept of these streams, all of which have one message.
+/// Returns how many bytes are kept of these streams, all of which have one message.
 async fn kept(store: &Arc<dyn Store>, id: &str, streams: std::ops::RangeInclusive<u64>) -> usize {
     let mut bytes = 0;
     for stream in streams {
@@ -99,12 +99,12 @@ async fn messages_of_a_session(make: Make<'_>) {
     assert_eq!(kept(&store, "a", 275..=300).await, bytes, "the latest are there");
     let used = store.used().await;
     assert!(used.bytes >= bytes && used.bytes < BOUNDS.bytes + 8192, "{used:?}");
-    // The latest is kept however large it is, and then nothing else is.
+    // The latest message is kept however large it is, and then no other one is.
     keep(&store, "a", 301, 3 << 20).await.expect("there is room");
     assert_eq!((kept(&store, "a", 1..=300).await, kept(&store, "a", 301..=301).await), (0, 3 << 20));
     // Messages, and ends of streams, are bounded in number.
-    let few = Retention { most: 4, ..BOUNDS };
-    for stream in 400..=420 {
+    let few = Retention { max_messages: 4, ..BOUNDS };
+    for stream in 320..=420 {
         store.keep("a", stream, 1, b"x".to_vec(), few).await.expect("there is room");
         store.done("a", stream, 1, few).await.expect("there is room");
     }
@@ -119,6 +119,17 @@ async fn messages_of_a_session(make: Make<'_>) {
     }
     assert_eq!(there, [(419, 1), (420, 1)]);
     assert!(store.follow("a", 421, 0, false).await.is_ok(), "it has not begun");
+    // Ended streams without messages are limited to the last 64. One store keeps the ends of streams with messages in
+    // addition.
+    let mut ended = Vec::new();
+    for stream in 320..=418 {
+        if store.follow("a", stream, 0, false).await.is_err() {
+            ended.push(stream);
+        }
+    }
+    let first = ended.first().copied().unwrap_or_default();
+    assert!(first == 355 || first == 357, "{ended:?}");
+    assert_eq!(ended, (first..=418).collect::<Vec<_>>());
     let used = store.used().await;
     assert!(used.bytes < StoreLimits::SESSION + 100 + 4 * (StoreLimits::MESSAGE + 1) + 1, "{used:?}");
 }
@@ -131,7 +142,7 @@ async fn messages_of_a_client(make: Make<'_>) {
         keep(&store, id, 2, 100_000).await.expect("there is room");
     }
     keep(&store, "b", 3, 100_000).await.expect("there is room");
-    // What was sent longest ago gives way, and of the same client alone.
+    // The oldest messages of the same client are removed.
     assert_eq!(kept(&store, "a", 1..=3).await, 0);
     assert_eq!((kept(&store, "b", 1..=3).await, kept(&store, "c", 1..=3).await), (600_000, 500_000));
     assert!(is_there(&store, "a").await, "no session gives way to messages");
@@ -146,7 +157,7 @@ async fn messages_of_all(make: Make<'_>) {
     }
     begin(&store, "d", &principal("last")).await;
     keep(&store, "d", 1, 400_000).await.expect("there is room");
-    // The client with most gives way, not the one that came first.
+    // Messages of the client with the most bytes are removed, not the oldest ones.
     for (id, bytes) in [("a", 500_000), ("b", 0), ("c", 500_000), ("d", 400_000)] {
         assert_eq!((kept(&store, id, 1..=1).await, is_there(&store, id).await), (bytes, true), "{id}");
     }
@@ -163,21 +174,21 @@ async fn sessions_of_a_client(make: Make<'_>) {
     for count in 0..100 {
         begin(&store, &format!("fresh-{count}"), &me).await;
     }
-    // 17 sessions of 1,124 bytes. Those whose clients have not come back go first.
+    // 17 sessions of 1,124 bytes. Those without a second request are removed first.
     let used = store.used().await;
     assert_eq!((used.sessions, used.bytes), (18, 18 * (StoreLimits::SESSION + 100)));
     for (id, expected) in [("used", true), ("yours", true), ("fresh-84", false), ("fresh-85", true), ("fresh-99", true)]
     {
         assert_eq!(is_there(&store, id).await, expected, "{id}");
     }
-    // Then those that are not used for longest.
+    // Then the least recently used ones.
     for count in 86..99 {
         assert!(is_there(&store, &format!("fresh-{count}")).await, "{count}");
     }
     assert!(is_there(&store, "used").await);
     begin(&store, "new", &me).await;
     assert_eq!((is_there(&store, "idle").await, is_there(&store, "used").await), (false, true));
-    // Messages give way before any session does.
+    // Messages are removed before any session.
     keep(&store, "used", 1, 200).await.expect("there is room");
     begin(&store, "newer", &me).await;
     assert_eq!(kept(&store, "used", 1..=1).await, 0);
@@ -203,7 +214,7 @@ async fn fields_of_a_session(make: Make<'_>) {
     store.begin("a", &me, fields(most), LONG).await.expect("there is room");
     let refused = store.begin("b", &me, fields(most + 1), LONG).await.expect_err("it is too large");
     assert_eq!((refused.kind(), store.used().await.sessions), (io::ErrorKind::FileTooLarge, 1));
-    // Also if it grows.
+    // The same applies if it grows.
     let grown = SessionRecord::from([("level".to_owned(), "debug".to_owned())]);
     let refused = store.change("a", grown.clone()).await.expect_err("it is too large");
     assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
@@ -215,7 +226,7 @@ async fn fields_of_a_session(make: Make<'_>) {
     assert_eq!(store.used().await.bytes, before + "leveldebug".len());
 }
 
-async fn nothing_gives_way_in_vain(make: Make<'_>) {
+async fn rejected_entries_evict_nothing(make: Make<'_>) {
     let store = make(limits(100_000, 200_000));
     let me = principal("me");
     begin(&store, "a", &me).await;
@@ -230,20 +241,20 @@ async fn nothing_gives_way_in_vain(make: Make<'_>) {
     assert_eq!((kept(&store, "a", 1..=1).await, store.used().await.sessions), (50_000, 2));
 }
 
-async fn no_session_gives_way_to_a_message(make: Make<'_>) {
+async fn messages_do_not_evict_sessions(make: Make<'_>) {
     let store = make(limits(20_000, 20_000));
     for count in 0..10 {
         begin(&store, &format!("other-{count}"), &principal("most")).await;
     }
     begin(&store, "mine", &principal("me")).await;
-    // There is room for seven thousand bytes more, and another client has more than this one.
+    // There is room for 7,000 bytes more, and another client has more than this one.
     for stream in 1..=40 {
         keep(&store, "mine", stream, 1000).await.expect("its own messages give way");
     }
     assert_eq!(store.used().await.sessions, 11);
     assert!(kept(&store, "mine", 40..=40).await > 0, "the last one is there");
     assert!(store.used().await.bytes <= 20_000);
-    // Where a client has none, its message is not kept.
+    // A client without messages of its own cannot keep another one.
     store.end("mine").await.expect("it answers");
     begin(&store, "late", &principal("late")).await;
     for count in 0.. {
@@ -263,7 +274,7 @@ async fn messages_in_time(make: Make<'_>) {
     let brief = Retention { time: Duration::from_millis(1), ..BOUNDS };
     store.keep("a", 1, 1, b"x".to_vec(), brief).await.expect("there is room");
     keep(&store, "a", 2, 1).await.expect("there is room");
-    // Nothing else is kept meanwhile.
+    // No other message is kept in the time.
     let forgotten = async {
         while kept(&store, "a", 1..=1).await > 0 {
             tokio::task::yield_now().await;
@@ -276,7 +287,7 @@ async fn messages_in_time(make: Make<'_>) {
 async fn missing_messages(make: Make<'_>) {
     let store = make(StoreLimits::default());
     begin(&store, "a", &principal("me")).await;
-    let three = Retention { most: 3, ..BOUNDS };
+    let three = Retention { max_messages: 3, ..BOUNDS };
     for seq in 1..=4 {
         store.keep("a", 1, seq, vec![b'x'], three).await.expect("there is room");
     }
@@ -298,12 +309,22 @@ async fn what_is_over(make: Make<'_>) {
     let store = make(StoreLimits::default());
     begin(&store, "a", &principal("me")).await;
     keep(&store, "a", 1, 1).await.expect("there is room");
+    let brief = Retention { max_messages: 1, ..BOUNDS };
+    for stream in [1, 2] {
+        store.done("a", stream, 1, brief).await.expect("there is room");
+    }
+    assert!(store.follow("a", 1, 0, false).await.is_err(), "it has ended");
     store.end("a").await.expect("it answers");
     for wait in [false, true] {
         for (id, stream) in [("a", 1), ("a", 2), ("b", 1)] {
             let lost = store.follow(id, stream, 0, wait).await.expect_err("there is no such session");
             assert_eq!(lost.kind(), io::ErrorKind::NotFound);
         }
+    }
+    // A session with the same id does not inherit any of it.
+    begin(&store, "a", &principal("me")).await;
+    for stream in [1, 2] {
+        assert!(store.follow("a", stream, 0, false).await.is_ok(), "it has not begun");
     }
 }
 
@@ -314,7 +335,7 @@ async fn expired(make: Make<'_>) {
         store.begin(id, &principal("me"), fields(1000), short).await.expect("there is room");
         keep(&store, id, 1, 1000).await.expect("there is room");
     }
-    // Nothing asks for them: what begins next finds that they have ended.
+    // No request uses the expired sessions: the next one that begins removes them.
     begin(&store, "d", &principal("me")).await;
     while store.used().await.sessions > 1 {
         begin(&store, "d", &principal("me")).await;
@@ -324,7 +345,7 @@ async fn expired(make: Make<'_>) {
     for stream in 1..=9 {
         store.keep("d", stream, 1, vec![b'x'; 1000], brief).await.expect("there is room");
     }
-    // Messages are forgotten in time although their session goes on, when the next one is kept.
+    // Expired messages of an active session are removed when the next one is kept.
     let mut stream = 10;
     while store.used().await.bytes > StoreLimits::SESSION + 100 + 2 * StoreLimits::MESSAGE + 2 {
         stream += 1;

@@ -1,4 +1,4 @@
-//! The clients of sessions that have come from another process.
+//! Shares of clients whose sessions began in another process.
 
 use std::{io, net::IpAddr, sync::Arc};
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{Both, LONG};
 
-/// Functions that have begun, and whether they go on.
+/// The number of blocking handlers that have begun, and whether they continue.
 type Functions = Arc<Watched<(usize, bool)>>;
 
 fn caller(name: &str) -> Caller {
@@ -23,7 +23,7 @@ fn caller(name: &str) -> Caller {
     address.unwrap_or_else(|_| Caller::Known(Arc::new(Principal::new(name))))
 }
 
-/// Sends a message. The session, and the answer.
+/// Sends a message. Returns the session id and the response.
 async fn post(endpoint: &Endpoint, client: &str, session: Option<&str>, message: &Value) -> (Option<String>, String) {
     let mut request = Request::post("/mcp")
         .header(header::HOST, "localhost")
@@ -66,8 +66,8 @@ fn service(functions: &Functions) -> Service {
     Service::builder("shared", "1").tool(block).tool(Tool::new("quick", || "done")).build().expect("a service")
 }
 
-/// What functions of an endpoint take is counted by client, in whichever process its sessions have begun.
-pub(crate) async fn adopted_sessions_belong_to_their_clients(shared: Both) {
+/// Blocking handlers of an endpoint are counted by client, also for sessions that began in another process.
+pub(crate) async fn adopted_sessions_count_for_their_client(shared: Both) {
     for [greedy, honest] in [["192.0.2.1", "192.0.2.2"], ["eve", "ada"]] {
         let functions = Functions::default();
         let [one, other] = shared.clone().map(|shared| {

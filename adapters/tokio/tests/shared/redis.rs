@@ -1,4 +1,4 @@
-//! A Redis for tests.
+//! A Redis server for tests.
 
 use std::{
     net::{TcpListener, TcpStream},
@@ -8,14 +8,14 @@ use std::{
 
 use crate::LONG;
 
-/// A Redis of our own.
+/// A running Redis server that belongs to the test.
 pub(super) struct Redis {
     port: u16,
     process: Child,
 }
 
 impl Redis {
-    /// `None` where it is not installed.
+    /// Starts the server. Returns `None` if it is not installed.
     pub(super) fn start() -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
         let arguments = ["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];

@@ -1,4 +1,4 @@
-//! Stores that fail, or take their time.
+//! Stores that fail or are slow.
 
 use std::{
     fmt, io,
@@ -13,11 +13,11 @@ use mcp_driver::{
 use mcp_service::Deferred;
 use mcp_tokio::http::MemoryStore;
 
-/// Changes what it keeps after something else, or not at all.
+/// A store whose next change waits for a future, and fails if that fails.
 #[derive(Clone, Default)]
 pub(super) struct Moody {
     pub(super) store: MemoryStore,
-    /// What the next change waits for.
+    /// The future that the next change waits for.
     before: Arc<Mutex<Option<Deferred<io::Result<()>>>>>,
 }
 
@@ -55,7 +55,7 @@ impl SessionStore for Moody {
     }
 }
 
-/// Answers nothing.
+/// A store whose operations all fail.
 pub(super) struct Broken;
 
 pub(super) fn broken<T>() -> Deferred<io::Result<T>> {

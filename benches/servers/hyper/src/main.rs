@@ -1,5 +1,5 @@
-//! What HTTP costs: hyper reads a request, and writes as answer what is found in it by searching for bytes. It listens
-//! wherever there is room, and says where.
+//! The cost of HTTP: hyper parses a request, and the program finds the parts of the response by searching for bytes. It
+//! listens on any free port, and prints its address.
 
 use std::convert::Infallible;
 

@@ -1,5 +1,5 @@
-//! Two limits, neither of which is a server that anybody could use. `json` reads each line with serde, as borrowed as can be,
-//! and writes the answer with it; `pipe` finds the message in it by searching for bytes.
+//! Two programs that are lower limits and not usable servers. `json` parses each line with serde, borrowing as much as
+//! possible, and serializes the response. `pipe` finds the message by searching for bytes.
 
 use std::{
     borrow::Cow,

@@ -1,4 +1,4 @@
-// A server of one tool, written as close to the types of rmcp as can be.
+// A server with one tool, with little code besides the types of rmcp.
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,

@@ -1,5 +1,5 @@
-//! The smallest server that can be had with rmcp, on one thread. Over pipes without threads in between, unless it is called
-//! with `stdio`: then over its usual transport.
+//! The smallest server with rmcp, on one thread. It uses pipes without threads, or with the argument `stdio` the
+//! default transport of rmcp.
 
 mod echo;
 
@@ -16,6 +16,6 @@ fn main() {
         let running = if usual { Echo.serve(stdio()).await } else { Echo.serve(stdio_pipes()).await };
         let _ = running.expect("a client").waiting().await;
     });
-    // A read of standard input that has begun cannot be called off.
+    // A pending read of standard input cannot be cancelled.
     runtime.shutdown_background();
 }

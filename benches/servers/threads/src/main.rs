@@ -1,5 +1,5 @@
-//! What sockets and threads cost: each connection has a thread, which looks for the end of a head and the length of a body,
-//! and writes as answer what is found in it by searching for bytes. It listens wherever there is room, and says where.
+//! The cost of sockets and threads: each connection has a thread, which finds the end of the head and the length of the
+//! body, and the parts of the response, by searching for bytes. It listens on any free port, and prints its address.
 
 use std::{
     io::{self, Read, Write},
@@ -9,7 +9,7 @@ use std::{
 
 use memchr::{memmem, memrchr};
 
-/// Appends the answer to a call.
+/// Appends the response to a call.
 fn answer(body: &[u8], out: &mut Vec<u8>) {
     let id = memmem::find(body, b"\"id\":").map_or(&b"0"[..], |at| &body[at + 5..]);
     let digits = id.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -31,7 +31,7 @@ fn length(head: &[u8]) -> usize {
     lengths.next().and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Answers what comes over one connection, until it ends.
+/// Responds to the requests of one connection, until it ends.
 fn serve(mut stream: TcpStream) -> io::Result<()> {
     let (mut bytes, mut read) = (vec![0; 64 << 10], 0);
     let (mut body, mut out) = (Vec::new(), Vec::new());

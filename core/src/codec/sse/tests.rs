@@ -49,7 +49,7 @@ fn message(data: &str, id: &str) -> Option<(String, String, String)> {
 
 // req: HTTP-074 M-HTTP-023 M-HTTP-098
 #[test]
-fn streams_mean_what_the_standard_says() {
+fn parses_event_streams_as_in_the_standard() {
     let table = [
         ("data: one\n\n", vec![message("one", "")]),
         ("data:one\n\ndata:  two\n\n", vec![message("one", ""), message(" two", "")]),
@@ -80,7 +80,7 @@ fn streams_mean_what_the_standard_says() {
 }
 
 #[test]
-fn bytes_that_begin_like_a_byte_order_mark_are_the_name_of_a_field() {
+fn partial_byte_order_mark_is_a_field_name() {
     for start in [&b"\xEF"[..], b"\xEF\xBB", b"\xEF\xBBx", b"\xBB"] {
         let input = [start, b"data: x\n\ndata: y\n\n"].concat();
         assert_eq!(decode(99, [&input[..]]).0, [message("y", "")], "{start:?}");
@@ -92,14 +92,14 @@ fn bytes_that_begin_like_a_byte_order_mark_are_the_name_of_a_field() {
 
 // req: HTTP-027
 #[test]
-fn an_id_counts_when_its_event_has_ended_whether_or_not_it_has_data() {
+fn event_id_applies_at_the_end_of_its_event() {
     assert_eq!(all_cuts(99, "id: 1\n\n").1, "1");
     assert_eq!(all_cuts(99, "id: 1\n\nid: 2\ndata: x\n").1, "1");
     assert_eq!(all_cuts(99, "id: 1\n\nid\n\n").1, "");
 }
 
 #[test]
-fn an_id_that_is_too_long_is_dropped_and_its_event_is_whole() {
+fn overlong_event_id_is_dropped() {
     let long = |length: usize, filler: &str| format!("id: a\n\nid: {}\ndata: x\n\n", filler.repeat(length));
     // The id, and what is left of it. Bytes that are not UTF-8 have three for each.
     for (length, filler, kept) in [(4096, "z", 4096), (4097, "z", 0), (40_000, "z", 0), (2048, "é", 4096)] {
@@ -122,7 +122,7 @@ fn an_id_that_is_too_long_is_dropped_and_its_event_is_whole() {
 }
 
 #[test]
-fn the_time_to_wait_counts_at_once_and_has_to_be_a_number() {
+fn retry_applies_at_once_and_must_be_a_number() {
     let retry = |input: &str| all_cuts(99, input).2;
     assert_eq!(retry("retry: 500\n"), Some(Duration::from_millis(500)));
     assert_eq!(retry("retry: 500\nretry: 5x\nretry: -1\nretry\nretry:\n\n"), Some(Duration::from_millis(500)));
@@ -131,7 +131,7 @@ fn the_time_to_wait_counts_at_once_and_has_to_be_a_number() {
 }
 
 #[test]
-fn an_event_over_the_limit_is_reported_once_and_the_next_one_is_whole() {
+fn oversized_event_is_reported_once() {
     let long = "y".repeat(11);
     let stream = format!(
         "data: 0123456789\n\nid: 1\ndata: {long}\ndata: {long}\n\ndata: ok\n\ndata: 01234\ndata: 5678\n\ndata: \
@@ -145,7 +145,7 @@ fn an_event_over_the_limit_is_reported_once_and_the_next_one_is_whole() {
 }
 
 #[test]
-fn what_never_ends_is_held_in_bounded_memory() {
+fn endless_fields_are_held_in_bounded_memory() {
     // The beginning of a stream, its endless continuation, and the number of errors for events that are too long.
     let table = [
         ("data: ", "xxxxxxxx", 1),
@@ -175,7 +175,7 @@ fn what_never_ends_is_held_in_bounded_memory() {
 }
 
 #[test]
-fn a_kind_is_kept_in_bounded_memory() {
+fn event_type_is_held_in_bounded_memory() {
     // Invalid UTF-8 becomes three times as long as text.
     let mut events = SseDecoder::new(1 << 20);
     let input = ["event: ".as_bytes(), &[0xff; 100_000], b"\n"].concat();
@@ -192,14 +192,14 @@ fn a_kind_is_kept_in_bounded_memory() {
 }
 
 #[test]
-fn a_million_lines_that_say_nothing_do_no_harm() {
+fn ignores_many_comments_and_unknown_fields() {
     let input = ": comment\nunknown: field\n\nevent: ping\n\n".repeat(250_000) + "data: x\n\n";
     assert_eq!(decode(99, [input.as_bytes()]).0, [message("x", "")]);
 }
 
 // req: HTTP-075 M-HTTP-097
 #[test]
-fn what_is_written_is_read_back() {
+fn written_events_round_trip() {
     for data in ["", "x", "{\"a\":1}", " leading", "a\nb", "a\r\nb\rc\n", "\n", "é\u{0}"] {
         let mut out = Vec::new();
         let retry = Some(Duration::from_millis(1500));
@@ -214,7 +214,7 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
-fn nobody_breaks_out_of_a_field() {
+fn written_fields_contain_no_line_breaks() {
     let mut out = Vec::new();
     let text = "x\ndata: y\r\n\r\n".to_string();
     SseText { kind: Some(&text), id: Some(&text), retry: None, data: Some(b"z") }.write(&mut out);

@@ -1,4 +1,4 @@
-//! Backpressure: when a driver should stop reading, what it has written, and when a refused send may be tried again.
+//! Backpressure: when a driver should stop reading, how much it has written, and when a refused send may be repeated.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use crate::{
     connection::{
         api::Connection,
         state::input_pause::RefusedSends,
-        types::{Room, Transmit},
+        types::{Transmit, Writable},
     },
     rpc::Timestamp,
 };
@@ -18,18 +18,17 @@ impl<E> Connection<E> {
     /// Reading pauses while more than half of [`Limits::outbox_bytes`](crate::connection::Limits::outbox_bytes) waits
     /// to be written, or while [`Limits::requests`](crate::connection::Limits::requests) or
     /// [`Limits::request_bytes`](crate::connection::Limits::request_bytes) leaves no room for another message. It
-    /// resumes somewhat below these marks, after output was polled or requests were answered.
+    /// resumes somewhat below these marks, after output was polled or responses were queued.
     ///
-    /// A pause is bounded. The peer may wait for this side to read before it reads itself, and a handler may wait for a
-    /// message that was not read. So reading resumes after
-    /// [`Limits::input_pause`](crate::connection::Limits::input_pause) without progress: from then on, until there is
-    /// room, messages beyond the limits are refused and a peer that does not read is disconnected. Open requests do not
-    /// pause reading while a request of this side waits for its response. Nothing pauses reading once the connection
-    /// closes.
+    /// A pause is bounded. The peer may not read before this side reads, and a handler may wait for a message that was
+    /// not read. So reading resumes after [`Limits::input_pause`](crate::connection::Limits::input_pause) without
+    /// progress: from then on, until there is room, messages beyond the limits are refused and a peer that does not
+    /// read is disconnected. Open requests do not pause reading while a request of this side waits for its response.
+    /// Nothing pauses reading once the connection closes.
     ///
-    /// Messages behind the bytes that are not read are noticed late: cancellations, responses, and the end of the
-    /// input. During a pause the peer counts as alive: neither [`Keepalive`](crate::connection::Keepalive) nor an idle
-    /// timeout ends anything because of it. A total timeout does.
+    /// Cancellations, responses and the end of the input are noticed late if they follow bytes that are not read yet.
+    /// During a pause the peer counts as alive: neither [`Keepalive`](crate::connection::Keepalive) nor an idle timeout
+    /// ends anything because of it. A total timeout does.
     ///
     /// The pause begins when this is called, and [`poll_timeout`](Self::poll_timeout) includes its deadline after that.
     /// For a driver that never calls this, only the limits apply.
@@ -49,8 +48,8 @@ impl<E> Connection<E> {
     /// more. `None` means that there is nothing to write or that `out` is full enough: write `out`, empty it, and call
     /// this again.
     ///
-    /// With a high-water mark the rest waits in the connection. There it counts against
-    /// [`Limits::outbox_bytes`](crate::connection::Limits::outbox_bytes), and a cancellation can take it back. `out`
+    /// With a high-water mark the remaining messages wait in the connection. They count against
+    /// [`Limits::outbox_bytes`](crate::connection::Limits::outbox_bytes), and a cancellation can remove them. `out`
     /// grows to `high_water` and one message at most. 64 KiB is a good mark: enough for a few large writes.
     pub fn poll_transmit_up_to(&mut self, out: &mut Vec<u8>, high_water: usize) -> Option<Transmit> {
         if out.len() < high_water { self.poll_transmit(out) } else { None }
@@ -59,20 +58,20 @@ impl<E> Connection<E> {
     /// Returns once that a send that was refused as [`SendError::Busy`](crate::connection::SendError::Busy) may be
     /// tried again. Call it after input, output and time were handled, until it returns `None`.
     ///
-    /// It returns [`Room::Message`] or [`Room::Request`] after a send of that kind was refused, as soon as
+    /// It returns [`Writable::Message`] or [`Writable::Request`] after a send of that kind was refused, as soon as
     /// [`has_room`](Self::has_room) or [`has_room_for_request`](Self::has_room_for_request) is true, and not again
     /// until another one is refused. A retry can be refused again, for instance if several callers wait.
     #[must_use = "it is reported once"]
-    pub fn poll_room(&mut self) -> Option<Room> {
-        for room in [Room::Message, Room::Request] {
-            let there_is = match room {
-                _ if !self.engine.refused.has(room) => false,
-                Room::Message => self.has_room(),
-                Room::Request => self.has_room_for_request(),
+    pub fn poll_writable(&mut self) -> Option<Writable> {
+        for writable in [Writable::Message, Writable::Request] {
+            let is_writable = match writable {
+                _ if !self.engine.refused.has(writable) => false,
+                Writable::Message => self.has_room(),
+                Writable::Request => self.has_room_for_request(),
             };
-            if there_is {
-                self.engine.refused.0 &= !RefusedSends::bit(room);
-                return Some(room);
+            if is_writable {
+                self.engine.refused.0 &= !RefusedSends::bit(writable);
+                return Some(writable);
             }
         }
         None

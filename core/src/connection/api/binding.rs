@@ -16,9 +16,14 @@ use crate::{
 };
 
 impl Connection<ServerRole> {
-    /// Returns the stream of a request, answered or not, as long as the request holds a slot.
+    /// Returns the stream of a request that holds a slot, with or without a response.
     pub(crate) fn stream_of(&self, key: ReplyKey) -> Option<u64> {
         self.engine.requests.get(key)?.0.tag.stream()
+    }
+
+    /// Frees the space of empty queues beyond the little that they always keep.
+    pub(crate) fn trim(&mut self) {
+        self.engine.trim();
     }
 
     /// Frees the space of empty buffers while the connection is idle.
@@ -32,7 +37,7 @@ impl Connection<ServerRole> {
     }
 
     /// Returns whether a request of the peer with this id is in flight.
-    pub(crate) fn knows_request(&self, id: &RequestId) -> bool {
+    pub(crate) fn has_request(&self, id: &RequestId) -> bool {
         self.engine.requests.find(id).is_some()
     }
 
@@ -52,11 +57,8 @@ impl Connection<ServerRole> {
 
     /// Records that `bytes` polled bytes wait to be written. They count as output that waits here; if `full` is set,
     /// there is no room for more.
-    pub(crate) fn hold(&mut self, bytes: usize, full: bool) {
-        let held = Downstream { bytes, full };
-        if held != self.engine.streams.downstream {
-            self.engine.streams.downstream = held;
-        }
+    pub(crate) fn set_downstream(&mut self, bytes: usize, full: bool) {
+        self.engine.streams.downstream = Downstream { bytes, full };
     }
 
     /// Returns the number of bytes that wait to be written or for the rest of their batch.
@@ -74,23 +76,18 @@ impl Connection<ServerRole> {
         self.engine.request_bytes
     }
 
-    /// Returns whether a request of this size fits into the limits of what is in flight. A request that is larger than
+    /// Returns whether a request of this size fits into the limits of inbound requests. A request that is larger than
     /// the limit fits if no other is in flight.
     pub(crate) fn has_room_for_inbound(&self, bytes: usize) -> bool {
         let (engine, limits) = (&self.engine, self.engine.limits());
         let fits = engine.request_bytes.saturating_add(bytes) <= limits.request_bytes;
         engine.requests.len() == 0 || engine.requests.len() < limits.requests && fits
     }
-
-    /// Returns whether a request of this side is in flight.
-    pub(crate) fn asks(&self, call: CallId) -> bool {
-        self.engine.calls.get(call).is_some()
-    }
 }
 
 impl Connection<ClientRole> {
-    /// Creates a client as [`knowing`](Self::knowing) does, for HTTP. There a server answers every request, so a
-    /// missing response does not show the era of the server.
+    /// Creates a client as [`with_opening`](Self::with_opening) does, for HTTP. Over HTTP a server responds to every
+    /// request, so a missing response does not show the era of the server.
     pub(crate) fn over_http(config: Arc<ClientConfig>, opening: Opening, now: Timestamp) -> Self {
         let mut engine = Engine::new(RoleState::client(config, opening), now);
         if let Some(start_state) = engine.start_state() {
@@ -104,23 +101,21 @@ impl Connection<ClientRole> {
     /// Returns whether the response to the request that was last sent under this id has not arrived.
     pub(crate) fn awaits(&self, wire: u64) -> bool {
         let calls = &self.engine.calls;
-        calls.by_wire(wire).and_then(|call| calls.get(call)).is_some_and(|call| !call.waits)
+        calls.by_wire(wire).and_then(|call| calls.get(call)).is_some_and(|call| !call.is_suspended)
     }
 
     /// Returns whether a frame waits that is sent before new requests.
     pub(crate) fn has_control(&self) -> bool {
-        self.engine.outbox.has_control()
-    }
-
-    /// Returns whether a request is in flight, whatever its id on the wire.
-    pub(crate) fn knows(&self, call: CallId) -> bool {
-        self.engine.calls.get(call).is_some()
+        self.engine.outbox.has_control() || self.engine.batches.has_complete()
     }
 
     /// Begins another session in the same revision after the server has lost the session. Its `initialize` is sent
-    /// first.
+    /// first. The requests of the server in the lost session are cancelled, and responses that wait to be sent are
+    /// removed: the server uses the ids again.
     pub(crate) fn renew(&mut self, now: Timestamp) {
         let engine = &mut self.engine;
+        engine.cancel_requests();
+        engine.drop_responses();
         if engine.phase == Phase::Ready && engine.version.is_some_and(|version| version.era() == Era::Legacy) {
             engine.shake_hands(now, engine.version);
         }
@@ -132,12 +127,12 @@ impl Connection<ClientRole> {
             return false;
         }
         self.engine.calls.suspend(call);
-        self.engine.send_again(call);
+        self.engine.resend(call);
         true
     }
 
     /// Requests a page of the list of tools on behalf of the binding. The application does not get the response.
-    pub(crate) fn ask_for_tools(&mut self, now: Timestamp, cursor: Option<&str>, within: Duration) -> Option<u64> {
+    pub(crate) fn request_tools(&mut self, now: Timestamp, cursor: Option<&str>, within: Duration) -> Option<u64> {
         let options = RequestOptions::within(within);
         let call = self.engine.start(
             now,
@@ -159,6 +154,11 @@ impl Connection<ClientRole> {
 }
 
 impl<E> Connection<E> {
+    /// Returns whether a request of this side is in flight, also under another id on the wire.
+    pub(crate) fn has_call(&self, call: CallId) -> bool {
+        self.engine.calls.get(call).is_some()
+    }
+
     /// Ends the connection at once, after the peer has disconnected.
     pub(crate) fn finish(&mut self, reason: CloseReason) {
         self.engine.break_off(reason);
@@ -176,19 +176,19 @@ impl Engine {
         if self.calls.get(call).is_some() && self.has_poller(call) {
             // A failed poll does not end the task.
             self.take_back(call);
-            let event = self.look_failed(call, false, Outcome::Failed(failure));
+            let event = self.poll_failed(call, false, Outcome::Failed(failure));
             self.events.extend(event);
             return;
         }
         self.take_back(call);
-        self.drop_questions(call);
+        self.drop_input_requests(call);
         if self.listens(call) && failure.may_pass() {
             let event = self.subscription_ended(call, Outcome::Failed(failure));
             self.events.extend(event);
             return;
         }
         self.stop_listening(call);
-        self.keep_no_more(call);
+        self.drop_retry(call);
         let Some(entry) = self.calls.retire(call) else { return };
         match entry.tag {
             CallTag::User { .. } => {
@@ -197,7 +197,7 @@ impl Engine {
             CallTag::Keepalive => self.ping_missed(now),
             CallTag::CancelTask => {}
             CallTag::Probe { .. } if failure.means_legacy() => {
-                self.heard_of_probe();
+                self.mark_probe_answered();
                 self.fall_back(now, &failure.to_string());
             }
             CallTag::Handshake | CallTag::Probe { .. } => self.end(CloseReason::Failed(failure)),
@@ -218,7 +218,7 @@ mod tests {
     };
 
     #[test]
-    fn what_the_binding_asks_is_taken_back_when_its_time_is_up() {
+    fn binding_request_is_withdrawn_at_timeout() {
         let mut config = ClientConfig::new(Implementation::new("c", "1"), 1);
         config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
         let mut client = Client::new(config, Timestamp::ZERO);
@@ -227,7 +227,7 @@ mod tests {
         let discovered = br#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}}"#;
         assert_eq!(client.handle_frame(Timestamp::ZERO, Frame::new(discovered)), Some(Event::Ready));
         let within = Duration::from_secs(1);
-        assert!(client.ask_for_tools(Timestamp::ZERO, None, within).is_some());
+        assert!(client.request_tools(Timestamp::ZERO, None, within).is_some());
         assert!(client.has_output());
         client.handle_timeout(Timestamp::ZERO + within);
         assert_eq!((client.has_output(), client.usage().calls), (false, 0));

@@ -9,7 +9,7 @@ use crate::{
         api::{ClientRole, Connection},
         engine::{Engine, RoleState},
         steps::client::subscription::subscription_id,
-        types::{ClientConfig, Opening, RequestOptions, Room, SendError},
+        types::{ClientConfig, Opening, RequestOptions, SendError, Writable},
     },
     rpc::{CallId, Timestamp},
     schema::InitializeResult,
@@ -17,22 +17,22 @@ use crate::{
 };
 
 impl Connection<ClientRole> {
-    /// Creates a client, whose first message waits to be written. Any number of clients can share a configuration.
+    /// Creates a client and queues its first message. Any number of clients can share a configuration.
     #[must_use]
     pub fn new(config: impl Into<Arc<ClientConfig>>, now: Timestamp) -> Self {
-        Self::knowing(config, Opening::unknown(), now)
+        Self::with_opening(config, Opening::unknown(), now)
     }
 
     /// Creates a client as [`new`](Self::new) does, with knowledge about the server from an earlier connection.
     #[must_use]
-    pub fn knowing(config: impl Into<Arc<ClientConfig>>, opening: Opening, now: Timestamp) -> Self {
+    pub fn with_opening(config: impl Into<Arc<ClientConfig>>, opening: Opening, now: Timestamp) -> Self {
         let mut engine = Engine::new(RoleState::client(config.into(), opening), now);
         engine.open(now);
         Self { engine, role: PhantomData }
     }
 
     /// Polls a task of the extension by its id (2026-07-28), perhaps one of an earlier connection. The call behaves
-    /// like a request that becomes a task: the input requests of the task come as events, and exactly one
+    /// like a request that becomes a task: the client emits the input requests of the task as events, and exactly one
     /// [`Event::Response`](crate::connection::Event::Response) with the result of the original request. If several
     /// calls follow one task, each gets these events. Cancelling such a call does not cancel the task: send
     /// `tasks/cancel` for that.
@@ -41,7 +41,7 @@ impl Connection<ClientRole> {
     /// Returns a [`SendError`] if a request is not allowed now. Nothing has changed then.
     pub fn follow_task(&mut self, now: Timestamp, task: &str, options: RequestOptions) -> Result<CallId, SendError> {
         let followed = self.engine.follow_task(now, task, options);
-        self.engine.noted(Room::Request, followed)
+        self.engine.record_busy(Writable::Request, followed)
     }
 
     /// Returns the server's part of the handshake: its response to `initialize`, or that to `server/discover` in its
@@ -58,8 +58,8 @@ impl Connection<ClientRole> {
     /// new attempt would begin in the same way or is not worthwhile.
     ///
     /// A server that exits during the handshake is worth one further attempt. If this client has sent
-    /// `server/discover`, the next one begins with `initialize`. If this client took the server for a legacy one, the
-    /// next one knows nothing about it.
+    /// `server/discover`, the next one begins with `initialize`. If this client treated the server as a legacy one, the
+    /// next one starts without that assumption.
     #[must_use]
     pub const fn next_opening(&self) -> Option<Opening> {
         match &self.engine.role_state {
@@ -88,9 +88,9 @@ impl Connection<ClientRole> {
         self.engine.cache().clear();
     }
 
-    /// Sets the principal of all further requests, if the server knows it from something outside of the messages, such
-    /// as a token. Private results of one principal are not used for another. Requests in flight may be sent with the
-    /// old token or with the new one, so their results are not stored.
+    /// Sets the principal of all further requests, if the server derives it from data outside of the messages, such as
+    /// a token. Private results of one principal are not used for another. Requests in flight may be sent with the old
+    /// token or with the new one, so their results are not stored.
     pub fn act_as(&mut self, principal: Option<Arc<str>>) {
         let Engine { role_state, retries, .. } = &mut self.engine;
         let RoleState::Client { principal: own, start_state, .. } = role_state else { return };

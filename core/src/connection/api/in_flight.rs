@@ -11,7 +11,7 @@ use crate::{
 
 impl<E> Connection<E> {
     /// Returns the requests of the peer that hold a slot, in the order of their arrival: those that wait for a
-    /// response, those whose response waits to be written, and those that were cancelled and not answered yet.
+    /// response, those whose response waits to be written, and cancelled requests without a response.
     ///
     /// It collects and sorts all of them: use it for diagnostics and for an orderly shutdown.
     pub fn requests(&self) -> impl ExactSizeIterator<Item = InboundRequest<'_>> + use<'_, E> {
@@ -58,17 +58,16 @@ impl<E> Connection<E> {
     /// Sets or removes the deadline of a request of the peer. It replaces the deadline of
     /// [`Settings::reply_timeout`](crate::connection::Settings::reply_timeout).
     ///
-    /// If the application does not answer a request before its deadline, the connection answers it with an internal
+    /// If the application does not respond to a request before its deadline, the connection responds with an internal
     /// error. The request ends as [`Event::Cancelled`](crate::connection::Event::Cancelled) with
     /// [`CancelCause::TimedOut`](crate::connection::CancelCause::TimedOut). Its key is not valid any more, and its slot
-    /// is free as soon as that response was polled. An input request of a result (2026-07-28) ends its call
-    /// with that error. For a request that the peer has cancelled and the application has not answered, only the slot
-    /// is freed, without an event.
+    /// is free as soon as that response was polled. An input request of a result (2026-07-28) ends its call with that
+    /// error. For a cancelled request without a response of the application, only the slot is freed, without an event.
     ///
     /// The deadline is part of [`poll_timeout`](Self::poll_timeout). A subscription has none once it is open.
     ///
     /// # Errors
-    /// Returns [`SendError::Answered`] if the request has been answered.
+    /// Returns [`SendError::Answered`] if the request has a response already.
     pub fn set_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) -> Result<(), SendError> {
         let is_subscription = self.engine.subscriptions.is_open(key);
         let deadline = deadline.filter(|_| !is_subscription);

@@ -74,11 +74,11 @@ impl<E> Connection<E> {
 
     // ---- input ----
 
-    /// Handles a frame from the peer: a line of a [`LineDecoder`](crate::codec::LineDecoder), or a whole message from
-    /// elsewhere.
+    /// Handles a frame from the peer: a line of a [`LineDecoder`](crate::codec::LineDecoder), or a whole message of
+    /// another transport.
     ///
-    /// The event borrows from the frame. If events wait for [`poll_event`](Self::poll_event), this one queues up behind
-    /// them, so that events always come in the order of their causes.
+    /// The event borrows from the frame. If events wait for [`poll_event`](Self::poll_event), this one is queued after
+    /// them, so that events are in the order of their causes.
     #[must_use = "an event that is dropped may be a request, which then gets no response"]
     pub fn handle_frame<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
         self.engine.handle_frame(now, frame)
@@ -116,7 +116,7 @@ impl<E> Connection<E> {
         self.engine.handle_timeout(now);
     }
 
-    /// Handles the end of the peer's input. Calls end; a server may still answer requests for a while
+    /// Handles the end of the peer's input. Calls end; a server may still send responses for a while
     /// ([`Limits::drain`](crate::connection::Limits::drain)). A client's connection ends.
     pub fn handle_eof(&mut self, now: Timestamp) {
         self.engine.handle_eof(now);
@@ -141,7 +141,7 @@ impl<E> Connection<E> {
         self.engine.poll_event()
     }
 
-    /// Appends the next message, with a line feed behind it, to `out`. Returns `None` if there is nothing to write.
+    /// Appends the next message and a line feed to `out`. Returns `None` if there is nothing to write.
     ///
     /// Responses, cancellations and notifications are sent before new requests. An appended message counts as sent. A
     /// large message is not copied if nothing else waits and `out` is empty: the connection swaps its buffer with
@@ -184,7 +184,7 @@ impl<E> Connection<E> {
     }
 
     /// Returns whether a response, a notification or progress would not be refused as
-    /// [`SendError::Busy`](crate::connection::SendError::Busy). [`poll_room`](Self::poll_room) reports when that
+    /// [`SendError::Busy`](crate::connection::SendError::Busy). [`poll_writable`](Self::poll_writable) reports when that
     /// becomes true. It is always true once the connection is closed, since there is nothing to wait for then.
     #[must_use]
     pub fn has_room(&self) -> bool {
@@ -217,7 +217,7 @@ impl<E> Connection<E> {
         self.engine.local
     }
 
-    /// Returns the least severe level of log messages that the client wants, if it has set one.
+    /// Returns the least severe level of log messages that the client requests, if it has set one.
     #[must_use]
     pub const fn log_level(&self) -> Option<LoggingLevel> {
         self.engine.log_level

@@ -1,4 +1,4 @@
-//! The messages that an application sends with a [`Connection`]: requests, notifications, answers and progress.
+//! The messages that an application sends with a [`Connection`]: requests, notifications, responses and progress.
 
 use alloc::{string::String, vec::Vec};
 
@@ -7,7 +7,7 @@ use serde_core::ser::Error as _;
 use crate::{
     connection::{
         api::Connection,
-        types::{RequestOptions, Room, SendError, TaskProgress},
+        types::{RequestOptions, SendError, TaskProgress, Writable},
     },
     protocol::{CapabilitySet, Method},
     rpc::{CallId, ReplyKey, State, Timestamp},
@@ -28,10 +28,10 @@ impl<E> Connection<E> {
     ) -> Result<CallId, SendError> {
         let version = self.engine.version;
         let has_task = params.is_task();
-        let asked = self.engine.request(now, &R::METHOD.into(), params.needs(), has_task, options, |out| {
+        let result = self.engine.request(now, &R::METHOD.into(), params.needs(), has_task, options, |out| {
             if params.is_empty() { Ok(()) } else { params.append_at(version, &mut JsonLine::new(out)) }
         });
-        self.engine.noted(Room::Request, asked)
+        self.engine.record_busy(Writable::Request, result)
     }
 
     /// Sends a request by name: a method of your own, or one of the specification with params as text.
@@ -52,10 +52,10 @@ impl<E> Connection<E> {
         let can_be_task =
             method.known().is_some_and(Method::can_be_task) && self.version().is_some_and(|v| v.has_tasks());
         let task = can_be_task && params.is_some_and(|params| params.has("task"));
-        let asked = self.engine.request(now, &method, CapabilitySet::EMPTY, task, options, |out| {
+        let result = self.engine.request(now, &method, CapabilitySet::EMPTY, task, options, |out| {
             params.map_or(Ok(()), |params| raw_object(out, params))
         });
-        self.engine.noted(Room::Request, asked)
+        self.engine.record_busy(Writable::Request, result)
     }
 
     /// Sends a notification to the peer.
@@ -69,10 +69,10 @@ impl<E> Connection<E> {
         let versions = N::METHOD.versions();
         let version = self.engine.version.filter(|version| versions.contains(*version)).or_else(|| versions.newest());
         let subject = params.resource().or_else(|| params.task());
-        let told = self.engine.notify(&N::METHOD.into(), params.level(), subject, |out| {
+        let result = self.engine.notify(&N::METHOD.into(), params.level(), subject, |out| {
             if params.is_empty() { Ok(()) } else { params.append_at(version, &mut JsonLine::new(out)) }
         });
-        self.engine.noted(Room::Message, told)
+        self.engine.record_busy(Writable::Message, result)
     }
 
     /// Sends a notification by name.
@@ -85,10 +85,10 @@ impl<E> Connection<E> {
         let level = logged.and_then(|params| params.member("level")?.decode().ok());
         let subject = if method.known() == Some(Method::ExtTaskChanged) { "taskId" } else { "uri" };
         let subject: Option<String> = params.and_then(|params| params.member(subject)?.decode().ok());
-        let told = self
+        let result = self
             .engine
             .notify(&method, level, subject.as_deref(), |out| params.map_or(Ok(()), |params| raw_object(out, params)));
-        self.engine.noted(Room::Message, told)
+        self.engine.record_busy(Writable::Message, result)
     }
 
     /// Cancels a call. It ends at once, as [`Outcome::Cancelled`](crate::connection::Outcome::Cancelled). The
@@ -100,33 +100,32 @@ impl<E> Connection<E> {
         self.engine.cancel(call, reason)
     }
 
-    /// Answers a request. If the peer has cancelled it, the response is dropped.
+    /// Responds to a request. If the peer has cancelled it, the response is dropped.
     ///
     /// # Errors
-    /// Returns a [`SendError`] if the request was answered before, or if the result cannot be encoded or queued now. In
-    /// the latter cases the request still needs a response: see [`respond_or_error`](Self::respond_or_error).
+    /// Returns a [`SendError`] if the request has a response already, or if the result cannot be encoded or queued now.
+    /// In the latter cases the request still needs a response: see [`respond_or_error`](Self::respond_or_error).
     pub fn respond<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<(), SendError> {
         let version = self.engine.version_of(key);
         let answered = self.engine.respond(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))));
-        self.engine.noted(Room::Message, answered)
+        self.engine.record_busy(Writable::Message, answered)
     }
 
-    /// Answers a request; if `result` cannot be sent, answers it with an internal error.
+    /// Responds to a request with `result`, or with an internal error if `result` cannot be sent.
     ///
     /// Returns `None` if the result was queued, else why it was not and the error was queued in its place.
     ///
     /// # Errors
-    /// Returns [`SendError::Busy`] if there is no room now, [`SendError::Answered`] if the request was answered before,
-    /// and [`SendError::TooLarge`] if [`Limits::frame_bytes`](crate::connection::Limits::frame_bytes) is too small for
-    /// any response. The request still needs a response then, unless it has been answered.
+    /// Returns [`SendError::Busy`] if it cannot be queued now, [`SendError::Answered`] if the request has a response
+    /// already, and [`SendError::TooLarge`] if [`Limits::frame_bytes`](crate::connection::Limits::frame_bytes) is too
+    /// small for any response. The request still needs a response then, unless it has one.
     pub fn respond_or_error<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<Option<SendError>, SendError> {
         let version = self.engine.version_of(key);
         let answered = self.engine.respond_or_error(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))));
-        self.engine.noted(Room::Message, answered)
+        self.engine.record_busy(Writable::Message, answered)
     }
 
-    /// Answers a request as [`respond_or_error`](Self::respond_or_error) does, with a result that is text: a JSON
-    /// object.
+    /// Responds to a request as [`respond_or_error`](Self::respond_or_error) does, with the text of a JSON object.
     ///
     /// # Errors
     /// Returns the errors of [`respond_or_error`](Self::respond_or_error).
@@ -136,31 +135,31 @@ impl<E> Connection<E> {
         result: &RawJson<'_>,
     ) -> Result<Option<SendError>, SendError> {
         let answered = self.engine.respond_or_error(key, Ok(&|out| raw_object(out, result)));
-        self.engine.noted(Room::Message, answered)
+        self.engine.record_busy(Writable::Message, answered)
     }
 
-    /// Answers a request with a result that is text: a JSON object.
+    /// Responds to a request with the text of a JSON object.
     ///
     /// # Errors
     /// Returns the errors of [`respond`](Self::respond).
     pub fn respond_raw(&mut self, key: ReplyKey, result: &RawJson<'_>) -> Result<(), SendError> {
         let answered = self.engine.respond(key, Ok(&|out| raw_object(out, result)));
-        self.engine.noted(Room::Message, answered)
+        self.engine.record_busy(Writable::Message, answered)
     }
 
-    /// Answers a request with an error.
+    /// Responds to a request with an error.
     ///
     /// # Errors
     /// Returns the errors of [`respond`](Self::respond).
     pub fn respond_error(&mut self, key: ReplyKey, error: &ErrorObject) -> Result<(), SendError> {
         let answered = self.engine.respond(key, Err(error));
-        self.engine.noted(Room::Message, answered)
+        self.engine.record_busy(Writable::Message, answered)
     }
 
-    /// Sends the progress of a request of the peer. It sends nothing if the peer has not asked for progress.
+    /// Sends the progress of a request of the peer. It sends nothing if the peer did not request progress.
     ///
     /// # Errors
-    /// Returns a [`SendError`] if `progress` does not grow, the request has been answered, or too much waits to be
+    /// Returns a [`SendError`] if `progress` does not grow, the request has a response already, or too much waits to be
     /// written.
     pub fn progress(
         &mut self,
@@ -170,24 +169,24 @@ impl<E> Connection<E> {
         message: Option<&str>,
     ) -> Result<(), SendError> {
         let reported = self.engine.progress(key, progress, total, message);
-        self.engine.noted(Room::Message, reported)
+        self.engine.record_busy(Writable::Message, reported)
     }
 
-    /// Sends a log message on behalf of a request. It is sent before the response, and only if the client wants
+    /// Sends a log message on behalf of a request. It is sent before the response, and only if the client accepts
     /// messages of this severity: for this request (2026-07-28) or for the session.
     ///
     /// # Errors
-    /// Returns a [`SendError`] if logging was not declared, the request has been answered, or too much waits to be
+    /// Returns a [`SendError`] if logging was not declared, the request has a response already, or too much waits to be
     /// written.
     pub fn log(&mut self, key: ReplyKey, message: &LogMessageParams) -> Result<(), SendError> {
         let version = self.engine.version_of(key);
         let logged = self.engine.log(key, message.level, |out| message.append_at(version, &mut JsonLine::new(out)));
-        self.engine.noted(Room::Message, logged)
+        self.engine.record_busy(Writable::Message, logged)
     }
 
-    /// Answers a request with the task that it has become (2025-11-25). Its progress can go on under the same token:
-    /// pass the returned value to [`task_progress`](Self::task_progress). `None` if the peer has not asked for
-    /// progress.
+    /// Responds to a request with the task that it has become (2025-11-25). Progress can still be sent under the same
+    /// token: pass the returned value to [`task_progress`](Self::task_progress). Returns `None` if the peer did not
+    /// request progress.
     ///
     /// # Errors
     /// Returns the errors of [`respond`](Self::respond).
@@ -212,13 +211,14 @@ impl<E> Connection<E> {
         message: Option<&str>,
     ) -> Result<(), SendError> {
         let reported = self.engine.task_progress(None, task, (progress, total, message));
-        self.engine.noted(Room::Message, reported)
+        self.engine.record_busy(Writable::Message, reported)
     }
 
-    /// [Sends the progress](Self::task_progress) of a task on the stream of a request that waits for the task's result
-    /// (`tasks/result`). Over a binding with several streams, the progress is then sent before that result and cannot
-    /// be overtaken by it. If the request does not wait any more, this is the same as
-    /// [`task_progress`](Self::task_progress).
+    /// Sends the progress of a task, as [`task_progress`](Self::task_progress), on the stream of a request that waits
+    /// for the result of the task (`tasks/result`).
+    ///
+    /// Over a binding with several streams, the progress is then sent before that result and cannot be overtaken by it.
+    /// If the request does not wait any more, this is the same as [`task_progress`](Self::task_progress).
     ///
     /// # Errors
     /// Returns the errors of [`progress`](Self::progress).
@@ -231,11 +231,11 @@ impl<E> Connection<E> {
         message: Option<&str>,
     ) -> Result<(), SendError> {
         let reported = self.engine.task_progress(Some(waiting), task, (progress, total, message));
-        self.engine.noted(Room::Message, reported)
+        self.engine.record_busy(Writable::Message, reported)
     }
 
-    /// Closes the connection: calls end at once, nothing new is begun, and requests of the peer may still be answered
-    /// for a while ([`Limits::drain`](crate::connection::Limits::drain)). A second call does nothing.
+    /// Closes the connection: calls end at once, new requests are refused, and open requests of the peer may still get
+    /// responses for a while ([`Limits::drain`](crate::connection::Limits::drain)). A second call does nothing.
     pub fn close(&mut self, now: Timestamp) {
         self.engine.close(now);
     }

@@ -8,7 +8,7 @@ use crate::{
         api::{Connection, ServerRole},
         engine::{Engine, RoleState},
         steps::stateless::requests::header_mismatch,
-        types::{RequestContext, Room, SendError, ServerConfig},
+        types::{RequestContext, SendError, ServerConfig, Writable},
     },
     protocol::HeaderParam,
     rpc::{ReplyKey, Timestamp},
@@ -35,15 +35,15 @@ impl Connection<ServerRole> {
     }
 
     /// Returns the subscriptions (2026-07-28) that a change of this resource concerns, as the keys of the requests that
-    /// opened them. [`context`](Self::context) tells their principals. Subscriptions of a legacy session are not among
-    /// them: the application keeps those.
+    /// opened them. [`context`](Self::context) returns their principals. Subscriptions of a legacy session are not
+    /// among them: the application keeps those.
     #[must_use]
     pub fn listeners(&self, uri: &str) -> Vec<ReplyKey> {
         self.engine.listeners(uri).into_iter().map(|(key, _)| key).collect()
     }
 
     /// Notifies subscribers (2026-07-28) that a resource has changed: those of the [`listeners`](Self::listeners) for
-    /// which `may_hear` is true. A legacy session is not notified; [`notify`](Self::notify) notifies it and all
+    /// which `is_allowed` is true. A legacy session is not notified; [`notify`](Self::notify) notifies it and all
     /// subscribers.
     ///
     /// # Errors
@@ -52,24 +52,25 @@ impl Connection<ServerRole> {
     pub fn notify_subscribers(
         &mut self,
         updated: &ResourceUpdatedParams,
-        may_hear: impl FnMut(ReplyKey) -> bool,
+        is_allowed: impl FnMut(ReplyKey) -> bool,
     ) -> Result<(), SendError> {
-        let told = self.engine.notify_subscribers(&updated.uri, may_hear);
-        self.engine.noted(Room::Message, told)
+        let result = self.engine.notify_subscribers(&updated.uri, is_allowed);
+        self.engine.record_busy(Writable::Message, result)
     }
 
     /// Opens a subscription that names tasks (2026-07-28), and acknowledges those tasks for which `is_there` is true:
-    /// they exist, and the client may know of them.
+    /// they exist, and the client may see them.
     ///
-    /// Such a subscription comes as an [`Event::Request`](crate::connection::Event::Request) with
-    /// [`Method::Listen`](crate::protocol::Method::Listen), and is answered with this or with an error. The connection
-    /// itself opens all other subscriptions.
+    /// The connection reports such a subscription as an [`Event::Request`](crate::connection::Event::Request) with
+    /// [`Method::Listen`](crate::protocol::Method::Listen). The application calls this method or responds with an
+    /// error. The connection accepts all other subscriptions without the application.
     ///
     /// # Errors
-    /// Returns a [`SendError`] if the request is not of this kind, has been answered, or too much waits to be written.
+    /// Returns a [`SendError`] if the request is not of this kind, has a response already, or too much waits to be
+    /// written.
     pub fn accept_subscription(&mut self, key: ReplyKey, is_there: impl FnMut(&str) -> bool) -> Result<(), SendError> {
         let accepted = self.engine.accept_subscription(key, is_there);
-        self.engine.noted(Room::Message, accepted)
+        self.engine.record_busy(Writable::Message, accepted)
     }
 
     /// Returns the context of a request: its revision, the client's capabilities, its principal and more.
@@ -80,7 +81,7 @@ impl Connection<ServerRole> {
         let (entry, _) = self.engine.requests.get(key)?;
         let (progress_token, trace) = (entry.token(), entry.tag.trace.as_deref());
         let principal = entry.tag.arrival.as_ref().and_then(|arrival| arrival.principal.as_deref());
-        if let Some(modern) = &entry.tag.modern {
+        if let Some(modern) = &entry.tag.stateless {
             return Some(RequestContext {
                 version: modern.version,
                 client_capabilities: &modern.capabilities,
@@ -107,7 +108,7 @@ impl Connection<ServerRole> {
     /// header params of the tool's input schema. Requests without headers pass.
     ///
     /// # Errors
-    /// Returns the error to answer the request with.
+    /// Returns the error for the response.
     pub fn verify_headers(
         &self,
         key: ReplyKey,
@@ -119,8 +120,9 @@ impl Connection<ServerRole> {
         HeaderParam::verify_all(params, arguments, headers).map_err(|mismatch| header_mismatch(&mismatch))
     }
 
-    /// Closes the stream of a request whose response will take a while, if the client can come back for the response
-    /// (2025-11-25 over HTTP). It advises the client to reconnect after `retry`. Elsewhere it does nothing.
+    /// Closes the stream of a request whose response will take a while, if the client can fetch the response later
+    /// (2025-11-25 over HTTP). It advises the client to reconnect after `retry`. With other bindings and revisions it
+    /// does nothing.
     pub fn release_stream(&mut self, key: ReplyKey, retry: Option<Duration>) {
         self.engine.release_stream(key, retry);
     }

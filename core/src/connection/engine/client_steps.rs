@@ -58,28 +58,28 @@ steps! {
     fn accept_server(now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>>, else None;
     fn handshake_refused(now: Timestamp, error: ErrorObject), else ();
     fn probe_answered(now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>>, else None;
-    fn probe_answered_badly(now: Timestamp), else ();
+    fn handle_malformed_probe_response(now: Timestamp), else ();
     fn probe_refused(now: Timestamp, again: bool, error: ErrorObject), else ();
     fn probe_unanswered(now: Timestamp), else ();
     fn renegotiate(now: Timestamp, call: CallId, error: &ErrorObject) -> bool, else false;
 
     // Requests that are sent again.
     fn receive_modern_result<'a>(call: CallId, method: Option<Method>, result: RawJson<'a>) -> Option<Event<'a>>, else None;
-    fn answer_question(key: ReplyKey, question: InputRequestRef, answer: Result<Vec<u8>, &ErrorObject>), else ();
+    fn respond_to_input_request(key: ReplyKey, input_request: InputRequestRef, answer: Result<Vec<u8>, &ErrorObject>), else ();
     fn send_due(now: Timestamp), else ();
 
     // Tasks.
     fn task_refused(call: CallId, error: ErrorObject) -> Option<Event<'static>>, else None;
-    fn task_silent(call: CallId), else ();
-    fn told_of_task(task: &RawJson<'_>), else ();
+    fn task_timed_out(call: CallId), else ();
+    fn handle_task_status(task: &RawJson<'_>), else ();
     fn give_up<'a>(call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>>, else None;
     fn cancel_task(task: &str) -> Option<CallId>, else None;
     fn dismiss_late_task(id: &RequestId, result: &RawJson<'_>), else ();
 
     // Subscriptions and the cache.
-    fn subscription_says(method: Method, params: &RawJson<'_>) -> Option<Option<Event<'static>>>, else None;
+    fn handle_subscription_message(method: Method, params: &RawJson<'_>) -> Option<Option<Event<'static>>>, else None;
     fn subscription_ended<'a>(call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>>, else None;
     fn stop_listening(call: CallId), else ();
-    fn hear_of_change(change: Method, params: Option<&RawJson<'_>>), else ();
+    fn handle_change(change: Method, params: Option<&RawJson<'_>>), else ();
     fn note_refusal(call: CallId, error: &ErrorObject), else ();
 }

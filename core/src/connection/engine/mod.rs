@@ -48,12 +48,12 @@ pub(crate) struct Engine {
     pub(crate) outbox: Outbox,
     pub(crate) batches: LazyBox<Batches>,
     pub(crate) events: VecDeque<Event<'static>>,
-    /// The reason for the close, until it is polled. [`Event::Closed`] comes after all queued events.
+    /// The reason for the close, until it is polled. [`Event::Closed`] is polled after all queued events.
     pub(crate) ended: Option<Box<CloseReason>>,
-    pub(crate) changes: ListChanges,
+    pub(crate) list_changes: ListChanges,
     pub(crate) log_level: Option<LoggingLevel>,
     pub(crate) keepalive: Option<Box<KeepaliveState>>,
-    pub(crate) followed: TaskProgressTable,
+    pub(crate) task_progress: TaskProgressTable,
     pub(crate) subscriptions: LazyBox<Subscriptions>,
     pub(crate) retries: LazyBox<Retries>,
     pub(crate) cache: LazyBox<Cache>,
@@ -70,7 +70,7 @@ pub(crate) struct Engine {
     pub(crate) aborted: bool,
     /// Whether `notifications/initialized` arrived before `initialize` (servers).
     pub(crate) initialized_early: bool,
-    /// Whether the peer's messages come on several streams, and therefore in any order.
+    /// Whether the peer's messages arrive on several streams, and therefore in any order.
     pub(crate) unordered: bool,
     /// The number of consecutive lines without a message.
     pub(crate) noise: u32,
@@ -97,10 +97,10 @@ impl Engine {
             batches: LazyBox::default(),
             events: VecDeque::new(),
             ended: None,
-            changes: ListChanges::default(),
+            list_changes: ListChanges::default(),
             log_level: None,
             keepalive: KeepaliveState::of(settings, now),
-            followed: TaskProgressTable::default(),
+            task_progress: TaskProgressTable::default(),
             subscriptions: LazyBox::default(),
             retries: LazyBox::default(),
             cache: LazyBox::default(),
@@ -142,11 +142,11 @@ impl Engine {
 
     /// Returns the revision of a request of the peer.
     pub(crate) fn version_of(&self, key: ReplyKey) -> Option<ProtocolVersion> {
-        let modern = self.requests.get(key).and_then(|(entry, _)| entry.tag.modern.as_ref());
+        let modern = self.requests.get(key).and_then(|(entry, _)| entry.tag.stateless.as_ref());
         modern.map(|modern| modern.version).or(self.version)
     }
 
-    /// Returns the method that a name stands for in the era of this connection.
+    /// Returns the method of a name in the era of this connection.
     pub(crate) fn method<'a>(&self, name: &'a str) -> MethodName<'a> {
         MethodName::new(name).in_era(self.version.map_or(Era::Legacy, ProtocolVersion::era))
     }
@@ -173,7 +173,7 @@ impl Engine {
     pub(crate) fn has_output(&self) -> bool {
         self.outbox.frames() > 0
             || self.batches.has_complete()
-            || !self.changes.is_empty()
+            || !self.list_changes.is_empty()
             || !self.streams.release_stream.is_empty()
             || !self.streams.unanswered.is_empty()
     }
@@ -278,7 +278,7 @@ impl Engine {
             }
             // The response may be in the input that is not being read.
             Some(CallTag::User { .. }) if !total && self.is_paused() && self.calls.excuse(now, id) => {}
-            Some(CallTag::User { .. }) if !total && self.has_poller(id) => self.as_client().task_silent(id),
+            Some(CallTag::User { .. }) if !total && self.has_poller(id) => self.as_client().task_timed_out(id),
             Some(CallTag::User { .. }) => {
                 self.abandon(id, Some("timed out"));
                 self.stats.timed_out += 1;
@@ -291,11 +291,17 @@ impl Engine {
     /// Allows the binding to close the stream of an open legacy request. The binding must be able to open it again.
     pub(crate) fn release_stream(&mut self, key: ReplyKey, retry: Option<Duration>) {
         let waits = self.requests.get(key).is_some_and(|(entry, state)| {
-            state == State::Open && entry.tag.stream().is_some() && entry.tag.modern.is_none()
+            state == State::Open && entry.tag.stream().is_some() && entry.tag.stateless.is_none()
         });
         if waits && self.streams.release_stream.iter().all(|(known, _)| *known != key) {
             self.streams.release_stream.push_back((key, retry));
         }
+    }
+
+    /// Frees the memory of empty queues of the outbox beyond the little that they always keep.
+    #[cfg(feature = "http")]
+    pub(crate) fn trim(&mut self) {
+        self.outbox.trim();
     }
 
     /// Frees the memory of empty tables and queues. Called when the connection is idle.
@@ -319,8 +325,8 @@ impl Engine {
     }
 
     pub(crate) fn is_drained(&self) -> bool {
-        let told = self.events.is_empty() && self.ended.is_none();
-        self.phase == Phase::Closed && self.pending_bytes() == 0 && told
+        let is_reported = self.events.is_empty() && self.ended.is_none();
+        self.phase == Phase::Closed && self.pending_bytes() == 0 && is_reported
     }
 
     /// Returns the bytes that can be written as soon as the driver polls for output.
@@ -344,8 +350,8 @@ impl Engine {
             outbox_bytes: self.pending_bytes(),
             batches: self.batches.len(),
             events: self.events.len() + usize::from(self.ended.is_some()),
-            tasks: self.followed.len(),
-            changes: self.changes.len(),
+            tasks: self.task_progress.len(),
+            changes: self.list_changes.len(),
             subscriptions: self.subscriptions.len(),
             kept: self.retries.len(),
             call_bytes: self.retries.bytes(),

@@ -22,7 +22,7 @@ pub(crate) enum RoleState {
         start_state: StartState,
         server: Option<Box<InitializeResult>>,
         identity: Option<ClientIdentity>,
-        /// The principal whose credentials the requests carry, if known.
+        /// The principal of the requests' credentials, if known.
         principal: Option<Arc<str>>,
         /// The steps that only a client takes.
         steps: &'static Steps,

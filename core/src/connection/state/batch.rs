@@ -11,12 +11,12 @@ use crate::{
     wire::{Message, RequestId},
 };
 
-/// What a response in a batch answers.
+/// The request of a response in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryOwner {
     /// A request in the table.
     Request(ReplyKey),
-    /// A request that the engine answered itself: the hash of its id.
+    /// A request to which the engine responded itself: the hash of its id.
     Own(u64),
     /// A message without a readable id.
     Nothing,
@@ -50,7 +50,7 @@ pub(crate) struct Batch {
     pub(crate) open: usize,
     /// Whether members of the batch are still being read.
     pub(crate) reading: bool,
-    /// The stream that the response goes to, if the binding has several.
+    /// The stream of the response, if the binding has several.
     stream: Option<u64>,
 }
 
@@ -129,7 +129,7 @@ impl Batches {
         *(if batch.is_complete() { &mut self.ready } else { &mut self.held }) -= batch.bytes;
         f(batch);
         if batch.is_complete() && batch.entries.is_empty() {
-            // A batch without entries to answer has no response.
+            // A batch without requests has no response.
             self.complete.remove(&slot);
             return self.slots.remove(slot).stream;
         } else if batch.is_complete() {
@@ -154,7 +154,7 @@ impl Batches {
         });
     }
 
-    fn forget_own(&mut self, slot: usize, hash: u64) {
+    fn remove_own(&mut self, slot: usize, hash: u64) {
         if let Some(count) = self.own.get_mut(&(hash, slot)) {
             *count -= 1;
             if *count == 0 {
@@ -174,7 +174,7 @@ impl Batches {
             Some((*slot, index))
         });
         let (slot, index) = found.next()?;
-        self.forget_own(slot, hash);
+        self.remove_own(slot, hash);
         Some(self.change(slot, |batch| batch.bytes -= batch.entries.remove(index).weight()))
     }
 
@@ -185,7 +185,7 @@ impl Batches {
         self.ready -= bytes;
         for entry in &entries {
             if let EntryOwner::Own(hash) = entry.of {
-                self.forget_own(slot, hash);
+                self.remove_own(slot, hash);
             }
         }
         Some((entries, stream))

@@ -1,5 +1,5 @@
-//! The state of a client's start: how it opened the connection, and what the probe found out about the era of the
-//! server.
+//! The state of a client's start: how it opened the connection, and the era of the server as far as the probe has
+//! determined it.
 
 use crate::{
     connection::types::Opening,
@@ -12,13 +12,13 @@ use crate::{
 pub(crate) enum Probe {
     /// The client did not send it.
     #[default]
-    Unasked,
+    Unsent,
     /// There is no response yet.
-    Asked,
+    Sent,
     /// It timed out.
-    Silent,
+    TimedOut,
     /// The server responded, with a result or an error.
-    Answered,
+    Responded,
 }
 
 /// The state of a client's start.
@@ -26,7 +26,7 @@ pub(crate) enum Probe {
 pub(crate) struct StartState {
     pub(crate) opening: Opening,
     pub(crate) probe: Probe,
-    /// The error that `initialize` was answered with, if the client then probed the server.
+    /// The error response to `initialize`, if the client then probed the server.
     pub(crate) refused: Option<ErrorObject>,
     /// How to open the connection if the server is started again.
     pub(crate) next: Option<Opening>,
@@ -45,22 +45,22 @@ impl StartState {
     ///
     /// It may if the client never probed it, or if the probe timed out, which happens while a server starts up.
     pub(crate) const fn may_be_modern(&self) -> bool {
-        matches!(self.probe, Probe::Silent) || matches!(self.probe, Probe::Unasked) && !self.opening.again
+        matches!(self.probe, Probe::TimedOut) || matches!(self.probe, Probe::Unsent) && !self.opening.again
     }
 
     /// Returns how to open a new connection to a server that exited during the opening, if that is worth another
     /// attempt.
     pub(crate) fn after_exit(&self, versions: VersionSet) -> Option<Opening> {
-        let speaks = |era| versions.iter().any(|version| version.era() == era);
-        if self.opening.again || !speaks(Era::Legacy) {
+        let supports = |era| versions.iter().any(|version| version.era() == era);
+        if self.opening.again || !supports(Era::Legacy) {
             return None;
         }
         match (self.probe, self.opening.era) {
-            // Some legacy servers exit on a request that they do not know.
-            (Probe::Asked | Probe::Silent | Probe::Answered, _) => Some(Opening::once_more(Some(Era::Legacy))),
+            // Some legacy servers exit on a request that they do not support.
+            (Probe::Sent | Probe::TimedOut | Probe::Responded, _) => Some(Opening::restarted(Some(Era::Legacy))),
             // The cached era was legacy. The server may have been upgraded since.
-            (Probe::Unasked, Some(Era::Legacy)) if speaks(Era::Modern) => Some(Opening::once_more(None)),
-            (Probe::Unasked, _) => None,
+            (Probe::Unsent, Some(Era::Legacy)) if supports(Era::Modern) => Some(Opening::restarted(None)),
+            (Probe::Unsent, _) => None,
         }
     }
 }

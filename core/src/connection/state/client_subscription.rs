@@ -6,7 +6,7 @@ use crate::{rpc::Timestamp, schema::SubscriptionFilter};
 
 /// A subscription of this client.
 #[derive(Clone, Debug)]
-pub(crate) struct Listening {
+pub(crate) struct ClientSubscription {
     /// Whether the client subscribes again when the server ends the subscription.
     pub(crate) again: bool,
     /// The filter that the server has acknowledged.
@@ -17,7 +17,7 @@ pub(crate) struct Listening {
     pub(crate) count: u32,
 }
 
-impl Listening {
+impl ClientSubscription {
     pub(crate) const fn new(again: bool) -> Self {
         Self { again, agreed: None, since: None, count: 0 }
     }

@@ -2,19 +2,19 @@
 
 use core::fmt;
 
-use crate::{connection::types::Room, rpc::Timestamp};
+use crate::{connection::types::Writable, rpc::Timestamp};
 
 /// A pause of reading, made because the connection holds too much data.
 #[derive(Clone, Debug)]
 pub(crate) struct Pause {
     /// The deadline after which the engine reads again even without room. `None` once it has passed.
     pub(crate) until: Option<Timestamp>,
-    /// Whether output has left or a request was answered since `until` was set.
+    /// Whether output was polled or written, or a response was queued, since `until` was set.
     pub(crate) moved: bool,
 }
 
 /// The kinds of sends that were refused with [`SendError::Busy`](crate::connection::SendError::Busy) and have not been
-/// reported by [`poll_room`](crate::connection::Connection::poll_room) since.
+/// reported by [`poll_writable`](crate::connection::Connection::poll_writable) since.
 ///
 /// The set affects only that report. `Debug` omits it, so that a refused send does not change the printed state of a
 /// connection.
@@ -22,15 +22,15 @@ pub(crate) struct Pause {
 pub(crate) struct RefusedSends(pub(crate) u8);
 
 impl RefusedSends {
-    pub(crate) const fn bit(room: Room) -> u8 {
-        match room {
-            Room::Message => 1,
-            Room::Request => 2,
+    pub(crate) const fn bit(writable: Writable) -> u8 {
+        match writable {
+            Writable::Message => 1,
+            Writable::Request => 2,
         }
     }
 
-    pub(crate) const fn has(self, room: Room) -> bool {
-        self.0 & Self::bit(room) != 0
+    pub(crate) const fn has(self, writable: Writable) -> bool {
+        self.0 & Self::bit(writable) != 0
     }
 }
 

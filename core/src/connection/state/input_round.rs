@@ -18,38 +18,39 @@ pub(crate) struct InputRound {
     /// The number of `input_required` results.
     pub(crate) count: u32,
     /// The number of consecutive `input_required` results without input requests, which only carry `requestState`.
-    pub(crate) put_off: u32,
+    pub(crate) deferrals: u32,
     /// The `requestState` of the latest result, as JSON.
     pub(crate) state: Option<String>,
-    /// The input requests of the latest result: name as JSON, and answer.
-    pub(crate) answers: Vec<(String, Answer)>,
+    /// The input requests of the latest result: name as JSON, and response.
+    pub(crate) answers: Vec<(String, InputResponseState)>,
 }
 
-/// The answer to an input request.
+/// The response to an input request.
 #[derive(Clone, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum InputResponseState {
     /// The input request was not handed to the application.
-    Unasked,
-    /// The application has the input request and has not answered it.
+    Unsent,
+    /// The application has the input request and has not responded to it.
     Open(ReplyKey),
-    /// The answer, as JSON.
-    Given(Vec<u8>),
+    /// The response, as JSON.
+    Ready(Vec<u8>),
 }
 
-impl Answer {
+impl InputResponseState {
     fn text(&self) -> &[u8] {
-        if let Self::Given(text) = self { text } else { &[] }
+        if let Self::Ready(text) = self { text } else { &[] }
     }
 
-    pub(crate) const fn is_given(&self) -> bool {
-        matches!(self, Self::Given(_))
+    pub(crate) const fn is_ready(&self) -> bool {
+        matches!(self, Self::Ready(_))
     }
 }
 
 impl InputRound {
     pub(crate) fn weight(&self) -> usize {
-        let answer =
-            |(name, answer): &(String, Answer)| size_of::<(String, Answer)>() + name.len() + answer.text().len();
+        let answer = |(name, answer): &(String, InputResponseState)| {
+            size_of::<(String, InputResponseState)>() + name.len() + answer.text().len()
+        };
         self.state.as_ref().map_or(0, String::len) + self.answers.iter().map(answer).sum::<usize>()
     }
 
@@ -57,14 +58,16 @@ impl InputRound {
         self.count > 0
     }
 
-    /// Returns the input requests that the application has not answered.
-    pub(crate) fn open_questions(&self) -> impl Iterator<Item = ReplyKey> {
-        self.answers.iter().filter_map(|(_, answer)| if let Answer::Open(key) = answer { Some(*key) } else { None })
+    /// Returns the input requests without a response of the application.
+    pub(crate) fn open_input_requests(&self) -> impl Iterator<Item = ReplyKey> {
+        self.answers
+            .iter()
+            .filter_map(|(_, answer)| if let InputResponseState::Open(key) = answer { Some(*key) } else { None })
     }
 
-    /// Returns whether an answer is missing.
+    /// Returns whether a response is missing.
     pub(crate) fn is_open(&self) -> bool {
-        self.answers.iter().any(|(_, answer)| !answer.is_given())
+        self.answers.iter().any(|(_, answer)| !answer.is_ready())
     }
 
     /// Adds `requestState` and `inputResponses` of the latest result to the params of the next request.
@@ -106,9 +109,9 @@ pub(crate) struct InputRequest {
 pub(crate) fn parse_input_requests(requests: &RawJson<'_>, most: usize) -> Result<Vec<InputRequest>, ()> {
     let mut scanner = Scanner::new(requests.get(), MAX_DEPTH);
     scanner.expect(b'{').map_err(|_| ())?;
-    let (mut asked, mut names) = (Vec::new(), BTreeSet::new());
-    while let Some(name) = scanner.next_member(asked.is_empty()).map_err(|_| ())? {
-        if asked.len() >= most {
+    let (mut requests, mut names) = (Vec::new(), BTreeSet::new());
+    while let Some(name) = scanner.next_member(requests.is_empty()).map_err(|_| ())? {
+        if requests.len() >= most {
             return Err(());
         }
         let request = RawJson::trusted(scanner.value(1).map_err(|_| ())?);
@@ -121,9 +124,9 @@ pub(crate) fn parse_input_requests(requests: &RawJson<'_>, most: usize) -> Resul
         if !names.insert(name.clone()) {
             return Err(());
         }
-        asked.push(InputRequest { name, method, params });
+        requests.push(InputRequest { name, method, params });
     }
-    Ok(asked)
+    Ok(requests)
 }
 
 /// Returns the name of an input request as normalized JSON, so that equal names have equal texts.

@@ -10,7 +10,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct KeepaliveState {
     pub(crate) config: Keepalive,
-    pub(crate) heard: Timestamp,
+    pub(crate) last_received: Timestamp,
     pub(crate) missed: u32,
     pub(crate) in_flight: bool,
 }
@@ -19,7 +19,7 @@ impl KeepaliveState {
     /// Returns the initial state if keepalive is configured.
     pub(crate) fn of(settings: &Settings, now: Timestamp) -> Option<Box<Self>> {
         let keepalive = settings.keepalive?;
-        Some(Box::new(Self { config: keepalive, heard: now, missed: 0, in_flight: false }))
+        Some(Box::new(Self { config: keepalive, last_received: now, missed: 0, in_flight: false }))
     }
 
     /// Returns whether a ping waits for its response.
@@ -29,6 +29,6 @@ impl KeepaliveState {
 
     /// Returns when the next ping is due. `None` while a ping is in flight: the table of calls has its deadline.
     pub(crate) fn due(&self) -> Option<Timestamp> {
-        (!self.in_flight).then(|| self.heard + self.config.interval)
+        (!self.in_flight).then(|| self.last_received + self.config.interval)
     }
 }

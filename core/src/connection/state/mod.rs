@@ -14,6 +14,6 @@ pub(crate) mod stateless_request;
 pub(crate) mod streams;
 pub(crate) mod subscriptions;
 pub(crate) mod tags;
+pub(crate) mod task_input_requests;
 pub(crate) mod task_poller;
 pub(crate) mod task_progress;
-pub(crate) mod task_questions;

@@ -42,7 +42,7 @@ pub(crate) struct OutgoingMeta<'a> {
     /// The revision and the identity of the client, in the modern era.
     pub(crate) modern: Option<(ProtocolVersion, &'a ClientIdentity)>,
     pub(crate) extra: &'a MetaOptions,
-    /// The call whose id is the progress token, if progress is wanted.
+    /// The call whose id is the progress token, if progress is requested.
     pub(crate) token: Option<CallId>,
 }
 
@@ -148,7 +148,7 @@ mod tests {
 
     // req: PROG-001 PROG-002
     #[test]
-    fn the_token_is_added_or_replaced_and_nothing_else_changes() {
+    fn sets_only_the_progress_token() {
         let cases = [
             ("{}", r#"{"_meta":{"progressToken":7}}"#),
             (r#"{"a":1}"#, r#"{"_meta":{"progressToken":7},"a":1}"#),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_said_is_one_object_whatever_the_params_say() {
+    fn meta_is_merged_into_one_object() {
         let identity = ClientIdentity {
             info: Json::parse(r#"{"name":"me"}"#).expect("JSON"),
             capabilities: Json::parse("{}").expect("JSON"),
@@ -190,9 +190,9 @@ mod tests {
             assert!(RawJson::trusted(&written).member("_meta").is_some_and(|meta| meta.has("traceparent")));
             assert_eq!(both(nothing, params)[0], params);
         }
-        let [said, _] = both(all, r#"{"a":1,"_meta":{"b":2}}"#);
-        let said = RawJson::trusted(&said).member("_meta").expect("it is there").into_owned();
-        let names: Vec<_> = said.members().map(|(name, _)| name.into_owned()).collect();
+        let [meta, _] = both(all, r#"{"a":1,"_meta":{"b":2}}"#);
+        let meta = RawJson::trusted(&meta).member("_meta").expect("it is there").into_owned();
+        let names: Vec<_> = meta.members().map(|(name, _)| name.into_owned()).collect();
         let expected =
             [keys::PROTOCOL_VERSION, keys::CLIENT_INFO, keys::CLIENT_CAPABILITIES, keys::TRACEPARENT, keys::LOG_LEVEL];
         assert_eq!(names[..5], expected);

@@ -13,7 +13,8 @@ use crate::{
     cache::{CacheKey, Generation},
     collections::{SequentialHasher, StaticDefault},
     connection::state::{
-        client_subscription::Listening, input_round::InputRound, outgoing_meta::MetaOptions, task_poller::TaskPoller,
+        client_subscription::ClientSubscription, input_round::InputRound, outgoing_meta::MetaOptions,
+        task_poller::TaskPoller,
     },
     protocol::MethodName,
     rpc::{CallId, ReplyKey, Timestamp},
@@ -44,7 +45,7 @@ pub(crate) struct RetainedCall {
     /// The cache key, and the generation of the cache at the time of the request, if the result is cacheable.
     pub(crate) cacheable: Option<(Generation, CacheKey)>,
     /// The subscription that the request opens.
-    pub(crate) listening: Option<Box<Listening>>,
+    pub(crate) listening: Option<Box<ClientSubscription>>,
     /// Whether the server has refused the revision of the request. A request is renegotiated only once.
     pub(crate) renegotiated: bool,
     /// The time at which to send the request again.
@@ -60,15 +61,15 @@ impl RetainedCall {
             + self.listening.as_ref().map_or(0, |listening| listening.weight())
     }
 
-    /// Returns the input requests that the application has not answered.
-    pub(crate) fn open_questions(&self) -> Vec<ReplyKey> {
-        let poller = self.poller.iter().flat_map(|poller| poller.open_questions());
-        self.round.open_questions().chain(poller).collect()
+    /// Returns the input requests without a response of the application.
+    pub(crate) fn open_input_requests(&self) -> Vec<ReplyKey> {
+        let poller = self.poller.iter().flat_map(|poller| poller.open_input_requests());
+        self.round.open_input_requests().chain(poller).collect()
     }
 
-    /// Returns whether an input request waits for an answer.
-    pub(crate) fn is_asking(&self) -> bool {
-        self.round.is_open() || self.poller.as_ref().is_some_and(|poller| poller.is_asking())
+    /// Returns whether an input request waits for a response.
+    pub(crate) fn has_open_input(&self) -> bool {
+        self.round.is_open() || self.poller.as_ref().is_some_and(|poller| poller.has_open_input())
     }
 }
 
@@ -82,14 +83,14 @@ pub(crate) struct Retries {
     due: BTreeSet<(Timestamp, CallId)>,
     /// The calls that have become tasks, by task id.
     tasks: BTreeSet<(String, CallId)>,
-    /// The latest requests that were answered with a task after they had ended, and the `tasks/cancel` calls for those
-    /// tasks.
+    /// The latest requests whose response was a task but arrived after they had ended, and the `tasks/cancel` calls for
+    /// those tasks.
     dismissed: VecDeque<(u64, CallId)>,
     /// The memory that all retained requests take, in bytes.
     bytes: usize,
     spare: Vec<Vec<u8>>,
     /// Whether a subscription has ended. Changes may have been missed since.
-    pub(crate) was_deaf: bool,
+    pub(crate) may_have_missed_changes: bool,
 }
 
 impl Default for Retries {
@@ -112,7 +113,7 @@ impl Retries {
             dismissed: VecDeque::new(),
             bytes: 0,
             spare: Vec::new(),
-            was_deaf: false,
+            may_have_missed_changes: false,
         }
     }
 
@@ -121,8 +122,8 @@ impl Retries {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes back a buffer for reuse.
-    pub(crate) fn give_back(&mut self, mut buffer: Vec<u8>) {
+    /// Keeps a buffer for reuse.
+    pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
         if self.spare.len() < SPARE && (1..=SPARE_BYTES).contains(&buffer.capacity()) {
             buffer.clear();
             self.spare.push(buffer);
@@ -130,7 +131,7 @@ impl Retries {
     }
 
     pub(crate) fn begin(&mut self, call: CallId, method: MethodName<'static>, params: Vec<u8>, extra: MetaOptions) {
-        let kept = RetainedCall {
+        let retry = RetainedCall {
             method,
             params,
             extra,
@@ -141,33 +142,33 @@ impl Retries {
             renegotiated: false,
             due: None,
         };
-        self.bytes += kept.weight();
-        self.calls.insert(call, kept);
+        self.bytes += retry.weight();
+        self.calls.insert(call, retry);
     }
 
     pub(crate) fn end(&mut self, call: CallId) {
-        let Some(kept) = self.calls.remove(&call) else { return };
-        self.bytes -= kept.weight();
-        if let Some(due) = kept.due {
+        let Some(retry) = self.calls.remove(&call) else { return };
+        self.bytes -= retry.weight();
+        if let Some(due) = retry.due {
             self.due.remove(&(due, call));
         }
         self.deferred.take_if(|(deferred, _)| *deferred == call);
-        if let Some(poller) = kept.poller {
+        if let Some(poller) = retry.poller {
             self.tasks.remove(&(poller.task().to_string(), call));
         }
-        self.give_back(kept.params);
+        self.recycle(retry.params);
     }
 
     /// Records that a call has become a task, and drops its params, which are not needed any more.
     pub(crate) fn add_poller(&mut self, call: CallId, poller: Box<TaskPoller>) {
         self.tasks.insert((poller.task().to_string(), call));
-        let params = self.change(call, |kept| {
-            kept.poller = Some(poller);
-            // Requests about a task do not ask for log messages.
-            kept.extra.level = None;
-            core::mem::take(&mut kept.params)
+        let params = self.change(call, |retry| {
+            retry.poller = Some(poller);
+            // Requests about a task do not request log messages.
+            retry.extra.level = None;
+            core::mem::take(&mut retry.params)
         });
-        self.give_back(params.unwrap_or_default());
+        self.recycle(params.unwrap_or_default());
     }
 
     /// Returns the calls that have become this task.
@@ -178,7 +179,7 @@ impl Retries {
 
     /// Returns whether the engine polls the task if the call becomes one.
     pub(crate) fn follows_tasks(&self, call: CallId) -> bool {
-        self.calls.get(&call).is_some_and(|kept| kept.extra.follow_task)
+        self.calls.get(&call).is_some_and(|retry| retry.extra.follow_task)
     }
 
     #[cfg(feature = "http")]
@@ -192,23 +193,23 @@ impl Retries {
 
     /// Changes a retained request and updates the byte count. All changes that affect the weight go through here.
     pub(crate) fn change<R>(&mut self, call: CallId, f: impl FnOnce(&mut RetainedCall) -> R) -> Option<R> {
-        let kept = self.calls.get_mut(&call)?;
-        self.bytes -= kept.weight();
-        let result = f(kept);
-        self.bytes += kept.weight();
+        let retry = self.calls.get_mut(&call)?;
+        self.bytes -= retry.weight();
+        let result = f(retry);
+        self.bytes += retry.weight();
         Some(result)
     }
 
     /// Marks the results of requests in flight as not cacheable, since the principal of the client has changed.
     pub(crate) fn forbid_caching(&mut self) {
-        for kept in self.calls.values_mut() {
-            if let Some((generation, _)) = &mut kept.cacheable {
+        for retry in self.calls.values_mut() {
+            if let Some((generation, _)) = &mut retry.cacheable {
                 *generation = Generation::STALE;
             }
         }
     }
 
-    /// Returns whether to cancel the task that `late` was answered with. Each task is cancelled only once, and only
+    /// Returns whether to cancel the task in the late response to `late`. Each task is cancelled only once, and only
     /// [`DISMISSED`] of these `tasks/cancel` calls may be in flight.
     pub(crate) fn may_dismiss(&self, late: u64, in_flight: impl Fn(CallId) -> bool) -> bool {
         let is_new = self.dismissed.iter().all(|(dismissed, _)| *dismissed != late);
@@ -216,7 +217,7 @@ impl Retries {
         is_new && !(is_full && self.dismissed.front().is_some_and(|(_, cancel_call)| in_flight(*cancel_call)))
     }
 
-    /// Records that the task that `late` was answered with was cancelled.
+    /// Records that the task in the late response to `late` was cancelled.
     pub(crate) fn dismiss(&mut self, late: u64, cancel_call: CallId) {
         if self.dismissed.len() >= DISMISSED {
             self.dismissed.pop_front();
@@ -226,8 +227,8 @@ impl Retries {
 
     /// Schedules a call to be sent again at this time.
     pub(crate) fn wait(&mut self, call: CallId, until: Timestamp) {
-        let Some(kept) = self.calls.get_mut(&call) else { return };
-        if let Some(due) = kept.due.replace(until) {
+        let Some(retry) = self.calls.get_mut(&call) else { return };
+        if let Some(due) = retry.due.replace(until) {
             self.due.remove(&(due, call));
         }
         self.due.insert((until, call));
@@ -244,8 +245,8 @@ impl Retries {
 
     /// Removes the due time of a call that is sent again now.
     pub(crate) fn wait_no_longer(&mut self, call: CallId) {
-        let Some(kept) = self.calls.get_mut(&call) else { return };
-        if let Some(due) = kept.due.take() {
+        let Some(retry) = self.calls.get_mut(&call) else { return };
+        if let Some(due) = retry.due.take() {
             self.due.remove(&(due, call));
         }
     }
@@ -258,8 +259,8 @@ impl Retries {
     pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<CallId> {
         let (_, call) = *self.due.first().filter(|(at, _)| *at <= now)?;
         self.due.pop_first();
-        if let Some(kept) = self.calls.get_mut(&call) {
-            kept.due = None;
+        if let Some(retry) = self.calls.get_mut(&call) {
+            retry.due = None;
         }
         Some(call)
     }

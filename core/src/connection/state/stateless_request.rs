@@ -12,8 +12,8 @@ use crate::{
 /// Returns an estimate of the bytes that the decoded `_meta` takes while the request is in flight.
 pub(crate) fn described(meta: Option<&RawJson<'_>>) -> usize {
     /// Up to this weight, all of `_meta` is counted without looking at its members.
-    const LITTLE: usize = 4 << 10;
-    const KEPT: [&str; 6] = [
+    const SMALL_META: usize = 4 << 10;
+    const DECODED_KEYS: [&str; 6] = [
         keys::CLIENT_CAPABILITIES,
         keys::CLIENT_INFO,
         keys::PROGRESS_TOKEN,
@@ -23,14 +23,14 @@ pub(crate) fn described(meta: Option<&RawJson<'_>>) -> usize {
     ];
     let Some(meta) = meta else { return 0 };
     let all = meta.weight();
-    if all <= LITTLE {
+    if all <= SMALL_META {
         return all;
     }
-    let kept = meta.pick(KEPT).into_iter().flatten();
+    let kept = meta.pick(DECODED_KEYS).into_iter().flatten();
     kept.map(|text| RawJson::trusted(text).weight()).sum::<usize>().min(all)
 }
 
-/// Returns the bytes that a request of the modern era may take beside its own length while it is in flight.
+/// Returns the bytes that a request of the modern era may take in addition to its own length while it is in flight.
 #[cfg(feature = "http")]
 pub(crate) fn request_weight(message: &crate::wire::Message<'_>) -> usize {
     use crate::{protocol::Method, wire::Message};
@@ -47,7 +47,7 @@ pub(crate) struct StatelessRequest {
     pub(crate) version: ProtocolVersion,
     pub(crate) capabilities: ClientCapabilities,
     pub(crate) info: Option<Implementation>,
-    /// The minimum severity of log messages. `None`: the request wants no log messages.
+    /// The minimum severity of log messages. `None`: the request gets no log messages.
     pub(crate) log_level: Option<LoggingLevel>,
     /// Whether the client may cache the result, which then must carry `cacheScope` and `ttlMs`.
     pub(crate) cacheable: bool,
@@ -79,9 +79,10 @@ impl StatelessRequest {
         }
         let object = out.len();
         result(out)?;
-        let says_it_all = self.cacheable || ["_meta", "resultType"].iter().any(|name| may_have(&out[object..], name));
+        let may_have_members =
+            self.cacheable || ["_meta", "resultType"].iter().any(|name| may_have(&out[object..], name));
         match out[object..].strip_prefix(b"{").map(|inside| inside.trim_ascii_start().first()) {
-            Some(first) if !says_it_all => match first {
+            Some(first) if !may_have_members => match first {
                 Some(b'}') => {
                     out.truncate(object);
                     out.push(b'}');

@@ -9,8 +9,8 @@ use crate::{collections::StaticDefault, protocol::Method, rpc::ReplyKey, schema:
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subscriptions {
     pub(crate) active: BTreeMap<ReplyKey, (RequestId, SubscriptionFilter)>,
-    /// The subscriptions that the application has to accept, because only it knows the tasks that they name.
-    pub(crate) asked: BTreeMap<ReplyKey, PendingSubscription>,
+    /// The subscriptions that the application has to accept, because they name tasks, which only the application has.
+    pub(crate) pending: BTreeMap<ReplyKey, PendingSubscription>,
 }
 
 /// A subscription that the application has to accept.
@@ -23,7 +23,7 @@ pub(crate) struct PendingSubscription {
 }
 
 impl StaticDefault for Subscriptions {
-    const EMPTY: &'static Self = &Self { active: BTreeMap::new(), asked: BTreeMap::new() };
+    const EMPTY: &'static Self = &Self { active: BTreeMap::new(), pending: BTreeMap::new() };
 }
 
 impl Subscriptions {
@@ -33,17 +33,17 @@ impl Subscriptions {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.active.len() + self.asked.len()
+        self.active.len() + self.pending.len()
     }
 
     /// Removes all pending subscriptions.
     pub(crate) fn clear(&mut self) {
-        self.asked.clear();
+        self.pending.clear();
     }
 
     /// Removes a subscription. Returns whether it was active.
     pub(crate) fn end(&mut self, key: ReplyKey) -> bool {
-        self.asked.remove(&key);
+        self.pending.remove(&key);
         self.active.remove(&key).is_some()
     }
 

@@ -87,18 +87,18 @@ pub(crate) struct RequestTag {
     pub(crate) queued: u32,
     /// The number of the last of these frames.
     pub(crate) last_queued: Number,
-    /// The batch that the response goes into.
+    /// The batch of the response.
     pub(crate) batch: Option<u32>,
     /// The bytes that the request counts against the limit.
     pub(crate) bytes: usize,
     /// The level of `logging/setLevel`. It takes effect when the application responds with a result.
     pub(crate) level: Option<LoggingLevel>,
     /// The `_meta` of a request of the modern era.
-    pub(crate) modern: Option<Box<StatelessRequest>>,
+    pub(crate) stateless: Option<Box<StatelessRequest>>,
     /// The distributed trace that the request belongs to.
     pub(crate) trace: Option<Box<TraceContext>>,
-    /// The input request that this is, if it came in a result. Its response goes into the next request.
-    pub(crate) question: Option<InputRequestRef>,
+    /// The input request that this is, if a result contained it. The next request carries its response.
+    pub(crate) input_request: Option<InputRequestRef>,
     /// The arrival of the request, if the binding set one.
     pub(crate) arrival: Option<Arc<Arrival>>,
 }
@@ -115,9 +115,9 @@ impl RequestTag {
             batch,
             bytes,
             level: None,
-            modern: None,
+            stateless: None,
             trace: None,
-            question: None,
+            input_request: None,
             arrival: None,
         }
     }

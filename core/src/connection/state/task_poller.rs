@@ -4,16 +4,16 @@ use alloc::{string::String, vec::Vec};
 use core::time::Duration;
 
 use crate::{
-    connection::state::task_questions::TaskQuestions,
+    connection::state::task_input_requests::TaskInputRequests,
     protocol::Method,
     rpc::{ReplyKey, Timestamp},
     schema::TaskStatus,
     wire::{RawJson, encode},
 };
 
-/// The factor of the poll interval while the task waits for an answer of this side, since its status rarely changes
-/// before.
-pub(crate) const WHILE_ASKED: u32 = 4;
+/// The factor of the poll interval while the task waits for an input response of this side, since its status rarely
+/// changes before.
+pub(crate) const INPUT_REQUIRED_FACTOR: u32 = 4;
 
 /// The task that a call has become.
 #[derive(Clone, Debug)]
@@ -22,20 +22,29 @@ pub(crate) struct TaskPoller {
     /// Whether the task was created for this call, so that it is cancelled with the call. `false` if the application
     /// passed in its id.
     pub(crate) is_own: bool,
-    /// The local time at which the client first knew of the task. The timestamps in the task are of the server's clock.
+    /// The local time at which the client first received the task. The timestamps in the task are of the server's
+    /// clock.
     pub(crate) since: Timestamp,
     /// How long the server keeps the task, counted from `since`.
     pub(crate) ttl: Option<Duration>,
-    /// The poll interval that the server asks for.
+    /// The poll interval that the server requests.
     pub(crate) interval: Option<Duration>,
     /// The number of consecutive requests about the task that failed.
     pub(crate) failures: u32,
-    pub(crate) questions: TaskQuestions,
+    pub(crate) input_requests: TaskInputRequests,
 }
 
 impl TaskPoller {
     pub(crate) fn new(task: String, since: Timestamp) -> Self {
-        Self { task, is_own: true, since, ttl: None, interval: None, failures: 0, questions: TaskQuestions::default() }
+        Self {
+            task,
+            is_own: true,
+            since,
+            ttl: None,
+            interval: None,
+            failures: 0,
+            input_requests: TaskInputRequests::default(),
+        }
     }
 
     pub(crate) fn task(&self) -> &str {
@@ -44,26 +53,26 @@ impl TaskPoller {
 
     pub(crate) fn weight(&self) -> usize {
         // The id is also stored in the index of tasks.
-        2 * self.task.len() + self.questions.weight()
+        2 * self.task.len() + self.input_requests.weight()
     }
 
-    /// Returns the input requests that the application has not answered.
-    pub(crate) fn open_questions(&self) -> impl Iterator<Item = ReplyKey> {
-        self.questions.open().map(|(_, key)| key)
+    /// Returns the input requests without a response of the application.
+    pub(crate) fn open_input_requests(&self) -> impl Iterator<Item = ReplyKey> {
+        self.input_requests.open().map(|(_, key)| key)
     }
 
-    /// Returns whether an input request waits for an answer.
-    pub(crate) fn is_asking(&self) -> bool {
-        self.questions.is_asking()
+    /// Returns whether an input request waits for a response.
+    pub(crate) fn has_open_input(&self) -> bool {
+        self.input_requests.has_open_input()
     }
 
-    /// Returns whether answers are ready to be sent.
+    /// Returns whether input responses are ready to be sent.
     pub(crate) fn has_answers(&self) -> bool {
-        self.questions.has_answers()
+        self.input_requests.has_answers()
     }
 
-    /// Writes the params of the next request: `tasks/update` if answers are ready, else `tasks/get`. Returns the
-    /// method.
+    /// Writes the params of the next request: `tasks/update` if input responses are ready, else `tasks/get`. Returns
+    /// the method.
     pub(crate) fn write(&mut self, params: &mut Vec<u8>) -> Method {
         params.extend_from_slice(b"{\"taskId\":");
         encode::text(params, &self.task);
@@ -72,14 +81,14 @@ impl TaskPoller {
             return Method::ExtGetTask;
         }
         params.extend_from_slice(b",\"inputResponses\":");
-        self.questions.write_answers(params);
+        self.input_requests.write_answers(params);
         params.push(b'}');
         Method::ExtUpdateTask
     }
 
-    /// Records whether the answers in flight have arrived. Returns whether there were any.
+    /// Records whether the input responses in flight have arrived. Returns whether there were any.
     pub(crate) fn sent(&mut self, arrived: bool) -> bool {
-        self.questions.sent(arrived)
+        self.input_requests.sent(arrived)
     }
 
     /// Returns whether the server may have removed the task.

@@ -1,11 +1,11 @@
-//! The calls that became tasks (2025-11-25), whose progress notifications go on after the response.
+//! The calls that became tasks (2025-11-25). Their progress is still reported after the response.
 
 use alloc::collections::VecDeque;
 
 use crate::{collections::LazyBox, rpc::CallId};
 
-/// The calls that were answered with a task, each with the hash of the task id. The peer chooses the length of the id,
-/// so only the hash is stored. If the hashes of two tasks collide, the end of one also ends the progress of the other.
+/// The calls whose response was a task, each with the hash of the task id. The peer chooses the length of the id, so
+/// only the hash is stored. If the hashes of two tasks collide, the end of one also ends the progress of the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskProgressTable(pub(crate) LazyBox<VecDeque<(CallId, u64)>>);
 

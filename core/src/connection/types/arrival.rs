@@ -4,11 +4,11 @@ use alloc::{string::String, sync::Arc, vec::Vec};
 
 use crate::{protocol::MirroredHeaders, wire::Json};
 
-/// The circumstances of a frame's arrival, for transports that know more than a pipe.
+/// The circumstances of a frame's arrival, for transports that provide more data than a pipe.
 #[derive(Clone, Debug, Default)]
 pub struct Arrival {
-    /// The stream for responses to the frame. It comes back as
-    /// [`Transmit::stream`](crate::connection::Transmit::stream) with every message that belongs to the frame.
+    /// The stream for responses to the frame. Every message that belongs to the frame has it in
+    /// [`Transmit::stream`](crate::connection::Transmit::stream).
     pub stream: Option<u64>,
     /// The authenticated sender, if there is one.
     pub principal: Option<Arc<Principal>>,
@@ -23,6 +23,8 @@ pub struct Arrival {
 pub struct Principal {
     /// The identity. Principals with equal ids are the same, and only the principal of a session may use it.
     pub id: String,
+    /// The OAuth client that acts for it, if it is known.
+    pub client_id: Option<String>,
     /// The scopes that it was granted.
     pub scopes: Vec<String>,
     /// Further data, such as the claims of a token.
@@ -33,6 +35,12 @@ impl Principal {
     /// Creates a principal with an id, without scopes and claims.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), scopes: Vec::new(), claims: None }
+        Self { id: id.into(), client_id: None, scopes: Vec::new(), claims: None }
+    }
+
+    /// Returns whether it was granted a scope.
+    #[must_use]
+    pub fn has_scope(&self, scope: &str) -> bool {
+        self.scopes.iter().any(|granted| granted == scope)
     }
 }

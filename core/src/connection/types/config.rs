@@ -12,9 +12,9 @@ use crate::{
 /// The settings of both roles. Any number of connections can share one value.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The revisions to speak. A client offers the newest one. Default: all with a handshake.
+    /// The supported revisions. A client offers the newest one. Default: all with a handshake.
     pub versions: VersionSet,
-    /// Limits of what the connection holds.
+    /// Resource limits of the connection.
     pub limits: Limits,
     /// The options of requests whose options are not given.
     pub request: RequestOptions,
@@ -24,19 +24,19 @@ pub struct Settings {
     pub polling: Polling,
     /// Pings for a silent peer.
     ///
-    /// Default: none, since not every peer answers them, and 2026-07-28 has none. Without them, a peer that has
+    /// Default: none, since not every peer responds to them, and 2026-07-28 has none. Without them, a peer that has
     /// disappeared is noticed when a request of this side times out, or when the transport reports it. A server that
     /// sends no requests may then hold a connection over TCP for ever; a pipe of a process that has ended reports its
     /// end.
     pub keepalive: Option<Keepalive>,
     /// How long the handshake may take (clients). Default 30 seconds: servers are often started by it.
     pub handshake_timeout: Duration,
-    /// How long a server may take to answer the probe for the modern era. After that, a client that speaks both eras
-    /// treats it as a legacy server that ignores unknown requests. At most the handshake timeout, which starts after
-    /// the probe. Default 5 seconds.
+    /// How long a server may take to respond to the probe for the modern era. After that, a client that supports both
+    /// eras treats it as a legacy server that ignores unknown requests. At most the handshake timeout, which starts
+    /// after the probe. Default 5 seconds.
     pub probe_timeout: Duration,
-    /// How long the application may take to answer a request of the peer, from its arrival. After that the peer gets an
-    /// error, and the slot of the request is free. See
+    /// How long the application may take to respond to a request of the peer, from its arrival. After that the peer
+    /// gets an error, and the slot of the request is free. See
     /// [`Connection::set_deadline`](crate::connection::Connection::set_deadline).
     ///
     /// Default: none, since handlers may take as long as they like. Without it, a request whose key is lost holds its
@@ -81,11 +81,10 @@ pub struct ClientConfig {
 impl ClientConfig {
     /// Creates the configuration of a client that offers no capabilities.
     ///
-    /// `hash_seed` keys the hash tables whose keys the server chooses: ids of requests and of tasks. The core has no
-    /// randomness of its own, so pass in random bits, once for the process or for each connection. A server that knows
-    /// the seed can choose ids that all fall into one place of a table, and slow this connection down: at most 16,384
-    /// steps for each message, with the default limits. A constant such as 0 is for tests, and for servers that are
-    /// trusted.
+    /// `hash_seed` keys the hash tables whose keys the server chooses: ids of requests and of tasks. The core generates
+    /// no random bits, so pass them in, once for the process or for each connection. A server to which the seed is
+    /// known can choose ids with equal hashes, and slow this connection down: at most 16,384 steps for each message,
+    /// with the default limits. Use a constant such as 0 only in tests and with trusted servers.
     #[must_use]
     pub fn new(info: Implementation, hash_seed: u64) -> Self {
         Self { info, capabilities: ClientCapabilities::default(), settings: Settings::default(), hash_seed }

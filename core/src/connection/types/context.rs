@@ -11,6 +11,7 @@ use crate::{
 
 /// The context of a request: its revision, and data about its client.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct RequestContext<'a> {
     /// The revision of the request.
     pub version: ProtocolVersion,
@@ -18,9 +19,9 @@ pub struct RequestContext<'a> {
     pub client_capabilities: &'a ClientCapabilities,
     /// The name and version that the client claims.
     pub client_info: Option<&'a Implementation>,
-    /// The least severe level of log messages that the client wants, if it has set one.
+    /// The least severe level of log messages that the client requests, if it has set one.
     pub log_level: Option<LoggingLevel>,
-    /// The token for progress notifications, if the client has asked for them.
+    /// The token for progress notifications, if the client has requested them.
     pub progress_token: Option<&'a RequestId>,
     /// The distributed trace of the request.
     pub trace: Option<&'a TraceContext>,
@@ -36,7 +37,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// The progress of a task, which goes on after the request that started it was answered.
+/// The progress of a task, which is reported also after the response to the request that started it.
 #[derive(Clone, Debug)]
 pub struct TaskProgress {
     pub(crate) token: RequestId,

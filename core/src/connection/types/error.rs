@@ -32,10 +32,10 @@ pub enum SendError {
         /// The negotiated revision.
         version: ProtocolVersion,
     },
-    /// The peer has not declared the capability to answer this, or this side has not declared the one to send it.
+    /// The peer has not declared the capability to handle this, or this side has not declared the one to send it.
     Undeclared(Capability),
     /// Too much is in flight or waits to be written. Try again after
-    /// [`poll_room`](crate::connection::Connection::poll_room) has reported room.
+    /// [`poll_writable`](crate::connection::Connection::poll_writable) has reported room.
     Busy,
     /// The message is larger than [`Limits::frame_bytes`](crate::connection::Limits::frame_bytes), or it can never fit
     /// into [`Limits::outbox_bytes`](crate::connection::Limits::outbox_bytes): together with the other responses of its
@@ -46,7 +46,7 @@ pub enum SendError {
     /// The request cannot have a result of this type: input requests or a task for a method that allows none
     /// (2026-07-28).
     WrongResult,
-    /// The request was answered before.
+    /// The request has a response already.
     Answered,
     /// The progress is not larger than that of the last notification.
     ProgressNotGrowing,
@@ -59,7 +59,7 @@ pub enum SendError {
 impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotReady => f.write_str("the handshake is not over"),
+            Self::NotReady => f.write_str("the handshake is not complete"),
             Self::Closed => f.write_str("the connection is closed"),
             Self::WrongDirection(method) => write!(f, "this side does not send {method}"),
             Self::WrongKind(method) => write!(f, "{method} is not of this kind of message"),
@@ -69,9 +69,9 @@ impl fmt::Display for SendError {
             Self::TooLarge => f.write_str("the message is larger than the limit"),
             Self::Encode(why) => write!(f, "cannot be encoded: {why}"),
             Self::WrongResult => f.write_str("the request cannot have a result of this kind"),
-            Self::Answered => f.write_str("the request was answered before"),
+            Self::Answered => f.write_str("the request already has a response"),
             Self::ProgressNotGrowing => f.write_str("progress has to grow"),
-            Self::UnknownCall => f.write_str("there is no such call in flight"),
+            Self::UnknownCall => f.write_str("the call is not in flight"),
             Self::NotCancellable => f.write_str("the handshake cannot be cancelled"),
         }
     }
@@ -85,7 +85,7 @@ impl From<serde_json::Error> for SendError {
     }
 }
 
-/// An invalid message of the peer. It was answered if possible, and the connection stays open.
+/// An invalid message of the peer. An error response was sent if possible, and the connection stays open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation<'a> {
@@ -93,8 +93,7 @@ pub enum Violation<'a> {
     Malformed(MalformedKind),
     /// A line on a client's input that is not a JSON object, such as a banner. The field has its first bytes.
     Noise(Cow<'a, [u8]>),
-    /// A frame over the limit. If its id could be read, a request was answered with an error, and a response ended its
-    /// call.
+    /// A frame over the limit. If its id could be read, a request got an error response, and a response ended its call.
     Oversized,
     /// The input ended in the middle of a message.
     Truncated,
@@ -187,21 +186,23 @@ impl fmt::Display for Violation<'_> {
             Self::UnknownProgress => f.write_str("progress for a token that was never sent"),
             Self::UnknownSubscription(id) => write!(f, "{} is not a subscription", id.as_json()),
             Self::BadParams(method) => write!(f, "the params of {method} do not fit"),
-            Self::WrongDirection(method) => write!(f, "{method} came from the wrong side"),
-            Self::WrongKind(method) => write!(f, "{method} came as the wrong kind of message"),
+            Self::WrongDirection(method) => write!(f, "{method} was sent by the wrong side"),
+            Self::WrongKind(method) => write!(f, "{method} was sent as the wrong kind of message"),
             Self::NotSupported(method) => write!(f, "{method} was not offered"),
             Self::Undeclared(capability) => {
                 write!(f, "a request that needs {}, which its sender has not declared", capability.path())
             }
-            Self::NotReady(method) => write!(f, "{} came before the handshake allows it", excerpt(method.as_str())),
-            Self::SecondInitialize => f.write_str("initialize came twice"),
+            Self::NotReady(method) => {
+                write!(f, "{} was received before the handshake allows it", excerpt(method.as_str()))
+            }
+            Self::SecondInitialize => f.write_str("initialize was received twice"),
             Self::BatchSize => f.write_str("a batch with too many members, or none"),
             Self::TooManyRequests => f.write_str("too many requests in flight"),
-            Self::UnexpectedRequest(method) => write!(f, "the server asked for {}", excerpt(method.as_str())),
-            Self::Unacknowledged(method) => write!(f, "{method} came before the subscription was acknowledged"),
+            Self::UnexpectedRequest(method) => write!(f, "the server requested {}", excerpt(method.as_str())),
+            Self::Unacknowledged(method) => write!(f, "{method} was received before the subscription was acknowledged"),
             Self::BadMeta => f.write_str("_meta of a request is incomplete"),
             Self::UnsupportedVersion => f.write_str("a request in a revision that is not served"),
-            Self::HeaderMismatch => f.write_str("a request whose headers do not say what its body says"),
+            Self::HeaderMismatch => f.write_str("a request whose headers do not match its body"),
             Self::UnusableTool { tool, why } => write!(f, "the tool {:?} cannot be offered: {why}", excerpt(tool)),
         }
     }
@@ -221,16 +222,16 @@ pub enum CloseReason {
     TransportError(String),
     /// The server refused the handshake. A long message is cut, and data above 4 KiB is dropped.
     Refused(ErrorObject),
-    /// The response to `initialize` is malformed.
+    /// The handshake could not be sent, or the response to `initialize` is malformed.
     BadHandshake(String),
-    /// The server chose a revision that this client does not speak.
+    /// The server chose a revision that this client does not support.
     UnsupportedVersion(String),
-    /// The server does not answer `server/discover` as 2026-07-28 requires, so it is of an older revision, and this
-    /// client speaks none of those. The text describes its response.
+    /// The server does not respond to `server/discover` as 2026-07-28 requires, so it is of an older revision, and this
+    /// client supports none of those. The text describes its response.
     LegacyServer(String),
-    /// The handshake was not answered in time.
+    /// The peer did not respond to the handshake in time.
     HandshakeTimeout,
-    /// The peer did not answer [`Keepalive`](crate::connection::Keepalive) pings.
+    /// The peer did not respond to [`Keepalive`](crate::connection::Keepalive) pings.
     PeerSilent,
     /// The peer sends requests and does not read the responses.
     PeerNotReading,
@@ -258,13 +259,13 @@ impl fmt::Display for CloseReason {
             Self::ConnectionLost => f.write_str("the transport failed"),
             Self::TransportError(why) => write!(f, "the transport failed: {why}"),
             Self::Refused(error) => write!(f, "the server refused the handshake: {error}"),
-            Self::BadHandshake(why) => write!(f, "the answer to initialize is malformed: {why}"),
+            Self::BadHandshake(why) => write!(f, "the handshake failed: {why}"),
             Self::UnsupportedVersion(version) => write!(f, "the server chose the unsupported version {version:?}"),
-            Self::LegacyServer(why) => write!(f, "the server is of an older revision than this client speaks: {why}"),
-            Self::HandshakeTimeout => f.write_str("the handshake was not answered in time"),
-            Self::PeerSilent => f.write_str("the peer does not answer pings"),
-            Self::PeerNotReading => f.write_str("the peer does not read its answers"),
-            Self::TooMuchNoise => f.write_str("too many lines that are no messages"),
+            Self::LegacyServer(why) => write!(f, "the server is of an older revision than this client supports: {why}"),
+            Self::HandshakeTimeout => f.write_str("the handshake timed out"),
+            Self::PeerSilent => f.write_str("the peer does not respond to pings"),
+            Self::PeerNotReading => f.write_str("the peer does not read the responses to its requests"),
+            Self::TooMuchNoise => f.write_str("too many lines that are not messages"),
             Self::Failed(failure) => write!(f, "the handshake failed: {failure}"),
             Self::Expired => f.write_str("the session was idle for too long"),
         }

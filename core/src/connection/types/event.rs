@@ -13,15 +13,16 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The handshake is complete. The event comes again if a server of 2026-07-28 then refuses that revision and the
-    /// client has opened a session instead, in another revision.
+    /// The handshake is complete. The event is repeated if a server of 2026-07-28 then refuses that revision and the
+    /// client has opened a session in another revision.
     Ready,
     /// The server had lost the session, and the client has opened a new one (clients, over HTTP). The state of the old
-    /// session on the server is lost: subscriptions to resources, the log level, tasks.
+    /// session on the server is lost: subscriptions to resources, the log level, tasks. Requests of the server in the
+    /// old session were cancelled, and no response to them is sent any more.
     Renewed,
-    /// A request of the peer. It needs exactly one answer: `respond` or `respond_error`.
+    /// A request of the peer. It needs exactly one response: `respond` or `respond_error`.
     Request {
-        /// The key to answer with.
+        /// The key for the response.
         key: ReplyKey,
         /// The method of the request.
         method: MethodName<'a>,
@@ -35,7 +36,7 @@ pub enum Event<'a> {
         /// The params: a JSON object, or absent.
         params: Option<RawJson<'a>>,
     },
-    /// The end of a request of this side. It comes exactly once for each request.
+    /// The end of a request of this side. Each request ends with exactly one such event.
     Response {
         /// The request.
         call: CallId,
@@ -57,8 +58,8 @@ pub enum Event<'a> {
         /// The state of the task. Decode it as a [`Task`](crate::schema::tasks_extension::Task).
         task: RawJson<'a>,
     },
-    /// The peer does not want the response to its request any more. Stop the work on it and answer it all the same,
-    /// unless it has [timed out](CancelCause::TimedOut): the response frees its slot and is not sent.
+    /// The peer has cancelled its request, or the request has [timed out](CancelCause::TimedOut). Stop the work on it.
+    /// A request that has not timed out still needs a response, which frees its slot and is not sent.
     Cancelled {
         /// The request.
         key: ReplyKey,
@@ -97,7 +98,7 @@ pub enum Outcome<'a> {
     Cancelled,
     /// The connection ended before the response arrived.
     Closed(CloseReason),
-    /// The request could not be delivered, or its response could not, and the connection goes on. Only for bindings
+    /// The request could not be delivered, or its response could not, and the connection stays open. Only for bindings
     /// that carry each request separately.
     Failed(Failure),
 }
@@ -118,10 +119,10 @@ pub struct Progress<'a> {
 pub enum CancelCause<'a> {
     /// The peer has cancelled the request, with this reason.
     Peer(Option<Cow<'a, str>>),
-    /// The connection has ended.
+    /// The connection has ended, or the server has lost the session of the request (clients, over HTTP).
     Closed,
-    /// The [deadline](crate::connection::Connection::set_deadline) of the request has passed. The peer was answered
-    /// with an error, and the key is not valid any more: answering it returns
+    /// The [deadline](crate::connection::Connection::set_deadline) of the request has passed. The peer got an error
+    /// response, and the key is not valid any more: a response with it returns
     /// [`SendError::Answered`](crate::connection::SendError::Answered).
     TimedOut,
 }

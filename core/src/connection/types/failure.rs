@@ -3,7 +3,7 @@
 use alloc::{string::String, vec::Vec};
 use core::{fmt, time::Duration};
 
-/// The reason why a request or its response could not be delivered, although the connection goes on.
+/// The reason why a request or its response could not be delivered, although the connection stays open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
@@ -19,8 +19,8 @@ pub enum Failure {
         status: u16,
         /// The challenges of the peer: the values of `WWW-Authenticate`.
         challenges: Vec<String>,
-        /// The delay that the peer requests before another attempt: the seconds of `Retry-After`, which usually comes
-        /// with 429 and 503. `None` if there is no such header, or it is a date.
+        /// The delay that the peer requests before another attempt: the seconds of `Retry-After`, which responses with
+        /// 429 and 503 usually have. `None` if there is no such header, or it is a date.
         retry_after: Option<Duration>,
         /// The beginning of the body.
         body: String,
@@ -48,7 +48,7 @@ impl Failure {
         }
     }
 
-    /// Returns whether a server that has answered with this status may answer with another one later.
+    /// Returns whether a server that has responded with this status may respond with another one later.
     pub(crate) const fn status_may_pass(status: u16) -> bool {
         matches!(status, 408 | 425 | 429 | 500 | 502..=504)
     }
@@ -70,14 +70,14 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoStream => f.write_str("there is no stream to the peer"),
-            Self::StreamLost => f.write_str("the stream ended before the answer"),
-            Self::SessionLost => f.write_str("the session ended before the answer"),
+            Self::StreamLost => f.write_str("the stream ended before the response"),
+            Self::SessionLost => f.write_str("the session ended before the response"),
             Self::Status { status, body, .. } if body.is_empty() => write!(f, "HTTP status {status}"),
             Self::Status { status, body, .. } => write!(f, "HTTP status {status}: {body}"),
             Self::Redirected(location) => write!(f, "redirected to {location}, where this client does not go"),
-            Self::NoAnswer => f.write_str("the HTTP response holds no answer"),
+            Self::NoAnswer => f.write_str("the HTTP response does not contain a JSON-RPC response"),
             Self::TooLarge => f.write_str("the HTTP response is larger than the limit"),
-            Self::NoHeader => f.write_str("an argument has no form in a header"),
+            Self::NoHeader => f.write_str("an argument cannot be sent in a header"),
             Self::Network(why) => f.write_str(why),
         }
     }

@@ -10,7 +10,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InboundRequest<'a> {
-    /// The key to answer with.
+    /// The key for the response.
     pub key: ReplyKey,
     /// The id that the peer has given the request.
     pub id: &'a RequestId,
@@ -18,7 +18,7 @@ pub struct InboundRequest<'a> {
     pub method: Option<Method>,
     /// When the request arrived.
     pub since: Timestamp,
-    /// When the request must be answered, if it has a deadline.
+    /// When the response is due, if the request has a deadline.
     pub deadline: Option<Timestamp>,
     /// The state of the request.
     pub state: RequestState,
@@ -32,7 +32,7 @@ pub enum RequestState {
     Open,
     /// The response waits to be written.
     Answered,
-    /// The peer has cancelled the request. It holds its slot until the application answers it.
+    /// The peer has cancelled the request. It holds its slot until the application responds to it.
     Cancelled,
 }
 
@@ -49,6 +49,6 @@ pub struct OutboundRequest {
     /// When the request times out: the earlier of its idle and its total deadline.
     pub deadline: Option<Timestamp>,
     /// Whether the request was polled and its response is outstanding. `false` while it waits to be written, for
-    /// answers to its input requests (2026-07-28), or for a delay to end.
+    /// responses to its input requests (2026-07-28), or for a delay to end.
     pub sent: bool,
 }

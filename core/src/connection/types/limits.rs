@@ -8,7 +8,7 @@ use crate::{
     schema::{LoggingLevel, TraceContext},
 };
 
-/// Limits of one connection. Whatever the peer does, memory stays under the sum of them, which [`memory`](Self::memory)
+/// Limits of one connection. Regardless of the peer, memory stays under the sum of them, which [`memory`](Self::memory)
 /// returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -19,11 +19,11 @@ pub struct Limits {
     pub json_depth: u32,
     /// Requests of this side in flight. Default 16,384.
     pub calls: usize,
-    /// Bytes of this side's requests in flight that are retained because they may have to be sent again, and of answers
-    /// to their input requests (2026-07-28). Beyond it new requests are refused. Default 64 MiB, as for requests of the
-    /// peer.
+    /// Bytes of this side's requests in flight that are retained because they may have to be sent again, and of
+    /// responses to their input requests (2026-07-28). Beyond it new requests are refused. Default 64 MiB, as for
+    /// requests of the peer.
     pub call_bytes: usize,
-    /// Requests of the peer in flight, including cancelled requests that the application has not answered. Default
+    /// Requests of the peer in flight, including cancelled requests without a response of the application. Default
     /// 16,384: enough for a client that sends all its requests at once, small against the memory of their params.
     pub requests: usize,
     /// Bytes of the peer's requests in flight: as they arrived, and the decoded parts that are kept (2026-07-28: client
@@ -31,8 +31,8 @@ pub struct Limits {
     pub request_bytes: usize,
     /// Bytes that wait to be written, beyond which new messages of this side are refused. The entry of a message in the
     /// queue counts too, so that many small messages take no more memory than a few large ones. A message that is
-    /// written once for each subscription counts that often. Responses of incomplete batches (2025-03-26) have a limit
-    /// of their own of the same size. Default 64 MiB.
+    /// written once for each subscription counts that often. Responses of incomplete batches (2025-03-26) have a
+    /// separate limit of the same size. Default 64 MiB.
     pub outbox_bytes: usize,
     /// Bytes that the core's own responses (to pings, to bad requests) may add to [`outbox_bytes`](Self::outbox_bytes).
     /// A peer that exceeds it and does not read is disconnected. Default 1 MiB.
@@ -44,15 +44,15 @@ pub struct Limits {
     pub parse_errors: u32,
     /// Consecutive lines without a message before a client closes the connection. Default 4,096.
     pub noise_lines: u32,
-    /// Tasks of the peer whose progress is still reported after the request that started them was answered. Beyond it
-    /// the oldest is removed. Default 1,024.
+    /// Tasks of the peer whose progress is still reported after the response to the request that started them. Beyond
+    /// it the oldest is removed. Default 1,024.
     pub tasks: usize,
     /// `input_required` results of one call (2026-07-28). Default 16.
     pub rounds: u32,
     /// Input requests in one result (2026-07-28). Default 64.
-    pub questions: usize,
+    pub input_requests: usize,
     /// Input requests of one task in total, for calls that have become tasks (2026-07-28). Default 1,024.
-    pub task_questions: usize,
+    pub task_input_requests: usize,
     /// Subscriptions that a client may hold open (2026-07-28). Default 64.
     pub subscriptions: usize,
     /// Consecutive resubscriptions after the server ends a subscription (2026-07-28, see
@@ -65,19 +65,19 @@ pub struct Limits {
     /// Bytes of the results in the cache. Default 16 MiB: as much as the largest message.
     pub cache_bytes: usize,
     /// How long [reading may be paused](crate::connection::Connection::wants_input) without progress: no byte of output
-    /// is polled or written, and no request is answered. After that reading resumes, and messages beyond these limits
+    /// is polled or written, and no response is queued. After that reading resumes, and messages beyond these limits
     /// are refused. Progress is checked only at the deadline, so a pause ends at most twice this time after the last
     /// progress. Zero never pauses. Default 30 seconds: longer than a busy peer takes, shorter than the idle timeout of
     /// a request.
     pub input_pause: Duration,
-    /// How long requests of the peer may still be answered after its input has ended or `close` was called. Default 5
+    /// How long requests of the peer may still get responses after its input has ended or `close` was called. Default 5
     /// seconds.
     pub drain: Duration,
 }
 
 impl Limits {
     /// The least limit for the decoded data in which a peer describes itself, however small the limit for messages is.
-    const SELF_DESCRIPTION: usize = 16 << 10;
+    const MIN_DESCRIPTION_BYTES: usize = 16 << 10;
 
     /// Returns the bytes that the next request of the peer may take. Room for it is kept free while reading is not
     /// paused.
@@ -87,13 +87,13 @@ impl Limits {
 
     /// Returns the limit for decoded data of a peer about itself or its subscriptions, in bytes.
     pub(crate) fn described_bytes(&self) -> usize {
-        self.frame_bytes.max(Self::SELF_DESCRIPTION)
+        self.frame_bytes.max(Self::MIN_DESCRIPTION_BYTES)
     }
 
     /// Returns an upper bound of the memory that a connection and its [`LineDecoder`](crate::codec::LineDecoder)
-    /// allocate, in bytes. Add to it twice the largest chunk that is fed into the decoder. Only a malicious peer comes
-    /// near it; an idle connection has a few kilobytes. It does not include events that the application keeps, the
-    /// configuration, and the buffer for output.
+    /// allocate, in bytes. Add to it twice the largest chunk that is fed into the decoder. Only a malicious peer causes
+    /// nearly as much; an idle connection has a few kilobytes. It does not include events that the application keeps,
+    /// the configuration, and the buffer for output.
     ///
     /// It adds up
     /// - output that waits, four times: [`outbox_bytes`](Self::outbox_bytes), [`control_bytes`](Self::control_bytes)
@@ -105,7 +105,7 @@ impl Limits {
     /// - ten messages: in the line decoder, in events, in the peer's description of itself, in requests of this side
     ///   beyond `call_bytes`, and on the way from one to the other;
     /// - 2 KiB for each of [`requests`](Self::requests), and 1 KiB for each of [`calls`](Self::calls),
-    ///   [`batch_members`](Self::batch_members), [`tasks`](Self::tasks), [`questions`](Self::questions),
+    ///   [`batch_members`](Self::batch_members), [`tasks`](Self::tasks), [`input_requests`](Self::input_requests),
     ///   [`subscriptions`](Self::subscriptions) and [`cache_entries`](Self::cache_entries);
     /// - and 256 KiB of small buffers for the next request.
     #[must_use]
@@ -121,7 +121,7 @@ impl Limits {
             self.calls,
             self.batch_members,
             self.tasks,
-            self.questions,
+            self.input_requests,
             self.subscriptions,
             self.cache_entries,
         ]);
@@ -149,8 +149,8 @@ impl Default for Limits {
             cache_entries: 1024,
             cache_bytes: 16 << 20,
             rounds: 16,
-            questions: 64,
-            task_questions: 1024,
+            input_requests: 64,
+            task_input_requests: 1024,
             input_pause: Duration::from_secs(30),
             drain: Duration::from_secs(5),
         }
@@ -167,17 +167,17 @@ pub struct RequestOptions {
     pub idle_timeout: Option<Duration>,
     /// How long the request may take in total, regardless of progress. `None` means forever. Default 30 minutes.
     pub total_timeout: Option<Duration>,
-    /// Whether to ask for progress. Without it nothing extends the idle deadline. Default true.
+    /// Whether to request progress. Without it nothing extends the idle deadline. Default true.
     pub progress: bool,
     /// The least severe log messages to be sent about this request (2026-07-28; in a session, see `logging/setLevel`).
     /// Default: none at all.
     pub log_level: Option<LoggingLevel>,
     /// The distributed trace of the request. Default: none.
     pub trace: Option<Arc<TraceContext>>,
-    /// Whether to ask the server even if the cache has a valid result (2026-07-28). Default false.
+    /// Whether to send the request even if the cache has a valid result (2026-07-28). Default false.
     pub bypass_cache: bool,
     /// Whether `subscriptions/listen` (2026-07-28) is sent again, after a pause, when the server ends the subscription.
-    /// The server acknowledges it anew then. After [`Limits::resubscriptions`] in a row the call ends. Default false.
+    /// The server acknowledges it again then. After [`Limits::resubscriptions`] in a row the call ends. Default false.
     pub resubscribe: bool,
     /// The request of the peer on whose behalf this one is made. Over bindings with several streams, this request is
     /// sent on the stream of that request. Default: none.
@@ -199,7 +199,7 @@ impl Default for RequestOptions {
 }
 
 impl RequestOptions {
-    /// Creates options in which both timeouts are `timeout`. They do not ask for progress.
+    /// Creates options in which both timeouts are `timeout`. They do not request progress.
     #[must_use]
     pub const fn within(timeout: Duration) -> Self {
         Self {
@@ -215,7 +215,7 @@ impl RequestOptions {
         }
     }
 
-    /// Creates options without a timeout. The request ends when it is answered or cancelled, or with the connection.
+    /// Creates options without a timeout. The request ends with its response, its cancellation or the connection.
     #[must_use]
     pub const fn no_timeout() -> Self {
         Self {
@@ -259,11 +259,11 @@ impl Backoff {
 /// The polling interval of requests that have become tasks (2026-07-28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Polling {
-    /// The interval if the server does not ask for one. Default 2 seconds.
+    /// The interval if the server does not request one. Default 2 seconds.
     pub default: Duration,
-    /// The shortest interval, whatever the server asks for. Default 50 milliseconds.
+    /// The shortest interval, regardless of the server's request. Default 50 milliseconds.
     pub min: Duration,
-    /// The longest interval, whatever the server asks for. Default 1 hour.
+    /// The longest interval, regardless of the server's request. Default 1 hour.
     pub max: Duration,
 }
 
@@ -274,7 +274,7 @@ impl Default for Polling {
 }
 
 impl Polling {
-    /// Returns the interval to use if the server asks for `interval`, or for none.
+    /// Returns the interval to use if the server requests `interval`, or none.
     #[must_use]
     pub fn delay(self, interval: Option<Duration>) -> Duration {
         interval.unwrap_or(self.default).min(self.max).max(self.min)

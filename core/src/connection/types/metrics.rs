@@ -2,6 +2,7 @@
 
 /// Counters since the beginning of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Frames that were received.
     pub frames_received: u64,
@@ -19,7 +20,7 @@ pub struct Stats {
     pub timed_out: u64,
     /// Requests of the peer that it cancelled.
     pub cancelled: u64,
-    /// Calls that were answered from the cache (clients, 2026-07-28).
+    /// Calls that were completed from the cache (clients, 2026-07-28).
     pub cache_hits: u64,
     /// Calls for which the cache had no result, or no valid one (clients, 2026-07-28).
     pub cache_misses: u64,
@@ -27,6 +28,7 @@ pub struct Stats {
 
 /// The sizes of the tables and buffers of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ResourceUsage {
     /// Requests of this side in flight.
     pub calls: usize,

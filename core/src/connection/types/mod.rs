@@ -23,5 +23,5 @@ pub use in_flight::{InboundRequest, OutboundRequest, RequestState};
 pub use limits::{Backoff, Keepalive, Limits, Polling, RequestOptions};
 pub use metrics::{ResourceUsage, Stats};
 pub use opening::Opening;
-pub use poll::{Deadline, Room, Route, Transmit, Wake};
+pub use poll::{Deadline, Route, Transmit, Wake, Writable};
 pub use snapshot::SessionSnapshot;

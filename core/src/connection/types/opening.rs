@@ -15,8 +15,8 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Creates the value without knowledge. A client that speaks both eras probes which one the server is of, and waits
-    /// [`probe_timeout`](crate::connection::Settings::probe_timeout) for the response.
+    /// Creates the value for a server of unknown era. A client that supports both eras probes which one the server is
+    /// of, and waits [`probe_timeout`](crate::connection::Settings::probe_timeout) for the response.
     #[must_use]
     pub const fn unknown() -> Self {
         Self { era: None, again: false }
@@ -25,8 +25,8 @@ impl Opening {
     /// Creates the value for a server of this era: that of the [`version`](crate::connection::Connection::version) of
     /// an earlier connection.
     ///
-    /// With the legacy era, a client that speaks both begins with `initialize`, and probes only if that is refused.
-    /// With the modern era, it probes and waits as long as for any handshake. If it speaks only one era, this changes
+    /// With the legacy era, a client that supports both begins with `initialize`, and probes only if that is refused.
+    /// With the modern era, it probes and waits as long as for any handshake. If it supports only one era, this changes
     /// nothing.
     #[must_use]
     pub const fn known(era: Era) -> Self {
@@ -39,7 +39,7 @@ impl Opening {
         self.era
     }
 
-    pub(crate) const fn once_more(era: Option<Era>) -> Self {
+    pub(crate) const fn restarted(era: Option<Era>) -> Self {
         Self { era, again: true }
     }
 }

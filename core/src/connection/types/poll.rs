@@ -6,6 +6,7 @@ use crate::rpc::{CallId, ReplyKey, Timestamp};
 
 /// A message that was appended to the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Transmit {
     /// The bytes of the message, line feed included.
     pub len: usize,
@@ -60,13 +61,13 @@ pub struct Deadline {
 pub enum Wake {
     /// A request of this side times out.
     RequestTimeout,
-    /// A request of the peer was not answered before its [deadline](crate::connection::Connection::set_deadline).
+    /// A request of the peer has no response at its [deadline](crate::connection::Connection::set_deadline).
     ReplyTimeout,
     /// A request that the peer has deferred is sent again, or a task is polled.
     Retry,
     /// A ping is due.
     Keepalive,
-    /// The time to answer open requests after the close has passed.
+    /// The time for responses to open requests after the close has passed.
     Drain,
     /// The maximum duration of a [pause of reading](crate::connection::Connection::wants_input) has passed.
     InputPause,
@@ -74,7 +75,7 @@ pub enum Wake {
 
 /// The kind of message that can be sent again after a [`SendError::Busy`](crate::connection::SendError::Busy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Room {
+pub enum Writable {
     /// A response, a notification, progress or a log message.
     Message,
     /// A request.

@@ -24,8 +24,8 @@ pub struct ExchangeId(pub(super) u64);
 pub enum Action {
     /// Make this request, concurrently with all others, and report its response.
     ///
-    /// The driver may add headers of its own, such as credentials: the request is only ever sent to the origin that the
-    /// client was given.
+    /// The driver may add headers, such as credentials: the request is only ever sent to the configured origin of the
+    /// server.
     Request {
         /// The id of the exchange.
         exchange: ExchangeId,
@@ -36,9 +36,9 @@ pub enum Action {
     /// more about it.
     Abort(ExchangeId),
     /// Authenticate: the server has refused a request with 401 or 403 (only with
-    /// [`ClientOptions::proves`](super::ClientOptions::proves)). Obtain credentials for the next requests, and then
-    /// [`retry`](super::Client::retry) this one, or [`give_up`](super::Client::give_up).
-    Prove {
+    /// [`ClientOptions::authenticates`](super::ClientOptions::authenticates)). Obtain credentials for the next
+    /// requests, and then [`retry`](super::Client::retry) this one, or [`give_up`](super::Client::give_up).
+    Authenticate {
         /// The request that was refused.
         exchange: ExchangeId,
         /// The status, 401 or 403.
@@ -60,9 +60,11 @@ impl fmt::Debug for Action {
                 .field("body", &format_args!("{} bytes", request.body().len()))
                 .finish(),
             Self::Abort(exchange) => f.debug_tuple("Abort").field(exchange).finish(),
-            Self::Prove { exchange, status, .. } => {
-                f.debug_struct("Prove").field("exchange", exchange).field("status", status).finish_non_exhaustive()
-            }
+            Self::Authenticate { exchange, status, .. } => f
+                .debug_struct("Authenticate")
+                .field("exchange", exchange)
+                .field("status", status)
+                .finish_non_exhaustive(),
         }
     }
 }
@@ -75,7 +77,7 @@ pub(super) enum Purpose {
     /// A stream to resume, with the response to a message of the client.
     Resume(PostRequest),
     /// A stream for messages that the server sends on its own initiative.
-    Listen(BodyState),
+    Listen(StreamPosition),
     /// The stream of the transport of 2024-11-05; and, until it is known to exist, the message for which it is tried.
     Old(Option<Box<ResumeInfo>>),
     /// The end of the session with this id.
@@ -88,18 +90,18 @@ pub(super) enum Purpose {
 #[derive(Clone, Debug)]
 pub(super) struct PostRequest {
     pub(super) body: Arc<[u8]>,
-    pub(super) kind: Kind,
+    pub(super) kind: PostKind,
     /// The headers that repeat parts of the message, in the modern era.
     pub(super) mirrored: Option<Vec<(HeaderName, HeaderValue)>>,
-    pub(super) asked: Option<Asked>,
+    pub(super) request: Option<SentRequest>,
     /// Whether the message was sent again after the cause of a refusal was removed. It is not sent a third time.
     pub(super) again: bool,
-    pub(super) flow: BodyState,
+    pub(super) position: StreamPosition,
 }
 
 /// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PostKind {
     /// `initialize`.
     Initialize,
     /// `notifications/initialized`.
@@ -112,7 +114,7 @@ pub(super) enum Kind {
 
 /// A request of the client.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct SentRequest {
     pub(super) call: CallId,
     /// The id on the wire.
     pub(super) id: u64,
@@ -121,7 +123,7 @@ pub(super) struct Asked {
 
 /// The position up to which a stream was read, over all exchanges that carried it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BodyState {
+pub(super) struct StreamPosition {
     /// The id to resume from.
     pub(super) last_id: String,
     /// The delay that the server has set for reconnecting.
@@ -160,8 +162,8 @@ pub(super) enum ExchangeState {
     Events(SseDecoder),
     /// The server has refused the request.
     Refused(Rejection),
-    /// The client waits until the application has answered the challenge.
-    Proving(Rejection),
+    /// The client waits until the application has handled the challenge.
+    Authenticating(Rejection),
     /// The result is known. Until this time, at most `left` further bytes are read.
     Over { until: Timestamp, left: usize },
 }
@@ -169,7 +171,7 @@ pub(super) enum ExchangeState {
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) purpose: Purpose,
-    pub(super) stage: ExchangeState,
+    pub(super) state: ExchangeState,
     pub(super) uri: Uri,
     pub(super) redirects: u32,
     /// The id of the session in the request.
@@ -186,7 +188,7 @@ impl ExchangeState {
         match self {
             Self::Whole(body) => body.len(),
             Self::Events(decoder) => decoder.buffered(),
-            Self::Refused(refused) | Self::Proving(refused) => refused.body.len(),
+            Self::Refused(refused) | Self::Authenticating(refused) => refused.body.len(),
             Self::Sent | Self::Over { .. } => 0,
         }
     }
@@ -195,8 +197,11 @@ impl ExchangeState {
 impl Exchange {
     /// Returns whether the exchange requests a stream for messages on the server's own initiative, and the outcome is
     /// open.
-    pub(super) const fn is_to_be_heard_of(&self) -> bool {
-        matches!((&self.purpose, &self.stage), (Purpose::Listen(_), ExchangeState::Sent | ExchangeState::Proving(_)))
+    pub(super) const fn awaits_stream(&self) -> bool {
+        matches!(
+            (&self.purpose, &self.state),
+            (Purpose::Listen(_), ExchangeState::Sent | ExchangeState::Authenticating(_))
+        )
     }
 }
 
@@ -210,14 +215,14 @@ impl Purpose {
     }
 
     /// Returns the request of the client that belongs to the exchange.
-    pub(super) fn asked(&self) -> Option<&Asked> {
-        self.post()?.asked.as_ref()
+    pub(super) fn request(&self) -> Option<&SentRequest> {
+        self.post()?.request.as_ref()
     }
 
-    pub(super) const fn flow(&mut self) -> Option<&mut BodyState> {
+    pub(super) const fn position(&mut self) -> Option<&mut StreamPosition> {
         match self {
-            Self::Post(post) | Self::Resume(post) => Some(&mut post.flow),
-            Self::Listen(flow) => Some(flow),
+            Self::Post(post) | Self::Resume(post) => Some(&mut post.position),
+            Self::Listen(position) => Some(position),
             Self::Old(_) | Self::DeleteSession(_) | Self::Done => None,
         }
     }

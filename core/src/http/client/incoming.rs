@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header, response::Parts};
 
 use super::{
     Action, Client, ExchangeId,
-    exchange::{Exchange, ExchangeState, Kind, Purpose},
+    exchange::{Exchange, ExchangeState, PostKind, Purpose},
     machine::Transport,
     refusal::{error_of, refused},
 };
@@ -27,7 +27,7 @@ use crate::{
 impl Client {
     pub(super) fn head(&mut self, id: ExchangeId, head: &Parts) {
         let Some(exchange) =
-            self.exchanges.get_mut(&id).filter(|exchange| matches!(exchange.stage, ExchangeState::Sent))
+            self.exchanges.get_mut(&id).filter(|exchange| matches!(exchange.state, ExchangeState::Sent))
         else {
             return;
         };
@@ -39,27 +39,33 @@ impl Client {
             let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
             return self.redirected(id, status, &location);
         }
-        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) && self.options.proves {
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) && self.options.authenticates {
             let refused = refused(head);
             let challenges = refused.challenges.clone();
-            exchange.stage = ExchangeState::Proving(refused);
-            return self.ask(Action::Prove { exchange: id, status: status.as_u16(), challenges });
+            exchange.state = ExchangeState::Authenticating(refused);
+            return self.ask(Action::Authenticate { exchange: id, status: status.as_u16(), challenges });
         }
         let has_events = status == StatusCode::OK && media::is(&head.headers, EVENTS);
         match &exchange.purpose {
             Purpose::DeleteSession(_) => self.dismiss(id),
             Purpose::Listen(_) | Purpose::Resume(_) | Purpose::Old(_) if has_events => self.read_events(id),
             Purpose::Post(post) if status.is_success() => {
-                let answered_here = post.asked.is_some() && matches!(self.transport, Transport::Streamable);
+                let answered_here = post.request.is_some() && matches!(self.transport, Transport::Streamable);
                 if !answered_here {
                     self.accepted(id);
                 } else if media::is(&head.headers, JSON) {
-                    exchange.stage = ExchangeState::Whole(Vec::new());
+                    exchange.state = ExchangeState::Whole(Vec::new());
                 } else if has_events {
                     self.read_events(id);
                 } else {
                     self.fail(id, Failure::NoAnswer);
                 }
+            }
+            // Some servers refuse `GET` with 404 instead of 405. If the session is lost, the next message shows it.
+            Purpose::Listen(position)
+                if status == StatusCode::NOT_FOUND && position.last_id.is_empty() && position.attempts == 0 =>
+            {
+                self.not_resumed(id, head);
             }
             Purpose::Post(_) | Purpose::Listen(_) | Purpose::Resume(_)
                 if status == StatusCode::NOT_FOUND && exchange.sent_in.is_some() =>
@@ -67,7 +73,7 @@ impl Client {
                 self.session_lost(id);
             }
             Purpose::Listen(_) | Purpose::Resume(_) => self.not_resumed(id, head),
-            Purpose::Post(_) | Purpose::Old(_) => exchange.stage = ExchangeState::Refused(refused(head)),
+            Purpose::Post(_) | Purpose::Old(_) => exchange.state = ExchangeState::Refused(refused(head)),
             Purpose::Done => {}
         }
     }
@@ -76,8 +82,8 @@ impl Client {
     fn read_events(&mut self, id: ExchangeId) {
         let limit = self.conn.settings().limits.frame_bytes;
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        let last_id = exchange.purpose.flow().map(|flow| flow.last_id.clone()).unwrap_or_default();
-        exchange.stage = ExchangeState::Events(SseDecoder::resuming(limit, last_id));
+        let last_id = exchange.purpose.position().map(|position| position.last_id.clone()).unwrap_or_default();
+        exchange.state = ExchangeState::Events(SseDecoder::resuming(limit, last_id));
     }
 
     pub(super) fn body(&mut self, id: ExchangeId, chunk: &[u8]) {
@@ -88,19 +94,19 @@ impl Client {
             return;
         }
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        match &mut exchange.stage {
+        match &mut exchange.state {
             ExchangeState::Sent => {}
             ExchangeState::Whole(body) if body.len().saturating_add(chunk.len()) > limit => {
                 self.fail(id, Failure::TooLarge);
                 self.abort(id);
             }
             ExchangeState::Whole(body) => body.extend_from_slice(chunk),
-            ExchangeState::Refused(refused) | ExchangeState::Proving(refused) => {
+            ExchangeState::Refused(refused) | ExchangeState::Authenticating(refused) => {
                 let room = shown.saturating_sub(refused.body.len());
                 refused.body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-                if chunk.len() > room && matches!(exchange.stage, ExchangeState::Refused(_)) {
+                if chunk.len() > room && matches!(exchange.state, ExchangeState::Refused(_)) {
                     // The beginning of the body is enough for the error.
-                    if let Some(Exchange { purpose, stage: ExchangeState::Refused(refused), .. }) = self.abort(id) {
+                    if let Some(Exchange { purpose, state: ExchangeState::Refused(refused), .. }) = self.abort(id) {
                         self.refused(purpose, refused);
                     }
                 }
@@ -119,19 +125,19 @@ impl Client {
     /// kept. Streams that belong to no call always have room: there are at most two, and each has its own limit.
     fn has_room_for(&self, id: ExchangeId, more: usize) -> bool {
         let (most, largest) = (self.options.limits.body_bytes, self.conn.settings().limits.frame_bytes);
-        let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.purpose.asked().is_some()) else {
+        let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.purpose.request().is_some()) else {
             return true;
         };
         let others = self.exchanges.len().saturating_sub(1).saturating_mul(largest);
         let refusals = self.refreshes.bytes();
         // If even the largest responses would fit, the exact sum is not needed.
-        exchange.stage.bytes().saturating_add(more).saturating_add(others).saturating_add(refusals) <= most
+        exchange.state.bytes().saturating_add(more).saturating_add(others).saturating_add(refusals) <= most
             || self.usage().bytes.saturating_add(more) <= most
     }
 
     fn events(&mut self, id: ExchangeId, mut chunk: &[u8]) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        let ExchangeState::Events(mut decoder) = core::mem::replace(&mut exchange.stage, ExchangeState::Sent) else {
+        let ExchangeState::Events(mut decoder) = core::mem::replace(&mut exchange.state, ExchangeState::Sent) else {
             return;
         };
         let mut news = false;
@@ -143,23 +149,23 @@ impl Client {
                 Err(_) => self.too_large(id),
             }
             let reads_on =
-                self.exchanges.get(&id).is_some_and(|exchange| matches!(exchange.stage, ExchangeState::Sent));
+                self.exchanges.get(&id).is_some_and(|exchange| matches!(exchange.state, ExchangeState::Sent));
             if !reads_on {
                 return;
             }
         }
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        if let Some(flow) = exchange.purpose.flow() {
+        if let Some(position) = exchange.purpose.position() {
             // It has the id that the decoder had before this chunk.
-            if flow.last_id != decoder.last_id() {
+            if position.last_id != decoder.last_id() {
                 news = true;
-                flow.last_id.clear();
-                flow.last_id.push_str(decoder.last_id());
+                position.last_id.clear();
+                position.last_id.push_str(decoder.last_id());
             }
-            flow.retry = decoder.retry().or(flow.retry);
-            flow.attempts = if news { 0 } else { flow.attempts };
+            position.retry = decoder.retry().or(position.retry);
+            position.attempts = if news { 0 } else { position.attempts };
         }
-        exchange.stage = ExchangeState::Events(decoder);
+        exchange.state = ExchangeState::Events(decoder);
     }
 
     fn event(&mut self, id: ExchangeId, kind: &str, data: &[u8]) {
@@ -179,16 +185,16 @@ impl Client {
     /// Passes a received message to the connection.
     fn deliver(&mut self, id: ExchangeId, data: &[u8]) {
         let Some(exchange) = self.exchanges.get(&id) else { return };
-        let asked = exchange.purpose.asked().cloned();
+        let request = exchange.purpose.request().cloned();
         let modern = exchange.purpose.is_modern();
-        let opens = exchange.purpose.post().is_some_and(|post| post.kind == Kind::Initialize);
+        let opens = exchange.purpose.post().is_some_and(|post| post.kind == PostKind::Initialize);
         let before = self.conn.phase();
         let mut named = Vec::new();
         let mut text = data;
-        if let (Some(asked), Some((code, has_id))) = (&asked, Message::error_code(data)) {
+        if let (Some(request), Some((code, has_id))) = (&request, Message::error_code(data)) {
             // An error without an id can only belong to the request of this exchange.
             if !has_id && let Some(error) = error_of(data, self.conn.settings().limits.json_depth) {
-                encode::error(&mut named, Ok(&RequestId::from(asked.id)), &error);
+                encode::error(&mut named, Ok(&RequestId::from(request.id)), &error);
                 text = &named;
             }
             if modern && code == ErrorCode::HEADER_MISMATCH {
@@ -198,10 +204,10 @@ impl Client {
                 }
             }
         }
-        let list = modern && asked.as_ref().is_some_and(|asked| asked.method == Some(Method::ListTools));
+        let list = modern && request.as_ref().is_some_and(|request| request.method == Some(Method::ListTools));
         let rest = if list { self.learn(text) } else { None };
-        if let Some(asked) = &asked {
-            self.refreshed(asked.id, text);
+        if let Some(request) = &request {
+            self.refreshed(request.id, text);
         }
         let text = rest.as_deref().map_or(text, str::as_bytes);
         if let Some(event) = self.conn.handle_frame(self.clock, Frame::new(text)).map(Event::into_owned) {
@@ -210,10 +216,13 @@ impl Client {
         while let Some(event) = self.conn.poll_event() {
             self.events.push_back(event);
         }
-        if (opens || before == Phase::Opening) && self.conn.phase() == Phase::Ready && self.is_session() {
+        let is_answered = request.is_some_and(|request| !self.conn.awaits(request.id));
+        // While a lost session is replaced, the connection stays ready, and other messages may precede the response.
+        let has_opened = before == Phase::Opening || opens && is_answered;
+        if has_opened && self.conn.phase() == Phase::Ready && self.is_session() {
             self.opened(id);
         }
-        if asked.is_some_and(|asked| !self.conn.awaits(asked.id)) {
+        if is_answered {
             self.dismiss(id);
         }
     }
@@ -230,7 +239,7 @@ impl Client {
     }
 
     fn too_large(&mut self, id: ExchangeId) {
-        let waits = self.exchanges.get(&id).is_some_and(|exchange| exchange.purpose.asked().is_some());
+        let waits = self.exchanges.get(&id).is_some_and(|exchange| exchange.purpose.request().is_some());
         if waits {
             self.fail(id, Failure::TooLarge);
             self.abort(id);
@@ -242,12 +251,12 @@ impl Client {
     /// Handles the end of a response: it is complete, or it broke off for the reason `broken`.
     pub(super) fn body_ended(&mut self, id: ExchangeId, broken: Option<String>) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        match core::mem::replace(&mut exchange.stage, ExchangeState::Sent) {
+        match core::mem::replace(&mut exchange.state, ExchangeState::Sent) {
             ExchangeState::Over { .. } => {
                 self.exchanges.remove(&id);
             }
-            // The exchange waits for the application, which has not answered the challenge yet.
-            proving @ ExchangeState::Proving(_) => exchange.stage = proving,
+            // The exchange waits for the application, which has not handled the challenge yet.
+            waiting @ ExchangeState::Authenticating(_) => exchange.state = waiting,
             ExchangeState::Whole(body) if broken.is_none() => {
                 self.deliver(id, &body);
                 let Some(Exchange { purpose, .. }) = self.exchanges.remove(&id) else { return };
@@ -268,10 +277,10 @@ impl Client {
 
     /// Fails the call of an exchange that gets no response, if the call is still in flight.
     pub(super) fn unanswered(&mut self, purpose: &Purpose, failure: Failure) {
-        if let Some(asked) = purpose.asked()
-            && self.conn.awaits(asked.id)
+        if let Some(request) = purpose.request()
+            && self.conn.awaits(request.id)
         {
-            self.conn.fail(asked.call, failure);
+            self.conn.fail(request.call, failure);
         }
     }
 

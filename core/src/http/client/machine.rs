@@ -13,7 +13,7 @@ use http::{HeaderValue, Uri, response::Parts};
 
 use super::{
     Action, ClientOptions, ExchangeId,
-    exchange::{Asked, BodyState, Exchange, ExchangeState, Kind, PostRequest, Purpose},
+    exchange::{Exchange, ExchangeState, PostKind, PostRequest, Purpose, SentRequest, StreamPosition},
     refresh::Refreshes,
     tools::Tools,
 };
@@ -51,10 +51,10 @@ pub struct Client {
     /// The id of the session, if the server has given one.
     pub(super) session: Option<HeaderValue>,
     /// Messages that wait for a session.
-    pub(super) held: VecDeque<PostRequest>,
-    pub(super) pauses: Vec<RetryTimer>,
+    pub(super) queued: VecDeque<PostRequest>,
+    pub(super) retry_timers: Vec<RetryTimer>,
     /// Whether the server has no stream for messages on its own initiative, or none worth another attempt.
-    pub(super) deaf: bool,
+    pub(super) no_server_stream: bool,
     pub(super) tools: Tools,
     pub(super) refreshes: Refreshes,
     random: u64,
@@ -80,8 +80,8 @@ pub(super) enum Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendGate {
     Open,
-    /// This message must be sent next; all others are held back.
-    Until(Kind),
+    /// This message must be sent next; all others are queued.
+    Until(PostKind),
     /// `initialize` is in flight, or its address is being found out.
     Handshake,
     /// `notifications/initialized` is in flight: some servers serve nothing before they have received it.
@@ -104,15 +104,16 @@ pub(super) struct RetryTimer {
 
 /// The sizes of a client's tables and buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ResourceUsage {
     /// Exchanges that are not over.
     pub exchanges: usize,
     /// Bytes of incomplete responses, and of refusals that wait for a list of tools.
     pub bytes: usize,
     /// Messages that wait for a session.
-    pub held: usize,
+    pub queued: usize,
     /// Streams that are resumed later.
-    pub pauses: usize,
+    pub retry_timers: usize,
     /// Actions that wait to be polled.
     pub actions: usize,
     /// Events that wait to be polled.
@@ -120,15 +121,15 @@ pub struct ResourceUsage {
 }
 
 impl Client {
-    /// Creates a client, whose first message waits to be sent.
+    /// Creates a client and queues its first message.
     #[must_use]
     pub fn new(config: impl Into<Arc<ClientConfig>>, options: ClientOptions, now: Timestamp) -> Self {
-        Self::knowing(config, options, Opening::unknown(), now)
+        Self::with_opening(config, options, Opening::unknown(), now)
     }
 
     /// Creates a client as [`new`](Self::new) does, with knowledge about the server from an earlier connection.
     #[must_use]
-    pub fn knowing(
+    pub fn with_opening(
         config: impl Into<Arc<ClientConfig>>,
         mut options: ClientOptions,
         opening: Opening,
@@ -148,9 +149,9 @@ impl Client {
             transport: Transport::Streamable,
             gate: SendGate::Open,
             session: None,
-            held: VecDeque::new(),
-            pauses: Vec::new(),
-            deaf: false,
+            queued: VecDeque::new(),
+            retry_timers: Vec::new(),
+            no_server_stream: false,
             tools: Tools::default(),
             refreshes: Refreshes::default(),
             frame: Vec::new(),
@@ -196,20 +197,20 @@ impl Client {
             self.release_stream();
         }
         self.pump();
-        while let Some(due) = self.pauses.iter().position(|pause| pause.at <= now) {
-            let RetryTimer { purpose, .. } = self.pauses.remove(due);
+        while let Some(due) = self.retry_timers.iter().position(|pause| pause.at <= now) {
+            let RetryTimer { purpose, .. } = self.retry_timers.remove(due);
             self.start(purpose, self.options.url.clone(), 0);
         }
-        let late = |exchange: &Exchange| match exchange.stage {
+        let late = |exchange: &Exchange| match exchange.state {
             ExchangeState::Over { until, .. } => until <= now,
-            ExchangeState::Proving(_) => false,
+            ExchangeState::Authenticating(_) => false,
             _ => exchange.until.is_some_and(|until| until <= now),
         };
         let late: Vec<_> = self.exchanges.iter().filter(|(_, it)| late(it)).map(|(id, _)| *id).collect();
         for id in late {
             self.abort(id);
             if self.gate == SendGate::Initialized(id) {
-                // As after a failure: it is not known whether the server has received the message, and held messages
+                // As after a failure: it is not known whether the server has received the message, and queued messages
                 // must not wait any longer.
                 self.open_gate();
             }
@@ -232,22 +233,25 @@ impl Client {
         &self.conn
     }
 
-    /// Repeats a request after [`Action::Prove`], now that the driver has credentials.
-    pub fn retry(&mut self, now: Timestamp, exchange: ExchangeId) {
+    /// Repeats a request after [`Action::Authenticate`], now that the driver has credentials. Returns the new exchange,
+    /// or `None` if the request is not needed any more.
+    pub fn retry(&mut self, now: Timestamp, exchange: ExchangeId) -> Option<ExchangeId> {
         self.clock = self.clock.max(now);
-        if let Some(Exchange { stage: ExchangeState::Proving(_), .. }) = self.exchanges.get(&exchange)
+        let mut next = None;
+        if let Some(Exchange { state: ExchangeState::Authenticating(_), .. }) = self.exchanges.get(&exchange)
             && let Some(Exchange { purpose, uri, redirects, until, .. }) = self.abort(exchange)
         {
-            self.start_again(exchange, until, purpose, uri, redirects);
+            next = Some(self.start_again(exchange, until, purpose, uri, redirects));
         }
         self.pump();
+        next
     }
 
-    /// Fails a request after [`Action::Prove`], because the driver cannot obtain credentials.
+    /// Fails a request after [`Action::Authenticate`], because the driver cannot obtain credentials.
     pub fn give_up(&mut self, now: Timestamp, exchange: ExchangeId) {
         self.clock = self.clock.max(now);
-        if let Some(Exchange { stage: ExchangeState::Proving(_), .. }) = self.exchanges.get(&exchange)
-            && let Some(Exchange { purpose, stage: ExchangeState::Proving(refused), .. }) = self.abort(exchange)
+        if let Some(Exchange { state: ExchangeState::Authenticating(_), .. }) = self.exchanges.get(&exchange)
+            && let Some(Exchange { purpose, state: ExchangeState::Authenticating(refused), .. }) = self.abort(exchange)
         {
             self.refused(purpose, refused);
         }
@@ -288,18 +292,18 @@ impl Client {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {
         let connection = self.conn.poll_timeout().map(|it| Deadline { at: it.at, wake: Wake::Connection(it.wake) });
-        let pauses = self.pauses.iter().map(|pause| Deadline { at: pause.at, wake: Wake::Reconnect });
-        let exchanges = self.exchanges.values().filter_map(|exchange| match exchange.stage {
-            ExchangeState::Over { until, .. } => Some(Deadline { at: until, wake: Wake::Linger }),
-            // The application has no deadline for its answer to a challenge.
-            ExchangeState::Proving(_) => None,
+        let pauses = self.retry_timers.iter().map(|pause| Deadline { at: pause.at, wake: Wake::Reconnect });
+        let exchanges = self.exchanges.values().filter_map(|exchange| match exchange.state {
+            ExchangeState::Over { until, .. } => Some(Deadline { at: until, wake: Wake::Drain }),
+            // The application has no deadline for a challenge.
+            ExchangeState::Authenticating(_) => None,
             _ if matches!(exchange.purpose, Purpose::DeleteSession(_)) => {
                 exchange.until.map(|at| Deadline { at, wake: Wake::DeleteSession })
             }
             _ => exchange.until.map(|at| Deadline { at, wake: Wake::Accept }),
         });
         let gate = match self.gate {
-            SendGate::Listening { until, .. } => Some(Deadline { at: until, wake: Wake::Silence }),
+            SendGate::Listening { until, .. } => Some(Deadline { at: until, wake: Wake::Listen }),
             _ => None,
         };
         exchanges.chain(pauses).chain(connection).chain(gate).min_by_key(|deadline| deadline.at)
@@ -308,7 +312,7 @@ impl Client {
     // ---- state ----
 
     /// Returns whether the driver is done: the connection has ended, every event and action was polled, and no exchange
-    /// is left. It is the only condition to leave the driver's loop.
+    /// remains. It is the only condition to leave the driver's loop.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let told = self.events.is_empty() && self.actions.is_empty();
@@ -320,7 +324,7 @@ impl Client {
     #[must_use]
     pub fn is_listening(&self) -> bool {
         let listens = |it: &Exchange| {
-            matches!((&it.purpose, &it.stage), (Purpose::Listen(_) | Purpose::Old(None), ExchangeState::Events(_)))
+            matches!((&it.purpose, &it.state), (Purpose::Listen(_) | Purpose::Old(None), ExchangeState::Events(_)))
         };
         self.exchanges.values().any(listens)
     }
@@ -333,26 +337,26 @@ impl Client {
     /// the next one has another id.
     #[must_use]
     pub fn call_on(&self, exchange: ExchangeId) -> Option<CallId> {
-        self.exchanges.get(&exchange)?.purpose.asked().map(|asked| asked.call)
+        self.exchanges.get(&exchange)?.purpose.request().map(|request| request.call)
     }
 
     /// Returns the exchange that carries a call now, as the inverse of [`call_on`](Self::call_on). `None` while the
     /// request waits to be sent, between two exchanges, and for calls that have ended. It searches all exchanges.
     #[must_use]
     pub fn exchange_of(&self, call: CallId) -> Option<ExchangeId> {
-        let carries = |exchange: &Exchange| exchange.purpose.asked().is_some_and(|asked| asked.call == call);
+        let carries = |exchange: &Exchange| exchange.purpose.request().is_some_and(|request| request.call == call);
         self.exchanges.iter().rfind(|(_, exchange)| carries(exchange)).map(|(id, _)| *id)
     }
 
-    /// Returns what the client holds now, without its connection.
+    /// Returns the current resource usage of the client, without its connection.
     #[must_use]
     pub fn usage(&self) -> ResourceUsage {
-        let bytes = self.exchanges.values().map(|exchange| exchange.stage.bytes());
+        let bytes = self.exchanges.values().map(|exchange| exchange.state.bytes());
         ResourceUsage {
             exchanges: self.exchanges.len(),
             bytes: bytes.sum::<usize>() + self.refreshes.bytes(),
-            held: self.held.len(),
-            pauses: self.pauses.len(),
+            queued: self.queued.len(),
+            retry_timers: self.retry_timers.len(),
             actions: self.actions.len(),
             events: self.events.len(),
         }
@@ -363,7 +367,7 @@ impl Client {
     /// Takes the events and messages of the connection, and sends the messages that may be sent.
     pub(super) fn pump(&mut self) {
         if let SendGate::Listening { stream, .. } = self.gate
-            && !self.exchanges.get(&stream).is_some_and(Exchange::is_to_be_heard_of)
+            && !self.exchanges.get(&stream).is_some_and(Exchange::awaits_stream)
         {
             self.release_stream();
         }
@@ -412,7 +416,7 @@ impl Client {
         self.exchanges.len() < most.saturating_add(reserved)
     }
 
-    /// Ends all exchanges after the connection has closed, and tells the server that the session is over.
+    /// Ends all exchanges after the connection has closed, and sends the DELETE request of the session.
     fn wind_down(&mut self) {
         while self.conn.poll_transmit(&mut self.frame).is_some() {
             self.frame.clear();
@@ -426,8 +430,8 @@ impl Client {
         for id in others {
             self.abort(id);
         }
-        self.pauses.clear();
-        self.held.clear();
+        self.retry_timers.clear();
+        self.queued.clear();
         if let Some(session) = self.session.take() {
             let id = self.start(Purpose::DeleteSession(session), self.options.url.clone(), 0);
             if let Some(exchange) = self.exchanges.get_mut(&id) {
@@ -443,10 +447,10 @@ impl Client {
         let request = self.request(&purpose, &uri);
         let sent_in = request.headers().get(&SESSION_ID).cloned();
         self.actions.push_back(Action::Request { exchange: id, request });
-        let accepts = |kind| matches!(kind, Kind::Initialized | Kind::Notification | Kind::Response);
+        let accepts = |kind| matches!(kind, PostKind::Initialized | PostKind::Notification | PostKind::Response);
         let is_no_request = matches!(&purpose, Purpose::Post(post) if accepts(post.kind));
-        let until = is_no_request.then(|| self.clock + self.options.limits.accept);
-        let exchange = Exchange { purpose, stage: ExchangeState::Sent, uri, redirects, sent_in, session: None, until };
+        let until = is_no_request.then(|| self.clock + self.options.limits.accept_timeout);
+        let exchange = Exchange { purpose, state: ExchangeState::Sent, uri, redirects, sent_in, session: None, until };
         self.exchanges.insert(id, exchange);
         id
     }
@@ -459,7 +463,7 @@ impl Client {
         purpose: Purpose,
         uri: Uri,
         redirects: u32,
-    ) {
+    ) -> ExchangeId {
         let id = self.start(purpose, uri, redirects);
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             exchange.until = exchange.until.or(until);
@@ -468,6 +472,7 @@ impl Client {
             SendGate::Initialized(waits) | SendGate::Listening { stream: waits, .. } if *waits == old => *waits = id,
             _ => {}
         }
+        id
     }
 
     /// Removes an exchange, and closes its connection or stream.
@@ -479,7 +484,7 @@ impl Client {
         Some(exchange)
     }
 
-    /// Takes back a request that the driver has not polled yet. Returns whether that was possible.
+    /// Removes a request that the driver has not polled yet. Returns whether that was possible.
     pub(super) fn take_back(&mut self, id: ExchangeId) -> bool {
         let is_it = |action: &Action| matches!(action, Action::Request { exchange, .. } if *exchange == id);
         let unsent = self.actions.iter().position(is_it);
@@ -497,25 +502,25 @@ impl Client {
         self.actions.push_back(action);
     }
 
-    /// Marks the result of an exchange as known. The rest of its body is read if it is short, so that the network
-    /// connection can be reused.
+    /// Marks an exchange whose result does not depend on the rest of its body. The rest is read if it is short, so that
+    /// the network connection can be reused.
     pub(super) fn dismiss(&mut self, id: ExchangeId) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
-            let until = self.clock + self.options.limits.linger;
-            exchange.stage = ExchangeState::Over { until, left: self.options.limits.error_bytes };
+            let until = self.clock + self.options.limits.drain_timeout;
+            exchange.state = ExchangeState::Over { until, left: self.options.limits.error_bytes };
         }
     }
 
-    /// Closes exchanges, retries and held messages of requests that have ended.
+    /// Closes exchanges, retries and queued messages of requests that have ended.
     pub(super) fn sweep(&mut self) {
         let conn = &self.conn;
-        let lost = |asked: Option<&Asked>| asked.is_some_and(|asked| !conn.awaits(asked.id));
-        self.pauses.retain(|pause| !lost(pause.purpose.asked()));
-        self.held.retain(|post| !lost(post.asked.as_ref()));
+        let lost = |request: Option<&SentRequest>| request.is_some_and(|request| !conn.awaits(request.id));
+        self.retry_timers.retain(|pause| !lost(pause.purpose.request()));
+        self.queued.retain(|post| !lost(post.request.as_ref()));
         let over: Vec<_> = self
             .exchanges
             .iter()
-            .filter(|(_, it)| !matches!(it.stage, ExchangeState::Over { .. }) && lost(it.purpose.asked()))
+            .filter(|(_, it)| !matches!(it.state, ExchangeState::Over { .. }) && lost(it.purpose.request()))
             .map(|(id, _)| *id)
             .collect();
         for id in over {
@@ -527,12 +532,14 @@ impl Client {
     /// Schedules a stream to be resumed later, or returns the purpose if it is not worthwhile.
     pub(super) fn pause(&mut self, mut purpose: Purpose) -> Option<Purpose> {
         let limits = &self.options.limits;
-        let Some(flow) = purpose.flow().filter(|flow| flow.attempts < limits.attempts) else { return Some(purpose) };
-        flow.attempts += 1;
-        let pause = match flow.retry {
-            Some(retry) => retry.min(limits.longest_pause),
+        let Some(position) = purpose.position().filter(|position| position.attempts < limits.attempts) else {
+            return Some(purpose);
+        };
+        position.attempts += 1;
+        let pause = match position.retry {
+            Some(retry) => retry.min(limits.max_retry_delay),
             None => {
-                let pause = self.options.backoff.delay(flow.attempts).min(limits.longest_pause);
+                let pause = self.options.backoff.delay(position.attempts).min(limits.max_retry_delay);
                 // The delay is reduced by up to a quarter at random, so that clients do not reconnect all at once.
                 self.random ^= self.random << 13;
                 self.random ^= self.random >> 7;
@@ -540,15 +547,17 @@ impl Client {
                 pause - (pause / 4).mul_f64(f64::from((self.random >> 40) as u32) / f64::from(1_u32 << 24))
             }
         };
-        self.pauses.push(RetryTimer { at: self.clock + pause, purpose });
+        self.retry_timers.push(RetryTimer { at: self.clock + pause, purpose });
         None
     }
 
     /// Opens a stream for messages on the server's own initiative.
     pub(super) fn listen(&mut self) -> Option<ExchangeId> {
-        let may =
-            self.options.listen && !self.deaf && self.is_session() && matches!(self.transport, Transport::Streamable);
-        may.then(|| self.start(Purpose::Listen(BodyState::default()), self.options.url.clone(), 0))
+        let may = self.options.listen
+            && !self.no_server_stream
+            && self.is_session()
+            && matches!(self.transport, Transport::Streamable);
+        may.then(|| self.start(Purpose::Listen(StreamPosition::default()), self.options.url.clone(), 0))
     }
 
     /// Returns whether the handshake has begun a session.

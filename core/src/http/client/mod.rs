@@ -1,4 +1,4 @@
-//! The client's side: each message is sent in an HTTP exchange of its own, whose result is reported to the connection.
+//! The client's side: each message is sent in a separate HTTP exchange, whose result is reported to the connection.
 //!
 //! ```text
 //!  Connection ──▶ message ──▶ [Action::Request] ──▶ the driver makes it
@@ -45,8 +45,8 @@
 //!             }
 //!             // Close its connection or stream, and report nothing more about it.
 //!             Some(Action::Abort(_exchange)) => {}
-//!             // Only with `ClientOptions::proves`.
-//!             Some(Action::Prove { exchange, .. }) => client.give_up(now, exchange),
+//!             // Only with `ClientOptions::authenticates`.
+//!             Some(Action::Authenticate { exchange, .. }) => client.give_up(now, exchange),
 //!             None => break,
 //!         }
 //!     }
@@ -89,7 +89,7 @@
 //! - Requests are made as they are, concurrently, in any order. Credentials may be added to each of them. The driver
 //!   follows no redirects and retries nothing.
 //! - A body is passed on as it arrives, and not collected: a stream can last for days. It is passed on decoded, if the
-//!   driver has asked for an encoding.
+//!   driver has requested an encoding.
 //! - For each request, [`handle_end`](Client::handle_end) or [`handle_failure`](Client::handle_failure) is the last
 //!   call, unless it was [aborted](Action::Abort).
 //! - The loop ends when [`is_over`](Client::is_over) returns true.

@@ -24,14 +24,14 @@ pub struct ClientOptions {
     pub headers: HeaderMap,
     /// Whether to hold a stream open in a session for messages on the server's own initiative. Default true.
     pub listen: bool,
-    /// Whether to try the transport of 2024-11-05 with a server that does not know a newer one. Default true.
+    /// Whether to try the transport of 2024-11-05 with a server that does not support a newer one. Default true.
     pub http_sse: bool,
     /// Whether the driver can handle 401 and 403: the client then requests credentials with
-    /// [`Action::Prove`](super::Action::Prove). Default false: the request fails.
-    pub proves: bool,
+    /// [`Action::Authenticate`](super::Action::Authenticate). Default false: the request fails.
+    pub authenticates: bool,
     /// Pauses before a lost stream is resumed, if the server does not set a delay. Default 1 second, at most 30.
     pub backoff: Backoff,
-    /// Limits of what the client holds.
+    /// Resource limits of the client.
     pub limits: Limits,
     /// See [`new`](Self::new).
     pub seed: u64,
@@ -39,7 +39,8 @@ pub struct ClientOptions {
 
 /// Limits of a client, in addition to those of its connection.
 ///
-/// The size of a message is bounded by [`frame_bytes`](crate::connection::Limits::frame_bytes), however it comes.
+/// The size of a message is bounded by [`frame_bytes`](crate::connection::Limits::frame_bytes), for responses and for
+/// streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -56,19 +57,19 @@ pub struct Limits {
     pub redirects: u32,
     /// How often in a row a stream is resumed without a new event. Default 5; 0 is never.
     pub attempts: u32,
-    /// The longest pause before a stream is resumed, whatever the server asks for. Default 5 minutes.
-    pub longest_pause: Duration,
+    /// The longest pause before a stream is resumed, regardless of the server's request. Default 5 minutes.
+    pub max_retry_delay: Duration,
     /// How long the first requests in a session wait for the response to the request that
     /// [listens](ClientOptions::listen). Default 500 milliseconds: some servers do not respond before they have
     /// something to send.
-    pub silence: Duration,
+    pub listen_timeout: Duration,
     /// How long the rest of a body is read after the response is known, so that the network connection can be reused.
     /// Default 1 second.
-    pub linger: Duration,
+    pub drain_timeout: Duration,
     /// How long the server may take to accept a message that is not a request: a notification, or the response to a
     /// request of the server. Default 60 seconds, as the idle timeout of a request. After that the exchange is aborted
     /// to make room for others.
-    pub accept: Duration,
+    pub accept_timeout: Duration,
     /// How long the server may take to confirm that a session is over. Default 3 seconds.
     pub delete_timeout: Duration,
     /// The number of tools whose header arguments are remembered (2026-07-28). Default 4,096.
@@ -86,10 +87,10 @@ impl Default for Limits {
             body_bytes: 256 << 20,
             redirects: 5,
             attempts: 5,
-            longest_pause: Duration::from_secs(5 * 60),
-            silence: Duration::from_millis(500),
-            linger: Duration::from_secs(1),
-            accept: Duration::from_secs(60),
+            max_retry_delay: Duration::from_secs(5 * 60),
+            listen_timeout: Duration::from_millis(500),
+            drain_timeout: Duration::from_secs(1),
+            accept_timeout: Duration::from_secs(60),
             delete_timeout: Duration::from_secs(3),
             tools: 4096,
             tool_bytes: 4 << 20,
@@ -131,13 +132,13 @@ fn shown(url: &str) -> String {
 
 impl fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, headers, listen, http_sse, proves, backoff, limits, .. } = self;
+        let Self { url, headers, listen, http_sse, authenticates, backoff, limits, .. } = self;
         f.debug_struct("ClientOptions")
             .field("url", &format_args!("{}", Shown(url)))
             .field("headers", &headers.keys().collect::<Vec<_>>())
             .field("listen", listen)
             .field("http_sse", http_sse)
-            .field("proves", proves)
+            .field("authenticates", authenticates)
             .field("backoff", backoff)
             .field("limits", limits)
             .finish_non_exhaustive()
@@ -156,8 +157,7 @@ impl ClientOptions {
     /// Creates the configuration of a client of the server at this address.
     ///
     /// `seed` varies the pauses of clients that have lost the same server, so that they do not reconnect at the same
-    /// time. The core has no randomness of its own: pass in random bits, different ones for each client. They need not
-    /// be secret.
+    /// time. The core generates no random bits: pass them in, different ones for each client. They need not be secret.
     ///
     /// # Errors
     /// Returns [`InvalidUrl`] if it is not the address of an HTTP server, with scheme and host and without a name and
@@ -174,7 +174,7 @@ impl ClientOptions {
             headers: HeaderMap::new(),
             listen: true,
             http_sse: true,
-            proves: false,
+            authenticates: false,
             backoff: Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(30) },
             limits: Limits::default(),
             seed,
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_secret_is_not_shown() {
+    fn client_options_hide_secrets() {
         let mut options = ClientOptions::new("https://example.com:8443/mcp?key=canary#x", 1).expect("an address");
         options.headers.insert("authorization", "Bearer canary".parse().expect("a value"));
         for text in [format!("{options:?}"), format!("{options:#?}")] {

@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue, Method as Verb, Request, Uri, header};
 
 use super::{
     Client,
-    exchange::{Asked, BodyState, Kind, PostRequest, Purpose},
+    exchange::{PostKind, PostRequest, Purpose, SentRequest, StreamPosition},
     machine::{SendGate, Transport},
 };
 use crate::{
@@ -22,15 +22,19 @@ use crate::{
 const BOTH: &str = "application/json, text/event-stream";
 
 impl Client {
-    /// Sends a message of the connection, or holds it back.
+    /// Sends a message of the connection, or queues it.
     pub(super) fn send(&mut self, route: Route, frame: &[u8]) {
+        // The only arrays that a client sends are the responses to a batch of the server (2025-03-26).
+        if frame.starts_with(b"[") {
+            return self.send_post(frame, PostKind::Response, None, None);
+        }
         let depth = self.conn.settings().limits.json_depth;
         let Ok(Ok(message)) = core::str::from_utf8(frame).map(|text| Message::parse(text, depth)) else { return };
-        let (kind, asked, mirrored) = match message {
+        let (kind, request, mirrored) = match message {
             Message::Request { id, method, params, meta } => {
                 let Route::Call(call) = route else { return };
                 let known = Method::parse(&method);
-                let kind = if known == Some(Method::Initialize) { Kind::Initialize } else { Kind::Request };
+                let kind = if known == Some(Method::Initialize) { PostKind::Initialize } else { PostKind::Request };
                 let version: Option<String> = meta.and_then(|meta| meta.member(keys::PROTOCOL_VERSION)?.decode().ok());
                 let mirrored = version.map(|version| self.mirror(&version, &method, params.as_ref()));
                 let mirrored = match mirrored.transpose() {
@@ -38,7 +42,7 @@ impl Client {
                     Err(failure) => return self.conn.fail(call, failure),
                 };
                 let known = known.map(|known| known.in_era(if mirrored.is_some() { Era::Modern } else { Era::Legacy }));
-                (kind, asked(call, &id, known), mirrored)
+                (kind, request(call, &id, known), mirrored)
             }
             Message::Notification { method, params } => {
                 let known = Method::parse(&method);
@@ -50,19 +54,32 @@ impl Client {
                         return;
                     }
                 }
-                let kind = if known == Some(Method::Initialized) { Kind::Initialized } else { Kind::Notification };
+                let kind =
+                    if known == Some(Method::Initialized) { PostKind::Initialized } else { PostKind::Notification };
                 let mirrored = modern.and_then(|version| self.mirror(version.as_str(), &method, None).ok());
                 (kind, None, mirrored)
             }
-            // An error without an id would refer to a response, and a response is never answered.
+            // An error without an id would refer to a response, and a response never gets a response.
             Message::Error { id: None, .. } => return,
-            Message::Response { .. } | Message::Error { .. } => (Kind::Response, None, None),
+            Message::Response { .. } | Message::Error { .. } => (PostKind::Response, None, None),
         };
-        let again = asked.as_ref().is_some_and(|asked| self.refreshes.has(asked.call));
-        let post = PostRequest { body: Arc::from(frame), kind, mirrored, asked, again, flow: BodyState::default() };
+        self.send_post(frame, kind, request, mirrored);
+    }
+
+    /// Posts a message if the gate is open for messages of this kind, and queues it otherwise.
+    fn send_post(
+        &mut self,
+        frame: &[u8],
+        kind: PostKind,
+        request: Option<SentRequest>,
+        mirrored: Option<Vec<(HeaderName, HeaderValue)>>,
+    ) {
+        let again = request.as_ref().is_some_and(|request| self.refreshes.has(request.call));
+        let post =
+            PostRequest { body: Arc::from(frame), kind, mirrored, request, again, position: StreamPosition::default() };
         match self.gate {
-            SendGate::Until(next) if next != kind => self.held.push_back(post),
-            SendGate::Until(Kind::Initialize) => {
+            SendGate::Until(next) if next != kind => self.queued.push_back(post),
+            SendGate::Until(PostKind::Initialize) => {
                 self.gate = SendGate::Handshake;
                 self.post(post);
             }
@@ -77,20 +94,20 @@ impl Client {
             Transport::Old(messages) => messages.clone(),
         };
         let id = self.start(Purpose::Post(post), uri, 0);
-        if kind == Kind::Initialized {
+        if kind == PostKind::Initialized {
             self.gate = SendGate::Initialized(id);
         }
     }
 
-    /// Closes the exchange of a cancelled request, and removes its retries and held messages. Returns whether the
+    /// Closes the exchange of a cancelled request, and removes its retries and queued messages. Returns whether the
     /// request was never sent to the server.
     fn hang_up(&mut self, id: Option<u64>) -> bool {
-        let is_it = |asked: Option<&Asked>| asked.is_some_and(|asked| Some(asked.id) == id);
-        self.pauses.retain(|pause| !is_it(pause.purpose.asked()));
-        let held = self.held.len();
-        self.held.retain(|post| !is_it(post.asked.as_ref()));
-        let found = self.exchanges.iter().find(|(_, exchange)| is_it(exchange.purpose.asked())).map(|(id, _)| *id);
-        let Some(id) = found else { return self.held.len() < held };
+        let is_it = |request: Option<&SentRequest>| request.is_some_and(|request| Some(request.id) == id);
+        self.retry_timers.retain(|pause| !is_it(pause.purpose.request()));
+        let before = self.queued.len();
+        self.queued.retain(|post| !is_it(post.request.as_ref()));
+        let found = self.exchanges.iter().find(|(_, exchange)| is_it(exchange.purpose.request())).map(|(id, _)| *id);
+        let Some(id) = found else { return self.queued.len() < before };
         let unheard = self.take_back(id);
         if unheard {
             self.exchanges.remove(&id);
@@ -158,7 +175,7 @@ impl Client {
                 }
             }
             // These requests do not belong to a session.
-            Purpose::Post(PostRequest { kind: Kind::Initialize, .. }) | Purpose::Old(_) | Purpose::Done => {}
+            Purpose::Post(PostRequest { kind: PostKind::Initialize, .. }) | Purpose::Old(_) | Purpose::Done => {}
             Purpose::Post(_) | Purpose::Resume(_) | Purpose::Listen(_) | Purpose::DeleteSession(_) => {
                 let session =
                     if let Purpose::DeleteSession(session) = purpose { Some(session) } else { self.session.as_ref() };
@@ -172,8 +189,8 @@ impl Client {
             }
         }
         let last_id = match purpose {
-            Purpose::Resume(post) => &*post.flow.last_id,
-            Purpose::Listen(flow) => &*flow.last_id,
+            Purpose::Resume(post) => &*post.position.last_id,
+            Purpose::Listen(position) => &*position.last_id,
             Purpose::Post(_) | Purpose::Old(_) | Purpose::DeleteSession(_) | Purpose::Done => "",
         };
         if !last_id.is_empty()
@@ -185,6 +202,6 @@ impl Client {
     }
 }
 
-fn asked(call: CallId, id: &RequestId, method: Option<Method>) -> Option<Asked> {
-    Some(Asked { call, id: id.as_u64()?, method })
+fn request(call: CallId, id: &RequestId, method: Option<Method>) -> Option<SentRequest> {
+    Some(SentRequest { call, id: id.as_u64()?, method })
 }

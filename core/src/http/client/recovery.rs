@@ -6,7 +6,7 @@ use http::{StatusCode, response::Parts};
 
 use super::{
     Client, ExchangeId,
-    exchange::{BodyState, Exchange, ExchangeState, Kind, PostRequest, Purpose, Rejection, ResumeInfo},
+    exchange::{Exchange, ExchangeState, PostKind, PostRequest, Purpose, Rejection, ResumeInfo, StreamPosition},
     machine::SendGate,
 };
 use crate::connection::{CloseReason, Failure};
@@ -23,7 +23,7 @@ impl Client {
             }
             Purpose::Old(Some(why)) => self.refused(Purpose::Post(why.post), why.refused),
             Purpose::Old(None) => self.end(CloseReason::TransportError(why)),
-            Purpose::Post(PostRequest { kind: Kind::Initialized, .. }) => self.open_gate(),
+            Purpose::Post(PostRequest { kind: PostKind::Initialized, .. }) => self.open_gate(),
             Purpose::Post(_) => self.unanswered(&purpose, Failure::Network(why)),
             Purpose::DeleteSession(_) | Purpose::Done => {}
         }
@@ -33,7 +33,7 @@ impl Client {
         let Some(Exchange { purpose, .. }) = self.exchanges.remove(&id) else { return };
         match purpose {
             Purpose::Listen(_) | Purpose::Resume(_) => self.come_back(purpose),
-            Purpose::Post(post) if post.mirrored.is_none() && !post.flow.last_id.is_empty() => {
+            Purpose::Post(post) if post.mirrored.is_none() && !post.position.last_id.is_empty() => {
                 self.come_back(Purpose::Resume(post));
             }
             Purpose::Post(_) => self.unanswered(&purpose, Failure::StreamLost),
@@ -44,13 +44,13 @@ impl Client {
         }
     }
 
-    /// Schedules a lost stream to be resumed, unless its call has ended. Fails the call if no attempt is left.
+    /// Schedules a lost stream to be resumed, unless its call has ended. Fails the call if no attempt remains.
     pub(super) fn come_back(&mut self, purpose: Purpose) {
-        if purpose.asked().is_some_and(|asked| !self.conn.awaits(asked.id)) {
+        if purpose.request().is_some_and(|request| !self.conn.awaits(request.id)) {
             return;
         }
         if let Some(purpose) = self.pause(purpose) {
-            self.deaf |= matches!(purpose, Purpose::Listen(_));
+            self.no_server_stream |= matches!(purpose, Purpose::Listen(_));
             self.unanswered(&purpose, Failure::StreamLost);
         }
     }
@@ -61,10 +61,10 @@ impl Client {
         match purpose {
             purpose if Failure::status_may_pass(head.status.as_u16()) => self.come_back(purpose),
             // The server does not know the last event id. It may open a new stream.
-            Purpose::Listen(flow) if head.status == StatusCode::BAD_REQUEST && !flow.last_id.is_empty() => {
-                self.come_back(Purpose::Listen(BodyState { last_id: String::new(), ..flow }));
+            Purpose::Listen(position) if head.status == StatusCode::BAD_REQUEST && !position.last_id.is_empty() => {
+                self.come_back(Purpose::Listen(StreamPosition { last_id: String::new(), ..position }));
             }
-            Purpose::Listen(_) => self.deaf = true,
+            Purpose::Listen(_) => self.no_server_stream = true,
             purpose => self.unanswered(&purpose, Failure::StreamLost),
         }
     }
@@ -82,17 +82,17 @@ impl Client {
     pub(super) fn open_gate(&mut self) {
         match self.listen() {
             Some(stream) => {
-                let until = self.clock + self.options.limits.silence;
+                let until = self.clock + self.options.limits.listen_timeout;
                 self.gate = SendGate::Listening { stream, until };
             }
             None => self.release_stream(),
         }
     }
 
-    /// Sends the messages that were held back.
+    /// Sends the messages that were queued.
     pub(super) fn release_stream(&mut self) {
         self.gate = SendGate::Open;
-        for post in core::mem::take(&mut self.held) {
+        for post in core::mem::take(&mut self.queued) {
             self.post(post);
         }
     }
@@ -102,8 +102,8 @@ impl Client {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             self.session = exchange.session.take();
         }
-        self.gate = SendGate::Until(Kind::Initialized);
-        self.deaf = false;
+        self.gate = SendGate::Until(PostKind::Initialized);
+        self.no_server_stream = false;
     }
 
     /// Handles a 404 to a request of a session: the session is lost, and a new one begins. A message that the server
@@ -114,14 +114,14 @@ impl Client {
         let is_news = self.session.is_some() && self.session == sent_in;
         match purpose {
             // The message belongs to the lost session.
-            Purpose::Post(PostRequest { asked: None, .. }) => {}
+            Purpose::Post(PostRequest { request: None, .. }) => {}
             Purpose::Post(post) if post.again => {
                 let refused = Rejection { status: 404, ..Rejection::default() };
                 return self.refused(Purpose::Post(post), refused);
             }
             // The server has not accepted the message, so it can be sent in the next session.
             Purpose::Post(post) if is_news || self.gate != SendGate::Open => {
-                self.held.push_back(PostRequest { again: true, ..post });
+                self.queued.push_back(PostRequest { again: true, ..post });
             }
             Purpose::Post(post) => self.post(PostRequest { again: true, ..post }),
             purpose => self.unanswered(&purpose, Failure::SessionLost),
@@ -130,24 +130,25 @@ impl Client {
             return;
         }
         self.session = None;
-        let streams: Vec<_> = self
-            .exchanges
-            .iter()
-            .filter(|(_, it)| {
-                matches!(it.stage, ExchangeState::Events(_) | ExchangeState::Whole(_))
-                    || matches!(it.purpose, Purpose::Listen(_))
-            })
-            .map(|(id, _)| *id)
-            .collect();
-        for id in streams {
+        // The server uses the ids again in the next session, where these responses would belong to other requests.
+        self.queued.retain(|post| post.kind != PostKind::Response);
+        let is_lost = |it: &Exchange| match (&it.purpose, &it.state) {
+            (_, ExchangeState::Over { .. }) => false,
+            // A redirect or new credentials would send the message in the next session.
+            (Purpose::Post(PostRequest { request: None, .. }), _) => it.sent_in == sent_in,
+            (Purpose::Listen(_), _) | (_, ExchangeState::Events(_) | ExchangeState::Whole(_)) => true,
+            _ => false,
+        };
+        let lost: Vec<_> = self.exchanges.iter().filter(|(_, it)| is_lost(it)).map(|(id, _)| *id).collect();
+        for id in lost {
             if let Some(Exchange { purpose, .. }) = self.abort(id) {
                 self.unanswered(&purpose, Failure::SessionLost);
             }
         }
-        for pause in core::mem::take(&mut self.pauses) {
+        for pause in core::mem::take(&mut self.retry_timers) {
             self.unanswered(&pause.purpose, Failure::SessionLost);
         }
-        self.gate = SendGate::Until(Kind::Initialize);
+        self.gate = SendGate::Until(PostKind::Initialize);
         self.conn.renew(self.clock);
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 const PAGES: u32 = 16;
 
 /// The timeout of the request for a page.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Calls that wait for the list of tools, and calls that were sent again.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ struct Refresh {
     /// The refusal of the call, which becomes its response if the call is not sent again.
     answer: Vec<u8>,
     /// The id of the request for the current page.
-    asked: u64,
+    request: u64,
     pages: u32,
 }
 
@@ -64,7 +64,11 @@ impl Client {
     /// Requests the list of tools if a response refuses a tool call for a header mismatch. Returns whether it did: the
     /// response is kept then, and the call may be sent again.
     pub(super) fn refresh(&mut self, post: &PostRequest, answer: &[u8]) -> bool {
-        let call = post.asked.as_ref().filter(|asked| asked.method == Some(Method::CallTool)).map(|asked| asked.call);
+        let call = post
+            .request
+            .as_ref()
+            .filter(|request| request.method == Some(Method::CallTool))
+            .map(|request| request.call);
         let is_mismatch = matches!(Message::error_code(answer), Some((ErrorCode::HEADER_MISMATCH, _)));
         let (Some(call), true, false) = (call, is_mismatch, post.again) else { return false };
         // The bytes of kept responses are limited. Without room, the refusal is final.
@@ -72,15 +76,15 @@ impl Client {
             return false;
         }
         let Some(tool) = tool(&post.body, self.conn.settings().limits.json_depth) else { return false };
-        let Some(asked) = self.conn.ask_for_tools(self.clock, None, PATIENCE) else { return false };
-        self.refreshes.push(Refresh { call, tool, answer: answer.to_vec(), asked, pages: 1 });
+        let Some(request) = self.conn.request_tools(self.clock, None, PAGE_TIMEOUT) else { return false };
+        self.refreshes.push(Refresh { call, tool, answer: answer.to_vec(), request, pages: 1 });
         true
     }
 
     /// Handles the response to a request, if it was a request for a page of the list of tools. Requests the next page,
     /// or sends the call again.
-    pub(super) fn refreshed(&mut self, asked: u64, answer: &[u8]) {
-        let Some(index) = self.refreshes.waiting.iter().position(|it| it.asked == asked) else { return };
+    pub(super) fn refreshed(&mut self, request: u64, answer: &[u8]) {
+        let Some(index) = self.refreshes.waiting.iter().position(|it| it.request == request) else { return };
         let mut refresh = self.refreshes.waiting.swap_remove(index);
         self.refreshes.bytes -= refresh.answer.len();
         let depth = self.conn.settings().limits.json_depth;
@@ -89,9 +93,9 @@ impl Client {
         if !names(&result, depth, &refresh.tool) && refresh.pages < PAGES {
             let next: Option<String> = result.member("nextCursor").and_then(|cursor| cursor.decode().ok());
             if let Some(next) = next
-                && let Some(asked) = self.conn.ask_for_tools(self.clock, Some(&next), PATIENCE)
+                && let Some(request) = self.conn.request_tools(self.clock, Some(&next), PAGE_TIMEOUT)
             {
-                (refresh.asked, refresh.pages) = (asked, refresh.pages + 1);
+                (refresh.request, refresh.pages) = (request, refresh.pages + 1);
                 self.refreshes.push(refresh);
                 return;
             }
@@ -112,8 +116,8 @@ impl Client {
     pub(super) fn sweep_refreshes(&mut self) {
         let conn = &self.conn;
         let all = core::mem::take(&mut self.refreshes.waiting);
-        let (waiting, lost): (Vec<_>, Vec<_>) = all.into_iter().partition(|refresh| conn.awaits(refresh.asked));
-        self.refreshes.done.retain(|call| conn.knows(*call));
+        let (waiting, lost): (Vec<_>, Vec<_>) = all.into_iter().partition(|refresh| conn.awaits(refresh.request));
+        self.refreshes.done.retain(|call| conn.has_call(*call));
         self.refreshes.waiting = waiting;
         self.refreshes.bytes -= lost.iter().map(|refresh| refresh.answer.len()).sum::<usize>();
         for refresh in lost {

@@ -9,7 +9,7 @@ use http::{StatusCode, header, response::Parts};
 
 use super::{
     Client, ExchangeId,
-    exchange::{Exchange, Kind, PostRequest, Purpose, Rejection, ResumeInfo},
+    exchange::{Exchange, PostKind, PostRequest, Purpose, Rejection, ResumeInfo},
     machine::{SendGate, Transport},
     uri::{resolve, same_origin},
 };
@@ -36,7 +36,7 @@ impl Client {
                 self.start_again(id, until, purpose, target, redirects);
             }
             None => {
-                self.deaf |= matches!(exchange.purpose, Purpose::Listen(_));
+                self.no_server_stream |= matches!(exchange.purpose, Purpose::Listen(_));
                 if self.gate == SendGate::Initialized(id) {
                     self.open_gate();
                 }
@@ -57,7 +57,7 @@ impl Client {
         };
         let newest = self.conn.settings().versions.iter().rev().find(|version| version.era() == Era::Legacy);
         let is_old = newest.is_some_and(|version| ProtocolVersion::means_http_sse(version, refused.status));
-        if post.kind == Kind::Initialize
+        if post.kind == PostKind::Initialize
             && is_old
             && self.options.http_sse
             && self.gate == SendGate::Open
@@ -68,10 +68,10 @@ impl Client {
             self.start(Purpose::Old(Some(Box::new(ResumeInfo { post, refused, again: false }))), url, 0);
             return;
         }
-        if post.kind == Kind::Initialize && self.gate == SendGate::Handshake {
+        if post.kind == PostKind::Initialize && self.gate == SendGate::Handshake {
             self.gate = SendGate::Open;
         }
-        if post.kind == Kind::Initialized {
+        if post.kind == PostKind::Initialized {
             self.open_gate();
         }
         self.refused_finally(post, refused);
@@ -83,18 +83,18 @@ impl Client {
             return;
         }
         let says_who = matches!(refused.status, 401 | 403);
-        match (post.asked, error_of(&refused.body, depth).filter(|_| !says_who)) {
-            (Some(asked), Some(error)) => {
+        match (post.request, error_of(&refused.body, depth).filter(|_| !says_who)) {
+            (Some(request), Some(error)) => {
                 let mut frame = Vec::new();
-                encode::error(&mut frame, Ok(&RequestId::from(asked.id)), &error);
+                encode::error(&mut frame, Ok(&RequestId::from(request.id)), &error);
                 let event = self.conn.handle_frame(self.clock, Frame::new(&frame)).map(Event::into_owned);
                 self.events.extend(event);
             }
-            (Some(asked), None) => {
+            (Some(request), None) => {
                 let Rejection { status, challenges, retry_after, body } = refused;
                 let body = String::from_utf8_lossy(&body).into_owned();
-                if self.conn.awaits(asked.id) {
-                    self.conn.fail(asked.call, Failure::Status { status, challenges, retry_after, body });
+                if self.conn.awaits(request.id) {
+                    self.conn.fail(request.call, Failure::Status { status, challenges, retry_after, body });
                 }
             }
             (None, Some(error)) => self.events.push_back(Event::PeerError(error)),
@@ -123,7 +123,7 @@ impl Client {
         }
     }
 
-    /// Gives up the old transport, since the stream does not belong to it. The earlier refusal stands.
+    /// Gives up the old transport, since the stream does not belong to it. The earlier refusal remains the result.
     pub(super) fn no_http_sse(&mut self, id: ExchangeId) {
         if let Some(Exchange { purpose: Purpose::Old(Some(why)), .. }) = self.abort(id) {
             self.refused(Purpose::Post(why.post), why.refused);
@@ -145,7 +145,7 @@ pub(super) fn refused(head: &Parts) -> Rejection {
     Rejection { status: head.status.as_u16(), challenges, retry_after: retry_after(head), body: Vec::new() }
 }
 
-/// Returns the delay in seconds that the server asks for (RFC 9110, section 10.2.3). A date is ignored, since the core
+/// Returns the delay in seconds that the server requests (RFC 9110, section 10.2.3). A date is ignored, since the core
 /// has no calendar.
 fn retry_after(head: &Parts) -> Option<Duration> {
     let value = single(&head.headers, &header::RETRY_AFTER).ok()??;

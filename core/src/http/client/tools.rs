@@ -36,7 +36,7 @@ pub(super) struct Page {
     pub(super) next: Option<String>,
 }
 
-/// The maximum number of unusable tools of one page that are reported. All unusable tools are left out.
+/// The maximum number of unusable tools of one page that are reported. All unusable tools are omitted.
 const REPORTED: usize = 64;
 
 impl Tools {
@@ -121,7 +121,7 @@ mod tests {
 
     // req: M-HTTP-062 M-HTTP-077
     #[test]
-    fn tools_that_cannot_be_offered_are_taken_out_and_the_others_stay() {
+    fn removes_only_invalid_tools() {
         let mut tools = Tools::default();
         let good = tool("good", r#","x-mcp-header":"A""#);
         let plain = tool("plain", "");
@@ -135,7 +135,7 @@ mod tests {
         );
         assert_eq!(page.rest, Some(expected));
         assert_eq!(page.invalid[0], ("bad".into(), InvalidHeaderParam::Name("\"a b\"".into())));
-        // The latest list replaces what was learned before.
+        // The latest list replaces earlier entries.
         tools.learn(&list(&[tool("good", "")]), 128, &Limits::default());
         assert_eq!(tools.params("good").len(), 0);
         let page = tools.learn(&list(&[tool("only", r#","x-mcp-header":"""#)]), 128, &Limits::default());
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_cannot_be_offered_are_reported_up_to_a_bound() {
+    fn reported_invalid_tools_are_bounded() {
         let bad = tool("bad", r#","x-mcp-header":"a b""#);
         let page = Tools::default().learn(&list(&alloc::vec![bad; 1000]), 128, &Limits::default());
         assert_eq!(page.invalid.len(), REPORTED);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_bounded() {
+    fn known_tools_are_bounded_in_number() {
         let limits = Limits { tools: 10, ..Limits::default() };
         let mut tools = Tools::default();
         for number in 0..100 {
@@ -162,7 +162,7 @@ mod tests {
 
     /// A limit on the number of tools does not bound their size.
     #[test]
-    fn what_is_known_is_bounded_in_bytes() {
+    fn known_tools_are_bounded_in_bytes() {
         let limits = Limits { tool_bytes: 5000, ..Limits::default() };
         let mut tools = Tools::default();
         let long = |number: u32| format!("{number}{}", "n".repeat(1000));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_comes_is_left_alone() {
+    fn other_messages_are_not_changed() {
         let mut tools = Tools::default();
         for text in [
             "",

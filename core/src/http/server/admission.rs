@@ -10,7 +10,7 @@ use super::{
     ExchangeId, Request, Session,
     exchange::Form,
     session::SessionKind,
-    target::{Kind, Target},
+    target::{BodyKind, Target},
 };
 use crate::{
     collections::StaticDefault,
@@ -28,7 +28,7 @@ use crate::{
 const ENTRY: usize = 1 << 10;
 
 /// How many entries of removed requests the queue tolerates before it is compacted.
-const FEW: usize = 64;
+const MIN_STALE: usize = 64;
 
 /// How many requests may wait for each exchange that a session may have.
 const WAITING: usize = 16;
@@ -100,7 +100,7 @@ impl Queue {
         }
         if self.all.is_empty() {
             self.all = VecDeque::new();
-        } else if self.all.len() > 2 * self.len + FEW {
+        } else if self.all.len() > 2 * self.len + MIN_STALE {
             self.all.retain(|queued| queued.request.is_some());
         }
     }
@@ -134,15 +134,17 @@ impl Session {
             return fits(open, limits.exchanges);
         }
         let open = open - self.queue.len();
-        match (request.kind, &request.work) {
-            // Requests in flight may wait for these messages, and they are answered at once. A batch may contain some
-            // of them.
-            (Kind::Notification | Kind::Response | Kind::Batch, _) => fits(open, limits.exchanges.saturating_mul(2)),
-            // The endpoint has already forgotten the session, so it ends regardless of how many requests there are.
+        match (request.kind, &request.target) {
+            // Requests in flight may wait for these messages, and they get their HTTP responses at once. A batch may
+            // contain some of them.
+            (BodyKind::Notification | BodyKind::Response | BodyKind::Batch, _) => {
+                fits(open, limits.exchanges.saturating_mul(2))
+            }
+            // The endpoint has already removed the session, so it ends regardless of how many requests there are.
             (_, Target::End(_)) => Ok(false),
-            (Kind::Nothing, _) | (_, Target::Initialize) => fits(open, limits.exchanges),
-            (Kind::Request, _) if self.queue.len() == 0 && self.has_room_for(request) => Ok(false),
-            (Kind::Request, _) => {
+            (BodyKind::Nothing, _) | (_, Target::Initialize) => fits(open, limits.exchanges),
+            (BodyKind::Request, _) if self.queue.len() == 0 && self.has_room_for(request) => Ok(false),
+            (BodyKind::Request, _) => {
                 let bytes = self.queue.bytes.saturating_add(request.waiting_weight());
                 let is_full = bytes > limits.request_bytes / 2 || self.queue.len() >= WAITING * limits.exchanges;
                 if is_full { Err(Box::new(busy("Too many requests wait in this session"))) } else { Ok(true) }
@@ -175,10 +177,10 @@ impl Session {
                 break;
             }
             let Some(request) = self.queue.remove(id) else { break };
-            let until = self.clock + self.options.limits.patience;
+            let until = self.clock + self.options.limits.stream_after;
             let Some(exchange) = self.exchanges.get_mut(id.0) else { continue };
             exchange.form = Form::Open { until };
-            self.look_at(Deadline { at: until, wake: Wake::Patience });
+            self.look_at(Deadline { at: until, wake: Wake::StreamAfter });
             let event = self.begin(id, &request).map(Event::into_owned);
             self.events.extend(event);
         }
@@ -192,7 +194,7 @@ impl Session {
         {
             let request = self.queue.remove(id);
             let id_of = request.as_ref().and_then(Request::id);
-            self.answer(id, response::busy_with(id_of, "There was no room for the request in time"));
+            self.answer(id, response::busy_with(id_of, "The server is too busy for the request"));
         }
     }
 
@@ -202,10 +204,10 @@ impl Session {
             return;
         }
         match request.kind {
-            Kind::Notification if request.method() == Some(Method::Cancelled.as_str()) => {
+            BodyKind::Notification if request.method() == Some(Method::Cancelled.as_str()) => {
                 request.message().into_iter().for_each(|message| self.cancel_waiting_by(&message));
             }
-            Kind::Batch if self.conn.version().is_some_and(ProtocolVersion::has_batches) => {
+            BodyKind::Batch if self.conn.version().is_some_and(ProtocolVersion::has_batches) => {
                 let limits = self.conn.limits();
                 let (depth, most) = (limits.json_depth, limits.batch_members);
                 let Ok(text) = wire::text(&request.body) else { return };
@@ -229,7 +231,7 @@ impl Session {
         let Some(id) = params.member("requestId").and_then(|id| RequestId::from_token(id.get())) else { return };
         let find = |id: &RequestId| self.queue.find(id, self.conn.hash_of(id));
         // A request in flight with exactly this id has precedence over a waiting one whose id is of the other type.
-        let retyped = || id.retyped().filter(|_| !self.conn.knows_request(&id)).and_then(|id| find(&id));
+        let retyped = || id.retyped().filter(|_| !self.conn.has_request(&id)).and_then(|id| find(&id));
         let Some(waits) = find(&id).or_else(retyped) else { return };
         self.queue.remove(waits);
         self.cut(waits);
@@ -242,11 +244,12 @@ impl Session {
 }
 
 impl Request {
-    /// Returns the request with its body, and leaves a copy without a body behind.
+    /// Returns the request with its body, and keeps a copy without the body.
     fn take(&mut self) -> Self {
         Self {
-            work: self.work.clone(),
+            target: self.target.clone(),
             kind: self.kind,
+            config: self.config.clone(),
             principal: self.principal.clone(),
             client: self.client.clone(),
             is_known_here: self.is_known_here,
@@ -261,10 +264,12 @@ impl Request {
 mod tests {
     use super::*;
     use crate::{
+        connection::ServerConfig,
         http::{
             SessionId,
             server::{Caller, clients::Clients},
         },
+        schema::Implementation,
         wire::MessageOffsets,
     };
 
@@ -273,8 +278,9 @@ mod tests {
         let text = wire::text(&body).expect("text");
         let offsets = MessageOffsets::of(text, Message::parse(text, 10).expect("a message"));
         Request {
-            work: Target::Message(SessionId::new([0; 24])),
-            kind: Kind::Request,
+            target: Target::Message(SessionId::new([0; 24])),
+            kind: BodyKind::Request,
+            config: ServerConfig::new(Implementation::new("s", "1"), 0).into(),
             principal: None,
             client: Clients::new().of(&Caller::Anybody),
             is_known_here: true,
@@ -285,20 +291,20 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_do_not_wait_any_more_leave_nothing() {
+    fn removed_requests_leave_no_entries() {
         let mut queue = Queue::default();
         queue.push(ExchangeId(1), (request(1), 1), Timestamp::ZERO);
         for number in 2..10_000 {
             queue.push(ExchangeId(number), (request(number), number % 7), Timestamp::ZERO);
             assert!(queue.remove(ExchangeId(number)).is_some());
             assert!(queue.remove(ExchangeId(number)).is_none());
-            assert!(queue.all.len() <= 2 + FEW, "{} entries for one that waits", queue.all.len());
+            assert!(queue.all.len() <= 2 + MIN_STALE, "{} entries for one that waits", queue.all.len());
         }
         assert_eq!((queue.len(), queue.by_id.len(), queue.bytes), (1, 1, request(1).waiting_weight()));
     }
 
     #[test]
-    fn a_request_is_found_by_its_id() {
+    fn finds_queued_requests_by_id() {
         let mut queue = Queue::default();
         let hash = |id: u64| id % 3;
         for number in 1..=100 {

@@ -9,7 +9,7 @@ use core::{
 use super::Caller;
 use crate::connection::Principal;
 
-/// One client may hold at most this many times of what is free. The first client gets at most seven eighths, a second
+/// One client may hold at most this many times the free amount. The first client gets at most seven eighths, a second
 /// one at most seven eighths of the rest, and so on: together, a few clients can take nearly everything.
 pub(super) const SHARE: usize = 7;
 
@@ -20,17 +20,39 @@ const SMALL: usize = 64 << 10;
 const RESERVE: usize = 16;
 
 /// The minimum number of clients in the table before those that hold nothing are removed.
-const FEW: usize = 64;
+const MIN_CLIENTS: usize = 64;
 
 /// The resources that are held by one client, or by all clients of an endpoint.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct ClientUsage {
     /// Bytes of requests that wait or are in flight.
     pub(super) in_flight: AtomicUsize,
     /// Bytes of bodies that are being read.
     pub(super) bodies: AtomicUsize,
     /// The number of idle sessions.
     pub(super) idle: AtomicUsize,
+    /// The number of idle sessions that clients have not used since the handshake.
+    pub(super) fresh: AtomicUsize,
+}
+
+/// The idle sessions among which one is chosen to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Among {
+    /// Those that clients have not used since the handshake.
+    Fresh,
+    /// All, those first.
+    All,
+}
+
+impl ClientUsage {
+    /// Returns whether one of these sessions is idle.
+    fn has_idle(&self, among: Among) -> bool {
+        let idle = match among {
+            Among::Fresh => &self.fresh,
+            Among::All => &self.idle,
+        };
+        idle.load(Ordering::Relaxed) > 0
+    }
 }
 
 /// The principal or the address by which a client is identified.
@@ -53,14 +75,14 @@ enum Identity {
 /// A client and the resources that it holds.
 #[derive(Debug)]
 pub(super) struct Client {
-    all: Arc<Held>,
-    own: Held,
+    all: Arc<ClientUsage>,
+    own: ClientUsage,
     identity: Identity,
 }
 
 impl Client {
-    fn new(all: &Arc<Held>, identity: Identity) -> Arc<Self> {
-        Arc::new(Self { all: all.clone(), own: Held::default(), identity })
+    fn new(all: &Arc<ClientUsage>, identity: Identity) -> Arc<Self> {
+        Arc::new(Self { all: all.clone(), own: ClientUsage::default(), identity })
     }
 
     /// Returns the client of a new session: this client, or a new one if this client is unidentified.
@@ -95,11 +117,6 @@ impl Client {
         let [own, all] = [&self.own, &*self.all].map(|held| held.in_flight.load(Ordering::Relaxed));
         all == 0 || self.has_room((bytes, bytes), own, all, most)
     }
-
-    /// Returns whether none of the client's sessions is idle.
-    pub(super) fn has_no_idle(&self) -> bool {
-        self.own.idle.load(Ordering::Relaxed) == 0
-    }
 }
 
 /// The resources of a session that are counted for its client.
@@ -109,14 +126,16 @@ pub(super) struct Load {
     /// The counted bytes of the session's requests.
     taken: usize,
     idle: bool,
+    /// Whether the session is idle, and the client has not used it since the handshake.
+    fresh: bool,
 }
 
 impl Load {
     pub(super) const fn new(client: Arc<Client>) -> Self {
-        Self { client, taken: 0, idle: false }
+        Self { client, taken: 0, idle: false, fresh: false }
     }
 
-    fn each(&self) -> [&Held; 2] {
+    fn each(&self) -> [&ClientUsage; 2] {
         [&self.client.own, &self.client.all]
     }
 
@@ -134,23 +153,28 @@ impl Load {
         self.taken = bytes;
     }
 
-    /// Sets whether the session is idle.
-    pub(super) fn set_idle(&mut self, idle: bool) {
-        if idle && !self.idle {
-            self.each().into_iter().for_each(|held| _ = held.idle.fetch_add(1, Ordering::Relaxed));
-        } else if self.idle && !idle {
-            self.each().into_iter().for_each(|held| _ = held.idle.fetch_sub(1, Ordering::Relaxed));
+    /// Sets whether the session is idle, and whether the client has used it since the handshake.
+    pub(super) fn set_idle(&mut self, idle: bool, used: bool) {
+        let fresh = idle && !used;
+        for held in self.each() {
+            for (counter, now, before) in [(&held.idle, idle, self.idle), (&held.fresh, fresh, self.fresh)] {
+                match (before, now) {
+                    (false, true) => _ = counter.fetch_add(1, Ordering::Relaxed),
+                    (true, false) => _ = counter.fetch_sub(1, Ordering::Relaxed),
+                    _ => {}
+                }
+            }
         }
-        self.idle = idle;
+        (self.idle, self.fresh) = (idle, fresh);
     }
 
     /// Reassigns the session to this client, if the client is better identified than the current one.
     pub(super) fn belongs_to(&mut self, client: &Arc<Client>) {
         if self.client.gives_way_to(client) {
-            let (taken, idle) = (self.taken, self.idle);
+            let (taken, idle, fresh) = (self.taken, self.idle, self.fresh);
             *self = Self::new(client.clone());
             self.set(taken);
-            self.set_idle(idle);
+            self.set_idle(idle, !fresh);
         }
     }
 }
@@ -158,7 +182,7 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         self.set(0);
-        self.set_idle(false);
+        self.set_idle(false, true);
     }
 }
 
@@ -181,9 +205,8 @@ impl Share {
         &self.client
     }
 
-    /// Takes `bytes` more if there is room for them, and returns whether there was. If not, the body is refused for
-    /// good, and all its bytes are released in the same atomic update: of two bodies that together exceed the limit,
-    /// one goes on.
+    /// Takes `bytes` more if they fit, and returns whether they did. If not, the body is refused for good, and all its
+    /// bytes are released in the same atomic update: of two bodies that together exceed the limit, one continues.
     pub(super) fn take(&mut self, bytes: usize) -> bool {
         let Self { client, most, taken, refused } = self;
         if *refused {
@@ -217,11 +240,11 @@ impl Drop for Share {
 /// The clients that hold resources of an endpoint.
 #[derive(Debug)]
 pub(super) struct Clients {
-    all: Arc<Held>,
+    all: Arc<ClientUsage>,
     unknown: Arc<Client>,
     principals: BTreeMap<String, Arc<Client>>,
     addresses: BTreeMap<IpAddr, Arc<Client>>,
-    /// The number of clients that were left after the last cleanup.
+    /// The number of clients that remained after the last cleanup.
     kept: usize,
 }
 
@@ -232,9 +255,14 @@ impl Clients {
         Self { all, unknown, principals: BTreeMap::new(), addresses: BTreeMap::new(), kept: 0 }
     }
 
-    /// Returns whether no session of any client is idle.
-    pub(super) fn have_no_idle(&self) -> bool {
-        self.all.idle.load(Ordering::Relaxed) == 0
+    /// Returns whether a session of this client is idle, or of any client.
+    pub(super) fn has_idle(&self, of: Option<&Holder>, among: Among) -> bool {
+        let client = match of {
+            None => return self.all.has_idle(among),
+            Some(Holder::Principal(id)) => self.principals.get(&**id),
+            Some(Holder::Address(address)) => self.addresses.get(address),
+        };
+        client.is_some_and(|client| client.own.has_idle(among))
     }
 
     /// Returns the client that sends a request.
@@ -283,7 +311,7 @@ impl Clients {
     /// Removes clients that hold nothing, when there are many.
     fn tidy(&mut self) {
         let Self { principals, addresses, kept, .. } = self;
-        if principals.len() + addresses.len() >= 2 * *kept + FEW {
+        if principals.len() + addresses.len() >= 2 * *kept + MIN_CLIENTS {
             principals.retain(|_, client| Arc::strong_count(client) > 1);
             addresses.retain(|_, client| Arc::strong_count(client) > 1);
             *kept = principals.len() + addresses.len();
@@ -313,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_principal_is_one_client_wherever_it_is() {
+    fn principal_is_one_client_at_any_address() {
         let mut clients = Clients::new();
         let mut of = |name: &str| clients.of(&Caller::Known(Arc::new(Principal::new(name))));
         assert!(Arc::ptr_eq(&of("ada"), &of("ada")));
@@ -321,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_hold_nothing_are_forgotten() {
+    fn forgets_clients_without_usage() {
         let mut clients = Clients::new();
         let kept: Vec<_> =
             (0..100).map(|number: u32| clients.of(&Caller::Anonymous(IpAddr::V4(number.into())))).collect();
@@ -332,14 +360,14 @@ mod tests {
             } else {
                 Caller::Known(Arc::new(principal))
             });
-            assert!(clients.principals.len() + clients.addresses.len() <= 2 * kept.len() + FEW);
+            assert!(clients.principals.len() + clients.addresses.len() <= 2 * kept.len() + MIN_CLIENTS);
         }
         assert!(Arc::ptr_eq(&kept[7], &clients.of(&Caller::Anonymous(IpAddr::V4(7.into())))));
     }
 
     /// Each client in turn takes bytes until it is refused.
     #[test]
-    fn a_client_that_comes_later_finds_something() {
+    fn later_clients_get_a_share() {
         for whole in [4096, MIB] {
             let mut clients = Clients::new();
             let mut held = Vec::new();
@@ -366,21 +394,27 @@ mod tests {
     }
 
     #[test]
-    fn what_a_session_takes_moves_with_it() {
+    fn session_usage_moves_to_its_client() {
         let mut clients = Clients::new();
         let (session, known) = (clients.unknown.of_session(), clients.of(&at("10.0.0.1")));
-        let held = |client: &Client| [&client.own.in_flight, &client.own.idle].map(|it| it.load(Ordering::Relaxed));
+        let held = |client: &Client| {
+            let own = &client.own;
+            [&own.in_flight, &own.idle, &own.fresh].map(|it| it.load(Ordering::Relaxed))
+        };
         let mut load = Load::new(session.clone());
         load.set(1000);
-        load.set_idle(true);
+        load.set_idle(true, false);
         load.belongs_to(&clients.unknown.clone());
-        assert_eq!((held(&session), held(&known)), ([1000, 1], [0, 0]));
+        assert_eq!((held(&session), held(&known)), ([1000, 1, 1], [0, 0, 0]));
         load.belongs_to(&known);
-        assert_eq!((held(&session), held(&known)), ([0, 0], [1000, 1]));
+        assert_eq!((held(&session), held(&known)), ([0, 0, 0], [1000, 1, 1]));
         // A session of an identified client is not reassigned.
         load.belongs_to(&clients.of(&at("10.0.0.2")));
-        assert_eq!((held(&known), clients.all.in_flight.load(Ordering::Relaxed)), ([1000, 1], 1000));
+        assert_eq!((held(&known), clients.all.in_flight.load(Ordering::Relaxed)), ([1000, 1, 1], 1000));
+        load.set_idle(true, true);
+        assert_eq!(held(&known), [1000, 1, 0]);
         drop(load);
-        assert_eq!((held(&known), clients.all.in_flight.load(Ordering::Relaxed)), ([0, 0], 0));
+        assert_eq!((held(&known), clients.all.in_flight.load(Ordering::Relaxed)), ([0, 0, 0], 0));
+        assert!(!clients.has_idle(None, Among::All) && !clients.has_idle(known.holder(), Among::All));
     }
 }

@@ -1,4 +1,4 @@
-//! Delivery of messages: every message of a connection goes to exactly one exchange.
+//! Delivery of messages: every message of a connection is written to exactly one exchange.
 
 use alloc::vec::Vec;
 use core::{mem, time::Duration};
@@ -50,7 +50,9 @@ impl Session {
                 }
             }
             SessionKind::Streams { streams, .. } => {
-                let known = stream.filter(|stream| streams.all.contains(*stream));
+                // Nothing follows the last response of a stream: later messages are not part of it.
+                let goes_on = |stream: &u64| streams.all.get(*stream).is_some_and(|known| !known.done);
+                let known = stream.filter(goes_on);
                 match (route, known) {
                     (Route::StreamReleased { retry, .. }, Some(stream)) => self.release_stream(stream, retry),
                     (Route::Unanswered, Some(stream)) => self.stays_unanswered(stream),
@@ -87,7 +89,7 @@ impl Session {
             streams.done(stream);
         } else if call.is_some() {
             let conn = &self.conn;
-            streams.tidy_calls(stream, |call| conn.asks(call));
+            streams.remove_ended_calls(stream, |call| conn.has_call(call));
         }
         // If earlier messages are still being replayed, this one follows them from the replay buffer.
         let is_ahead = |id: &ExchangeId| self.exchanges.get(id.0).is_some_and(|exchange| exchange.behind.is_none());
@@ -98,7 +100,7 @@ impl Session {
             }
         }
         if let SessionKind::Streams { streams, .. } = &mut self.kind {
-            streams.tidy_sometimes();
+            streams.remove_ended_amortized();
         }
     }
 
@@ -163,7 +165,7 @@ impl Session {
         }
         if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.forget_if_over(stream);
-            streams.tidy_sometimes();
+            streams.remove_ended_amortized();
         }
     }
 
@@ -190,19 +192,19 @@ impl Session {
         if self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_open()) {
             self.open_stream(id, stream);
         }
-        self.say_when(id, retry);
+        self.send_retry(id, retry);
         self.end(id);
     }
 
-    /// Writes when the client is to reconnect to a stream that ends early.
-    pub(super) fn say_when(&mut self, id: ExchangeId, retry: Option<Duration>) {
+    /// Writes the delay after which the client reconnects to a stream that ends early.
+    pub(super) fn send_retry(&mut self, id: ExchangeId, retry: Option<Duration>) {
         if self.primes() {
             let retry = Some(retry.unwrap_or(self.options.limits.retry));
             self.write(id, &SseText { retry, ..SseText::default() });
         }
     }
 
-    /// Returns whether streams begin with an event id to resume them with, and tell clients when to reconnect.
+    /// Returns whether streams begin with an event id to resume them with, and a delay for reconnecting.
     pub(super) fn primes(&self) -> bool {
         matches!(self.kind, SessionKind::Streams { .. })
             && self.conn.version().is_some_and(ProtocolVersion::primes_streams)
@@ -210,7 +212,10 @@ impl Session {
 
     /// Completes an exchange with a response of one message.
     fn answer_with(&mut self, id: ExchangeId, frame: &mut Vec<u8>) {
-        let challenge = self.challenge.take_if(|challenge| challenge.0 == id).map(|challenge| challenge.1);
+        // Other responses of a batch may be results: a client that repeats the batch would repeat their requests, too.
+        let is_batch = frame.first() == Some(&b'[');
+        let challenge = self.challenge.take_if(|challenge| challenge.0 == id && !is_batch);
+        let challenge = challenge.map(|challenge| challenge.1);
         let status = challenge.as_ref().map_or_else(|| self.status(frame), |challenge| challenge.status());
         let body = if frame.len() <= SPARE {
             // The buffer is kept for the next message, and the copy takes no more memory than it needs.

@@ -8,14 +8,16 @@ use http::request::Parts;
 use super::{
     Caller, Request, RequestReader, Session,
     clients::{Client, Clients, Holder},
+    head::transport,
     options::EndpointOptions,
-    target::{Kind, Target},
-    tenants::{Activity, Among, Room, Tenants},
+    target::{BodyKind, Target},
+    tenants::{Activity, SessionCapacity, Tenants},
 };
 use crate::{
     connection::{Principal, ServerConfig, SessionSnapshot},
     http::{
         HttpResponse, SessionId,
+        fields::Fields,
         response::{busy, no_session},
     },
     rpc::Timestamp,
@@ -56,7 +58,7 @@ impl<T: Clone> Endpoint<T> {
     pub fn new(config: impl Into<Arc<ServerConfig>>, options: EndpointOptions) -> Self {
         let mut config = config.into();
         if config.settings.keepalive.is_some() {
-            // Lost clients are detected by writing to their streams. A ping would need a stream, which a client need
+            // ReplayError clients are detected by writing to their streams. A ping would need a stream, which a client need
             // not open.
             Arc::make_mut(&mut config).settings.keepalive = None;
         }
@@ -72,7 +74,7 @@ impl<T: Clone> Endpoint<T> {
         }
     }
 
-    /// Declares that other processes may have sessions that are not known here. A request for an unknown session is
+    /// Declares that other processes may have sessions that are not in this table. A request for an unknown session is
     /// then not refused before the driver has looked it up, and [adopted](Self::adopt) it.
     pub fn share(&mut self) {
         self.shared = true;
@@ -121,26 +123,16 @@ impl<T: Clone> Endpoint<T> {
     /// Makes room for another session of this client.
     fn make_room(&mut self, client: &Client) -> Result<(), Box<HttpResponse>> {
         let room = self.tenants.room(client.holder(), self.sessions.len(), &self.options.limits);
-        let Self { sessions, tenants, .. } = self;
-        let mut next = |of: Option<&Holder>, among: Among| {
-            tenants.next(
-                of,
-                among,
-                |id| sessions.get(id).map(|entry| &entry.activity),
-                || sessions.iter().map(|(id, entry)| (id, &entry.activity)),
-            )
-        };
-        // The counters of idle sessions show without a search whether all are in use.
-        let gives_way = match room {
-            Room::Free => return Ok(()),
-            Room::Of(holder) => (!client.has_no_idle()).then(|| next(Some(&holder), Among::All)).flatten(),
-            Room::Full(_) if self.clients.have_no_idle() => None,
-            // Sessions that clients have come back to give way only after all others.
-            Room::Full(large) => [Among::Fresh, Among::All].into_iter().find_map(|among| {
-                let of_large = large.as_ref().and_then(|holder| next(Some(holder), among));
-                of_large.or_else(|| next(None, among))
-            }),
-        };
+        if room == SessionCapacity::Free {
+            return Ok(());
+        }
+        let Self { sessions, tenants, clients, .. } = self;
+        let gives_way = tenants.gives_way(
+            &room,
+            |of, among| clients.has_idle(of, among),
+            |id| sessions.get(id).map(|entry| &entry.activity),
+            || sessions.iter().map(|(id, entry)| (id, &entry.activity)),
+        );
         let too_many = || Box::new(busy("There are too many sessions"));
         let handle = gives_way.and_then(|id| self.forget(&id)).ok_or_else(too_many)?;
         self.given_up.push(handle);
@@ -151,6 +143,15 @@ impl<T: Clone> Endpoint<T> {
         let Self { sessions, tenants, .. } = self;
         tenants.enter(entry.client.holder(), id, |id| sessions.get(id).map(|entry| &entry.activity));
         self.sessions.insert(id.clone(), entry);
+    }
+
+    /// Checks the host, the origin, the path and the size of the head of a request, as [`begin`](Self::begin) does. A
+    /// driver calls it before an authentication of the sender that takes effort.
+    ///
+    /// # Errors
+    /// Returns the response if the request is refused.
+    pub fn check(&self, head: &Parts) -> Result<(), Box<HttpResponse>> {
+        transport(&self.options, &self.config, head, &Fields::of(&head.headers)).map(drop)
     }
 
     /// Checks the head of a request and its sender, before the body is read. The endpoint keeps only the sender, as
@@ -173,7 +174,7 @@ impl<T: Clone> Endpoint<T> {
     /// `random` must be bits that cannot be predicted. Pass the request to [`Session::open`] next.
     ///
     /// A session of the modern era belongs to one request, and only its handle refers to it. A session of the legacy
-    /// era is known here until it is [forgotten](Self::forget). A request that ends a session forgets it.
+    /// era is in the table until it is [removed](Self::forget). A request that ends a session removes it.
     ///
     /// # Errors
     /// Returns the response if there is no such session, or if there are too many sessions, requests or bytes in
@@ -186,11 +187,11 @@ impl<T: Clone> Endpoint<T> {
         make: impl FnOnce(Session) -> T,
     ) -> Result<T, Box<HttpResponse>> {
         let client = self.client_of(request);
-        let asks = matches!(request.kind, Kind::Request | Kind::Batch);
-        if asks && !client.has_room_for_request(request.weight, self.options.limits.request_bytes) {
+        let has_requests = matches!(request.kind, BodyKind::Request | BodyKind::Batch);
+        if has_requests && !client.has_room_for_request(request.weight, self.options.limits.request_bytes) {
             return Err(Box::new(busy("Too much is in flight")));
         }
-        let (id, old) = match &request.work {
+        let (id, old) = match &request.target {
             Target::Modern(_) => {
                 self.has_room_for_request()?;
                 return Ok(make(Session::modern(now, &self.config, &self.options, self.alone.clone(), &client)));
@@ -208,7 +209,7 @@ impl<T: Clone> Endpoint<T> {
         };
         if self.sessions.contains_key(&id) {
             // The bits were not random. A client must not get the session of another one.
-            return Err(Box::new(busy("There is no new session")));
+            return Err(Box::new(busy("A new session cannot be created")));
         }
         self.make_room(&client)?;
         let (client, activity) = (client.of_session(), Activity::new());
@@ -266,10 +267,10 @@ impl<T: Clone> Endpoint<T> {
     }
 
     /// Returns the client that a request is charged to: the owner of its session, or its sender if it has no session.
-    /// An owner that gives way to the sender is replaced by it.
+    /// An owner that is identified only by its session is replaced by the sender.
     fn client_of(&mut self, request: &Request) -> Arc<Client> {
         let principal = request.principal().map(|it| &**it);
-        let found = request.work.session().and_then(|id| Some((id, self.sessions.get_mut(id)?)));
+        let found = request.target.session().and_then(|id| Some((id, self.sessions.get_mut(id)?)));
         let Some((id, entry)) = found.filter(|(_, entry)| entry.admits(principal)) else {
             return request.client.clone();
         };

@@ -36,15 +36,15 @@ const PIECE: usize = 32 << 10;
 /// The next part of a response.
 #[derive(Debug)]
 pub enum Output {
-    /// The status and the headers. Comes first.
+    /// The status and the headers: the first output.
     Head(Parts),
     /// The number of bytes of the body that were appended.
     Data(usize),
-    /// The body is complete. Comes last.
+    /// The body is complete: the last output.
     End,
-    /// The body breaks off because the client has not read it for too long. Comes last, after the head. A driver closes
-    /// the connection (HTTP/1.1) or resets the stream (HTTP/2) and does not end the body, so that the client does not
-    /// mistake its beginning for a complete response.
+    /// The body breaks off because the client has not read it for too long: the last output, after the head. A driver
+    /// closes the connection (HTTP/1.1) or resets the stream (HTTP/2) and does not end the body, so that the client
+    /// does not mistake its beginning for a complete response.
     Abort,
 }
 
@@ -110,11 +110,11 @@ impl Exchange {
     /// Begins a response that is a stream of events.
     pub(super) fn stream(&mut self) {
         let mut head = Response::new(()).into_parts().0;
-        let say = |headers: &mut http::HeaderMap, name, value| headers.insert(name, HeaderValue::from_static(value));
-        say(&mut head.headers, header::CONTENT_TYPE, EVENTS);
+        let set = |headers: &mut http::HeaderMap, name, value| headers.insert(name, HeaderValue::from_static(value));
+        set(&mut head.headers, header::CONTENT_TYPE, EVENTS);
         // Proxies must not cache, collect or transform the stream.
-        say(&mut head.headers, header::CACHE_CONTROL, "no-cache, no-transform");
-        say(&mut head.headers, ACCEL_BUFFERING, "no");
+        set(&mut head.headers, header::CACHE_CONTROL, "no-cache, no-transform");
+        set(&mut head.headers, ACCEL_BUFFERING, "no");
         (self.form, self.head) = (Form::Stream, Some(head));
         self.body.reserve(FIRST);
     }
@@ -196,7 +196,7 @@ impl Exchange {
     pub(super) fn deadline(&self) -> Option<Deadline> {
         match self.form {
             // A message of the old transport has no stream to open.
-            Form::Open { until } => self.stream.map(|_| Deadline { at: until, wake: Wake::Patience }),
+            Form::Open { until } => self.stream.map(|_| Deadline { at: until, wake: Wake::StreamAfter }),
             Form::Stream => self.quiet.map(|at| Deadline { at, wake: Wake::Quiet }),
             Form::Whole => None,
         }
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_reads_all_but_the_last_bytes_keeps_no_space() {
+    fn mostly_read_body_releases_its_buffer() {
         for whole in [false, true] {
             let mut exchange = Exchange::new(Timestamp::ZERO);
             if whole {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_space_of_a_body_is_at_most_four_times_what_waits() {
+    fn body_capacity_is_bounded_by_unread_bytes() {
         for count in [65, 129, 257] {
             let mut exchange = Exchange::new(Timestamp::ZERO);
             exchange.stream();

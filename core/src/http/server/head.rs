@@ -36,7 +36,7 @@ impl HeaderClaims {
         let value = match field {
             Field::Absent => return Self::Nothing,
             Field::Once(value) => value.to_str().ok(),
-            Field::Repeated => None,
+            Field::DuplicateHeader => None,
         };
         let version = value.and_then(|value| ProtocolVersion::parse(value.trim_matches([' ', '\t'])));
         version.map_or_else(|| Self::Unknown(field.mirrored()), Self::Version)
@@ -52,7 +52,7 @@ impl HeaderClaims {
     }
 }
 
-/// The purpose of a request, as far as its head determines it.
+/// The kind of a request, as far as its head determines it.
 #[derive(Clone, Debug)]
 pub(super) enum RequestKind {
     /// A message of either era.
@@ -64,15 +64,15 @@ pub(super) enum RequestKind {
 }
 
 impl RequestKind {
-    /// Determines the purpose of a request, and checks its headers.
+    /// Determines the kind of a request, and checks its headers.
     pub(super) fn of(
-        surface: TransportKind,
+        transport: TransportKind,
         head: &Parts,
         fields: &Fields<'_>,
         config: &ServerConfig,
     ) -> Result<Self, Box<HttpResponse>> {
         let legacy = serves_sessions(config);
-        Ok(match (surface, &head.method) {
+        Ok(match (transport, &head.method) {
             (TransportKind::Mcp, &Verb::POST) => post(head, fields, config)?,
             (TransportKind::Mcp, &Verb::GET) if legacy => Self::Bare(listen(head, fields, config)?),
             (TransportKind::Mcp, &Verb::DELETE) if legacy => {
@@ -115,7 +115,7 @@ impl RequestKind {
     /// whether the message belongs to the session.
     pub(super) fn session(&self) -> Option<&SessionId> {
         match self {
-            Self::Bare(work) => work.session(),
+            Self::Bare(target) => target.session(),
             Self::OldPost(id) => Some(id),
             Self::Post { session, declared: HeaderClaims::Nothing, .. } => session.as_ref(),
             Self::Post { session, declared: HeaderClaims::Version(version), .. } if version.era() == Era::Legacy => {
@@ -127,7 +127,7 @@ impl RequestKind {
 }
 
 /// Checks the size, the policy and the framing of a request, and returns the part of the endpoint that its path names.
-pub(super) fn surface(
+pub(super) fn transport(
     options: &EndpointOptions,
     config: &ServerConfig,
     head: &Parts,
@@ -145,12 +145,12 @@ pub(super) fn surface(
     }
     if fields.transfer_encoding.is_there() && fields.content_length.is_there() {
         // A proxy may have used the other header, and would treat the rest as another request (request smuggling).
-        return refuse(StatusCode::BAD_REQUEST, "The length of the body is said in two ways");
+        return refuse(StatusCode::BAD_REQUEST, "Content-Length and Transfer-Encoding are both present");
     }
-    let surface = options.paths.surface(head.uri.path());
-    match surface.filter(|surface| serves_sessions(config) || *surface == TransportKind::Mcp) {
-        Some(surface) => Ok(surface),
-        None => refuse(StatusCode::NOT_FOUND, "There is nothing here"),
+    let transport = options.paths.transport(head.uri.path());
+    match transport.filter(|transport| serves_sessions(config) || *transport == TransportKind::Mcp) {
+        Some(transport) => Ok(transport),
+        None => refuse(StatusCode::NOT_FOUND, "Not found"),
     }
 }
 
@@ -174,7 +174,7 @@ pub(super) fn missing_session(id: Option<&RequestId>) -> Box<HttpResponse> {
 
 fn session(field: Field<'_>) -> Result<Option<SessionId>, Box<HttpResponse>> {
     let Ok(id) = field.single() else {
-        return refuse(StatusCode::BAD_REQUEST, "Mcp-Session-Id is there twice");
+        return refuse(StatusCode::BAD_REQUEST, "Mcp-Session-Id occurs twice");
     };
     let Some(id) = id else { return Ok(None) };
     match SessionId::from_bytes(id.as_bytes()) {
@@ -223,21 +223,21 @@ fn json_body(headers: &HeaderMap, fields: &Fields<'_>, config: &ServerConfig) ->
             Some(_) => Ok(()),
             None => refuse(StatusCode::BAD_REQUEST, "Content-Length is malformed"),
         },
-        Err(_) => refuse(StatusCode::BAD_REQUEST, "Content-Length is there twice"),
+        Err(_) => refuse(StatusCode::BAD_REQUEST, "Content-Length occurs twice"),
     }
 }
 
 /// The `Accept` header of nearly all clients, since the specification requires both types.
-const USUAL: &str = "application/json, text/event-stream";
+const USUAL_ACCEPT: &str = "application/json, text/event-stream";
 
 fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<RequestKind, Box<HttpResponse>> {
     let headers = &head.headers;
     json_body(headers, fields, config)?;
-    if !matches!(fields.accept, Field::Once(value) if value == USUAL) {
+    if !matches!(fields.accept, Field::Once(value) if value == USUAL_ACCEPT) {
         accepts(headers, [JSON, EVENTS])?;
     }
     let declared = HeaderClaims::by(fields.version);
-    // The modern era has no sessions, whatever a header says.
+    // The modern era has no sessions, so the header is ignored.
     let session = match declared {
         HeaderClaims::Unknown(_) => None,
         HeaderClaims::Version(version) if version.era() == Era::Modern => None,
@@ -262,7 +262,7 @@ fn listen(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Ta
     let id = session(fields.session)?.ok_or_else(|| missing_session(None))?;
     supported(&HeaderClaims::by(fields.version), config)?;
     let Ok(last) = fields.last_event.single() else {
-        return refuse(StatusCode::BAD_REQUEST, "Last-Event-ID is there twice");
+        return refuse(StatusCode::BAD_REQUEST, "Last-Event-ID occurs twice");
     };
     // A value that is not text is not an event id of the server either.
     let last = last.map(|last| last.to_str().unwrap_or_default().to_string());

@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::{
     head::{HeaderClaims, missing_session, serves_sessions, supported},
-    target::{Kind, Target},
+    target::{BodyKind, Target},
 };
 use crate::{
     connection::ServerConfig,
@@ -26,7 +26,7 @@ use crate::{
 
 /// The parts of a parsed body that the HTTP binding needs.
 pub(super) struct Parsed {
-    pub(super) kind: Kind,
+    pub(super) kind: BodyKind,
     /// The offsets of a request or a notification.
     pub(super) offsets: Option<MessageOffsets>,
     /// Whether the message is an `initialize` request, with any params.
@@ -39,14 +39,14 @@ pub(super) struct Parsed {
 
 impl Default for Parsed {
     fn default() -> Self {
-        Self { kind: Kind::Request, offsets: None, is_initialize: false, claims: false, opens: false }
+        Self { kind: BodyKind::Request, offsets: None, is_initialize: false, claims: false, opens: false }
     }
 }
 
 impl Parsed {
     /// Returns the value for a request without a body.
     pub(super) fn nothing() -> Self {
-        Self { kind: Kind::Nothing, ..Self::default() }
+        Self { kind: BodyKind::Nothing, ..Self::default() }
     }
 
     pub(super) fn read(body: &[u8], config: &ServerConfig) -> Result<Self, Box<HttpResponse>> {
@@ -60,7 +60,7 @@ impl Parsed {
         };
         match Message::parse(text, config.settings.limits.json_depth) {
             Ok(message) => Ok(Self::of(text, message)),
-            Err(Malformed { kind: MalformedKind::Array, .. }) => Ok(Self { kind: Kind::Batch, ..Self::default() }),
+            Err(Malformed { kind: MalformedKind::Array, .. }) => Ok(Self { kind: BodyKind::Batch, ..Self::default() }),
             Err(Malformed { kind, subject: MalformedSubject::Request(id) }) => fail(kind, Some(&id)),
             Err(Malformed { kind, .. }) => fail(kind, None),
         }
@@ -72,10 +72,10 @@ impl Parsed {
                 let claims = meta.as_ref().is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
                 let is_initialize = Method::parse(method) == Some(Method::Initialize);
                 let opens = is_initialize && decode_params::<InitializeParams>(params.as_ref()).is_ok();
-                Self { kind: Kind::Request, offsets: None, is_initialize, claims, opens }
+                Self { kind: BodyKind::Request, offsets: None, is_initialize, claims, opens }
             }
-            Message::Notification { .. } => Self { kind: Kind::Notification, ..Self::default() },
-            Message::Response { .. } | Message::Error { .. } => Self { kind: Kind::Response, ..Self::default() },
+            Message::Notification { .. } => Self { kind: BodyKind::Notification, ..Self::default() },
+            Message::Response { .. } | Message::Error { .. } => Self { kind: BodyKind::Response, ..Self::default() },
         };
         Self { offsets: MessageOffsets::of(text, message), ..parsed }
     }
@@ -86,7 +86,7 @@ impl Parsed {
     }
 
     /// Determines the era of a message, and its target.
-    pub(super) fn work(
+    pub(super) fn target(
         &self,
         session: Option<SessionId>,
         declared: HeaderClaims,
@@ -125,26 +125,27 @@ impl Parsed {
         let invalid = |message: &'static str| {
             self.fail(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::INVALID_REQUEST, message))
         };
-        let spoken = || config.settings.versions.iter().rev().map(|version| version.as_str().to_string());
+        let supported = || config.settings.versions.iter().rev().map(|version| version.as_str().to_string());
         match self.kind {
-            Kind::Batch => return invalid("Invalid request: this revision has no batches"),
-            Kind::Response => return invalid("Invalid request: a client of this revision answers nothing"),
-            Kind::Nothing | Kind::Request | Kind::Notification => {}
+            BodyKind::Batch => return invalid("Invalid request: this revision does not support batches"),
+            BodyKind::Response => return invalid("Invalid request: a client of this revision sends no responses"),
+            BodyKind::Nothing | BodyKind::Request | BodyKind::Notification => {}
         }
         match declared {
             HeaderClaims::Nothing => {
-                let spoken = spoken().collect::<Vec<_>>().join(", ");
-                let message =
-                    alloc::format!("Header mismatch: MCP-Protocol-Version is missing; this server speaks {spoken}");
+                let supported = supported().collect::<Vec<_>>().join(", ");
+                let message = alloc::format!(
+                    "Header mismatch: MCP-Protocol-Version is missing; this server supports {supported}"
+                );
                 self.fail(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::HEADER_MISMATCH, message))
             }
             // The header is the only place in which a notification declares its revision.
-            HeaderClaims::Unknown(value) if self.kind == Kind::Notification => {
+            HeaderClaims::Unknown(value) if self.kind == BodyKind::Notification => {
                 let requested = match value {
                     MirroredValue::Text(text) => text,
                     MirroredValue::Absent | MirroredValue::Invalid => String::new(),
                 };
-                let data = UnsupportedProtocolVersion::new(spoken().collect::<Vec<_>>(), requested);
+                let data = UnsupportedProtocolVersion::new(supported().collect::<Vec<_>>(), requested);
                 let error = ErrorObject::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version");
                 let error = At(&data, None).to_json().map_or(error.clone(), |data| error.with_data(data));
                 self.fail(StatusCode::BAD_REQUEST, &error)

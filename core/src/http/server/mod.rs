@@ -115,12 +115,12 @@
 //!
 //! The obligations of a driver:
 //!
-//! - An [`HttpResponse`](super::HttpResponse) is written as it is. The rest of the body need not be read.
+//! - An [`HttpResponse`](super::HttpResponse) is written unchanged. The rest of the body need not be read.
 //! - The output is not buffered: each [`Output::Data`] is sent at once. A stream can last for days.
 //! - [`handle_disconnect`](Session::handle_disconnect) is called as soon as the driver detects that the client has
 //!   disconnected. In 2026-07-28 that is how requests are cancelled.
 //! - The driver authenticates the sender of a request before [`begin`](Endpoint::begin), and passes it as a [`Caller`].
-//!   Without authentication, this is the sender's address: the share of one caller is limited, so that there is room
+//!   Without authentication, this is the sender's address: the share of one caller is limited, so that capacity remains
 //!   for others. A check that needs the method belongs between [`end`](RequestReader::end) and
 //!   [`route`](Endpoint::route): see [`Request::method`], and refuse with
 //!   [`Challenge::response`](super::Challenge::response).
@@ -130,7 +130,7 @@
 //! - [`poll_given_up`](Endpoint::poll_given_up) returns sessions that were closed for new ones. The driver [gives
 //!   up](Session::give_up) each of them.
 //! - On shutdown, the driver [closes](Session::close) every one of the [`sessions`](Endpoint::sessions) and those of
-//!   single requests, and goes on until they are over.
+//!   single requests, and continues until they are over.
 
 mod admission;
 mod caller;

@@ -12,7 +12,7 @@ pub struct EndpointOptions {
     pub policy: Policy,
     /// The paths of the endpoint.
     pub paths: Paths,
-    /// Limits of what the endpoint and its sessions hold.
+    /// Resource limits of the endpoint and its sessions.
     pub limits: Limits,
 }
 
@@ -29,12 +29,12 @@ impl EndpointOptions {
 pub struct Paths {
     /// The path of the endpoint; `None` for all paths that are not those of the old transport.
     mcp: Option<String>,
-    old: Option<Old>,
+    old: Option<HttpSsePaths>,
 }
 
 /// The two paths of the transport of 2024-11-05.
 #[derive(Clone, Debug)]
-pub(super) struct Old {
+pub(super) struct HttpSsePaths {
     pub(super) stream: String,
     pub(super) messages: String,
 }
@@ -53,14 +53,14 @@ impl Paths {
     }
 
     /// Adds the transport of 2024-11-05: its stream on one path, such as `/sse`, and the messages of clients on
-    /// another, such as `/message`. The stream tells the latter to clients, so it is the path as they see it.
+    /// another, such as `/message`. The stream sends the latter to clients, so it is the path from their point of view.
     #[must_use]
     pub fn with_http_sse(mut self, stream: impl Into<String>, messages: impl Into<String>) -> Self {
-        self.old = Some(Old { stream: stream.into(), messages: messages.into() });
+        self.old = Some(HttpSsePaths { stream: stream.into(), messages: messages.into() });
         self
     }
 
-    pub(super) fn surface(&self, path: &str) -> Option<TransportKind> {
+    pub(super) fn transport(&self, path: &str) -> Option<TransportKind> {
         match (&self.old, &self.mcp) {
             (Some(old), _) if old.stream == path => Some(TransportKind::OldStream),
             (Some(old), _) if old.messages == path => Some(TransportKind::OldMessages),
@@ -69,7 +69,7 @@ impl Paths {
         }
     }
 
-    pub(super) const fn old(&self) -> Option<&Old> {
+    pub(super) const fn old(&self) -> Option<&HttpSsePaths> {
         self.old.as_ref()
     }
 }

@@ -25,7 +25,7 @@ impl Session {
         }
         self.counted = self.counted + limits.counted(after) - limits.counted(before);
         let full = self.counted >= limits.queued_bytes;
-        self.conn.hold(self.queued, full);
+        self.conn.set_downstream(self.queued, full);
         let full = full || !self.conn.has_room();
         match self.held {
             Some(_) if !full => {
@@ -45,7 +45,8 @@ impl Session {
     }
 
     /// Ends the exchanges of clients that have read nothing since messages were refused. A client can resume a stream
-    /// if it knows an event id of it. Any other response is lost, which the client sees: it breaks off, or becomes 503.
+    /// if it has received an event id of it. Any other response is lost, which the client sees: it breaks off, or
+    /// becomes 503.
     pub(super) fn give_up_readers(&mut self) {
         let stalls = |it: &Exchange| it.waiting() > 0 && it.read_in != self.watch;
         let stalled: alloc::vec::Vec<_> =

@@ -7,7 +7,7 @@ use http::StatusCode;
 use super::{
     ExchangeId, Request, Session,
     session::SessionKind,
-    target::{Kind, Target},
+    target::{BodyKind, Target},
 };
 use crate::{
     codec::{Frame, SseText},
@@ -22,7 +22,7 @@ use crate::{
 
 impl Session {
     pub(super) fn begin<'a>(&mut self, id: ExchangeId, request: &'a Request) -> Option<Event<'a>> {
-        match &request.work {
+        match &request.target {
             Target::Modern(headers) => self.message(id, request, Some(headers.clone())),
             Target::Initialize | Target::Message(_) | Target::OldMessage(_) => self.message(id, request, None),
             Target::Listen(_, last) => {
@@ -55,7 +55,7 @@ impl Session {
         };
         if let Some(exchange) = self.exchanges.get_mut(id.0) {
             exchange.stream = stream;
-            exchange.opens = matches!(request.work, Target::Initialize);
+            exchange.opens = matches!(request.target, Target::Initialize);
         }
         let arrival = Arrival { stream, principal: request.principal.clone(), headers };
         let event = match request.message() {
@@ -72,8 +72,8 @@ impl Session {
         // Progress of a request that has ended already is harmless.
         let refused = violation.filter(|violation| !matches!(violation, Violation::UnknownProgress));
         let refusal = refused.map(|violation| refusal(StatusCode::BAD_REQUEST, violation.to_string()));
-        let asks = matches!(event, Some(Event::Request { .. }));
-        self.warm |= asks;
+        let is_request = matches!(event, Some(Event::Request { .. }));
+        self.warm |= is_request;
         let event = match event {
             Some(event) if !self.events.is_empty() => {
                 self.events.push_back(event.into_owned());
@@ -85,22 +85,22 @@ impl Session {
         self.pump();
         self.taking = None;
         // Over the old transport, responses are sent on the stream of the session.
-        if !asks || stream.is_none() {
+        if !is_request || stream.is_none() {
             self.accept(id, stream, request.kind, refusal);
         }
         event
     }
 
-    /// Completes the exchange of a message that gets no response, unless the connection has answered it.
-    fn accept(&mut self, id: ExchangeId, stream: Option<u64>, kind: Kind, refusal: Option<HttpResponse>) {
+    /// Completes the exchange of a message that gets no response, unless the connection has responded to it.
+    fn accept(&mut self, id: ExchangeId, stream: Option<u64>, kind: BodyKind, refusal: Option<HttpResponse>) {
         let is_open = self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_open());
         // A request gets a response, perhaps from the connection itself. If none follows, the connection reports that
         // (`Route::Unanswered`).
-        let waits = matches!(kind, Kind::Request | Kind::Batch) && stream.is_some();
+        let waits = matches!(kind, BodyKind::Request | BodyKind::Batch) && stream.is_some();
         if !is_open || waits {
             return;
         }
-        let refusal = refusal.filter(|_| matches!(kind, Kind::Notification | Kind::Response));
+        let refusal = refusal.filter(|_| matches!(kind, BodyKind::Notification | BodyKind::Response));
         self.answer(id, refusal.unwrap_or_else(|| response::empty(StatusCode::ACCEPTED)));
         if matches!(self.kind, SessionKind::Modern { .. }) {
             self.conn.close(self.clock);

@@ -20,9 +20,9 @@ impl Session {
     /// `None`, and pass the messages to [`handle_replay`](Self::handle_replay).
     pub fn poll_replay_request(&mut self) -> Option<ReplayRequest> {
         let Self { remote_streams, exchanges, .. } = self;
-        let wants = |id: &ExchangeId, it: &RemoteStream| !it.asked && has_room(exchanges, *id);
+        let wants = |id: &ExchangeId, it: &RemoteStream| !it.requested && has_room(exchanges, *id);
         let (exchange, following) = remote_streams.0.iter_mut().find(|(id, following)| wants(id, following))?;
-        following.asked = true;
+        following.requested = true;
         let EventId { listens, stream, seq } = following.at;
         Some(ReplayRequest { exchange: *exchange, stream, after: seq, waits: !listens })
     }
@@ -30,7 +30,7 @@ impl Session {
     /// Returns whether [`poll_replay_request`](Self::poll_replay_request) has a request.
     #[must_use]
     pub fn has_replay_request(&self) -> bool {
-        self.remote_streams.0.iter().any(|(id, following)| !following.asked && has_room(&self.exchanges, *id))
+        self.remote_streams.0.iter().any(|(id, following)| !following.requested && has_room(&self.exchanges, *id))
     }
 
     /// Returns whether an exchange still replays a stream of another process.
@@ -48,7 +48,7 @@ impl Session {
         else {
             return;
         };
-        following.asked = false;
+        following.requested = false;
         let (mut bytes, mut is_whole) = (0, found.is_some());
         for (seq, message) in found.iter().flat_map(|found| &found.messages) {
             if *seq != following.at.seq + 1 {
@@ -69,7 +69,7 @@ impl Session {
         } else if done || !is_whole {
             self.remote_streams.forget(id);
             if !done {
-                self.say_when(id, None);
+                self.send_retry(id, None);
             }
             self.end(id);
         }
@@ -88,7 +88,7 @@ impl Session {
         exchange.stream();
         let bytes = exchange.comment();
         self.wrote(id, bytes);
-        self.remote_streams.0.insert(id, RemoteStream { at, asked: false });
+        self.remote_streams.0.insert(id, RemoteStream { at, requested: false });
     }
 
     /// Continues a stream that belongs to no request, and that another process has sent, on a stream of this process.

@@ -7,6 +7,7 @@ use crate::http::session_id::EventId;
 
 /// A request for the messages of a stream that was sent by another process: its client has reconnected here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReplayRequest {
     /// The exchange of the client. Repeat it in [`handle_replay`](super::Session::handle_replay).
     pub exchange: ExchangeId,
@@ -36,7 +37,7 @@ pub(super) struct RemoteStream {
     /// The last message that was written.
     pub(super) at: EventId,
     /// Whether the driver is looking for the messages that follow.
-    pub(super) asked: bool,
+    pub(super) requested: bool,
 }
 
 impl RemoteStreams {

@@ -1,6 +1,6 @@
 //! A request while it is received: it is checked, and refused or read, before other parts of the server see it.
 
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{borrow::Cow, boxed::Box, sync::Arc, vec::Vec};
 use core::fmt;
 
 use http::request::Parts;
@@ -8,22 +8,23 @@ use http::request::Parts;
 use super::{
     caller::Caller,
     clients::{Client, Share},
-    head::{RequestKind, surface, too_large},
+    head::{RequestKind, too_large, transport},
     message::Parsed,
     options::EndpointOptions,
-    target::{Kind, Target},
+    target::{BodyKind, Target},
 };
 use crate::{
     connection::{Principal, ServerConfig, request_weight},
     http::{HttpResponse, SessionId, fields::Fields, response},
-    wire::{self, Message, MessageOffsets, RequestId},
+    protocol::Method,
+    wire::{self, ArrayIter, Message, MessageOffsets, RawJson, RequestId},
 };
 
 /// A request whose head was accepted and whose body is being read.
 ///
 /// [Feed](Self::feed) it the body, then [end](Self::end) it.
 pub struct RequestReader {
-    purpose: RequestKind,
+    kind: RequestKind,
     config: Arc<ServerConfig>,
     principal: Option<Arc<Principal>>,
     /// Whether its session was known when its head arrived.
@@ -36,8 +37,9 @@ pub struct RequestReader {
 
 /// A complete request, ready to be routed.
 pub struct Request {
-    pub(super) work: Target,
-    pub(super) kind: Kind,
+    pub(super) target: Target,
+    pub(super) kind: BodyKind,
+    pub(super) config: Arc<ServerConfig>,
     pub(super) principal: Option<Arc<Principal>>,
     /// The client that sends it, with the resources that it holds.
     pub(super) client: Arc<Client>,
@@ -51,8 +53,8 @@ pub struct Request {
 }
 
 impl RequestReader {
-    /// Checks the head of a request. `known` returns whether this principal may use a session: `None` if it is not
-    /// here, and may be in another process.
+    /// Checks the head of a request. `known` returns whether this principal may use a session: `None` if it is not in
+    /// the table, and may be in another process.
     pub(super) fn begin(
         options: &EndpointOptions,
         config: &Arc<ServerConfig>,
@@ -62,27 +64,27 @@ impl RequestReader {
         known: impl FnOnce(&SessionId, Option<&Principal>) -> Option<bool>,
     ) -> Result<Self, Box<HttpResponse>> {
         let fields = Fields::of(&head.headers);
-        let surface = surface(options, config, head, &fields)?;
+        let transport = transport(options, config, head, &fields)?;
         let principal = match caller {
             Caller::Anybody | Caller::Anonymous(_) => None,
             Caller::Known(principal) => Some(principal),
             Caller::Refused(challenge) => return Err(Box::new(challenge.response(None))),
         };
-        let purpose = RequestKind::of(surface, head, &fields, config)?;
-        let is_known_here = match purpose.session().map(|id| known(id, principal.as_deref())) {
+        let kind = RequestKind::of(transport, head, &fields, config)?;
+        let is_known_here = match kind.session().map(|id| known(id, principal.as_deref())) {
             Some(Some(false)) => return Err(Box::new(response::no_session())),
             Some(Some(true)) => true,
             Some(None) | None => false,
         };
         let share = Share::new(client, options.limits.body_bytes);
-        Ok(Self { purpose, config: config.clone(), principal, is_known_here, body: Vec::new(), received: 0, share })
+        Ok(Self { kind, config: config.clone(), principal, is_known_here, body: Vec::new(), received: 0, share })
     }
 
     /// Returns the session of the request, as far as its head names one. Sessions of the transport of 2024-11-05 are
-    /// left out.
+    /// omitted.
     #[must_use]
     pub fn session(&self) -> Option<&SessionId> {
-        if matches!(self.purpose, RequestKind::OldPost(_)) { None } else { self.purpose.session() }
+        if matches!(self.kind, RequestKind::OldPost(_)) { None } else { self.kind.session() }
     }
 
     /// Returns the authenticated sender.
@@ -97,9 +99,9 @@ impl RequestReader {
         Box::new(response::no_session())
     }
 
-    /// Returns whether its head says that it is of the modern era.
+    /// Returns whether the headers claim that the request is of the modern era.
     pub(super) const fn stands_alone(&self) -> bool {
-        self.purpose.is_modern()
+        self.kind.is_modern()
     }
 
     /// Takes in the next part of the body.
@@ -114,7 +116,7 @@ impl RequestReader {
             return too_large();
         }
         // The body of a request that should have none is ignored.
-        if !matches!(self.purpose, RequestKind::Bare(_)) {
+        if !matches!(self.kind, RequestKind::Bare(_)) {
             if !self.share.take(chunk.len()) {
                 self.body = Vec::new();
                 return Err(Box::new(response::busy("Too much is being read")));
@@ -129,18 +131,18 @@ impl RequestReader {
     /// # Errors
     /// Returns the response if the body is not a message, or not one that can be sent this way.
     pub fn end(self) -> Result<Request, Box<HttpResponse>> {
-        let Self { purpose, config, principal, is_known_here, body, share, .. } = self;
-        let (work, parsed) = match purpose {
-            RequestKind::Bare(work) => (work, Parsed::nothing()),
+        let Self { kind, config, principal, is_known_here, body, share, .. } = self;
+        let (target, parsed) = match kind {
+            RequestKind::Bare(target) => (target, Parsed::nothing()),
             RequestKind::OldPost(id) => (Target::OldMessage(id), Parsed::read(&body, &config)?),
             RequestKind::Post { session, declared, headers } => {
                 let parsed = Parsed::read(&body, &config)?;
-                (parsed.work(session, declared, headers, &config)?, parsed)
+                (parsed.target(session, declared, headers, &config)?, parsed)
             }
         };
         let Parsed { kind, offsets, .. } = parsed;
         let client = share.client().clone();
-        let mut request = Request { work, kind, principal, client, is_known_here, weight: 0, body, offsets };
+        let mut request = Request { target, kind, config, principal, client, is_known_here, weight: 0, body, offsets };
         request.weight = request.body.len().saturating_add(request.described());
         Ok(request)
     }
@@ -149,7 +151,7 @@ impl RequestReader {
 impl fmt::Debug for RequestReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestReader")
-            .field("purpose", &self.purpose)
+            .field("kind", &self.kind)
             .field("principal", &self.principal)
             .field("received", &self.received)
             .finish_non_exhaustive()
@@ -170,17 +172,47 @@ impl Request {
         self.offsets.as_ref().and_then(|offsets| offsets.method(&self.body))
     }
 
+    /// Returns the method and the params of each request in the body whose response has no status of its own: those of
+    /// a batch (2025-03-26), and over the transport of 2024-11-05. A driver that may refuse requests with a status
+    /// checks these before it opens any of them. Others can be [challenged](super::Session::challenge) later.
+    pub fn requests_without_status(&self) -> impl Iterator<Item = (Cow<'_, str>, Option<RawJson<'_>>)> {
+        let settings = &self.config.settings.limits;
+        let (depth, most) = (settings.json_depth, settings.batch_members);
+        let single = self.message().filter(|_| matches!(self.target, Target::OldMessage(_)));
+        let text = wire::text(&self.body).unwrap_or_default();
+        let members = move || ArrayIter::new(text, depth);
+        let is_batch = self.kind == BodyKind::Batch && members().take(most.saturating_add(1)).count() <= most;
+        let batch = is_batch.then(members).into_iter().flatten();
+        let members = batch.filter_map(move |member| Message::parse(member, depth).ok());
+        single.into_iter().chain(members).filter_map(|message| match message {
+            Message::Request { method, params, .. } => Some((method, params)),
+            Message::Notification { .. } | Message::Response { .. } | Message::Error { .. } => None,
+        })
+    }
+
     /// Returns whether the request begins a session with an id, made of the `random` bits of
     /// [`route`](super::Endpoint::route).
     #[must_use]
     pub const fn begins(&self) -> bool {
-        matches!(self.work, Target::Initialize | Target::OldStream)
+        matches!(self.target, Target::Initialize | Target::OldStream)
     }
 
     /// Returns the session that the request ends.
     #[must_use]
     pub const fn ends(&self) -> Option<&SessionId> {
-        if let Target::End(id) = &self.work { Some(id) } else { None }
+        if let Target::End(id) = &self.target { Some(id) } else { None }
+    }
+
+    /// Returns whether the request is one that follows the handshake of its session.
+    pub(super) fn uses_session(&self) -> bool {
+        let method = || Method::parse(self.method()?);
+        match self.target {
+            Target::Initialize | Target::OldStream => false,
+            Target::Message(_) | Target::OldMessage(_) => {
+                !matches!(method(), Some(Method::Initialize | Method::Initialized))
+            }
+            Target::Modern(_) | Target::Listen(..) | Target::End(_) => true,
+        }
     }
 
     /// Returns the message in the body, if that is a request or a notification.
@@ -190,7 +222,7 @@ impl Request {
 
     /// Returns the decoded bytes that a connection counts for a request of the modern era, besides its length.
     fn described(&self) -> usize {
-        match (&self.work, self.message()) {
+        match (&self.target, self.message()) {
             (Target::Modern(_), Some(message)) => request_weight(&message),
             _ => 0,
         }
@@ -217,7 +249,7 @@ impl Request {
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
-            .field("work", &self.work)
+            .field("target", &self.target)
             .field("kind", &self.kind)
             .field("principal", &self.principal)
             .field("id", &self.id())

@@ -6,7 +6,7 @@ use super::{
     ExchangeId, Session,
     exchange::FEED,
     session::SessionKind,
-    streams::{Lost, Missing},
+    streams::{Missing, ReplayError},
 };
 use crate::{
     connection::Failure,
@@ -25,9 +25,9 @@ impl Session {
         let found = last.map(|last| streams.find(last));
         match found {
             Some(Ok(from)) => self.resume(id, from),
-            Some(Err(Lost::Elsewhere(from))) => self.follow(id, from),
-            Some(Err(Lost::Never | Lost::Gone)) => self.nothing_to_resume(id),
-            None | Some(Err(Lost::Listener)) => {
+            Some(Err(ReplayError::Elsewhere(from))) => self.follow(id, from),
+            Some(Err(ReplayError::Never | ReplayError::Gone)) => self.nothing_to_resume(id),
+            None | Some(Err(ReplayError::Listener)) => {
                 if self.has_all_streams() {
                     return self.refuse_stream(id);
                 }
@@ -51,7 +51,7 @@ impl Session {
     }
 
     fn nothing_to_resume(&mut self, id: ExchangeId) {
-        self.answer(id, refusal(StatusCode::BAD_REQUEST, "Last-Event-ID: there is nothing to come back to"));
+        self.answer(id, refusal(StatusCode::BAD_REQUEST, "Last-Event-ID: the stream cannot be resumed"));
     }
 
     /// Resumes a stream after an event that the client has received.

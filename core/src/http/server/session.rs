@@ -56,7 +56,7 @@ pub struct Session {
     pub(super) queued: usize,
     /// The bytes that count towards the limit, in a session with several exchanges.
     pub(super) counted: usize,
-    /// The time at which clients that do not read are given up, while new messages are refused.
+    /// The time at which exchanges of clients that do not read are ended, while new messages are refused.
     pub(super) held: Option<Timestamp>,
     /// The number of the current watch on clients that do not read.
     pub(super) watch: u32,
@@ -75,12 +75,14 @@ pub struct Session {
     pub(super) warm: bool,
     /// Whether the client has sent another request after the one that opened the session.
     came_back: bool,
-    /// The activity that the endpoint sees. `None` for a request of the modern era.
+    /// Whether the client has sent a message after the handshake, or has opened or resumed a stream.
+    used: bool,
+    /// The activity for the endpoint. `None` for a request of the modern era.
     activity: Option<Arc<Activity>>,
     frame: Vec<u8>,
     /// Whether the connection may have events and messages that were not routed yet.
     pub(super) touched: bool,
-    /// The exchange whose response carries a challenge, while it is being answered.
+    /// The exchange whose response carries a challenge, while the connection queues its error response.
     pub(super) challenge: Option<Box<(ExchangeId, Challenge)>>,
     /// Streams that other processes have sent.
     pub(super) remote_streams: RemoteStreams,
@@ -141,6 +143,7 @@ impl Session {
             idle: Some(now),
             warm: false,
             came_back: false,
+            used: false,
             activity: None,
             frame: Vec::new(),
             touched: true,
@@ -182,7 +185,7 @@ impl Session {
         let conn = Connection::<ServerRole>::resumed(config.clone(), snapshot, Streams::first(part), now)?;
         let kind = SessionKind::Streams { id, streams: Streams::new(options.limits.replay(), part) };
         let mut resumed = Self::over(conn, now, options, kind, client);
-        resumed.came_back = true;
+        (resumed.came_back, resumed.used) = (true, true);
         resumed.activity = Some(activity.clone());
         resumed.pump();
         Some(resumed)
@@ -228,12 +231,12 @@ impl Session {
     }
 
     /// Opens an exchange for a request that was [routed](super::Endpoint::route) here. Returns the id of the exchange,
-    /// whose response comes from [`poll_output`](Self::poll_output), and the event for the application, which borrows
-    /// from `request`. If events wait for [`poll_event`](Self::poll_event), this one queues up behind them.
+    /// whose response is polled with [`poll_output`](Self::poll_output), and the event for the application, which
+    /// borrows from `request`. If events wait for [`poll_event`](Self::poll_event), this one is queued after them.
     ///
-    /// If there is no room for the request, it waits, and its body is moved out of `request`. Its event comes from
-    /// [`poll_event`](Self::poll_event) once there is room. After [`Limits::admission`](crate::http::Limits::admission)
-    /// it is answered with 503.
+    /// If the request does not fit into the limits, it waits, and its body is moved out of `request`.
+    /// [`poll_event`](Self::poll_event) returns its event once it fits. After
+    /// [`Limits::admission`](crate::http::Limits::admission) the response is 503.
     ///
     /// # Errors
     /// Returns the response if the session is over or holds too much already. The session keeps nothing of the request
@@ -246,7 +249,8 @@ impl Session {
         self.clock = self.clock.max(now);
         self.pump_if_touched();
         self.load.belongs_to(&request.client);
-        self.came_back |= !matches!(request.work, Target::Initialize | Target::OldStream);
+        self.came_back |= !matches!(request.target, Target::Initialize | Target::OldStream);
+        self.used = self.used || request.uses_session();
         if self.conn.phase() == Phase::Closed {
             // A shared session continues in another process.
             let is_shared = matches!(&self.kind, SessionKind::Streams { streams, .. } if streams.shared);
@@ -259,14 +263,14 @@ impl Session {
         let waits = self.has_to_wait(request)?;
         let id = ExchangeId(self.next_exchange);
         self.next_exchange += 1;
-        let until = self.clock + self.options.limits.patience;
+        let until = self.clock + self.options.limits.stream_after;
         self.exchanges.insert(id.0, Box::new(Exchange::new(until)));
         if waits {
             self.wait_for_room(id, request);
             self.pump();
             return Ok((id, None));
         }
-        self.look_at(Deadline { at: until, wake: Wake::Patience });
+        self.look_at(Deadline { at: until, wake: Wake::StreamAfter });
         self.cancel_waiting(request);
         let event = self.begin(id, request);
         self.pump();
@@ -342,8 +346,9 @@ impl Session {
         &self.conn
     }
 
-    /// Answers a request with an error, and its exchange with 401 or 403: the client must authenticate, or needs more
-    /// scopes. If a stream was opened for the exchange already, only the error is sent.
+    /// Responds to a request with an error, and completes its exchange with 401 or 403: the client must authenticate,
+    /// or needs more scopes. Only the error is sent if a stream was opened for the exchange already, in a batch
+    /// (2025-03-26), and over the transport of 2024-11-05: see [`Request::requests_without_status`].
     ///
     /// # Errors
     /// Returns the errors of [`respond_error`](Connection::respond_error).
@@ -361,8 +366,8 @@ impl Session {
         answered
     }
 
-    /// Closes the session: streams that belong to no request end now, and requests of the client may still be answered
-    /// for a while ([`drain`](crate::connection::Limits::drain)).
+    /// Closes the session: streams that belong to no request end now, and requests of the client may still get
+    /// responses for a while ([`drain`](crate::connection::Limits::drain)).
     pub fn close(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
         self.pump();
@@ -370,7 +375,7 @@ impl Session {
         if let SessionKind::Streams { streams, .. } = &self.kind {
             let carriers = streams.listeners().iter().filter_map(|stream| streams.all.get(*stream)?.exchange);
             for id in carriers.collect::<Vec<_>>() {
-                self.say_when(id, None);
+                self.send_retry(id, None);
                 self.end(id);
             }
         }
@@ -456,7 +461,7 @@ impl Session {
         Some(output)
     }
 
-    /// Returns whether only the [`Output::End`] or [`Output::Abort`] of an exchange is left to poll.
+    /// Returns whether only the [`Output::End`] or [`Output::Abort`] of an exchange remains to be polled.
     #[must_use]
     pub fn is_at_end(&self, id: ExchangeId) -> bool {
         self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_at_end())

@@ -41,7 +41,7 @@ pub(super) struct Missing {
 
 /// A message that waits for a stream.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct QueuedMessage {
     /// The id of the call, if the message is a request of the server.
     pub(super) call: Option<CallId>,
     message: Vec<u8>,
@@ -49,12 +49,12 @@ pub(super) struct Waiting {
 
 /// The reason why a stream cannot be resumed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(super) enum ReplayError {
     /// The message never existed.
     Never,
     /// The stream is not known any more.
     Gone,
-    /// The stream is not known any more, and belonged to no request: a new stream takes its place.
+    /// The stream is not known any more, and belonged to no request: a new stream replaces it.
     Listener,
     /// Another process has sent the stream.
     Elsewhere(EventId),
@@ -71,7 +71,7 @@ pub(super) struct Streams {
     part: u32,
     /// Whether other processes may take part in the session.
     pub(super) shared: bool,
-    waiting: LazyBox<VecDeque<Waiting>>,
+    waiting: LazyBox<VecDeque<QueuedMessage>>,
     waiting_bytes: usize,
     pub(super) replay: Box<dyn ReplayBuffer>,
     /// The number of streams above which those that are over are searched for.
@@ -79,7 +79,7 @@ pub(super) struct Streams {
 }
 
 /// With fewer streams, or fewer calls of a stream, than this, a cleanup is not worth its cost.
-const FEW: usize = 64;
+const MIN_STREAMS: usize = 64;
 
 impl Streams {
     pub(super) fn new(replay: Box<dyn ReplayBuffer>, part: u32) -> Self {
@@ -92,7 +92,7 @@ impl Streams {
             waiting: LazyBox::default(),
             waiting_bytes: 0,
             replay,
-            tidy_at: FEW,
+            tidy_at: MIN_STREAMS,
         }
     }
 
@@ -106,7 +106,7 @@ impl Streams {
     pub(super) fn begin(&mut self, exchange: ExchangeId, listens: bool) -> u64 {
         if listens {
             // Without this, lost streams on which nothing was sent would pile up.
-            self.tidy_sometimes();
+            self.remove_ended_amortized();
         }
         let stream = self.next;
         self.next += 1;
@@ -167,14 +167,13 @@ impl Streams {
         EventId { listens, stream, seq }
     }
 
-    /// Removes calls of a stream that are not in flight any more, when there are many. `asks` returns whether a call is
-    /// in flight.
-    pub(super) fn tidy_calls(&mut self, stream: u64, asks: impl Fn(CallId) -> bool) {
+    /// Removes calls of a stream that are not in flight any more, when there are many.
+    pub(super) fn remove_ended_calls(&mut self, stream: u64, is_in_flight: impl Fn(CallId) -> bool) {
         if let Some(known) = self.all.get_mut(stream)
-            && known.calls.len() >= FEW
+            && known.calls.len() >= MIN_STREAMS
             && known.calls.len().is_power_of_two()
         {
-            known.calls.retain(|(_, call)| asks(*call));
+            known.calls.retain(|(_, call)| is_in_flight(*call));
         }
     }
 
@@ -211,14 +210,14 @@ impl Streams {
     }
 
     /// Returns the event that a client names in `Last-Event-ID`.
-    pub(super) fn find(&self, last: &str) -> Result<EventId, Lost> {
-        let id = EventId::parse(last).ok_or(Lost::Never)?;
+    pub(super) fn find(&self, last: &str) -> Result<EventId, ReplayError> {
+        let id = EventId::parse(last).ok_or(ReplayError::Never)?;
         match self.all.get(id.stream) {
-            Some(stream) if stream.listens != id.listens || id.seq > stream.seq => Err(Lost::Never),
+            Some(stream) if stream.listens != id.listens || id.seq > stream.seq => Err(ReplayError::Never),
             Some(_) => Ok(id),
-            None if self.shared && id.stream >> 32 != u64::from(self.part) => Err(Lost::Elsewhere(id)),
-            None if id.stream < self.next => Err(if id.listens { Lost::Listener } else { Lost::Gone }),
-            None => Err(Lost::Never),
+            None if self.shared && id.stream >> 32 != u64::from(self.part) => Err(ReplayError::Elsewhere(id)),
+            None if id.stream < self.next => Err(if id.listens { ReplayError::Listener } else { ReplayError::Gone }),
+            None => Err(ReplayError::Never),
         }
     }
 
@@ -238,9 +237,9 @@ impl Streams {
 
     /// Queues a message until there is a stream for it. Returns the messages that are dropped to stay within the
     /// limits.
-    pub(super) fn wait(&mut self, limits: &Limits, call: Option<CallId>, message: &[u8]) -> Vec<Waiting> {
+    pub(super) fn wait(&mut self, limits: &Limits, call: Option<CallId>, message: &[u8]) -> Vec<QueuedMessage> {
         self.waiting_bytes += message.len();
-        self.waiting.push_back(Waiting { call, message: message.to_vec() });
+        self.waiting.push_back(QueuedMessage { call, message: message.to_vec() });
         let mut given_up = Vec::new();
         while self.waiting.len() > limits.waiting || self.waiting_bytes > limits.waiting_bytes {
             let Some(oldest) = self.waiting.pop_front() else { break };
@@ -252,7 +251,7 @@ impl Streams {
 
     /// Removes and returns the message that has waited longest.
     pub(super) fn next_waiting(&mut self) -> Option<(Option<CallId>, Vec<u8>)> {
-        let Waiting { call, message } = self.waiting.made()?.pop_front()?;
+        let QueuedMessage { call, message } = self.waiting.made()?.pop_front()?;
         self.waiting_bytes -= message.len();
         Some((call, message))
     }
@@ -274,10 +273,10 @@ impl Streams {
     }
 
     /// Calls [`tidy`](Self::tidy) if the number of streams has doubled since the last cleanup.
-    pub(super) fn tidy_sometimes(&mut self) {
+    pub(super) fn remove_ended_amortized(&mut self) {
         if self.all.len() > self.tidy_at {
             self.tidy();
-            self.tidy_at = FEW.max(2 * self.all.len());
+            self.tidy_at = MIN_STREAMS.max(2 * self.all.len());
         }
     }
 

@@ -35,7 +35,7 @@ impl Target {
 
 /// The kind of message in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BodyKind {
     /// No message.
     Nothing,
     Request,

@@ -1,4 +1,4 @@
-//! Selection of the sessions that give way to new ones, when an endpoint or a client has reached its limit.
+//! Selection of the sessions that are closed for new ones, when an endpoint or a client has reached its limit.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -7,21 +7,25 @@ use alloc::{
 };
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::clients::{Holder, SHARE};
+use super::clients::{Among, Holder, SHARE};
 use crate::{
     http::{Limits, SessionId},
     rpc::Timestamp,
 };
 
 /// How many candidates one search returns. A search visits every session, so its candidates are kept for later calls.
-const FOUND: usize = 64;
+const MAX_CANDIDATES: usize = 64;
 
-/// At the limit of sessions, those of the largest client give way first, if it has more than one part in this many of
+/// The most sessions in a queue of fresh ones, so that their ids, of 32 bytes each in two queues, are a small part of
+/// what idle sessions take.
+const MAX_FRESH: usize = 1024;
+
+/// At the limit of sessions, those of the largest client are closed first, if it has more than one part in this many of
 /// the limit.
 const LARGE: usize = 8;
 
-/// The time since which a session is idle, as its endpoint sees it. The session stores it under its own lock, and the
-/// endpoint reads it without that lock.
+/// The time since which a session is idle, for its endpoint. The session stores it under its own lock, and the endpoint
+/// reads it without that lock.
 #[derive(Debug)]
 pub(super) struct Activity(AtomicUsize);
 
@@ -33,19 +37,18 @@ impl Activity {
         Arc::new(Self(AtomicUsize::new(BUSY)))
     }
 
-    /// Stores since when the session is idle, if it is, and whether its client has sent another request after the one
-    /// that opened it.
-    pub(super) fn set(&self, idle: Option<Timestamp>, came_back: bool) {
+    /// Stores since when the session is idle, if it is, and whether its client has used it since the handshake.
+    pub(super) fn set(&self, idle: Option<Timestamp>, used: bool) {
         // Whole seconds: even a `usize` of 32 bits has room for 34 years.
         let state = idle.map_or(BUSY, |since| {
             let seconds = usize::try_from(since.as_nanos() / 1_000_000_000).unwrap_or(usize::MAX).min(usize::MAX / 4);
-            2 * seconds + 2 + usize::from(came_back)
+            2 * seconds + 2 + usize::from(used)
         });
         self.0.store(state, Ordering::Relaxed);
     }
 
-    /// Returns the order in which sessions give way: first those whose clients have not come back, and of these the one
-    /// that has been idle longest. `None` while the session is in use.
+    /// Returns the order in which sessions are closed: first those that clients have not used since the handshake, and
+    /// of these the one that has been idle longest. `None` while the session is in use.
     fn rank(&self) -> Option<(bool, usize)> {
         let state = self.0.load(Ordering::Relaxed);
         (state != BUSY).then_some((state % 2 == 1, state / 2))
@@ -59,59 +62,53 @@ pub(super) struct Tenants {
     /// The same clients, ordered by the number of their sessions.
     by_size: BTreeSet<(usize, Holder)>,
     /// Candidates among the sessions of all clients.
-    all: Line,
+    all: EvictionQueue,
 }
 
 /// The result of a check whether there is room for another session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum SessionCapacity {
     Free,
-    /// Only if a session of this client gives way.
+    /// Only if a session of this client is closed.
     Of(Holder),
-    /// Only if another session gives way: one of this client, if it has an idle one, or any.
+    /// Only if another session is closed: one of this client, if it has an idle one, or any.
     Full(Option<Holder>),
-}
-
-/// The sessions that are searched for a candidate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Among {
-    /// Idle sessions whose clients have not come back since they opened them.
-    Fresh,
-    /// All idle sessions, those first.
-    All,
 }
 
 #[derive(Debug, Default)]
 struct Tenant {
     sessions: BTreeSet<SessionId>,
-    line: Line,
+    queue: EvictionQueue,
 }
 
 /// Candidates for giving way.
 #[derive(Debug, Default)]
-struct Line {
-    /// Sessions whose clients may not have come back yet, the oldest first.
+struct EvictionQueue {
+    /// Sessions that clients may not have used since the handshake, in the order of their beginnings. At most
+    /// [`MAX_FRESH`]: a search finds the others.
     fresh: VecDeque<SessionId>,
     /// The number of these sessions after the last cleanup.
     kept: usize,
     /// Some other sessions that have been idle longest, the next candidate last.
-    found: Vec<Found>,
+    candidates: Vec<Candidate>,
 }
 
 #[derive(Debug)]
-struct Found {
+struct Candidate {
     id: SessionId,
     rank: (bool, usize),
 }
 
-impl Line {
-    /// Adds a new session. When there are many, removes sessions that are over or whose clients have come back.
+impl EvictionQueue {
+    /// Adds a new session, if there is space. When there are many, removes sessions that are over or that were used.
     fn enter(&mut self, id: &SessionId, is_fresh: impl Fn(&SessionId) -> bool) {
-        if self.fresh.len() >= 2 * self.kept + FOUND {
+        if self.fresh.len() >= 2 * self.kept + MAX_CANDIDATES {
             self.fresh.retain(is_fresh);
             self.kept = self.fresh.len();
         }
-        self.fresh.push_back(id.clone());
+        if self.fresh.len() < MAX_FRESH {
+            self.fresh.push_back(id.clone());
+        }
     }
 
     fn next<'a, 'b, S>(
@@ -124,36 +121,34 @@ impl Line {
         S: Iterator<Item = (&'b SessionId, &'a Arc<Activity>)>,
     {
         // A session in use is dropped from the queue, so that it is not checked again and again. If it is idle later,
-        // the search below finds it, before sessions whose clients have come back.
+        // the search below finds it.
         while let Some(id) = self.fresh.pop_front() {
             if let Some(Some((false, _))) = known(&id).map(|activity| activity.rank()) {
                 return Some(id);
             }
         }
-        if among == Among::Fresh {
-            return None;
-        }
         // Skip sessions that were used since they were found.
-        let pop = |found: &mut Vec<Found>| {
-            while let Some(Found { id, rank }) = found.pop() {
+        let pop = |found: &mut Vec<Candidate>| {
+            while let Some(Candidate { id, rank }) = found.pop_if(|found| among == Among::All || !found.rank.0) {
                 if known(&id).and_then(|activity| activity.rank()) == Some(rank) {
                     return Some(id);
                 }
             }
             None
         };
-        if let Some(id) = pop(&mut self.found) {
+        if let Some(id) = pop(&mut self.candidates) {
             return Some(id);
         }
         let mut ranked: Vec<_> =
             sessions().filter_map(|(id, activity)| activity.rank().map(|rank| (rank, id))).collect();
-        if ranked.len() > FOUND {
-            ranked.select_nth_unstable(FOUND);
-            ranked.truncate(FOUND);
+        if ranked.len() > MAX_CANDIDATES {
+            ranked.select_nth_unstable(MAX_CANDIDATES);
+            ranked.truncate(MAX_CANDIDATES);
         }
         ranked.sort_unstable();
-        self.found.extend(ranked.into_iter().rev().map(|(rank, id)| Found { id: id.clone(), rank }));
-        pop(&mut self.found)
+        self.candidates.clear();
+        self.candidates.extend(ranked.into_iter().rev().map(|(rank, id)| Candidate { id: id.clone(), rank }));
+        pop(&mut self.candidates)
     }
 }
 
@@ -181,7 +176,7 @@ impl Tenants {
         let tenant = self.each.entry(holder.clone()).or_default();
         let size = tenant.sessions.len();
         tenant.sessions.insert(id.clone());
-        tenant.line.enter(id, |id| is_fresh(known(id)));
+        tenant.queue.enter(id, |id| is_fresh(known(id)));
         self.resize(holder, size);
     }
 
@@ -210,8 +205,8 @@ impl Tenants {
     }
 
     /// Returns whether there is room for another session of this client, where the endpoint has `all` sessions. A
-    /// principal may have at most `sessions_each`, and no client more than seven times of what is free.
-    pub(super) fn room(&self, holder: Option<&Holder>, all: usize, limits: &Limits) -> Room {
+    /// principal may have at most `sessions_each`, and no client more than seven times the free sessions.
+    pub(super) fn room(&self, holder: Option<&Holder>, all: usize, limits: &Limits) -> SessionCapacity {
         let (own, free) = (self.size(holder), limits.sessions.saturating_sub(all));
         let most = match holder {
             Some(Holder::Principal(_)) => limits.sessions_each,
@@ -220,18 +215,44 @@ impl Tenants {
         if let Some(holder) = holder
             && own >= most.min(SHARE.saturating_mul(free.max(1)).saturating_add(usize::from(free == 0)))
         {
-            return Room::Of(holder.clone());
+            return SessionCapacity::Of(holder.clone());
         }
         if free > 0 {
-            return Room::Free;
+            return SessionCapacity::Free;
         }
         let large = self.by_size.last().filter(|(size, _)| *size > limits.sessions / LARGE);
-        Room::Full(large.map(|(_, holder)| holder.clone()))
+        SessionCapacity::Full(large.map(|(_, holder)| holder.clone()))
     }
 
-    /// Returns the session that gives way to a new one: one of this client, or one of all `sessions`. For a client,
-    /// only its own sessions are searched.
-    pub(super) fn next<'a, S>(
+    /// Returns the session to close for a new one with this capacity. Sessions that clients have used since the
+    /// handshake are closed only after all others.
+    ///
+    /// `has_idle` returns whether a session of this client is idle, or of any. It reads counters: without it, all
+    /// sessions would be searched for each new one while all are in use.
+    pub(super) fn gives_way<'a, S>(
+        &mut self,
+        room: &SessionCapacity,
+        has_idle: impl Fn(Option<&Holder>, Among) -> bool,
+        known: impl Fn(&SessionId) -> Option<&'a Arc<Activity>>,
+        sessions: impl Fn() -> S,
+    ) -> Option<SessionId>
+    where
+        S: Iterator<Item = (&'a SessionId, &'a Arc<Activity>)>,
+    {
+        let clients = match room {
+            SessionCapacity::Free => return None,
+            SessionCapacity::Of(holder) => [Some(Some(holder)), None],
+            SessionCapacity::Full(large) => [large.as_ref().map(Some), Some(None)],
+        };
+        [Among::Fresh, Among::All].into_iter().find_map(|among| {
+            let idle = clients.into_iter().flatten().filter(|of| has_idle(*of, among));
+            idle.into_iter().find_map(|of| self.next(of, among, &known, &sessions))
+        })
+    }
+
+    /// Returns the next candidate of this client, or of all `sessions`. For a client, only its own sessions are
+    /// searched.
+    fn next<'a, S>(
         &mut self,
         of: Option<&Holder>,
         among: Among,
@@ -243,23 +264,29 @@ impl Tenants {
     {
         match of {
             Some(holder) => {
-                let Tenant { sessions, line } = self.each.get_mut(holder)?;
-                line.next(among, &known, || sessions.iter().filter_map(|id| Some((id, known(id)?))))
+                let Tenant { sessions, queue } = self.each.get_mut(holder)?;
+                queue.next(among, &known, || sessions.iter().filter_map(|id| Some((id, known(id)?))))
             }
             None => self.all.next(among, known, sessions),
         }
     }
 }
 
-/// Returns whether the client of a session may not have come back yet. A session in use counts, since it may be idle
-/// again before its client comes back.
+/// Returns whether a session may be one that its client has not used since the handshake. A session in use counts,
+/// since its handshake may not be complete.
 fn is_fresh(activity: Option<&Arc<Activity>>) -> bool {
-    activity.is_some_and(|it| it.rank().is_none_or(|(came_back, _)| !came_back))
+    activity.is_some_and(|it| it.rank().is_none_or(|(used, _)| !used))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{
+            Caller,
+            clients::{Client, Clients, Load},
+        },
+        *,
+    };
     use alloc::format;
     use core::cell::Cell;
 
@@ -286,7 +313,40 @@ mod tests {
         (tenants, sessions, eve)
     }
 
-    /// Returns the session that gives way, and how many sessions were visited to find it.
+    /// At the limit, sessions are not searched if the counters show that none is idle.
+    #[test]
+    fn eviction_skips_clients_without_idle_sessions() {
+        let (mut tenants, mut sessions, mut clients) = (Tenants::default(), BTreeMap::new(), Clients::new());
+        let [large, other] = [1, 2].map(|last| clients.of(&Caller::Anonymous([10, 0, 0, last].into())));
+        let mut add = |number: u32, client: &Arc<Client>, idle: Option<bool>| {
+            let (activity, mut load) = (Activity::new(), Load::new(client.clone()));
+            activity.set(idle.map(|_| Timestamp::ZERO), idle == Some(true));
+            load.set_idle(idle.is_some(), idle == Some(true));
+            tenants.enter(client.holder(), &id(number), |id| sessions.get(id));
+            sessions.insert(id(number), activity);
+            load
+        };
+        let mut loads: Vec<_> = (0..4000).map(|number| add(number, &large, None)).collect();
+        loads.extend((4000..4100).map(|number| add(number, &other, Some(true))));
+        let room = SessionCapacity::Full(large.holder().cloned());
+        for round in 0..100 {
+            let looks = Cell::new(0);
+            let look = || looks.set(looks.get() + 1);
+            let known = |id: &SessionId| {
+                look();
+                sessions.get(id)
+            };
+            let all = || sessions.iter().inspect(|_| look());
+            let found = tenants.gives_way(&room, |of, among| clients.has_idle(of, among), known, all);
+            let found = found.expect("sessions of the other client are idle");
+            sessions.remove(&found);
+            // The first search for used sessions visits all, and its candidates are kept.
+            let most = if round % u32::try_from(MAX_CANDIDATES).expect("few") == 0 { 3 * 4100 } else { 10 };
+            assert!(looks.get() <= most, "{} looks in round {round}", looks.get());
+        }
+    }
+
+    /// Returns the session to remove, and how many sessions were visited to find it.
     fn next(
         tenants: &mut Tenants,
         sessions: &BTreeMap<SessionId, Arc<Activity>>,
@@ -303,12 +363,12 @@ mod tests {
     }
 
     #[test]
-    fn sessions_in_use_are_not_looked_at_again_and_again() {
+    fn eviction_does_not_rescan_sessions_in_use() {
         let (mut tenants, mut sessions, eve) = busy(100, 4000);
         let (found, _) = next(&mut tenants, &sessions, None);
         assert_eq!(found, None);
         for number in 10_000..10_100 {
-            // The new session is idle, and gives way to the next one.
+            // The new session is idle, and is removed for the next one.
             let activity = Activity::new();
             activity.set(Some(Timestamp::ZERO), false);
             tenants.enter(None, &id(number), |id| sessions.get(id));
@@ -334,16 +394,16 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_at_most_seven_times_of_what_is_free() {
+    fn client_share_is_limited_by_free_sessions() {
         let limits = Limits { sessions: 64, sessions_each: 40, ..Limits::default() };
         let (mut tenants, mut all) = (Tenants::default(), 0);
         let mut fill = |holder: &Holder| {
             let before = all;
-            while tenants.room(Some(holder), all, &limits) == Room::Free {
+            while tenants.room(Some(holder), all, &limits) == SessionCapacity::Free {
                 tenants.enter(Some(holder), &id(u32::try_from(all).expect("few")), |_| None);
                 all += 1;
             }
-            (all - before, tenants.room(Some(holder), all, &limits) == Room::Of(holder.clone()))
+            (all - before, tenants.room(Some(holder), all, &limits) == SessionCapacity::Of(holder.clone()))
         };
         let at = |number| Holder::Address([10, 0, 0, number].into());
         assert_eq!(fill(&principal("eve")), (40, true));
@@ -352,18 +412,18 @@ mod tests {
     }
 
     #[test]
-    fn sessions_of_the_client_with_most_give_way_at_the_limit() {
+    fn largest_client_is_evicted_at_the_limit() {
         let limits = Limits { sessions: 64, ..Limits::default() };
         let at = |number| Holder::Address([10, 0, 0, number].into());
         let mut tenants = Tenants::default();
         for number in 0..64_u8 {
             tenants.enter(Some(&at(number.saturating_sub(20))), &id(number.into()), |_| None);
         }
-        assert_eq!(tenants.room(None, 64, &limits), Room::Full(Some(at(0))));
+        assert_eq!(tenants.room(None, 64, &limits), SessionCapacity::Full(Some(at(0))));
         for number in 0..13 {
             tenants.leave(Some(&at(0)), &id(number));
         }
-        assert_eq!(tenants.room(None, 64, &limits), Room::Full(None), "it has no more than one eighth");
+        assert_eq!(tenants.room(None, 64, &limits), SessionCapacity::Full(None), "it has no more than one eighth");
         assert_eq!(tenants.by_size.len(), tenants.each.len());
     }
 }

@@ -2,10 +2,11 @@
 
 /// The sizes of a session's tables and buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ResourceUsage {
     /// Exchanges that are not over.
     pub exchanges: usize,
-    /// Exchanges whose requests wait for room.
+    /// Exchanges whose requests wait for capacity.
     pub waiting_requests: usize,
     /// Bytes that wait to be written.
     pub queued_bytes: usize,

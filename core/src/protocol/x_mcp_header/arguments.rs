@@ -56,7 +56,7 @@ impl<'a> Search<'_, 'a> {
                 continue;
             };
             if self.passed[one] > depth {
-                // The second one is enough to know.
+                // A second member of this name makes the argument ambiguous. Further ones change nothing.
                 if self.found[one] != Argument::Twice {
                     meant.iter().for_each(|param| self.found[*param] = Argument::Twice);
                 }

@@ -1,4 +1,4 @@
-//! Arguments of a tool that headers repeat, as `x-mcp-header` in its input schema asks (2026-07-28).
+//! Arguments of a tool that headers repeat, as `x-mcp-header` in its input schema requires (2026-07-28).
 
 use alloc::{
     borrow::{Cow, ToOwned},
@@ -26,6 +26,7 @@ const MAX_INTEGER: i64 = (1 << 53) - 1;
 
 /// An argument of a tool that a header repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HeaderParam {
     /// The name of the header without `Mcp-Param-`.
     pub name: String,
@@ -62,11 +63,11 @@ pub enum InvalidHeaderParam {
 impl fmt::Display for InvalidHeaderParam {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Misplaced => write!(f, "{ANNOTATION} where it means no argument"),
+            Self::Misplaced => write!(f, "{ANNOTATION} at a place that is not an argument"),
             Self::Name(name) => write!(f, "{ANNOTATION} {name} cannot be part of the name of a header"),
-            Self::Repeated(name) => write!(f, "{ANNOTATION} {name:?} is there twice"),
+            Self::Repeated(name) => write!(f, "{ANNOTATION} {name:?} occurs twice"),
             Self::Type(name) => {
-                write!(f, "{ANNOTATION} {name:?} is on something that is no string, integer or boolean")
+                write!(f, "{ANNOTATION} {name:?} is on an argument that is not a string, integer or boolean")
             }
             Self::Schema => f.write_str("the input schema is not an object"),
             Self::TooLarge => write!(f, "the input schema has more than 256 {ANNOTATION}, or 64 KiB of them"),
@@ -76,14 +77,14 @@ impl fmt::Display for InvalidHeaderParam {
 
 impl core::error::Error for InvalidHeaderParam {}
 
-/// The error that an argument has no form in a header: it is not a scalar, is given twice, or is an integer that not
-/// every JSON reader represents exactly.
+/// The error of an argument that cannot be sent in a header: it is not a scalar, occurs twice, or is an integer that
+/// not every JSON reader represents exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotEncodable;
 
 impl fmt::Display for NotEncodable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an argument has no form in a header")
+        f.write_str("an argument cannot be sent in a header")
     }
 }
 
@@ -93,7 +94,7 @@ impl HeaderParam {
     /// The prefix of the name of every header that repeats an argument.
     pub const PREFIX: &str = "Mcp-Param-";
 
-    /// Returns the headers that the input schema of a tool asks for, in the order of the schema.
+    /// Returns the headers that the input schema of a tool requires, in the order of the schema.
     ///
     /// # Errors
     /// Returns an error if the specification does not allow the annotations, or if there are [too
@@ -117,7 +118,7 @@ impl HeaderParam {
     /// Returns the value of the header for these arguments, or `None` if the argument is absent or null.
     ///
     /// # Errors
-    /// Returns an error if the argument has no form in a header, or is given twice.
+    /// Returns an error if the argument cannot be sent in a header, or occurs twice.
     pub fn value(&self, arguments: Option<&RawJson<'_>>) -> Result<Option<String>, NotEncodable> {
         let mut values = Self::values(slice::from_ref(self), arguments)?;
         Ok(values.pop().flatten())
@@ -126,7 +127,7 @@ impl HeaderParam {
     /// Returns the [value](Self::value) of the header for each of `params`, in one pass over the arguments.
     ///
     /// # Errors
-    /// Returns an error if one of the arguments has no form in a header, or is given twice.
+    /// Returns an error if one of the arguments cannot be sent in a header, or occurs twice.
     pub fn values(params: &[Self], arguments: Option<&RawJson<'_>>) -> Result<Vec<Option<String>>, NotEncodable> {
         let arguments = find(params, arguments);
         arguments.into_iter().map(|argument| argument.header_value()).collect()
@@ -135,7 +136,7 @@ impl HeaderParam {
     /// Checks that the header has the same value for this argument as the body, and is absent if the body has none.
     ///
     /// # Errors
-    /// Returns the mismatch otherwise. An argument that is given twice is always one ([`HeaderError::Malformed`]),
+    /// Returns the mismatch otherwise. An argument that occurs twice is always one ([`HeaderError::Malformed`]),
     /// since readers differ in which of the two they take.
     pub fn verify(&self, arguments: Option<&RawJson<'_>>, headers: &MirroredHeaders) -> Result<(), HeaderMismatch> {
         Self::verify_all(slice::from_ref(self), arguments, headers)

@@ -11,11 +11,12 @@ use alloc::{
 use super::{ANNOTATION, HeaderParam, InvalidHeaderParam, Kind};
 use crate::wire::scan::{ScanError, Scanner};
 
-/// The most annotations of one schema. Each becomes a header, and the head of a request has a limit of 64 KiB by default.
-const MOST: usize = 256;
+/// The most annotations of one schema. Each becomes a header, and by default the head of a request has a limit of 64
+/// KiB.
+const MAX_ANNOTATIONS: usize = 256;
 
 /// The most bytes of one schema's annotated names and of the paths to them.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 
 /// The most bytes of a name that an error repeats.
 const QUOTED: usize = 128;
@@ -57,7 +58,7 @@ fn holds(keyword: &str) -> KeywordClass {
 }
 
 /// Reads one schema. Its work and its memory are linear in the text: names are borrowed, and the path to an argument is
-/// joined only where there is an annotation, within [`MOST`] and [`MOST_BYTES`].
+/// joined only where there is an annotation, within [`MAX_ANNOTATIONS`] and [`MAX_BYTES`].
 #[derive(Default)]
 pub(super) struct SchemaWalker<'a> {
     pub(super) found: Vec<HeaderParam>,
@@ -157,7 +158,7 @@ impl<'a> SchemaWalker<'a> {
         }
         // The limits are checked before anything is copied.
         self.bytes += annotation.len() + self.path.iter().map(|name| name.len()).sum::<usize>();
-        if self.found.len() >= MOST || self.bytes > MOST_BYTES {
+        if self.found.len() >= MAX_ANNOTATIONS || self.bytes > MAX_BYTES {
             return Err(InvalidHeaderParam::TooLarge);
         }
         let name: String = serde_json::from_str(annotation).unwrap_or_default();

@@ -17,7 +17,7 @@ fn paths(schema: &str) -> Vec<(String, String)> {
 
 // req: M-HTTP-051 M-HTTP-052 M-HTTP-053 M-HTTP-055
 #[test]
-fn annotations_are_names_on_scalars() {
+fn annotations_require_a_name_and_a_scalar_type() {
     let good = ["a", "Row", "Method", "!#$%&'*+-.^_`|~09azAZ"];
     for name in good {
         let found = one(&format!(r#"{{"type":"string","x-mcp-header":"{name}"}}"#)).expect("it is good");
@@ -42,7 +42,7 @@ fn annotations_are_names_on_scalars() {
 
 // req: M-HTTP-054
 #[test]
-fn names_are_there_once_whatever_their_case() {
+fn header_names_are_unique_ignoring_case() {
     let schema = |a: &str, b: &str| {
         format!(
             r#"{{"properties":{{"a":{{"type":"string","x-mcp-header":"{a}"}},
@@ -66,7 +66,8 @@ enum Below {
     Data,
 }
 
-/// All keywords of the drafts 4, 6, 7, 2019-09 and 2020-12 (core, applicators, unevaluated, validation, metadata, format, content).
+/// All keywords of the drafts 4, 6, 7, 2019-09 and 2020-12 (core, applicators, unevaluated, validation, metadata,
+/// format, content).
 const KEYWORDS: &[(&str, Below)] = &[
     ("properties", Below::Arguments),
     ("$defs", Below::Schemas),
@@ -136,7 +137,7 @@ const KEYWORDS: &[(&str, Below)] = &[
 
 // req: M-HTTP-057 M-HTTP-058
 #[test]
-fn annotations_stand_where_an_argument_is_meant() {
+fn annotations_are_allowed_on_arguments_only() {
     const ANNOTATED: &str = r#"{"type":"string","x-mcp-header":"N"}"#;
     let misplaced = Err(InvalidHeaderParam::Misplaced);
     assert_eq!(of(ANNOTATED), misplaced, "at the root");
@@ -205,7 +206,7 @@ fn annotations_are_bounded_in_number_and_in_bytes() {
 }
 
 #[test]
-fn a_schema_is_read_as_deep_as_json_goes() {
+fn schema_depth_is_limited_like_json() {
     let nest = |depth: usize| {
         let inner = r#"{"type":"string","x-mcp-header":"N"}"#;
         format!("{}{inner}{}", r#"{"properties":{"a":"#.repeat(depth), "}}".repeat(depth))
@@ -286,7 +287,7 @@ fn headers_are_compared_with_arguments() {
 
 // req: M-HTTP-071
 #[test]
-fn an_argument_that_is_given_twice_agrees_with_no_header() {
+fn duplicate_arguments_match_no_header() {
     let schema = r#"{"properties":{"s":{"type":"string","x-mcp-header":"S"},"t":{"type":"string","x-mcp-header":"T"},
         "o":{"properties":{"i":{"type":"integer","x-mcp-header":"I"},"j":{"properties":{"k":{"type":"integer",
         "x-mcp-header":"K"}}}}}}}"#;

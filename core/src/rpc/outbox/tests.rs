@@ -18,7 +18,7 @@ fn drain(outbox: &mut Outbox) -> String {
 }
 
 #[test]
-fn what_is_large_and_alone_is_not_copied() {
+fn single_large_frame_is_not_copied() {
     let mut outbox = Outbox::default();
     let (small, large) = ("s".repeat(LARGE - 2), "l".repeat(LARGE));
     let mut pushed_at = |text: &str, before: &str| {
@@ -42,7 +42,7 @@ fn what_is_large_and_alone_is_not_copied() {
 }
 
 #[test]
-fn space_for_large_messages_is_not_kept_for_small_ones() {
+fn large_buffers_shrink_after_small_messages() {
     let mut outbox = Outbox::default();
     for large in [true, true, false] {
         let text = if large { "l".repeat(8 * SPARE) } else { "s".repeat(99) };
@@ -55,7 +55,7 @@ fn space_for_large_messages_is_not_kept_for_small_ones() {
 }
 
 #[test]
-fn a_peer_that_reads_all_but_the_last_message_keeps_no_space() {
+fn mostly_read_queue_releases_its_buffer() {
     let mut outbox = Outbox::default();
     let large = "l".repeat(SPARE);
     (0..64).for_each(|_| push(&mut outbox, Priority::Control, FrameOwner::None, &large));
@@ -73,7 +73,7 @@ fn call(id: u64) -> FrameOwner {
 }
 
 #[test]
-fn control_goes_first_and_each_lane_keeps_its_order() {
+fn control_frames_precede_requests_in_order() {
     let mut outbox = Outbox::default();
     push(&mut outbox, Priority::Request, call(1), "r1");
     push(&mut outbox, Priority::Control, FrameOwner::None, "c1");
@@ -85,7 +85,7 @@ fn control_goes_first_and_each_lane_keeps_its_order() {
 }
 
 #[test]
-fn what_is_taken_back_never_leaves_and_costs_no_space() {
+fn withdrawn_frames_are_not_sent_and_free_space() {
     let mut outbox = Outbox::default();
     let text = "x".repeat(100);
     for id in 0..100_000 {
@@ -118,7 +118,7 @@ fn answer(outbox: &mut Outbox, id: u64) {
 }
 
 #[test]
-fn a_cancellation_reads_no_answer_twice_however_many_wait() {
+fn withdrawing_responses_reads_each_once() {
     let mut steps = Vec::new();
     for waiting in [1_000, 16_000] {
         let mut outbox = Outbox::default();
@@ -138,7 +138,7 @@ fn a_cancellation_reads_no_answer_twice_however_many_wait() {
 }
 
 #[test]
-fn answers_to_one_id_are_taken_back_one_by_one_from_the_first_and_those_that_left_are_forgotten() {
+fn withdraws_responses_of_one_id_in_order() {
     let mut outbox = Outbox::default();
     for round in 0..1_000 {
         (0..4).for_each(|_| answer(&mut outbox, 1));
@@ -149,7 +149,7 @@ fn answers_to_one_id_are_taken_back_one_by_one_from_the_first_and_those_that_lef
             outbox.pop(Priority::Control, &mut out);
         }
         assert_eq!(outbox.take_back_answer(&RequestId::from(1), hash), None);
-        assert!(outbox.own_answers.len() < 200, "{}", outbox.own_answers.len());
+        assert!(outbox.own_responses.len() < 200, "{}", outbox.own_responses.len());
         assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 3 + usize::from(round > 0));
     }
     assert_eq!(outbox.take_back_answer(&RequestId::from(1001), hash), Some(None));
@@ -157,7 +157,7 @@ fn answers_to_one_id_are_taken_back_one_by_one_from_the_first_and_those_that_lef
 }
 
 #[test]
-fn the_frames_of_a_request_are_taken_back_without_a_look_at_others() {
+fn withdrawing_request_frames_skips_others() {
     let mut table = Incoming::new(1);
     let mut key = |id: u64| match table.insert(Timestamp::ZERO, RequestId::from(id), ()) {
         Inserted::New(key) => key,
@@ -183,9 +183,9 @@ fn the_frames_of_a_request_are_taken_back_without_a_look_at_others() {
     assert!(steps[1] < 2 * steps[0], "{steps:?}");
 }
 
-/// Checks under random operations that exactly the frames that were not taken back leave, in order.
+/// Checks under random operations that the frames that were not removed are sent, in order.
 #[test]
-fn it_agrees_with_a_plain_list() {
+fn agrees_with_a_plain_list() {
     let (mut outbox, mut model, mut state) = (Outbox::default(), Vec::<(u64, String)>::new(), 11);
     // The numbers wrap around during the test.
     outbox.control.next_number = DEAD - 1_000;
@@ -221,7 +221,7 @@ fn it_agrees_with_a_plain_list() {
 }
 
 #[test]
-fn it_prints_as_what_will_leave() {
+fn debug_shows_frames_to_be_sent() {
     let mut outbox = Outbox::default();
     for id in 1..4 {
         push(&mut outbox, Priority::Request, call(id), "text");
@@ -233,7 +233,7 @@ fn it_prints_as_what_will_leave() {
 }
 
 #[test]
-fn a_frame_that_fails_or_is_too_long_leaves_no_trace() {
+fn failed_or_oversized_frames_are_discarded() {
     let mut outbox = Outbox::default();
     push(&mut outbox, Priority::Control, FrameOwner::None, "kept");
     let failed = outbox.push(Priority::Control, FrameOwner::None, 99, |out| {
@@ -250,7 +250,7 @@ fn a_frame_that_fails_or_is_too_long_leaves_no_trace() {
 }
 
 #[test]
-fn space_is_at_most_four_times_what_waits() {
+fn capacity_is_bounded_by_queued_bytes() {
     for count in [1_000_u32, 2_100, 4_097] {
         let mut outbox = Outbox::default();
         for _ in 0..count {
@@ -262,5 +262,43 @@ fn space_is_at_most_four_times_what_waits() {
             let (space, waits) = (outbox.control.bytes.capacity(), outbox.control.live_bytes());
             assert!(space <= (4 * waits).max(2 * SPARE), "{space} bytes for {waits}");
         }
+    }
+}
+
+/// The frames of requests that were cancelled must not hold memory that is counted nowhere.
+#[test]
+fn capacity_is_bounded_after_withdrawals() {
+    let mut outbox = Outbox::default();
+    (0..4_096).for_each(|id| push(&mut outbox, Priority::Request, call(id), &"x".repeat(1_000)));
+    let mut last = 4_095;
+    while outbox.frames() > 1 {
+        assert!(outbox.take_back_call(CallId::from_raw(last)));
+        last -= 1;
+        if last % 3 == 0 && outbox.frames() > 1 {
+            assert!(outbox.pop(Priority::Request, &mut Vec::new()).is_some());
+        }
+        let queue = &outbox.requests;
+        let (space, waits) = (queue.bytes.capacity(), queue.live_bytes());
+        assert!(space <= (4 * waits).max(2 * SPARE), "{space} bytes for {waits}");
+        let (places, frames) = (queue.frames.capacity(), queue.live as usize);
+        assert!(places <= (8 * frames).max(256), "{places} places for {frames}");
+    }
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn trimmed_empty_queue_keeps_little_capacity() {
+    let mut outbox = Outbox::default();
+    let large = "x".repeat(16 * SPARE);
+    for text in ["small", &large] {
+        push(&mut outbox, Priority::Control, FrameOwner::None, text);
+        push(&mut outbox, Priority::Request, call(1), text);
+    }
+    outbox.trim();
+    drain(&mut outbox);
+    assert!(outbox.control.bytes.capacity() > SPARE, "nothing is tested otherwise");
+    outbox.trim();
+    for queue in [&outbox.control, &*outbox.requests] {
+        assert!(queue.bytes.capacity() <= SPARE, "{} bytes", queue.bytes.capacity());
     }
 }

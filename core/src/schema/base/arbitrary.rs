@@ -1,4 +1,4 @@
-//! Random values of the schema, with only what a revision has.
+//! Random values of the schema, with only the members of a revision.
 
 use alloc::{borrow::ToOwned, format, string::String, vec::Vec};
 

@@ -190,15 +190,15 @@ impl PartialEq for Extra {
     /// Returns whether both have the same members in the same order. Names are compared as texts, values as they are
     /// spelled: `1.0` and `1` differ, and so do objects with different white space.
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text || self.members().map(Spelled).eq(other.members().map(Spelled))
+        self.text == other.text || self.members().map(MemberKey).eq(other.members().map(MemberKey))
     }
 }
 
 /// A member. Two names are equal if they are the same text, or, if they are not valid text, if their spelling is the
 /// same.
-struct Spelled<'a>((StringToken<'a>, &'a str));
+struct MemberKey<'a>((StringToken<'a>, &'a str));
 
-impl PartialEq for Spelled<'_> {
+impl PartialEq for MemberKey<'_> {
     fn eq(&self, other: &Self) -> bool {
         let (Self((name, value)), Self((other_name, other_value))) = (self, other);
         let same_name = name.written() == other_name.written()
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn members_keep_their_order_and_spelling_and_the_last_of_two_counts() {
+    fn extra_keeps_order_and_spelling_of_members() {
         let text = r#"{"b":1.50,"a":{"c" : []},"b":"3"}"#;
         let mut extra: Extra = serde_json::from_str(text).expect("an object");
         assert_eq!(serde_json::to_string(&extra).expect("text"), text);
@@ -281,14 +281,14 @@ mod tests {
 
     /// A peer can send very many, and each is added to those before it.
     #[test]
-    fn many_members_are_added_without_a_look_at_the_others() {
+    fn adding_many_members_is_linear() {
         const MANY: u32 = 300_000;
         let extra: Extra = (0..MANY).map(|number| (number.to_string(), json("null"))).collect();
         assert_eq!((extra.len(), extra.decode::<Option<u8>>("299999")), (MANY as usize, Some(None)));
     }
 
     #[test]
-    fn other_spellings_of_names_and_spaces_make_no_other_members() {
+    fn escaped_names_and_spaces_compare_equal() {
         let read = |text: &str| serde_json::from_str::<Extra>(text).expect(text);
         let plain = read(r#"{"a\"é":1,"b":[ 2 ]}"#);
         let spaced = read(" { \"\\u0061\\\"\\u00e9\" :\n1 , \"b\"\t: [ 2 ] } ");
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_stand_for_no_text_are_kept_as_they_came() {
+    fn names_with_lone_surrogates_are_kept_verbatim() {
         let text = r#"{"\ud800":1,"\uDC00":2,"a\n\ud800":3,"":4,"\ud83d\ude80":5}"#;
         let read = |text: &str| serde_json::from_str::<Extra>(text).expect(text);
         let mut extra = read(text);
@@ -324,7 +324,7 @@ mod tests {
             ["\u{fffd}", "\u{fffd}", "a\n\u{fffd}"]
         );
         assert_eq!((extra.get("\u{fffd}"), extra.decode("")), (None, Some(4)));
-        // Serde has no other way to say a name than as text.
+        // Serde cannot express a name other than as text.
         assert!(serde_json::to_string(&extra).is_err());
         assert_eq!((extra.remove(""), extra.remove("\u{fffd}")), (Some(json("4")), None));
         assert_eq!(written(&extra), r#"{"\ud800":1,"\uDC00":2,"a\n\ud800":3,"🚀":5}"#);

@@ -1,7 +1,7 @@
 //! Formats of texts and numbers of the schema, beyond their JSON type.
 //!
 //! Decoding does not check formats, so that one odd value does not make a message unusable. Encoding does not send
-//! values that a peer cannot use. The checks are also for applications that build messages or want to refuse odd ones.
+//! values that a peer cannot use. Applications can use the checks to build messages or to refuse odd ones.
 
 use serde_json::Number;
 
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn media_types_have_two_names() {
+    fn media_types_have_type_and_subtype() {
         for good in ["image/png", "text/plain; charset=utf-8", "application/vnd.api+json", "A/b", "x/y;"] {
             assert!(is_media_type(good), "{good}");
         }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_have_64_digits_in_lower_case() {
+    fn digests_have_64_lower_case_digits() {
         let digits = "0123456789abcdef".repeat(4);
         assert!(is_digest(&alloc::format!("sha256:{digits}")));
         for bad in [&digits[..], &alloc::format!("sha256:{digits}0"), &alloc::format!("sha256:{}", &digits[1..])] {

@@ -16,14 +16,14 @@
 //!
 //! The word after the name is its flavour:
 //!
-//! - `params(ListTools => ListToolsResult)`: params of a request, and the result that answers it
+//! - `params(ListTools => ListToolsResult)`: params of a request, and its result
 //! - `params(Progress)`: params of a notification
 //! - `result`: a result of a server, `answer`: a result of a client
 //! - `data`: anything inside of them
 //! - `data("type" = "text")`, `params("mode" = "url")`: one of several forms, known by this member
 //!
-//! Params are decoded strictly: an optional member of the wrong type is an error, which becomes the answer -32602.
-//! In all other flavours such a member moves to `extra`, as it came, and its field stays empty.
+//! Params are decoded strictly: an optional member of the wrong type is an error, which becomes the response -32602. In
+//! all other flavours such a member moves to `extra` unchanged, and its field stays empty.
 //!
 //! A block `gates { … }` after the members has methods of the trait. The connection uses them before it sends params:
 //! the capabilities that their content needs, the severity of a log message.
@@ -101,7 +101,7 @@ macro_rules! object {
         }
     };
 
-    // `_meta` comes first in params and results: the engine adds its own keys to the bytes behind `{"_meta":{`.
+    // `_meta` is the first member in params and results: the engine adds its own keys to the bytes behind `{"_meta":{`.
     (@meta $mode:ident, $rules:tt, $tag:tt, $(#[$attr:meta])* $Name:ident { $($body:tt)* }) => {
         object! {
             @declare $mode, $rules, [
@@ -210,7 +210,7 @@ macro_rules! object {
                     members.extra(&self.extra, |name| match name {
                         $($tag => false,)?
                         $($first_wire => self.$first.is_none(),)?
-                        $($wire => is_absent!($presence self.$field) && RULES.$field.may_be_odd(version),)*
+                        $($wire => is_absent!($presence self.$field) && RULES.$field.may_be_malformed(version),)*
                         _ => true,
                     })?;
                     members.end()
@@ -355,7 +355,7 @@ macro_rules! open_enum {
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum $Name {
             $($(#[$doc])* $Variant,)+
-            /// A word that this version of the library does not know.
+            /// A word that this version of the library does not define.
             Other(alloc::string::String),
         }
 
@@ -417,7 +417,7 @@ macro_rules! open_enum {
     };
 }
 
-/// Declares objects that are told apart by the value of one member.
+/// Declares objects that are distinguished by the value of one member.
 macro_rules! union {
     (
         $(#[$attr:meta])*
@@ -429,7 +429,7 @@ macro_rules! union {
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum $Name {
             $($(#[$doc])* $Variant($Type),)+
-            /// A kind that this version of the library does not know, with all its members.
+            /// A kind that this version of the library does not define, with all its members.
             Other(crate::schema::Extra),
         }
 

@@ -177,7 +177,7 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn members_keep_their_order_and_the_last_of_two_counts() {
+    fn map_keeps_order_and_last_duplicate_wins() {
         let mut map: Map<String> = serde_json::from_str(r#"{"b":"1","a":"2","b":"3"}"#).expect("an object");
         assert_eq!(serde_json::to_string(&map).expect("text"), r#"{"b":"1","a":"2","b":"3"}"#);
         assert_eq!((map.len(), map.get("b").map(String::as_str), map.get("c")), (3, Some("3"), None));

@@ -32,9 +32,9 @@ pub mod keys {
     pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
     /// The capabilities of the client that sent a request. Since 2026-07-28.
     pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-    /// The least severe level of the log messages that the client wants for a request. Since 2026-07-28.
+    /// The least severe level of the log messages for a request. Since 2026-07-28.
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-    /// The name and version of the server that answered a request. Since 2026-07-28.
+    /// The name and version of the server that sent a result. Since 2026-07-28.
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
     /// The `subscriptions/listen` request that a notification belongs to. Since 2026-07-28.
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -103,7 +103,7 @@ impl Meta {
         self.0.is_empty()
     }
 
-    /// Returns the token with which the sender of the request asks for progress.
+    /// Returns the token with which the sender of the request requests progress.
     #[must_use]
     pub fn progress_token(&self) -> Option<ProgressToken> {
         self.decode(keys::PROGRESS_TOKEN)

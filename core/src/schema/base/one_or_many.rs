@@ -7,7 +7,7 @@ use serde_core::{Deserialize, Deserializer, ser::Error as _};
 use serde_json::Error;
 
 use super::{
-    decode::{Member, Union, Wanted, read_from},
+    decode::{ExpectedType, Member, Union, read_from},
     encode::{Output, through_write},
 };
 use crate::{protocol::ProtocolVersion, schema::Encode, wire::reader::Reader};
@@ -98,7 +98,7 @@ impl<T: Union + Member> Member for OneOrMany<T> {
         match reader.peek() {
             Some(b'{') => T::read(reader).map(Self::One),
             Some(b'[') => Vec::read(reader).map(Self::Many),
-            _ => Err(reader.unexpected(&Wanted(T::NAME, "an object or an array of objects"))),
+            _ => Err(reader.unexpected(&ExpectedType(T::NAME, "an object or an array of objects"))),
         }
     }
 }

@@ -17,12 +17,12 @@ pub trait Request: Encode + DeserializeOwned {
         false
     }
 
-    /// Returns the capabilities that the content of the params needs, beside that of the method.
+    /// Returns the capabilities that the content of the params needs, in addition to that of the method.
     fn needs(&self) -> CapabilitySet {
         CapabilitySet::EMPTY
     }
 
-    /// Returns whether the params ask for a task instead of a result (2025-11-25).
+    /// Returns whether the params request a task instead of a result (2025-11-25).
     fn is_task(&self) -> bool {
         false
     }

@@ -15,8 +15,8 @@ use crate::wire::{escape, scan::StringToken};
 /// The function that reads a type of this crate.
 pub(super) type Read<T> = fn(&mut Reader<'_>) -> Result<T, Error>;
 
-/// The name of the newtype with which a type of this crate asks a deserializer for text. [`Reader`] knows the name and
-/// returns the text. Other deserializers treat it as any newtype.
+/// The name of the newtype with which a type of this crate requests text of a deserializer. [`Reader`] recognizes the
+/// name and returns the text. Other deserializers treat it as any newtype.
 pub(super) const TEXT: &str = "$mcp_proto::private::Text";
 
 /// Reads all of `text`, which must be one JSON value.
@@ -86,8 +86,8 @@ impl<'de> Reader<'de> {
 
     /// Takes all of the text.
     pub(super) fn take_all(&mut self) -> &'de str {
-        let all = self.scanner.go_to(0);
-        self.scanner.go_to(all.len());
+        let all = self.scanner.skip_to(0);
+        self.scanner.skip_to(all.len());
         all
     }
 
@@ -115,7 +115,7 @@ impl<'de> Reader<'de> {
         self.scanner.eat_plain(text)
     }
 
-    /// Opens the object that comes next.
+    /// Opens the next object.
     pub(crate) fn members(&mut self, expected: &dyn Expected) -> Result<Members<'_, 'de>, Error> {
         self.open(b'{', expected)?;
         Ok(Members { reader: self, first: true })
@@ -140,7 +140,7 @@ impl<'de> Reader<'de> {
         let before = self.scanner.since(0).trim_ascii_end();
         let name = before.strip_suffix(':').map_or("", str::trim_ascii_end);
         let name = name.strip_suffix('"').unwrap_or_default();
-        // Quotes in it stand behind an odd number of backslashes.
+        // Quotes in it follow an odd number of backslashes.
         let is_free = |quote: &usize| {
             let backslashes = name.as_bytes()[..*quote].iter().rev().take_while(|byte| **byte == b'\\');
             backslashes.count() % 2 == 0
@@ -149,7 +149,7 @@ impl<'de> Reader<'de> {
         quote.map_or("", |quote| &name[quote + 1..])
     }
 
-    /// Reads the elements of the array that comes next.
+    /// Reads the elements of the next array.
     pub(crate) fn elements(
         &mut self,
         expected: &dyn Expected,
@@ -219,9 +219,9 @@ pub(crate) fn deep<'de>(scanner: &mut Scanner<'de>, start: usize) -> Result<&'de
     if !scanner.is_too_deep() {
         return Err(syntax(ScanError));
     }
-    let rest = scanner.go_to(start);
+    let rest = scanner.skip_to(start);
     let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
     let value = values.next().unwrap_or_else(|| Err(syntax(ScanError)))?;
-    scanner.go_to(start + values.byte_offset());
+    scanner.skip_to(start + values.byte_offset());
     Ok(value.get())
 }

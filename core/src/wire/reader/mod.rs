@@ -1,7 +1,7 @@
 //! Decodes JSON text for serde, as serde_json does, on the scanner of this crate.
 //!
 //! The text of a frame has been scanned already, and most of it are strings. So strings are searched and unescaped by
-//! blocks, and raw values are copied without being read again. Rare types are left to serde_json, value by value.
+//! blocks, and raw values are copied without being read again. serde_json decodes rare types, value by value.
 
 use alloc::{borrow::Cow, format, string::ToString};
 use core::{fmt, iter};
@@ -33,7 +33,7 @@ pub(crate) fn read<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error>
     read_all(text, |reader| T::deserialize(reader))
 }
 
-/// The deserializer of serde_json, for values that are left to it.
+/// The deserializer of serde_json, for the values of rare types.
 type Other<'de> = serde_json::Deserializer<serde_json::de::StrRead<'de>>;
 
 /// Reads one value after the other.
@@ -131,11 +131,11 @@ impl<'de> Reader<'de> {
     fn inside<T>(
         &mut self,
         bracket: u8,
-        visit: impl FnOnce(&mut Inside<'_, 'de>) -> Result<T, Error>,
+        visit: impl FnOnce(&mut Elements<'_, 'de>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.scanner.expect(bracket).map_err(syntax)?;
         self.depth = self.depth.checked_sub(1).ok_or_else(|| Error::custom("recursion limit exceeded"))?;
-        let mut inside = Inside { reader: self, first: true, over: false };
+        let mut inside = Elements { reader: self, first: true, over: false };
         let value = visit(&mut inside)?;
         let over = inside.over;
         self.depth += 1;
@@ -150,7 +150,7 @@ impl<'de> Reader<'de> {
 
 #[cold]
 fn syntax(_: ScanError) -> Error {
-    Error::custom("no JSON")
+    Error::custom("invalid JSON")
 }
 
 /// Reads all of `text` with serde_json.
@@ -286,10 +286,10 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         if name == direct::TEXT {
             // A type that reads the whole text does not need the end of the value.
             let is_all = self.scanner.since(0).trim_ascii().is_empty();
-            return visitor.visit_newtype_struct(Given(if is_all { self.take_all() } else { self.raw()? }));
+            return visitor.visit_newtype_struct(ValueText(if is_all { self.take_all() } else { self.raw()? }));
         }
         match text::raw_name() {
-            Some(raw) if raw == name => Given(self.raw()?).deserialize_any(visitor),
+            Some(raw) if raw == name => ValueText(self.raw()?).deserialize_any(visitor),
             _ => visitor.visit_newtype_struct(self),
         }
     }
@@ -356,14 +356,14 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 }
 
 /// The inside of an object or an array.
-struct Inside<'a, 'de> {
+struct Elements<'a, 'de> {
     reader: &'a mut Reader<'de>,
     first: bool,
     /// Whether the closing bracket was read.
     over: bool,
 }
 
-impl<'de> SeqAccess<'de> for &mut Inside<'_, 'de> {
+impl<'de> SeqAccess<'de> for &mut Elements<'_, 'de> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
@@ -376,7 +376,7 @@ impl<'de> SeqAccess<'de> for &mut Inside<'_, 'de> {
     }
 }
 
-impl<'de> MapAccess<'de> for &mut Inside<'_, 'de> {
+impl<'de> MapAccess<'de> for &mut Elements<'_, 'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
@@ -467,7 +467,7 @@ impl<'de> Deserializer<'de> for MemberName<'de> {
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
         match text::raw_name() {
             // The text of a name has its quotes.
-            Some(raw) if raw == name => Given(self.0.quoted()).deserialize_any(visitor),
+            Some(raw) if raw == name => ValueText(self.0.quoted()).deserialize_any(visitor),
             _ => visitor.visit_newtype_struct(self),
         }
     }
@@ -488,13 +488,13 @@ impl<'de> Deserializer<'de> for MemberName<'de> {
 
 /// Returns `text`, which must be one JSON value and is not checked, as a raw value of serde_json.
 pub(crate) fn raw(text: &str) -> Result<&RawValue, Error> {
-    <&RawValue>::deserialize(Given(text))
+    <&RawValue>::deserialize(ValueText(text))
 }
 
 /// A deserializer that has the text of a value.
-struct Given<'a>(&'a str);
+struct ValueText<'a>(&'a str);
 
-impl<'de> Deserializer<'de> for Given<'de> {
+impl<'de> Deserializer<'de> for ValueText<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {

@@ -145,7 +145,7 @@ fn all(text: &str) -> usize {
 }
 
 #[test]
-fn every_kind_of_value_is_read_as_every_kind_of_type() {
+fn reads_every_value_as_every_type() {
     let texts = [
         "null",
         "true",
@@ -222,7 +222,7 @@ fn every_kind_of_value_is_read_as_every_kind_of_type() {
 }
 
 #[test]
-fn what_is_made_of_pieces_is_read_alike() {
+fn random_texts_are_read_like_serde_json() {
     let parts = [
         "{",
         "}",
@@ -264,7 +264,7 @@ fn what_is_made_of_pieces_is_read_alike() {
 }
 
 #[test]
-fn nesting_is_bounded_as_it_is_by_serde_json() {
+fn nesting_limit_equals_that_of_serde_json() {
     for depth in [126, 127, 128, 129, 1000] {
         for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
             let text = [open.repeat(depth).as_str(), "1", &close.repeat(depth)].concat();
@@ -274,14 +274,14 @@ fn nesting_is_bounded_as_it_is_by_serde_json() {
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_contain_their_position() {
     let error = |text| read::<Fields<'_>>(text).expect_err(text).to_string();
     assert_eq!(error("{\"a\":\"x\"}"), "invalid type: string \"x\", expected u8 at line 1 column 8");
     assert_eq!(error("{\n \"a\":\"x\"}"), "invalid type: string \"x\", expected u8 at line 2 column 8");
 }
 
 #[test]
-fn names_can_stay_text() {
+fn member_names_can_be_read_raw() {
     /// The names of an object, as they are written.
     struct Names<'a>(Vec<&'a RawValue>);
 

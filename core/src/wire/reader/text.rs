@@ -46,7 +46,7 @@ impl<'de> Deserialize<'de> for Name<'de> {
 
 /// The text of a value, borrowed from the input where possible.
 ///
-/// serde_json has a borrowed and an owned type of raw text, but none for either. Both use the same name to ask for it.
+/// serde_json has a borrowed and an owned type of raw text, but none for either. Both use the same name to request it.
 /// For a deserializer without text, the value is written as text.
 pub(crate) struct RawText<'de>(pub(crate) Cow<'de, str>);
 
@@ -64,7 +64,7 @@ impl<'de> Deserialize<'de> for RawText<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawText<'de>, A::Error> {
                 match map.next_entry::<IgnoredAny, Name<'de>>()? {
                     Some((_, text)) => Ok(RawText(text.0)),
-                    None => Err(A::Error::custom("no raw value")),
+                    None => Err(A::Error::custom("not a raw value")),
                 }
             }
 
@@ -86,45 +86,45 @@ impl<'de> Deserialize<'de> for RawText<'de> {
     }
 }
 
-/// Returns the name with which the types of serde_json ask for the text of a value. Finds it by a request of one of
+/// Returns the name with which the types of serde_json request the text of a value. Finds it by a request of one of
 /// them.
 pub(super) fn raw_name() -> Option<&'static str> {
-    match <&RawValue>::deserialize(Asked) {
-        Err(Wish(name)) => Some(name),
+    match <&RawValue>::deserialize(NameProbe) {
+        Err(NewtypeName(name)) => Some(name),
         Ok(_) => None,
     }
 }
 
 /// A deserializer without values that records the name of the requested newtype.
-struct Asked;
+struct NameProbe;
 
 /// The name of the requested newtype.
 #[derive(Debug)]
-struct Wish(&'static str);
+struct NewtypeName(&'static str);
 
-impl fmt::Display for Wish {
+impl fmt::Display for NewtypeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
     }
 }
 
-impl core::error::Error for Wish {}
+impl core::error::Error for NewtypeName {}
 
-impl de::Error for Wish {
+impl de::Error for NewtypeName {
     fn custom<T: fmt::Display>(_: T) -> Self {
         Self("")
     }
 }
 
-impl<'de> Deserializer<'de> for Asked {
-    type Error = Wish;
+impl<'de> Deserializer<'de> for NameProbe {
+    type Error = NewtypeName;
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Wish> {
-        Err(Wish(""))
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, NewtypeName> {
+        Err(NewtypeName(""))
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, _: V) -> Result<V::Value, Wish> {
-        Err(Wish(name))
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, _: V) -> Result<V::Value, NewtypeName> {
+        Err(NewtypeName(name))
     }
 
     forward_to_deserialize_any! {

@@ -56,7 +56,7 @@ fn check(bytes: &[u8]) {
 }
 
 #[test]
-fn every_byte_is_found_at_every_place_behind_every_neighbour() {
+fn finds_every_special_byte_at_every_offset() {
     for length in [9, 72, 129] {
         for filler in [b'!', b'#', b'[', 0xa0, 0xff] {
             let mut text = vec![filler; length];
@@ -82,7 +82,7 @@ fn every_byte_is_found_at_every_place_behind_every_neighbour() {
 }
 
 #[test]
-fn escapes_are_read_across_every_boundary() {
+fn reads_escapes_across_block_boundaries() {
     let escapes: [&[u8]; 12] = [
         b"\\\"",
         b"\\\\",
@@ -110,7 +110,7 @@ fn escapes_are_read_across_every_boundary() {
 }
 
 #[test]
-fn what_may_be_in_a_string_is_read_like_one_byte_after_the_other() {
+fn random_strings_match_the_bytewise_reference() {
     let parts: [&[u8]; 14] = [
         b"\\",
         b"\"",
@@ -146,7 +146,7 @@ fn what_may_be_in_a_string_is_read_like_one_byte_after_the_other() {
 }
 
 #[test]
-fn what_is_special_is_found_in_texts_of_many_blocks() {
+fn finds_special_bytes_in_long_texts() {
     let specials = [0, 1, 0x1f, 0x20, b'!', b'"', b'#', b'[', b'\\', b']', 0x7f, 0x80, 0xff];
     for length in (190..=194).chain([255, 256, 257, 319, 320, 321, 448, 600]) {
         let mut text = vec![b'x'; length];
@@ -166,7 +166,7 @@ fn what_is_special_is_found_in_texts_of_many_blocks() {
 }
 
 #[test]
-fn names_are_plain_and_short() {
+fn reads_only_short_plain_names() {
     for (length, behind) in (0..60).flat_map(|length| (0..17).map(move |behind| (length, behind))) {
         for stop in [b'"', b'\\', 0, 0x1f] {
             let mut text = vec![b'n'; length];
@@ -180,7 +180,7 @@ fn names_are_plain_and_short() {
 }
 
 #[test]
-fn integers_are_short_and_no_part_of_another_number() {
+fn reads_only_short_plain_integers() {
     for text in ["1,", "12}", "9]", "10 ", "1234567890123456789,", "1a"] {
         assert_eq!(integer(text.as_bytes()), Some(&text.as_bytes()[text.len() - 1..]));
     }
@@ -190,7 +190,7 @@ fn integers_are_short_and_no_part_of_another_number() {
 }
 
 #[test]
-fn digits_are_counted_up_to_the_first_other_byte() {
+fn counts_leading_digits() {
     for at in 0..=WORD {
         for other in 0..=u8::MAX {
             let mut bytes = *b"90817263";

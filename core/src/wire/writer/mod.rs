@@ -71,7 +71,7 @@ impl<'a> Serializer for Writer<'a> {
 
     fn serialize_f64(self, value: f64) -> Result<(), Error> {
         match Number::from_f64(value) {
-            Some(number) => write!(Pieces(self.0), "{number}").map_err(Error::custom),
+            Some(number) => write!(AppendFormatter(self.0), "{number}").map_err(Error::custom),
             None => self.serialize_unit(),
         }
     }
@@ -186,24 +186,24 @@ impl<'a> Serializer for Writer<'a> {
     }
 }
 
-/// Opens the object that stands for a variant with something in it.
+/// Opens the object of a variant with data.
 fn open_variant(out: &mut Vec<u8>, variant: &str) {
     out.push(b'{');
     escape::string(out, variant);
     out.push(b':');
 }
 
-/// Takes what is displayed as it is.
-struct Pieces<'a>(&'a mut Vec<u8>);
+/// A formatter that appends text unchanged.
+struct AppendFormatter<'a>(&'a mut Vec<u8>);
 
-impl Write for Pieces<'_> {
+impl Write for AppendFormatter<'_> {
     fn write_str(&mut self, piece: &str) -> fmt::Result {
         self.0.extend_from_slice(piece.as_bytes());
         Ok(())
     }
 }
 
-/// Takes what is displayed as contents of a string.
+/// A formatter that appends text as the contents of a JSON string.
 struct Escaped<'a>(&'a mut Vec<u8>);
 
 impl Write for Escaped<'_> {

@@ -116,7 +116,7 @@ impl Serialize for Unwilling {
     }
 }
 
-/// A value by itself, as an element, as a member, as a key, and in whatever else there is.
+/// Compares the encodings of a value alone, as an element, as a member, as a key, and in the other containers.
 fn everywhere<T: Serialize>(value: &T) {
     same(value);
     same(&[value, value]);
@@ -129,7 +129,7 @@ fn everywhere<T: Serialize>(value: &T) {
 }
 
 #[test]
-fn every_kind_of_value_is_written_as_serde_json_writes_it() {
+fn writes_values_like_serde_json() {
     everywhere(&());
     everywhere(&None::<u8>);
     everywhere(&Unit);
@@ -160,7 +160,7 @@ fn every_kind_of_value_is_written_as_serde_json_writes_it() {
 }
 
 #[test]
-fn every_kind_of_number_is_written_as_serde_json_writes_it() {
+fn writes_numbers_like_serde_json() {
     macro_rules! ends {
         ($($Type:ty),*) => {
             $([<$Type>::MIN, <$Type>::MAX, 0, 1, 9, 10, 99, 100].iter().for_each(everywhere);)*
@@ -183,7 +183,7 @@ fn every_kind_of_number_is_written_as_serde_json_writes_it() {
 }
 
 #[test]
-fn what_is_text_already_stays_as_it_is() {
+fn writes_raw_values_verbatim() {
     let raw = |text: &str| RawValue::from_string(text.to_string()).expect("JSON");
     for text in ["1.50", "{ \"a\" : [1, 2e3] }", "\"\\u0041\"", "null"] {
         same(&raw(text));
@@ -228,7 +228,7 @@ fn value(state: &mut u64, depth: u32) -> Value {
 }
 
 #[test]
-fn random_values_are_written_as_serde_json_writes_them() {
+fn writes_random_values_like_serde_json() {
     let mut state = 11;
     for _ in 0..5000 {
         same(&value(&mut state, 6));

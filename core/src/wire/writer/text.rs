@@ -9,7 +9,7 @@ use serde_core::{
 };
 use serde_json::Error;
 
-use super::{Escaped, Pieces, Writer, escape};
+use super::{AppendFormatter, Escaped, Writer, escape};
 use crate::wire::one_line;
 
 /// The name of a member in quotes, or raw JSON text on one line.
@@ -103,7 +103,7 @@ impl Serializer for Text<'_> {
 
     fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<(), Error> {
         if !self.quoted {
-            return write!(Pieces(self.out), "{value}").map_err(Error::custom);
+            return write!(AppendFormatter(self.out), "{value}").map_err(Error::custom);
         }
         self.out.push(b'"');
         write!(Escaped(self.out), "{value}").map_err(Error::custom)?;

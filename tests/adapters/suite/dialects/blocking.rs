@@ -1,4 +1,4 @@
-//! Threads: calls wait by themselves.
+//! Threads: calls block.
 
 use std::{
     io::{self, ErrorKind},
@@ -19,7 +19,7 @@ pub(crate) fn wait<T>(result: T) -> T {
     result
 }
 
-/// There are none.
+/// There are no tasks.
 pub(crate) const fn tasks() -> usize {
     0
 }

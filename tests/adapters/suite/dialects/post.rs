@@ -1,4 +1,4 @@
-//! Whole messages for runtimes: a thread brings them in, and now and then they are not taken at once.
+//! A transport of whole messages for runtimes: a thread receives the messages, and some sends are pending at first.
 
 use std::{
     io::{self, ErrorKind},
@@ -12,10 +12,10 @@ use std::{
 
 use mcp_driver::MessageTransport;
 
-/// Messages in and out.
+/// A transport of whole messages.
 pub(crate) struct Post {
     incoming: Arc<Mutex<Incoming>>,
-    /// Absent in the end.
+    /// `None` after the end.
     outgoing: Option<Sender<Vec<u8>>>,
     reluctant: bool,
 }

@@ -1,4 +1,4 @@
-//! smol: its tasks run on threads of the adapter, and futures are waited for where they are.
+//! smol: tasks run on threads of the adapter, and the test blocks on futures.
 
 use std::{
     future::Future,
@@ -24,7 +24,7 @@ pub(crate) fn wait<T>(deferred: Deferred<T>) -> T {
     deferred.wait()
 }
 
-/// They are not counted; handlers are counted by themselves.
+/// smol does not count its tasks. The tests count handlers instead.
 pub(crate) const fn tasks() -> usize {
     0
 }

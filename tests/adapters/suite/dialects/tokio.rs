@@ -1,4 +1,4 @@
-//! tokio: a runtime with one worker, so that whatever holds a thread up holds everything up.
+//! tokio: a runtime with one worker, so that a blocked thread would block all tasks.
 
 use std::{
     future::Future,

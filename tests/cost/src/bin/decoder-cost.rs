@@ -1,8 +1,8 @@
 //! Counts the instructions and the peak memory of each decoder of peer data, at inputs that double in size.
 //!
 //! `decoder-cost [--quick] [NAME...]` measures the cases whose name contains a NAME, prints a table, and fails where
-//! instructions grow faster than the input. `--quick` measures inputs of a quarter of the size. It runs itself under valgrind
-//! as `decoder-cost --run CASE SIZE`.
+//! instructions grow faster than the input. `--quick` measures inputs of a quarter of the size, and only as many as decide
+//! that. It runs itself under valgrind as `decoder-cost --run CASE SIZE`.
 
 use std::{
     collections::BTreeMap,
@@ -46,34 +46,41 @@ fn count(case: usize, size: usize) -> Result<u64, String> {
     total.and_then(|total| total.trim().parse().ok()).ok_or_else(|| "callgrind counted nothing".into())
 }
 
+fn sizes(quick: bool) -> [usize; 4] {
+    if quick { SIZES.map(|size| size / 4) } else { SIZES }
+}
+
 /// The row of a case, and whether its instructions grow no faster than its input.
-fn report(number: usize, case: &Case, sizes: [usize; 4]) -> Result<(String, bool), String> {
-    let mut counts = Vec::new();
+fn report(number: usize, case: &Case, quick: bool) -> Result<(String, bool), String> {
+    let sizes = sizes(quick);
     let mut line = format!("| {} |", case.name);
-    for size in sizes {
-        let work = (case.make)(size);
+    let mut counts = [count(number, sizes[0])?, 0, 0, 0];
+    for at in if quick { 3..4 } else { 1..4 } {
+        let work = (case.make)(sizes[at]);
         let input = work.input as u64;
         let peak = measure(|| work.measured()).bytes_max;
-        let instructions = count(number, size)?;
-        counts.push(instructions);
-        if size != sizes[0] {
-            line += &format!(" {}, {} |", instructions / input, peak.div_ceil(input));
-        }
+        counts[at] = count(number, sizes[at])?;
+        line += &format!(" {}, {} |", counts[at] / input, peak.div_ceil(input));
     }
-    // A table that is only built for larger inputs is a step and no growth: then the last doubling decides.
-    let is_linear = counts[3] <= MOST_GROWTH * counts[0].max(SMALL) || counts[3] * 2 <= MOST_OF_HALF * counts[2];
-    let growth = counts[3] * 10 / counts[0].max(1);
+    let [first, .., last] = counts;
+    let mut is_linear = last <= MOST_GROWTH * first.max(SMALL);
+    if !is_linear {
+        // A table that is only built for larger inputs is a step and no growth: then the last doubling decides.
+        let half = if quick { count(number, sizes[2])? } else { counts[2] };
+        is_linear = last * 2 <= MOST_OF_HALF * half;
+    }
+    let growth = last * 10 / first.max(1);
     line += &format!(" {}.{} |{}", growth / 10, growth % 10, if is_linear { "" } else { " <-- faster than its input" });
     Ok((line, is_linear))
 }
 
 /// The rows of these cases in their order, made on all processors.
-fn rows(cases: &[(usize, Case)], sizes: [usize; 4]) -> Vec<Result<(String, bool), String>> {
+fn rows(cases: &[(usize, Case)], quick: bool) -> Vec<Result<(String, bool), String>> {
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || loop {
         let at = next.fetch_add(1, Ordering::Relaxed);
         let Some((number, case)) = cases.get(at) else { break };
-        let row = report(*number, case, sizes).map_err(|why| format!("{}: {why}", case.name));
+        let row = report(*number, case, quick).map_err(|why| format!("{}: {why}", case.name));
         rows.lock().expect("no thread panics").insert(at, row);
     };
     thread::scope(|scope| {
@@ -98,18 +105,24 @@ fn main() -> ExitCode {
     {
         return if run(case, size).is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let (quick, names): (Vec<_>, Vec<_>) = args.iter().partition(|arg| *arg == "--quick");
-    let sizes = if quick.is_empty() { SIZES } else { SIZES.map(|size| size / 4) };
+    let (flags, names): (Vec<_>, Vec<_>) = args.iter().partition(|arg| *arg == "--quick");
+    let quick = !flags.is_empty();
     let cases: Vec<_> = cases().into_iter().enumerate().collect();
     let chosen: Vec<_> = cases
         .into_iter()
         .filter(|(_, case)| names.is_empty() || names.iter().any(|name| case.name.contains(name.as_str())))
         .collect();
+    if chosen.is_empty() {
+        eprintln!("decoder-cost: no case has such a name");
+        return ExitCode::FAILURE;
+    }
     println!("Instructions and peak bytes per byte of input, and how much more 8 times the input costs.\n");
-    println!("| decoder, input | {} KiB | {} KiB | {} KiB | growth |", sizes[1] >> 10, sizes[2] >> 10, sizes[3] >> 10);
-    println!("| --- | --- | --- | --- | --- |");
+    let columns: String =
+        sizes(quick)[if quick { 3 } else { 1 }..].iter().map(|size| format!(" {} KiB |", size >> 10)).collect();
+    println!("| decoder, input |{columns} growth |");
+    println!("|{}", " --- |".repeat(if quick { 3 } else { 5 }));
     let mut faults = 0;
-    for row in rows(&chosen, sizes) {
+    for row in rows(&chosen, quick) {
         match row {
             Ok((row, is_linear)) => {
                 println!("{row}");

@@ -15,37 +15,37 @@ use crate::trial::{ALL, Programs};
 const CRATES: [(&str, &str); 3] =
     [("core/src", "mcp-proto"), ("adapters/service/src", "mcp-service"), ("adapters/driver/src", "mcp-driver")];
 
-/// All features of the service and of the driver, so that what is planted is also run.
+/// All features of the service and of the driver, so that the mutants in optional code also run.
 const TESTED: &str = "mcp-service/testing,mcp-service/tracing,mcp-driver/tls,mcp-driver/tower,mcp-driver/signals";
 
-/// What became of mutants when they were built together.
+/// The result of building mutants together.
 pub(crate) struct Planted<'a> {
-    /// They live, each under its number.
+    /// The mutants compile, each under its number.
     pub(crate) fit: Vec<(u32, &'a Mutant)>,
-    /// They do not compile.
+    /// The mutants do not compile.
     pub(crate) unviable: Vec<&'a Mutant>,
-    /// They may compile, if nothing else is planted.
+    /// The mutants may compile if nothing else is planted.
     pub(crate) alone: Vec<&'a Mutant>,
 }
 
-/// Why the compiler does not take a mutant.
+/// The reason why a mutant does not compile.
 #[derive(Clone, Copy)]
 enum Charge {
     /// Its own text.
     Nonsense,
-    /// What it is planted beside: functions that return an `impl Trait` have one type only.
+    /// The other mutants of its function: a function that returns `impl Trait` has one type only.
     Company,
 }
 
 /// A copy of the repository whose sources are changed.
 pub(crate) struct Clone {
     root: PathBuf,
-    /// The sources of the crates as they were.
+    /// The original sources of the crates.
     sources: BTreeMap<String, String>,
 }
 
 impl Clone {
-    /// What may have been planted before is no part of its last commit.
+    /// A mutant of an earlier run is not part of the last commit.
     pub(crate) fn new(root: &Path) -> io::Result<Self> {
         let git = |arguments: &[&str]| {
             let output = Command::new("git").args(arguments).current_dir(root).stderr(Stdio::inherit()).output()?;
@@ -60,7 +60,7 @@ impl Clone {
         })
     }
 
-    /// Whether the function of a mutant may also be run by the compiler.
+    /// Whether the compiler may also run the function of a mutant.
     pub(crate) fn is_const(&self, mutant: &Mutant) -> bool {
         let Some(((start, _), _)) = mutant.function else { return true };
         let lines = self.sources[&mutant.file].lines().skip(start - 1).map(str::trim_start);
@@ -68,7 +68,7 @@ impl Clone {
         head.is_some_and(|head| head.contains("const fn "))
     }
 
-    /// Plants as many as compile together, each under its number.
+    /// Plants as many mutants as compile together, each under its number.
     pub(crate) fn plant<'a>(&self, mutants: Vec<(u32, &'a Mutant)>) -> io::Result<Planted<'a>> {
         let (fit, constants): (Vec<_>, Vec<_>) = mutants.into_iter().partition(|(_, mutant)| mutant.function.is_some());
         let alone = constants.into_iter().map(|(_, mutant)| mutant).collect();
@@ -88,7 +88,7 @@ impl Clone {
         }
     }
 
-    /// Writes every source with its mutants.
+    /// Writes all sources with their mutants.
     fn write(&self, mutants: &[(u32, &Mutant)]) -> io::Result<BTreeMap<&str, String>> {
         let mut planted = BTreeMap::new();
         for (path, text) in &self.sources {
@@ -106,9 +106,9 @@ impl Clone {
         Ok(planted)
     }
 
-    /// The numbers of the mutants that the compiler does not take.
+    /// Returns the numbers of the mutants that do not compile.
     fn check(&self, planted: &BTreeMap<&str, String>) -> io::Result<BTreeMap<u32, Charge>> {
-        // Some functions are there only where a feature is not.
+        // Some functions exist only without a feature.
         let features = [&["--all-features"][..], &["-p", "mcp-tests", "--features", TESTED]];
         for features in features {
             let accused = self.check_with(features, planted)?;
@@ -131,7 +131,7 @@ impl Clone {
                 let text = span["file_name"].as_str().and_then(|file| planted.get(file));
                 match line.zip(text).map(|(line, text)| plant::owners(text, line)).as_deref() {
                     None | Some([]) => elsewhere.push_str(message["rendered"].as_str().unwrap_or_default()),
-                    // What its own copy would be without the others, too, unless it is the others that it does not go with.
+                    // A copy that does not compile alone either, or that conflicts with the other copies.
                     Some([number])
                         if !message["message"].as_str().is_some_and(|text| text.contains("`match` arms")) =>
                     {
@@ -151,7 +151,7 @@ impl Clone {
         Ok(accused)
     }
 
-    /// Builds the tests: where the program of each is.
+    /// Builds the tests. Returns the path of each program.
     pub(crate) fn programs(&self) -> io::Result<Programs> {
         let mut arguments = vec!["test", "--quiet", "--no-run", "-p", "mcp-tests", "--lib", "--features", TESTED];
         arguments.extend(CRATES.iter().flat_map(|(_, package)| ["-p", package]));
@@ -168,7 +168,7 @@ impl Clone {
         found.ok_or_else(|| io::Error::other("the tests have not been built"))
     }
 
-    /// What cargo says of it.
+    /// Returns the output of cargo.
     fn cargo(&self, arguments: &[&str]) -> io::Result<Vec<Value>> {
         let output = Command::new("cargo")
             .args(arguments)
@@ -184,7 +184,7 @@ impl Clone {
     }
 }
 
-/// Where a macro was called, for what it has made.
+/// Returns the place of a macro call, for the code that the macro generated.
 fn outermost(mut span: &Value) -> &Value {
     while span["expansion"]["span"].is_object() {
         span = &span["expansion"]["span"];

@@ -1,12 +1,13 @@
-//! Tries mutants of the core, the service and the driver, all in one build: the judge behind `tests/mutants/run`, which says how to call it.
+//! Tries mutants of the core, the service and the driver, all in one build. `tests/mutants/run` calls this program and
+//! documents its usage.
 //!
 //! ```text
 //! mutants CLONE OUT --seed N --take M --skip K
 //! ```
 //!
-//! `CLONE` is a copy of the repository to change, `OUT/list.json` what `cargo mutants --list --json` says of it. Verdicts
-//! go to `OUT/verdicts.csv`, and those that stand there are not sought again. `OUT/alone.txt` gets a regular expression,
-//! as `cargo mutants --re` takes them, for each mutant that has to be built alone to be judged.
+//! `CLONE` is a copy of the repository to change, `OUT/list.json` the output of `cargo mutants --list --json`. Verdicts
+//! are written to `OUT/verdicts.csv`, and mutants with a verdict are not tried again. `OUT/alone.txt` gets a regular
+//! expression for `cargo mutants --re` for each mutant that has to be built alone.
 
 mod build;
 mod mutant;
@@ -59,7 +60,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     let mutants = mutant::sample(mutant::read(&out.join("list.json"))?, *seed, *skip, *take);
     let mut verdicts = Verdicts::open(out.join("verdicts.csv"))?;
 
-    // What is planted, and under which number, does not depend on what is known, so that nothing is built twice.
+    // The planted mutants and their numbers do not depend on earlier verdicts, so that nothing is built twice.
     let clone = Clone::new(clone)?;
     let fits =
         |mutant: &Mutant| !matches!(verdicts.known.get(&mutant.name).map(String::as_str), Some("unviable" | "alone"));
@@ -71,11 +72,11 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     for mutant in alone {
         verdicts.add(mutant, Verdict::Alone)?;
     }
-    say(&format!("{} mutants in one build", fit.len()));
+    print(&format!("{} mutants in one build", fit.len()));
     let programs = clone.programs()?;
     let (judged, mut open): (Vec<_>, _) =
         fit.into_iter().partition(|(_, mutant)| verdicts.known.contains_key(&mutant.name));
-    say(&format!("{} of them are judged", judged.len()));
+    print(&format!("{} of them are judged", judged.len()));
     for round in [&QUICK[..], &ALL[..]] {
         if let Some(program) = trial::killer(&programs, round, 0)? {
             return Err(io::Error::other(format!("without a mutant, {program} fails")));
@@ -84,10 +85,10 @@ fn run(arguments: &Arguments) -> io::Result<()> {
             match trial::killer(&programs, round, number)? {
                 Some(program) => verdicts.add(mutant, Verdict::Caught(program))?,
                 None if round != ALL => {
-                    say(&format!("not caught yet: {}", mutant.name));
+                    print(&format!("not caught yet: {}", mutant.name));
                     open.push((number, mutant));
                 }
-                // Where it is the compiler that runs a function, no mutant has been tried.
+                // A mutant of a function that the compiler runs was not tried.
                 None if clone.is_const(mutant) => verdicts.add(mutant, Verdict::Alone)?,
                 None => verdicts.add(mutant, Verdict::Survived)?,
             }
@@ -103,11 +104,11 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     for verdict in mutants.iter().filter_map(|mutant| verdicts.known.get(&mutant.name)) {
         *counts.entry(verdict).or_default() += 1;
     }
-    counts.iter().for_each(|(verdict, count)| say(&format!("{count:5} {verdict}")));
+    counts.iter().for_each(|(verdict, count)| print(&format!("{count:5} {verdict}")));
     Ok(())
 }
 
-/// A table of what is known: a verdict, and the name of a mutant.
+/// A table of verdicts: a verdict, and the name of a mutant.
 struct Verdicts {
     path: PathBuf,
     /// Verdicts by name.
@@ -126,18 +127,18 @@ impl Verdicts {
         Ok(Self { path, known })
     }
 
-    /// Writes it down at once: a run may be stopped at any time.
+    /// Writes the verdict immediately, because a run may be stopped at any time.
     fn add(&mut self, mutant: &Mutant, verdict: Verdict) -> io::Result<()> {
         let mut file = fs::OpenOptions::new().create(true).append(true).open(&self.path)?;
         writeln!(file, "{verdict},\"{}\"", mutant.name.replace('"', "\"\""))?;
         if verdict == Verdict::Survived {
-            say(&format!("survived: {}", mutant.name));
+            print(&format!("survived: {}", mutant.name));
         }
         self.known.insert(mutant.name.clone(), verdict.to_string());
         Ok(())
     }
 }
 
-fn say(text: &str) {
+fn print(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }

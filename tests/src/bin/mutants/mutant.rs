@@ -1,29 +1,29 @@
-//! What cargo-mutants would change, and a random sample of it.
+//! The mutants of cargo-mutants, and a random sample of them.
 
 use std::{fs, io, path::Path};
 
 use serde_json::Value;
 
-/// Where something stands: line and column, from 1, as cargo-mutants counts them.
+/// A position: line and column, from 1, as cargo-mutants counts them.
 pub(crate) type Place = (usize, usize);
 
 /// One change of the sources.
 #[derive(Clone, Debug)]
 pub(crate) struct Mutant {
-    /// What cargo-mutants calls it: file, place, and what is done.
+    /// Its name in cargo-mutants: file, position, and change.
     pub(crate) name: String,
     pub(crate) file: String,
-    /// The function it is in, from its first attribute to its last brace. Constants are in none.
+    /// The function that contains it, from its first attribute to its last brace. None for constants.
     pub(crate) function: Option<(Place, Place)>,
-    /// What is replaced.
+    /// The replaced text.
     pub(crate) span: (Place, Place),
     pub(crate) replacement: String,
 }
 
-/// Reads what `cargo mutants --list --json` has written.
+/// Reads the output of `cargo mutants --list --json`.
 ///
 /// # Errors
-/// If it cannot be read, or is something else.
+/// If the file cannot be read, or has another format.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<Mutant>> {
     let list: Vec<Value> = serde_json::from_str(&fs::read_to_string(path)?)?;
     let mutants: Option<Vec<Mutant>> = list.iter().map(mutant).collect();
@@ -49,7 +49,7 @@ fn span(value: &Value) -> Option<(Place, Place)> {
     Some((place("start")?, place("end")?))
 }
 
-/// `take` of them in a random order that is the same for the same seed, behind the first `skip`.
+/// Returns `take` mutants after the first `skip`, in a random order that depends on the seed only.
 pub(crate) fn sample(mut mutants: Vec<Mutant>, seed: u64, skip: usize, take: usize) -> Vec<Mutant> {
     mutants.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     shuffle(&mut mutants, seed);
@@ -67,7 +67,7 @@ fn shuffle<T>(items: &mut [T], mut state: u64) {
     }
 }
 
-/// The regular expression that matches `text` and nothing else.
+/// Returns the regular expression that matches only `text`.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for letter in text.chars() {

@@ -1,4 +1,5 @@
-//! Many mutants in one source: every function gets a copy of its body for each of its mutants, and chooses when it runs.
+//! Many mutants in one source: every function gets a copy of its body for each of its mutants, and selects one at run
+//! time.
 
 use std::str::FromStr as _;
 
@@ -6,7 +7,8 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use crate::mutant::{Mutant, Place};
 
-/// What asks which mutant is to live: the number in the variable `MUTANT`, or none. What the compiler runs has none, ever.
+/// The function that selects the active mutant: the number in the variable `MUTANT`, or none. Code that the compiler
+/// runs has none.
 pub(crate) const CHOICE: &str = r#"
 pub(crate) const fn mutant() -> u32 {
     fn chosen() -> u32 {
@@ -21,16 +23,16 @@ pub(crate) const fn mutant() -> u32 {
 }
 "#;
 
-/// What the crate needs for [`CHOICE`], to stand before everything else.
+/// The attributes that [`CHOICE`] requires at the start of the crate.
 pub(crate) const FEATURES: &str = "#![feature(core_intrinsics, const_eval_select)]\n#![allow(internal_features)]\n";
 
-/// Stands before each copy, with its number, 0 for the original; and without one behind the last.
+/// The marker before each copy, with its number, 0 for the original. A marker without number follows the last copy.
 const MARK: &str = "/*@";
 
-/// `text` with the mutants of it, each under its number.
+/// Returns `text` with its mutants, each under its number.
 ///
 /// # Panics
-/// If a function or a place of a mutant is not in this text.
+/// If the text does not contain a function or the position of a mutant.
 pub(crate) fn plant(text: &str, mutants: &[(u32, &Mutant)]) -> String {
     let lines: Vec<usize> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
     let offset = |(line, column): Place| {
@@ -39,7 +41,7 @@ pub(crate) fn plant(text: &str, mutants: &[(u32, &Mutant)]) -> String {
     };
     let range = |(start, end): (Place, Place)| offset(start)..offset(end);
 
-    // Functions in functions are copied with what they are in.
+    // Nested functions are copied with the function that contains them.
     let mut functions: Vec<_> = mutants.iter().filter_map(|(_, mutant)| Some(range(mutant.function?))).collect();
     functions.sort_unstable_by_key(|function| (function.start, std::cmp::Reverse(function.end)));
     functions.dedup_by(|inner, outer| inner.end <= outer.end);
@@ -52,7 +54,7 @@ pub(crate) fn plant(text: &str, mutants: &[(u32, &Mutant)]) -> String {
         let here = mutants.iter().filter(|(_, mutant)| function.contains(&offset(mutant.span.0)));
         let numbers: Vec<String> = here.clone().map(|(number, _)| number.to_string()).collect();
         planted.push_str(&text[done..body.start]);
-        // The original is the first, so that it is the copies that do not fit it, and not the other way round.
+        // The original is the first copy, so that the compiler reports errors in the other copies.
         let original = &text[body.clone()];
         let others = numbers.join(" | ");
         planted.push_str(&format!(
@@ -70,7 +72,7 @@ pub(crate) fn plant(text: &str, mutants: &[(u32, &Mutant)]) -> String {
     planted + &text[done..]
 }
 
-/// What is between the braces of a function.
+/// Returns the text between the braces of a function.
 fn body(function: &str) -> Option<std::ops::Range<usize>> {
     let trees: Vec<TokenTree> = TokenStream::from_str(function).ok()?.into_iter().collect();
     match trees.last()? {
@@ -82,8 +84,8 @@ fn body(function: &str) -> Option<std::ops::Range<usize>> {
     }
 }
 
-/// Whose copy stands in a line, from 1, of a planted text: one number, or those of all the mutants of an original. Nothing
-/// if it is no copy.
+/// Returns the mutants whose copy contains a line, from 1, of a planted text: one number, or all mutants of an
+/// original. Empty outside of copies.
 pub(crate) fn owners(text: &str, line: usize) -> Vec<u32> {
     let lines: Vec<&str> = text.lines().collect();
     let mark = |line: &&str| Some(line.strip_prefix(MARK)?.split_once("*/")?.0.parse::<u32>().ok());
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mutant_has_a_copy_of_its_own() {
+    fn each_mutant_has_its_own_copy() {
         let (or, never) = (mutant(((5, 7), (5, 9)), "||"), mutant(((5, 5), (5, 11)), "false"));
         let planted = plant(TEXT, &[(3, &or), (8, &never)]);
         let body = |number: &str| {

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::{fmt, io};
 
-/// A test program, and how many seconds of a processor it may take: far more than it needs. What is limited is its share,
-/// because a mutant that does not end is to fail however busy the machine is.
+/// A test program, and its limit of processor time in seconds, far above its need. The limit is processor time, because
+/// a mutant that does not end has to fail on a busy machine too.
 pub(crate) type Limited = (&'static str, u32);
 
-/// The tests that are tried first, less those that are [`SLOW`]: some seconds for all of them.
+/// The tests that run first, without those that are [`SLOW`]: some seconds for all of them.
 pub(crate) const QUICK: [Limited; 6] =
     [("modern", 10), ("mcp_proto", 10), ("protocol", 10), ("http", 10), ("mcp_service", 30), ("mcp_driver", 30)];
 
-/// All tests, tried whole on what gets through.
+/// All tests, for mutants that pass the first ones.
 pub(crate) const ALL: [Limited; 9] = [
     ("protocol", 100),
     ("mcp_proto", 50),
@@ -28,13 +28,13 @@ pub(crate) const ALL: [Limited; 9] = [
 /// Parts of the names of tests that take half a second or more.
 const SLOW: [&str; 13] = [
     "a_pause_without_progress_ends",
-    "a_reader_that_pauses_loses_no_call",
-    "a_subscription_counts_what_is_kept_of_it",
+    "a_paused_reader_receives_every_response",
+    "subscriptions_count_their_retained_bytes",
     "calls_wait_for_room",
     "streams_of_cancelled_requests_are_forgotten",
     "the_session_that_is_idle_longest",
     "what_a_request_takes_is_looked_at",
-    "what_is_replayed_is_counted",
+    "replayed_messages_are_counted",
     "a_stream_may_be_cut_anywhere",
     "a_stream_that_is_cut_anywhere",
     "in_every_order_of_things",
@@ -42,10 +42,10 @@ const SLOW: [&str; 13] = [
     "memory_stays_within_its_bound",
 ];
 
-/// And how many kilobytes of memory, for mutants that fill it.
+/// The memory limit in kilobytes, for mutants that allocate without end.
 const MEMORY: u32 = 4 << 20;
 
-/// What was found of a mutant.
+/// The verdict on a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// This program fails.
@@ -53,7 +53,7 @@ pub(crate) enum Verdict {
     Survived,
     /// It does not compile.
     Unviable,
-    /// It has to be built alone to be judged.
+    /// It has to be built alone.
     Alone,
 }
 
@@ -68,10 +68,10 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The programs of a build, by their names.
+/// The programs of a build, by name.
 pub(crate) type Programs = Vec<(&'static str, PathBuf)>;
 
-/// The first program of a round that fails with this mutant. Number 0 is none.
+/// Returns the first program of a round that fails with this mutant. Number 0 is none.
 pub(crate) fn killer(programs: &Programs, round: &[Limited], number: u32) -> io::Result<Option<&'static str>> {
     let skipped = if round == QUICK { &SLOW[..] } else { &[] };
     for (name, seconds) in round.iter().copied() {
@@ -88,11 +88,11 @@ pub(crate) fn killer(programs: &Programs, round: &[Limited], number: u32) -> io:
             .args(["--quiet", "-Z", "unstable-options", "--fail-fast"])
             .args(skipped.iter().flat_map(|name| ["--skip", name]))
             .env("MUTANT", number.to_string())
-            // As cargo sets it; one test looks for it.
+            // Cargo sets this variable, and one test reads it.
             .env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"))
-            // The same chance for all of them: what fails without a mutant, too, tells nothing of one.
+            // The same random seed for all runs: a test that fails without a mutant proves nothing.
             .env("PROPTEST_RNG_SEED", "1")
-            // For `--fail-fast`, which stable does not have yet.
+            // Enables `--fail-fast`, which is unstable.
             .env("RUSTC_BOOTSTRAP", "1")
             .stdout(Stdio::null())
             .stderr(Stdio::null())

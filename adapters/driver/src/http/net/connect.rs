@@ -56,10 +56,22 @@ impl ConnectPath {
             None => error.to_string(),
         })?;
         match &self.proxy {
-            _ if !origin.is_secure => line(runtime, origin, stream).await,
-            Some(proxy) => self.secure(runtime, origin, proxy.tunnel(runtime, origin, stream).await?).await,
-            None => self.secure(runtime, origin, stream).await,
+            Some(proxy) if origin.is_secure => {
+                self.secure(runtime, origin, proxy.tunnel(runtime, origin, stream).await?).await
+            }
+            Some(_) => line(runtime, origin, stream).await,
+            None => self.start(runtime, origin, stream).await,
         }
+    }
+
+    /// Starts HTTP/1.1 on a stream to a server, with TLS if its scheme is `https`.
+    pub(super) async fn start<N: NetRuntime>(
+        &self,
+        runtime: &N,
+        origin: &Origin,
+        stream: impl Read + Write + Send + Unpin + 'static,
+    ) -> Result<PooledConnection, String> {
+        if origin.is_secure { self.secure(runtime, origin, stream).await } else { line(runtime, origin, stream).await }
     }
 
     #[cfg(feature = "tls")]

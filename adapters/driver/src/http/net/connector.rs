@@ -8,7 +8,10 @@ use crate::http::net::{connect::ConnectPath, http1::Http1, net_runtime::NetRunti
 use crate::{
     client::Client,
     error::Error,
-    http::client::{AuthProvider, HttpClient, seed},
+    http::{
+        bearer::Bearer,
+        client::{AuthProvider, HttpClient, seed},
+    },
     options::DriverOptions,
 };
 use mcp_service::Host;
@@ -16,7 +19,7 @@ use mcp_service::Host;
 /// The configuration of a connection to a server over HTTP: its address, its credentials, and the HTTP client that
 /// sends the requests.
 pub struct Connector<N> {
-    address: ClientOptions,
+    client_options: ClientOptions,
     options: DriverOptions,
     requests: Option<Arc<dyn HttpClient>>,
     credentials: Option<Arc<dyn AuthProvider>>,
@@ -37,9 +40,9 @@ impl<N: NetRuntime> Connector<N> {
     /// Creates a connector with more options: headers, limits, the order of attempts. Whether there are
     /// [credentials](Self::credentials) decides how a challenge is handled.
     #[must_use]
-    pub fn to(address: ClientOptions) -> Self {
+    pub fn to(client_options: ClientOptions) -> Self {
         let (options, route) = (DriverOptions::default(), ConnectPath::default());
-        Self { address, options, requests: None, credentials: None, route, net: PhantomData }
+        Self { client_options, options, requests: None, credentials: None, route, net: PhantomData }
     }
 
     /// Sets the options of the connection.
@@ -47,6 +50,14 @@ impl<N: NetRuntime> Connector<N> {
     pub fn options(mut self, options: DriverOptions) -> Self {
         self.options = options;
         self
+    }
+
+    /// Sets a token that is sent with each request. It is sent to the origin of the address only, and is not shown.
+    ///
+    /// # Errors
+    /// If the token has characters that no token has.
+    pub fn bearer(self, token: &str) -> Result<Self, Error> {
+        Ok(self.credentials(Bearer::new(token)?))
     }
 
     /// Sets the provider of credentials.
@@ -84,18 +95,30 @@ impl<N: NetRuntime> Connector<N> {
     ///
     /// # Errors
     /// If there is no runtime, no server listens at the address, or the host cannot talk to it.
-    pub async fn connect(self, host: &Host) -> Result<N::Client, Error> {
-        let Self { mut address, options, requests, credentials, route, .. } = self;
-        address.proves = credentials.is_some();
+    pub async fn connect(self, host: &Host) -> Result<Client<N>, Error> {
+        let Self { mut client_options, options, requests, credentials, route, .. } = self;
+        client_options.authenticates = credentials.is_some();
         let requests = requests.unwrap_or_else(|| Arc::new(Http1::<N>::new(route)));
-        Ok(Client::over_http::<N>(address, requests, credentials, host, &options).await?.into())
+        Client::over_http(client_options, requests, credentials, host, &options).await
+    }
+}
+
+impl<N: NetRuntime> Client<N> {
+    /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest revision that it
+    /// supports: Streamable HTTP without or with a session, or the transport of 2024-11-05. See [`Connector`] for more
+    /// options.
+    ///
+    /// # Errors
+    /// If the address is no HTTP address, no server listens there, or the host does not support it.
+    pub async fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
+        Connector::new(url)?.connect(host).await
     }
 }
 
 impl<N> Clone for Connector<N> {
     fn clone(&self) -> Self {
         Self {
-            address: self.address.clone(),
+            client_options: self.client_options.clone(),
             options: self.options.clone(),
             requests: self.requests.clone(),
             credentials: self.credentials.clone(),
@@ -107,7 +130,7 @@ impl<N> Clone for Connector<N> {
 
 impl<N> fmt::Debug for Connector<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("Connector").field("client_options", &self.client_options).finish_non_exhaustive()
     }
 }
 
@@ -119,12 +142,12 @@ mod tests {
 
     /// The debug output of all types that users pass secrets to.
     #[test]
-    fn no_secret_is_shown() {
+    fn debug_output_hides_secrets() {
         let mut address = ClientOptions::new("https://example.com/mcp?key=canary", 1).expect("an address");
         address.headers.insert("x-key", "canary".parse().expect("a value"));
         let proxy = Proxy::new("http://proxy.example:3128").expect("a proxy").basic("canary", "canary");
         let connector = Connector::<()> {
-            address: address.clone(),
+            client_options: address.clone(),
             options: DriverOptions::default(),
             requests: None,
             credentials: None,

@@ -22,7 +22,7 @@ pub(super) async fn happy_eyeballs<N: NetRuntime>(runtime: &N, host: &str, port:
 }
 
 /// Returns the addresses of a host, alternating between the two families (RFC 8305, section 4).
-async fn addresses<N: NetRuntime>(runtime: &N, host: &str, port: u16) -> io::Result<VecDeque<SocketAddr>> {
+pub(super) async fn addresses<N: NetRuntime>(runtime: &N, host: &str, port: u16) -> io::Result<VecDeque<SocketAddr>> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = bare.parse::<IpAddr>() {
         return Ok([SocketAddr::new(address, port)].into());
@@ -42,7 +42,7 @@ fn interleave(found: &[SocketAddr]) -> VecDeque<SocketAddr> {
 
 /// Tries the addresses in order, each with a head start before the next one. Returns the first connection, or the last
 /// error.
-async fn race<N: NetRuntime>(runtime: &N, mut addresses: VecDeque<SocketAddr>) -> io::Result<N::Stream> {
+pub(super) async fn race<N: NetRuntime>(runtime: &N, mut addresses: VecDeque<SocketAddr>) -> io::Result<N::Stream> {
     type Attempt<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;
     let mut attempts: Vec<Attempt<N::Stream>> = Vec::new();
     let mut failed = None;
@@ -77,7 +77,7 @@ async fn race<N: NetRuntime>(runtime: &N, mut addresses: VecDeque<SocketAddr>) -
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::{
         future::pending,
         io::ErrorKind,
@@ -89,25 +89,17 @@ mod tests {
     use hyper::rt::{Read, ReadBufCursor, Write};
 
     use super::*;
-    use crate::{client::Client, runtime::Runtime};
+    use crate::runtime::Runtime;
 
     /// A runtime whose timers fire at once or never.
     #[derive(Clone)]
-    struct Flight {
-        flies: bool,
+    pub(in crate::http::net) struct Flight {
+        pub(in crate::http::net) flies: bool,
     }
 
     /// A connection without any input.
     #[derive(Debug, PartialEq)]
-    struct Silent(SocketAddr);
-
-    struct NoClient;
-
-    impl From<Client> for NoClient {
-        fn from(_: Client) -> Self {
-            Self
-        }
-    }
+    pub(in crate::http::net) struct Silent(SocketAddr);
 
     impl Runtime for Flight {
         type Task = ();
@@ -141,7 +133,6 @@ mod tests {
     impl NetRuntime for Flight {
         type Stream = Silent;
         type Socket = TcpListener;
-        type Client = NoClient;
 
         /// Never connects to port 1, is refused by port 2, and connects to all others.
         async fn connect(address: SocketAddr) -> io::Result<Silent> {
@@ -194,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_to_answer_wins() {
+    fn first_successful_attempt_wins() {
         assert_eq!(outcome(&[3, 4], true), Some(Ok(3)));
         // A refused attempt starts the next one at once, and an attempt without an answer after the delay.
         assert_eq!(outcome(&[2, 3], false), Some(Ok(3)));
@@ -207,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn families_take_turns() {
+    fn interleaves_address_families() {
         let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
         let found = ["[::1]:1", "[::2]:1", "[::3]:1", "1.1.1.1:1"].map(address);
         let turns: Vec<_> = interleave(&found).iter().map(ToString::to_string).collect();

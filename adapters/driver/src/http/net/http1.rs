@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use http::{HeaderValue, Request, Uri, header, uri::Scheme};
+use http::{HeaderValue, Request, Uri, header, response::Parts, uri::Scheme};
 use http_body::Body as _;
 
 use crate::http::net::{
@@ -51,12 +51,31 @@ impl<N: NetRuntime> HttpClient for Http1<N> {
     }
 }
 
+/// Receives a response.
+pub(super) trait ResponseSink: Send {
+    fn head(&mut self, head: Parts);
+
+    /// Takes a piece of the body. An error gives the request up.
+    fn chunk(&mut self, chunk: &[u8]) -> Result<(), String>;
+}
+
+impl ResponseSink for ResponseHandler {
+    fn head(&mut self, head: Parts) {
+        Self::head(self, &head);
+    }
+
+    fn chunk(&mut self, chunk: &[u8]) -> Result<(), String> {
+        Self::chunk(self, chunk);
+        Ok(())
+    }
+}
+
 /// Sends a request, and passes on the response except for its end.
-async fn exchange<N: NetRuntime>(
+pub(super) async fn exchange<N: NetRuntime>(
     route: &ConnectPath,
     pool: &Arc<Pool>,
     mut request: Request<Body>,
-    response: &mut ResponseHandler,
+    response: &mut impl ResponseSink,
 ) -> Result<(), String> {
     let runtime = N::current().map_err(|error| error.to_string())?;
     let origin = Origin::of(request.uri());
@@ -78,11 +97,11 @@ async fn exchange<N: NetRuntime>(
         }
     };
     let (head, body) = answer.into_parts();
-    response.head(&head);
+    response.head(head);
     let mut body = pin!(body);
     while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
         if let Some(data) = frame.map_err(|error| error_chain(&error))?.data_ref() {
-            response.chunk(data);
+            response.chunk(data)?;
         }
     }
     keep(&runtime, pool, line);
@@ -132,7 +151,7 @@ impl Origin {
     }
 
     /// Returns the value of `Host`.
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         if self.port == if self.is_secure { 443 } else { 80 } {
             self.host.clone()
         } else {

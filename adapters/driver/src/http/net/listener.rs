@@ -18,6 +18,8 @@ use mcp_proto::http::{
 use crate::http::net::net_runtime::NetRuntime;
 #[cfg(feature = "tls")]
 use crate::http::net::tls::Tls;
+#[cfg(feature = "auth")]
+use crate::http::resource_server::ResourceServer;
 use crate::{
     error::Error,
     http::{endpoint::Endpoint, memory_limit::memory_limit, serve, store::Store, write_timeout::WriteTimeout},
@@ -46,6 +48,8 @@ pub struct Listener<N: NetRuntime> {
     endpoint: EndpointOptions,
     options: DriverOptions,
     shared: Option<Store>,
+    #[cfg(feature = "auth")]
+    protection: Option<ResourceServer>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<rustls::ServerConfig>>,
 }
@@ -72,6 +76,8 @@ impl<N: NetRuntime> Listener<N> {
             endpoint,
             options: DriverOptions::default(),
             shared: None,
+            #[cfg(feature = "auth")]
+            protection: None,
             #[cfg(feature = "tls")]
             tls: None,
         })
@@ -125,6 +131,18 @@ impl<N: NetRuntime> Listener<N> {
         self
     }
 
+    /// Protects the server: every request needs an access token. See [`Endpoint::protect`].
+    ///
+    /// # Panics
+    /// If it is protected already.
+    #[cfg(feature = "auth")]
+    #[must_use]
+    pub fn protect(mut self, server: ResourceServer) -> Self {
+        let before = self.protection.replace(server);
+        assert!(before.is_none(), "a listener is protected once");
+        self
+    }
+
     /// Serves TLS with this configuration.
     #[cfg(feature = "tls")]
     #[must_use]
@@ -142,7 +160,7 @@ impl<N: NetRuntime> Listener<N> {
     }
 
     /// Returns the most bytes that the listener holds for all of its peers together while it serves this service.
-    /// [`memory_limit`] says what is counted.
+    /// [`memory_limit`] lists what is counted.
     #[must_use]
     pub fn memory_limit(&self, service: &Service) -> usize {
         memory_limit(service, &self.endpoint.limits, &self.options, self.max_connections())
@@ -176,6 +194,11 @@ impl<N: NetRuntime> Listener<N> {
         let (endpoint, shared) = (self.endpoint.clone(), self.shared.clone());
         let endpoint = Endpoint::made(service, endpoint, &self.options, runtime.clone(), shared);
         let endpoint = endpoint.read_timeout(self.read_timeout);
+        #[cfg(feature = "auth")]
+        let endpoint = match self.protection.clone() {
+            Some(server) => endpoint.protect(server),
+            None => endpoint,
+        };
         let quota = Quota::new(self.max_connections());
         let disconnect_guard = DisconnectGuard(Arc::default());
         let mut stopped = pin!(self.stopped.wait_for(|stopped| stopped.then_some(())));

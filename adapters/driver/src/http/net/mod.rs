@@ -1,8 +1,12 @@
 //! HTTP/1.1 over the sockets of a runtime, on hyper: a listener for services, and a connector for hosts.
 
+#[cfg(feature = "auth")]
+mod auth_transport;
 mod connect;
 mod connector;
 mod error;
+#[cfg(feature = "auth")]
+mod fetch;
 mod happy_eyeballs;
 mod http1;
 mod listener;
@@ -12,7 +16,11 @@ mod proxy;
 #[cfg(feature = "tls")]
 mod tls;
 
+#[cfg(feature = "auth")]
+pub use auth_transport::NetTransport;
 pub use connector::Connector;
+#[cfg(feature = "auth")]
+pub use fetch::FetchClient;
 pub use listener::{Listener, serve_http};
 pub use net_runtime::NetRuntime;
 pub use proxy::Proxy;

@@ -8,7 +8,7 @@ use std::{
 
 use hyper::rt::{Read, Write};
 
-use crate::{client::Client, runtime::Runtime};
+use crate::runtime::Runtime;
 
 /// A runtime with TCP sockets.
 pub trait NetRuntime: Runtime {
@@ -17,8 +17,6 @@ pub trait NetRuntime: Runtime {
     type Stream: Read + Write + Send + Unpin + 'static;
     /// A listening socket.
     type Socket: fmt::Debug + Send + Sync + 'static;
-    /// The client type of the adapter.
-    type Client: From<Client>;
 
     /// Connects to an address.
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static;

@@ -14,7 +14,7 @@ use crate::http::net::net_runtime::NetRuntime;
 use crate::{http::body::Body, runtime::Timer, sync::lock};
 
 /// How long an idle connection is kept.
-const KEPT: Duration = Duration::from_secs(90);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// How many idle connections are kept.
 const MAX_IDLE: usize = 32;
@@ -82,7 +82,7 @@ impl PooledConnection {
                 }
                 loop {
                     let idle = *lock(&since);
-                    let until = idle.unwrap_or_else(Instant::now) + KEPT;
+                    let until = idle.unwrap_or_else(Instant::now) + IDLE_TIMEOUT;
                     if timer.poll_until(until, cx).is_pending() {
                         return Poll::Pending;
                     }

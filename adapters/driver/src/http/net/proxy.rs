@@ -73,11 +73,11 @@ impl Proxy {
         let (mut sender, connection) = http1::handshake(stream).await.map_err(story)?;
         // The connection to the proxy ends with this exchange, and its stream becomes the tunnel.
         let exchange = runtime.spawn(async move { _ = connection.with_upgrades().await });
-        let answer = sender.send_request(request).await.map_err(story)?;
-        if !answer.status().is_success() {
-            return Err(format!("the proxy says {}", answer.status()));
+        let response = sender.send_request(request).await.map_err(story)?;
+        if !response.status().is_success() {
+            return Err(format!("the proxy responded with {}", response.status()));
         }
-        let tunnel = upgrade::on(answer).await.map_err(story)?;
+        let tunnel = upgrade::on(response).await.map_err(story)?;
         N::detach(exchange);
         Ok(tunnel)
     }

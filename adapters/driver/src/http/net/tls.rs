@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out_whatever_the_pipe_holds() {
+    fn echoes_data_through_pipes_of_any_capacity() {
         let (client_config, server_config) = configs();
         for (capacity, most) in [(1, 200), (7, 1000), (1000, 100_000), (1 << 20, 100_000)] {
             for len in [0, 1, most] {
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_speak_first() {
+    fn server_may_write_first() {
         let (client_config, server_config) = configs();
         let (near, far) = End::pair(100);
         let text = vec![7; 200_000];
@@ -390,13 +390,13 @@ mod tests {
             write(&mut tls, &text, false).await?;
             shut(&mut tls).await
         };
-        let (heard, said) = both(client, server);
-        said.expect("a good end");
-        assert!(heard.expect("a good end") == text);
+        let (read, written) = both(client, server);
+        written.expect("a good end");
+        assert!(read.expect("a good end") == text);
     }
 
     #[test]
-    fn who_is_cut_off_is_told() {
+    fn truncated_tls_stream_is_an_error() {
         let (client_config, server_config) = configs();
         let (near, far) = End::pair(1000);
         let client = async { read(&mut Tls::client(client_config.clone(), "localhost", near).await?).await };
@@ -405,9 +405,9 @@ mod tests {
             // It closes the connection without an alert.
             write(&mut tls, b"half of", false).await
         };
-        let (heard, said) = both(client, server);
-        said.expect("it is written");
-        assert_eq!(heard.map_err(|error| error.kind()), Err(ErrorKind::UnexpectedEof));
+        let (read, written) = both(client, server);
+        written.expect("it is written");
+        assert_eq!(read.map_err(|error| error.kind()), Err(ErrorKind::UnexpectedEof));
         // A peer that receives something other than a handshake, or nothing, fails as well.
         for (answer, kind) in
             [(&b"HTTP/1.1 400 Bad Request\r\n"[..], ErrorKind::InvalidData), (b"", ErrorKind::UnexpectedEof)]

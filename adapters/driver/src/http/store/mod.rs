@@ -27,7 +27,7 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if the fields are too large, which leads to a 413
     /// response, and with [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there is no room now, which leads to a 503
     /// response, as other errors do.
-    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Deferred<io::Result<()>>;
+    fn begin(&self, id: &str, holder: &Holder, record: SessionRecord, life: Duration) -> Deferred<io::Result<()>>;
 
     /// Returns the record of a session, if it exists, and extends its lifetime to `life` from now.
     fn find(&self, id: &str, life: Duration) -> Deferred<io::Result<Option<SessionRecord>>>;
@@ -66,7 +66,7 @@ pub trait EventStore: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// The number of messages. The end of a stream counts as one.
-    pub most: usize,
+    pub max_messages: usize,
     /// The bytes of messages. The latest message is kept however large it is, if the store has room for it.
     pub bytes: usize,
     /// How long each message is kept.
@@ -163,14 +163,14 @@ const READY: &str = "ready";
 const LEVEL: &str = "level";
 
 /// Returns the record of a session.
-pub(super) fn fields(principal: Option<&str>, snapshot: &SessionSnapshot) -> SessionRecord {
+pub(super) fn record(principal: Option<&str>, snapshot: &SessionSnapshot) -> SessionRecord {
     let SessionSnapshot { version, client, ready, log_level } = snapshot;
     let client = At(client, Some(*version)).to_json().map_or_else(|_| String::new(), |client| client.get().to_owned());
-    let mut fields = settings(*ready, *log_level);
-    fields.insert(VERSION.to_owned(), version.as_str().to_owned());
-    fields.insert(CLIENT.to_owned(), client);
-    fields.extend(principal.map(|principal| (PRINCIPAL.to_owned(), principal.to_owned())));
-    fields
+    let mut record = settings(*ready, *log_level);
+    record.insert(VERSION.to_owned(), version.as_str().to_owned());
+    record.insert(CLIENT.to_owned(), client);
+    record.extend(principal.map(|principal| (PRINCIPAL.to_owned(), principal.to_owned())));
+    record
 }
 
 /// Returns the fields of the record that can change.
@@ -184,12 +184,12 @@ pub(super) fn settings(ready: bool, level: Option<LoggingLevel>) -> SessionRecor
 }
 
 /// Reads the principal and the snapshot of a session from its record. Returns `None` if it is incomplete.
-pub(super) fn read(fields: &SessionRecord) -> Option<(Option<&str>, SessionSnapshot)> {
+pub(super) fn read(record: &SessionRecord) -> Option<(Option<&str>, SessionSnapshot)> {
     let snapshot = SessionSnapshot {
-        version: ProtocolVersion::parse(fields.get(VERSION)?)?,
-        client: Json::parse(fields.get(CLIENT)?.as_str()).ok()?.decode().ok()?,
-        ready: fields.contains_key(READY),
-        log_level: fields.get(LEVEL).and_then(|level| LoggingLevel::parse(level)),
+        version: ProtocolVersion::parse(record.get(VERSION)?)?,
+        client: Json::parse(record.get(CLIENT)?.as_str()).ok()?.decode().ok()?,
+        ready: record.contains_key(READY),
+        log_level: record.get(LEVEL).and_then(|level| LoggingLevel::parse(level)),
     };
-    Some((fields.get(PRINCIPAL).map(String::as_str), snapshot))
+    Some((record.get(PRINCIPAL).map(String::as_str), snapshot))
 }

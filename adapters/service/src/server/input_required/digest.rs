@@ -30,7 +30,7 @@ impl Params {
 /// Computes the digest of the members that a request and its repetition have in common. The order of members and the
 /// notation of texts and numbers make no difference.
 ///
-/// Each value is read once, whatever its depth, and nothing of it is copied but texts with escapes. So the time grows
+/// Each value is read once at any depth, and only texts with escapes are copied. So the time grows
 /// with the size of the params, and the memory with the number of members and elements on the way to one value.
 fn digest(params: Option<&RawJson<'_>>) -> [u8; 32] {
     let mut members = Vec::new();
@@ -179,7 +179,7 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-        Number::from_f64(number).map(Node::Number).ok_or_else(|| E::custom("no number of JSON"))
+        Number::from_f64(number).map(Node::Number).ok_or_else(|| E::custom("not a JSON number"))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_of_values_and_not_of_texts() {
+    fn digest_depends_on_values_not_text() {
         let digest = |text| digest(Some(&RawJson::from(&Json::parse(text).expect("JSON"))));
         let same = r#"{"a":[1.5,100.0,1,-2,true,false,null,"\u00e9\n",{}],"b":{"c":"2","d":[]}}"#;
         let other =
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_of_what_stays_the_same() {
+    fn digest_ignores_meta_and_input_state() {
         let params = json!({"name": "t", "arguments": {"a": [1, "2", null], "b": {}}});
         let mut again = params.clone();
         again["_meta"] = json!({"x": 1});
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn work_grows_with_the_size_of_params() {
+    fn digest_work_grows_linearly_with_size() {
         const TIMES: usize = 64;
         for ((what, small), (_, large)) in worst(12_500).into_iter().zip(worst(12_500 * TIMES)) {
             let ((small, small_bytes), (large, large_bytes)) = (work(&small), work(&large));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_does_not_grow_with_the_depth_of_params() {
+    fn digest_memory_is_independent_of_depth() {
         for (what, text) in worst(100_000) {
             let params = RawJson::from(&Json::parse(&text).expect("JSON")).into_owned();
             let used = allocation_counter::measure(|| {

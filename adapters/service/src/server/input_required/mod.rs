@@ -45,7 +45,7 @@ pub(crate) struct InputRounds {
 pub(super) struct CallerId {
     /// The capabilities of the client.
     pub(super) declared: CapabilitySet,
-    /// The principal, if the binding knows it. A pipe does not, and has only one client.
+    /// The principal, if the binding authenticates requests. A pipe does not, and has only one client.
     pub(super) principal: Option<String>,
     /// The maximum number of rounds of one request.
     pub(super) max_rounds: u32,
@@ -245,7 +245,7 @@ impl InputRounds {
         }
         if is_asking {
             if self.round >= self.caller.max_rounds {
-                return Err(ErrorObject::internal("This was answered with questions too often"));
+                return Err(ErrorObject::internal("Too many rounds of input requests"));
             }
             let state = State { round: self.round.saturating_add(1), answers: used };
             let state = state_signer.sign(&self.scope(), &state)?;
@@ -301,7 +301,7 @@ impl ClientResponses {
     /// # Errors
     /// [`CallError::Decode`] if no request had this name, or the response is not one to `R`.
     pub fn get<R: Request>(&self, name: &str) -> Result<R::Result, CallError> {
-        let answer = self.0.get(name).ok_or_else(|| CallError::Decode(format!("there was no question {name:?}")))?;
+        let answer = self.0.get(name).ok_or_else(|| CallError::Decode(format!("unknown input request {name:?}")))?;
         answer.decode().map_err(|error| CallError::Decode(error.to_string()))
     }
 

@@ -16,7 +16,7 @@ use crate::inbound::rpc_result::RpcResult;
 /// The version of the format. A state in another format is refused.
 const FORMAT: u8 = 2;
 
-/// The bytes in front of the answers: format, expiry, round.
+/// The bytes before the responses: format, expiry, round.
 const HEAD: usize = 1 + 8 + 4;
 
 /// Authenticates states with an HMAC. A client can read a state, and only a holder of the key can make one.
@@ -24,7 +24,7 @@ const HEAD: usize = 1 + 8 + 4;
 /// A valid state proves that a service of this name, with this key, has made it for this principal, method and params,
 /// and not longer than the lifetime ago. It proves neither that this client got it over this connection, nor that the
 /// client has not used it before: it can be replayed until it expires. Nor does it prove that the server has requested
-/// the input that comes with the request: a client can send responses to requests that it foresees, without any state.
+/// the input in the request: a client can send responses to requests that it foresees, without any state.
 /// So the response to an elicitation is a statement of the client, and no proof of its user's decision.
 pub(crate) struct StateSigner {
     /// The name of the service: others may share its key, and have a tool of the same name.
@@ -71,7 +71,7 @@ impl StateSigner {
         sealed.extend_from_slice(&now.saturating_add(self.lifetime.as_secs()).to_be_bytes());
         sealed.extend_from_slice(&state.round.to_be_bytes());
         let written = state.answers.append_at(None, &mut JsonLine::new(&mut sealed));
-        written.map_err(|error| ErrorObject::internal(format!("The answers cannot be kept: {error}")))?;
+        written.map_err(|error| ErrorObject::internal(format!("The input responses cannot be encoded: {error}")))?;
         let mac = self.mac(scope, &sealed).ok_or_else(|| ErrorObject::internal("No randomness available"))?;
         sealed.extend_from_slice(&mac.finalize());
         Ok(encode_base64(&sealed))
@@ -143,7 +143,7 @@ mod tests {
 
     // req: M-MRTR-011 M-MRTR-013 M-MRTR-014 M-MRTR-015
     #[test]
-    fn a_state_is_worth_something_only_in_time_and_with_its_request() {
+    fn state_is_valid_in_time_for_its_request_only() {
         let methods = Method::ALL.iter().map(|method| method.as_str());
         methods.for_each(|method| only_with_its_request(&Scope { method, ..scope() }));
     }
@@ -182,7 +182,7 @@ mod tests {
 
     // req: M-MRTR-010 M-MRTR-012
     #[test]
-    fn every_changed_bit_shows() {
+    fn state_with_any_changed_bit_is_rejected() {
         let state_signer = StateSigner::new("bank".into(), Some([7; 32]), Duration::from_secs(60));
         let text = state_signer.sign_at(1000, &scope(), &state()).expect("a state");
         let sealed = decode_base64(&text).expect("base64");
@@ -202,7 +202,7 @@ mod tests {
     /// Processes that share a key accept each other's states, also with different versions of this crate, so the format
     /// never changes. The text was made with another implementation.
     #[test]
-    fn it_is_sealed_with_hmac_sha256() {
+    fn state_is_signed_with_hmac_sha256() {
         let sealed = "AgAAAAAAAAQkAAAAA3sicTEiOnsiYWN0aW9uIjoiZGVjbGluZSJ9fSKjdpmFLBDDu3M07JgpeDytnqksDKJ4x+N24i5Qvvp4";
         let state_signer = StateSigner::new("bank".into(), Some([7; 32]), Duration::from_secs(60));
         assert_eq!(state_signer.sign_at(1000, &scope(), &state()).as_deref(), Ok(sealed));

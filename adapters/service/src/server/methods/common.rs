@@ -33,12 +33,15 @@ pub(super) struct Page<T> {
 
 impl SessionState<ServerRole> {
     /// Responds with a page of a list, converted into its type of result.
-    pub(super) fn list<T: Registered<About: Send + Sync> + Send + Sync + 'static, R: Encode + Send + Sync + 'static>(
+    pub(super) fn list<
+        T: Registered<Description: Send + Sync> + Send + Sync + 'static,
+        R: Encode + Send + Sync + 'static,
+    >(
         self: &Arc<Self>,
         inbound: &Request<'_>,
         cursor: Option<String>,
         list: fn(&Catalog) -> &Registry<T>,
-        result: fn(Page<T::About>) -> R,
+        result: fn(Page<T::Description>) -> R,
     ) -> Option<Job> {
         let visible = self.app.0.visible_to(inbound);
         self.answer(inbound, move |shared| {

@@ -15,25 +15,24 @@ use mcp_proto::{
 use crate::{
     driver_api::job::Job,
     inbound::{
+        completion_request::CompletionRequest,
         request::{InboundRequest, params},
         rpc_result::RpcResult,
         state::SessionState,
     },
     server::{
-        catalog::Found,
-        completion::{Completable, CompletionRequest},
+        catalog::ResourceHandler,
+        completion::Completable,
         inner::Inner,
-        routes::Request,
+        routes::{Request, Route},
         visible_items::VisibleItems,
     },
     util::text_arguments::excerpt,
 };
 
-pub(super) fn answer(
-    shared: &Arc<SessionState<ServerRole>>,
-    _: Method,
-    inbound: &Request<'_>,
-) -> RpcResult<Option<Job>> {
+pub(super) const ROUTE: Route = Route { answer, scopes: |_, _| Vec::new() };
+
+fn answer(shared: &Arc<SessionState<ServerRole>>, _: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
     shared.complete(inbound)
 }
 
@@ -56,7 +55,7 @@ impl SessionState<ServerRole> {
         let kind = subject.completers().kind(&name);
         Ok(Some(self.handler_job(inbound, meta, kind, move |context| {
             let completion_request = CompletionRequest { value, known, context: context.clone() };
-            let completion = subject.completers().complete(&name, completion_request);
+            let completion = subject.completers().complete(&name, &completion_request);
             let request = context.clone();
             completion
                 .map(move |completion| completion.map(CompleteResult::new).map_err(|failure| request.explain(failure)))
@@ -86,13 +85,13 @@ impl Inner {
                     return Ok(Some(template));
                 }
                 match visible.find(self, uri) {
-                    Some(Found::Template(template, _)) => Ok(Some(template)),
-                    Some(Found::Resource(_)) => Ok(None),
+                    Some(ResourceHandler::Template(template, _)) => Ok(Some(template)),
+                    Some(ResourceHandler::Resource(_)) => Ok(None),
                     None => Err(unknown("resource", uri)),
                 }
             }
             CompletionReference::Other(_) => {
-                Err(ErrorObject::invalid_params("Invalid params: no such kind of reference"))
+                Err(ErrorObject::invalid_params("Invalid params: unsupported kind of reference"))
             }
         }
     }

@@ -15,15 +15,13 @@ use crate::{
     inbound::{
         context::Context, request::params, responder::of_any_result, rpc_result::RpcResult, state::SessionState,
     },
-    server::routes::Request,
+    server::routes::{Request, Route},
     util::text_arguments::excerpt,
 };
 
-pub(super) fn answer(
-    shared: &Arc<SessionState<ServerRole>>,
-    method: Method,
-    inbound: &Request<'_>,
-) -> RpcResult<Option<Job>> {
+pub(super) const ROUTE: Route = Route { answer, scopes: |_, _| Vec::new() };
+
+fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
     match method {
         Method::GetPrompt => shared.get_prompt(inbound),
         _ => {

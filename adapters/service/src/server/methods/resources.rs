@@ -23,14 +23,15 @@ use crate::{
         rpc_result::RpcResult,
         state::{Role, SessionState},
     },
-    server::{catalog::Found, routes::Request},
+    server::{
+        catalog::ResourceHandler,
+        routes::{Request, Route},
+    },
 };
 
-pub(super) fn answer(
-    shared: &Arc<SessionState<ServerRole>>,
-    method: Method,
-    inbound: &Request<'_>,
-) -> RpcResult<Option<Job>> {
+pub(super) const ROUTE: Route = Route { answer, scopes: |_, _| Vec::new() };
+
+fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
     match method {
         Method::ReadResource => shared.read_resource(inbound),
         Method::Subscribe => shared.subscribe(inbound),
@@ -64,13 +65,13 @@ impl SessionState<ServerRole> {
         let uri = valid_uri(uri)?;
         let app = self.app.clone();
         match app.0.visible_to(inbound).find(&app.0, &uri) {
-            Some(Found::Resource(resource)) => {
+            Some(ResourceHandler::Resource(resource)) => {
                 let kind = resource.kind();
                 let run =
                     move |context: &Context| resource.run(context).map(move |read| Ok(app.0.restrict_cache(read?)));
                 self.run_with_input(inbound, caller(inbound), meta, kind, |_| false, of_any_result(run))
             }
-            Some(Found::Template(template, variables)) => {
+            Some(ResourceHandler::Template(template, variables)) => {
                 let kind = template.kind();
                 let run = move |context: &Context| {
                     template.run(uri, &variables, context).map(move |read| Ok(app.0.restrict_cache(read?)))

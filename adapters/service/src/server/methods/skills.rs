@@ -15,15 +15,13 @@ use super::common::{Page, valid_uri};
 use crate::{
     driver_api::job::Job,
     inbound::{request::params, rpc_result::RpcResult, state::SessionState},
-    server::routes::Request,
+    server::routes::{Request, Route},
     util::text_arguments::excerpt,
 };
 
-pub(super) fn answer(
-    shared: &Arc<SessionState<ServerRole>>,
-    method: Method,
-    inbound: &Request<'_>,
-) -> RpcResult<Option<Job>> {
+pub(super) const ROUTE: Route = Route { answer, scopes: |_, _| Vec::new() };
+
+fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
     match method {
         Method::GetSkill => shared.get_skill(inbound),
         Method::ReadDirectory => shared.read_directory(inbound),

@@ -14,7 +14,7 @@ use crate::{
     inbound::{context::Context, rpc_result::RpcResult, state::SessionState},
     server::{
         call_params::CallParams,
-        routes::Request,
+        routes::{Request, Route},
         tool::{TaskRoutes, Tool, ToolCall},
         tool_result::ToolAnswer,
     },
@@ -45,7 +45,7 @@ impl Tool {
     }
 }
 
-static TASKS: TaskRoutes = TaskRoutes { call, answer };
+static TASKS: TaskRoutes = TaskRoutes { call, route: Route { answer, scopes: |_, _| Vec::new() } };
 
 fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
     match method {

@@ -22,18 +22,26 @@ use crate::{
         call_params::CallParams,
         input_required::CallerId,
         pooled_call::PooledCall,
-        routes::Request,
+        required_scopes::lacks_scopes,
+        routes::{Request, Route, SentRequest},
         tool::{Tool, ToolCall},
         tool_result::ToolAnswer,
     },
-    util::text_arguments::excerpt,
+    util::{lock::read, text_arguments::excerpt},
 };
 
-pub(super) fn answer(
-    shared: &Arc<SessionState<ServerRole>>,
-    method: Method,
-    inbound: &Request<'_>,
-) -> RpcResult<Option<Job>> {
+pub(super) const ROUTE: Route = Route { answer, scopes };
+
+fn scopes(shared: &SessionState<ServerRole>, sent: &SentRequest<'_>) -> Vec<String> {
+    let find = || {
+        let (service, name) = (&*shared.app.0, sent.subject()?);
+        let tool = read(&service.catalog).tools.get(&name).filter(|tool| !tool.scopes.is_empty()).cloned()?;
+        (sent.is_visible)(&tool).then(|| tool.scopes.clone())
+    };
+    (sent.method == Method::CallTool).then(find).flatten().unwrap_or_default()
+}
+
+fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
     match method {
         Method::CallTool => shared.call_tool(inbound),
         _ => {
@@ -63,6 +71,9 @@ impl SessionState<ServerRole> {
         let tool = service.visible_to(inbound).get(service, |catalog| &catalog.tools, &called.name);
         let tool =
             tool.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown tool: {}", called.name))))?;
+        if let Some(refused) = lacks_scopes(inbound, &tool.scopes) {
+            return refused.map(|()| None);
+        }
         let InboundRequest { connection, key, .. } = *inbound;
         if !tool.headers.is_empty() {
             connection.read(|conn| conn.verify_headers(key, &tool.headers, Some(&called.arguments)))?;

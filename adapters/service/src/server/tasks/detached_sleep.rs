@@ -40,21 +40,23 @@ impl SleepThread {
         Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), start })
     }
 
-    /// Returns the thread of this process, which is not started yet.
+    /// Returns the sleep thread of this process, which starts with the first sleep.
     pub(super) fn of_process() -> &'static Arc<Self> {
         static SLEEP_THREAD: OnceLock<Arc<SleepThread>> = OnceLock::new();
         SLEEP_THREAD.get_or_init(|| {
-            Self::new(|sleeper| thread::Builder::new().name("mcp-sleep".into()).spawn(move || sleeper.keep()).map(drop))
+            Self::new(|sleep_thread| {
+                thread::Builder::new().name("mcp-sleep".into()).spawn(move || sleep_thread.run()).map(drop)
+            })
         })
     }
 
     /// Sleeps for `time`. A sleep whose end the clock cannot represent never ends.
     pub(super) fn sleep(self: &Arc<Self>, time: Duration) -> DetachedSleep {
-        DetachedSleep { sleeper: self.clone(), until: Instant::now().checked_add(time), place: None }
+        DetachedSleep { sleep_thread: self.clone(), until: Instant::now().checked_add(time), place: None }
     }
 
     /// Fires the deadlines; the body of the thread.
-    fn keep(&self) {
+    fn run(&self) {
         let mut state = lock(&self.state);
         loop {
             let now = Instant::now();
@@ -79,7 +81,7 @@ impl SleepThread {
 
 /// A sleep until a deadline.
 pub(super) struct DetachedSleep {
-    sleeper: Arc<SleepThread>,
+    sleep_thread: Arc<SleepThread>,
     until: Option<Instant>,
     place: Option<(Instant, u64)>,
 }
@@ -92,7 +94,7 @@ impl Future for DetachedSleep {
         if until <= Instant::now() {
             return Poll::Ready(());
         }
-        let mut state = lock(&self.sleeper.state);
+        let mut state = lock(&self.sleep_thread.state);
         let place = self.place.unwrap_or_else(|| {
             state.next += 1;
             (until, state.next)
@@ -100,14 +102,14 @@ impl Future for DetachedSleep {
         let before = state.wakers.insert(place, cx.waker().clone());
         let is_first = state.wakers.first_key_value().is_some_and(|(first, _)| *first == place);
         // The flag is set under the lock, so that only one thread is started.
-        let started = if state.is_kept { Ok(()) } else { (self.sleeper.start)(self.sleeper.clone()) };
+        let started = if state.is_kept { Ok(()) } else { (self.sleep_thread.start)(self.sleep_thread.clone()) };
         state.is_kept = started.is_ok();
         drop(state);
         // Dropping the waker may drop a task, which may sleep here as well.
         drop(before);
         self.place = Some(place);
         match started {
-            Ok(()) if is_first => self.sleeper.changed.notify_one(),
+            Ok(()) if is_first => self.sleep_thread.changed.notify_one(),
             Ok(()) => {}
             // No thread can be started. A sleep that ended at once would make its handler spin, and one that never
             // ended would keep its task forever. So it is polled again and again, with a pause each time.
@@ -122,7 +124,7 @@ impl Future for DetachedSleep {
 
 impl Drop for DetachedSleep {
     fn drop(&mut self) {
-        let gone = self.place.and_then(|place| lock(&self.sleeper.state).wakers.remove(&place));
+        let gone = self.place.and_then(|place| lock(&self.sleep_thread.state).wakers.remove(&place));
         drop(gone);
     }
 }
@@ -135,20 +137,20 @@ mod tests {
 
     static STARTED: AtomicUsize = AtomicUsize::new(0);
 
-    fn start(sleeper: Arc<SleepThread>) -> io::Result<()> {
+    fn start(sleep_thread: Arc<SleepThread>) -> io::Result<()> {
         STARTED.fetch_add(1, Ordering::Relaxed);
-        thread::Builder::new().spawn(move || sleeper.keep()).map(drop)
+        thread::Builder::new().spawn(move || sleep_thread.run()).map(drop)
     }
 
     #[test]
-    fn one_thread_keeps_the_time_of_all() {
-        let sleeper = SleepThread::new(start);
+    fn all_sleeps_share_one_thread() {
+        let sleep_thread = SleepThread::new(start);
         let begin = Instant::now();
         let sleepers: Vec<_> = (0..200)
             .rev()
             .map(|n| {
                 let time = Duration::from_millis(n / 4);
-                let sleep = sleeper.sleep(time);
+                let sleep = sleep_thread.sleep(time);
                 (time, sleep)
             })
             .collect();
@@ -158,25 +160,25 @@ mod tests {
         }
         assert_eq!(STARTED.load(Ordering::Relaxed), 1);
         // One that is given up leaves nothing behind, and one that is too long does not end.
-        let long = || sleeper.sleep(Duration::from_secs(1000));
-        assert!(block_on(select_biased(long(), sleeper.sleep(Duration::from_millis(1)))).is_err());
-        let endless = sleeper.sleep(Duration::MAX);
-        assert!(block_on(select_biased(endless, sleeper.sleep(Duration::from_millis(1)))).is_err());
-        assert!(lock(&sleeper.state).wakers.is_empty());
+        let long = || sleep_thread.sleep(Duration::from_secs(1000));
+        assert!(block_on(select_biased(long(), sleep_thread.sleep(Duration::from_millis(1)))).is_err());
+        let endless = sleep_thread.sleep(Duration::MAX);
+        assert!(block_on(select_biased(endless, sleep_thread.sleep(Duration::from_millis(1)))).is_err());
+        assert!(lock(&sleep_thread.state).wakers.is_empty());
     }
 
     #[test]
-    fn without_a_thread_a_sleep_takes_its_time_and_does_not_spin() {
+    fn sleep_without_a_thread_does_not_spin() {
         static TRIES: AtomicUsize = AtomicUsize::new(0);
-        let sleeper = SleepThread::new(|_| {
+        let sleep_thread = SleepThread::new(|_| {
             TRIES.fetch_add(1, Ordering::Relaxed);
             Err(io::ErrorKind::WouldBlock.into())
         });
         let (begin, time) = (Instant::now(), Duration::from_millis(50));
-        block_on(sleeper.sleep(time));
+        block_on(sleep_thread.sleep(time));
         assert!(begin.elapsed() >= time);
         let tries = TRIES.load(Ordering::Relaxed);
         assert!((1..=11).contains(&tries), "{tries} looks in {time:?}");
-        assert!(lock(&sleeper.state).wakers.is_empty());
+        assert!(lock(&sleep_thread.state).wakers.is_empty());
     }
 }

@@ -10,7 +10,7 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::shares::Holder;
+use super::shares::TaskHolder;
 use crate::{
     driver_api::{
         connection_handle::ConnectionHandle,
@@ -130,7 +130,7 @@ impl SessionState<ServerRole> {
         };
         self.expire_tasks(connection);
         let tasks = self.app.tasks();
-        let holder = Holder::of(task_upgrade.owner.as_deref(), &**connection, self.calls.number());
+        let holder = TaskHolder::of(task_upgrade.owner.as_deref(), &**connection, self.calls.number());
         connection.update(|conn, now| {
             if !conn.is_open(*key) {
                 return Err(UpgradeError::Cancelled);
@@ -264,7 +264,7 @@ impl Drop for TaskExecution {
             && self.in_flight.role.task.get().is_some()
         {
             responder.disarm();
-            self.finish(Err(ErrorObject::internal("The work on this task was given up")));
+            self.finish(Err(ErrorObject::internal("The handler of this task was dropped")));
         }
     }
 }

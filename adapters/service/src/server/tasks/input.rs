@@ -35,7 +35,7 @@ impl Context<ServerRole> {
     where
         R: Request<Result: Send> + Into<InputRequest> + Send + 'static,
     {
-        let asked = self.check().and_then(|()| self.register_question(task, name, question));
+        let asked = self.check().and_then(|()| self.register_input_request(task, name, question));
         let (slot, asking) = match asked {
             Ok(asked) => asked,
             Err(error) => return Deferred::ready(Err(error)),
@@ -57,12 +57,12 @@ impl Context<ServerRole> {
         })
     }
 
-    fn register_question<R: Request + Into<InputRequest>>(
+    fn register_input_request<R: Request + Into<InputRequest>>(
         &self,
         task: &Arc<Task>,
         name: Option<&str>,
         question: R,
-    ) -> Result<(Arc<ResponseSlot>, PendingQuestion), CallError> {
+    ) -> Result<(Arc<ResponseSlot>, PendingInputRequest), CallError> {
         let declared = self.info().client_capabilities.set();
         let mut needed = R::METHOD.needs(ProtocolVersion::LATEST).into_iter().chain(question.needs().iter());
         if let Some(missing) = needed.find(|needed| !declared.contains(*needed)) {
@@ -77,18 +77,18 @@ impl Context<ServerRole> {
             return Err(SendError::Busy.into());
         };
         tasks.tell(task);
-        Ok((slot, PendingQuestion { context: self.clone(), task: task.clone(), key }))
+        Ok((slot, PendingInputRequest { context: self.clone(), task: task.clone(), key }))
     }
 }
 
 /// A pending request of a task for input. Dropping it withdraws the request.
-struct PendingQuestion {
+struct PendingInputRequest {
     context: Context<ServerRole>,
     task: Arc<Task>,
     key: String,
 }
 
-impl Drop for PendingQuestion {
+impl Drop for PendingInputRequest {
     fn drop(&mut self) {
         let Context { shared, connection, .. } = &self.context;
         let tasks = self.context.service().tasks();
@@ -119,7 +119,7 @@ impl Tasks {
             given.push((key, answer, slot));
         }
         for (key, answer, slot) in given {
-            // Another response may have answered it in between.
+            // Another response may have completed it in between.
             if self.withdraw(now, task, key) {
                 slot.complete(Ok(RawJson::from(&Json::from(answer.clone())).into_owned()));
             }

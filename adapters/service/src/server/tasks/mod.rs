@@ -1,5 +1,5 @@
 //! Requests that become tasks of the extension (2026-07-28). They belong to the service, and not to the connection over
-//! which they began: a client may come back for them over another one.
+//! which they began: a client may fetch them over another one.
 
 pub(crate) mod clock;
 pub(crate) mod detached_sleep;

@@ -16,17 +16,17 @@ use crate::{
 
 /// The holder of the share that a task takes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Holder {
+pub(super) enum TaskHolder {
     /// The principal of the request.
     Principal(String),
-    /// The address of the client, if the binding does not know principals.
+    /// The address of the client, if the request has no principal.
     Address(IpAddr),
     /// The connection of the request, if neither is known.
     Connection(u64),
 }
 
-impl Holder {
-    /// Returns the holder for a task of this principal, if there is one, that comes over this connection.
+impl TaskHolder {
+    /// Returns the holder for a task of this principal, if there is one, on this connection.
     pub(super) fn of<E: 'static>(owner: Option<&str>, connection: &dyn ConnectionHandle<E>, number: u64) -> Self {
         match (owner, connection.holder()) {
             (Some(owner), _) => Self::Principal(owner.to_owned()),
@@ -38,24 +38,24 @@ impl Holder {
 
 /// The shares of all holders that have tasks.
 #[derive(Debug, Default)]
-pub(super) struct Shares(HashMap<Holder, Arc<Share>>);
+pub(super) struct Shares(HashMap<TaskHolder, Arc<Share>>);
 
 /// The tasks and bytes of one holder.
 #[derive(Debug)]
 pub(super) struct Share {
-    holder: Holder,
+    holder: TaskHolder,
     tasks: AtomicUsize,
     bytes: AtomicUsize,
 }
 
 impl Shares {
-    pub(super) fn of(&mut self, holder: Holder) -> Arc<Share> {
-        let new = |holder: &Holder| Share { holder: holder.clone(), tasks: 0.into(), bytes: 0.into() };
+    pub(super) fn of(&mut self, holder: TaskHolder) -> Arc<Share> {
+        let new = |holder: &TaskHolder| Share { holder: holder.clone(), tasks: 0.into(), bytes: 0.into() };
         self.0.entry(holder).or_insert_with_key(|holder| Arc::new(new(holder))).clone()
     }
 
     /// Removes a share without tasks.
-    pub(super) fn settle(&mut self, share: &Share) {
+    pub(super) fn remove_if_empty(&mut self, share: &Share) {
         if share.tasks() == 0 {
             self.0.remove(&share.holder);
         }
@@ -76,16 +76,16 @@ impl Share {
         self.bytes.load(Relaxed)
     }
 
-    pub(super) fn begun(&self) {
+    pub(super) fn add_task(&self) {
         self.tasks.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn gone(&self) {
+    pub(super) fn remove_task(&self) {
         self.tasks.fetch_sub(1, Relaxed);
     }
 
     /// Takes this many more bytes from the share and from the total, if both have room. Returns whether it did.
-    pub(super) fn hold(&self, all: &AtomicUsize, bytes: usize, policy: &TaskPolicy) -> bool {
+    pub(super) fn reserve(&self, all: &AtomicUsize, bytes: usize, policy: &TaskPolicy) -> bool {
         let within = |most| move |held: usize| held.checked_add(bytes).filter(|sum| *sum <= most);
         if self.bytes.fetch_update(Relaxed, Relaxed, within(policy.max_bytes_per_principal)).is_err() {
             return false;

@@ -1,4 +1,4 @@
-//! What becomes a task, and what becomes of it.
+//! The start and the outcome of tasks.
 
 use std::time::Duration;
 
@@ -37,22 +37,22 @@ fn text(result: &Value) -> &Value {
 
 // req: M-DUAL-034
 #[test]
-fn one_tool_is_a_task_in_every_era() {
+fn tool_runs_as_task_in_both_eras() {
     let (open, gate) = Gate::new();
     let service = services(&gate).build().expect("a good service");
-    // A session, and requests without one on the same connection.
+    // A session, and stateless requests on the same connection.
     let pair = Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2025_11_25);
     let mine = begin(&pair, "works");
     let answer = pair.answer_to("tools/call", json!({"name": "works", "task": {}}));
     let task = &answer["result"]["task"];
     let id = task["taskId"].as_str().expect("a task");
     assert!(task.get("ttlMs").is_none() && task["ttl"].is_number() && answer["result"].get("resultType").is_none());
-    // The two kinds have nothing to do with each other.
+    // Tasks of the session and of the extension are separate.
     assert_eq!(code(&get(&pair, id)), -32602);
     assert_eq!(pair.answer_to("tasks/get", json!({"taskId": mine}))["error"]["code"], -32602);
     assert_eq!(pair.answer_to("tasks/cancel", json!({"taskId": id}))["result"]["status"], "cancelled");
     assert_eq!(get(&pair, &mine).expect("a task")["status"], "working");
-    // The other handler may not have noticed yet that it was cancelled.
+    // The handler of the other task may still hold its turn at the gate, although it was cancelled.
     (0..2).for_each(|_| open.send(()).expect("it waits"));
     assert_eq!(text(&until_status(&pair, &mine, "completed")["result"]), "done");
     pair.assert_clean();
@@ -60,7 +60,7 @@ fn one_tool_is_a_task_in_every_era() {
 
 // req: M-TASK-004 M-TASK-007 M-TASK-008 M-TASK-072 M-DUAL-032
 #[test]
-fn only_those_have_tasks_who_have_declared_them() {
+fn tasks_require_the_declared_extension() {
     let (open, gate) = Gate::new();
     let service = services(&gate).build().expect("a good service");
     let pair = modern(&service);
@@ -71,7 +71,7 @@ fn only_those_have_tasks_who_have_declared_them() {
         let refused = ask_as(&pair, &declared, "tools/call", json!({"name": "must"})).expect_err("it cannot be done");
         assert_eq!(refused["code"], -32021);
         assert_eq!(refused["data"], json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}}));
-        // A tool that does not require a task runs as a plain call, whatever `task` says.
+        // A tool that does not require a task runs as a plain call, with any value of `task`.
         for task in [json!({}), json!({"ttl": 60_000}), json!(7), json!(null)] {
             open.send(()).expect("it waits");
             let result = ask_as(&pair, &declared, "tools/call", json!({"name": "works", "task": task}));
@@ -79,7 +79,7 @@ fn only_those_have_tasks_who_have_declared_them() {
             assert_eq!((&result["resultType"], text(&result)), (&json!("complete"), &json!("done")));
         }
     }
-    // What cannot be one is none, either.
+    // A tool without task support never becomes a task.
     for task in [json!({}), json!([])] {
         let arguments = json!({"name": "echo", "arguments": {"message": "a"}, "task": task});
         assert_eq!(text(&ask(&pair, "tools/call", arguments).expect("a result")), "a");
@@ -100,7 +100,7 @@ fn only_those_have_tasks_who_have_declared_them() {
 // req: M-TASK-011 M-TASK-013 M-TASK-014 M-TASK-016 M-TASK-017 M-TASK-019 M-TASK-026 M-TASK-031 M-TASK-034
 // req: M-TASK-073
 #[test]
-fn a_task_is_there_before_anybody_hears_of_it() {
+fn task_exists_when_its_result_is_sent() {
     let (_open, gate) = Gate::new();
     let policy = TaskPolicy {
         default_ttl: Some(Duration::from_secs(60)),
@@ -129,7 +129,7 @@ fn a_task_is_there_before_anybody_hears_of_it() {
         task,
         json!({"status": "working", "createdAt": at, "lastUpdatedAt": at, "ttlMs": 60_000, "pollIntervalMs": 700})
     );
-    // It can be kept for ever, too.
+    // A task can be kept without a time limit.
     let policy = TaskPolicy { default_ttl: None, max_ttl: None, ..TaskPolicy::default() };
     let service = services(&gate).task_policy(policy).build().expect("a good service");
     let task = ask(&modern(&service), "tools/call", json!({"name": "must"})).expect("a result");
@@ -150,7 +150,7 @@ fn endings() -> ServiceBuilder {
 
 // req: M-TASK-029 M-TASK-030 M-TASK-032 M-TASK-033 M-TASK-061 M-TASK-077
 #[test]
-fn a_task_comes_to_what_its_request_would_have_come_to() {
+fn task_ends_with_the_outcome_of_its_request() {
     let service = endings().build().expect("a good service");
     let pair = Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
         joining.client.settings.versions = mcp_proto::protocol::VersionSet::only(ProtocolVersion::V2026_07_28);
@@ -170,7 +170,7 @@ fn a_task_comes_to_what_its_request_would_have_come_to() {
     assert_eq!(breaks["error"], json!({"code": -32099, "message": "broken", "data": 7}));
     assert_eq!((breaks.get("result"), &breaks["statusMessage"]), (None, &json!("broken")));
     assert_eq!(ends("panics", "failed")["error"], json!({"code": -32603, "message": "Internal error"}));
-    // It is there, but cannot be told.
+    // The result exists, but is too large to be sent.
     let huge = begin(&pair, "huge");
     pair.settle();
     assert_eq!(code(&get(&pair, &huge)), -32603);
@@ -179,12 +179,12 @@ fn a_task_comes_to_what_its_request_would_have_come_to() {
 
 // req: M-TASK-068
 #[test]
-fn a_task_says_what_it_is_at_where_it_is_looked_at() {
+fn progress_messages_become_task_status() {
     let (open, gate) = Gate::new();
     let service = echo()
         .tool(task_tool("talks", move |context| {
             context.progress(1.0, Some(2.0), Some("half")).wait()?;
-            // The number is not reported.
+            // The number of the progress is not part of the status.
             context.progress(0.5, None, None).wait()?;
             context.log(LoggingLevel::Error, None, "said").wait()?;
             gate.pass(&context)?;
@@ -206,7 +206,7 @@ fn a_task_says_what_it_is_at_where_it_is_looked_at() {
     let done = until_status(&pair, &task, "completed");
     assert_eq!((text(&done["result"]), &done["statusMessage"]), (&json!(task), &json!("all of it")));
     assert_eq!(methods_sent(&pair), [""; 0]);
-    // Without a task the same is said as ever.
+    // Without a task the notification is sent, and the progress has to grow.
     open.send(()).expect("it waits");
     open.send(()).expect("it waits");
     let meta = json!({"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"});
@@ -223,7 +223,7 @@ fn name_form() -> ElicitSchema {
     }
 }
 
-/// Asks, becomes a task, and asks again.
+/// Requests input, becomes a task, and requests input again.
 fn late(context: &Context) -> Result<String, Failure> {
     let who = |answer: mcp_proto::schema::ElicitResult| match answer.action {
         ElicitAction::Accept => format!("{:?}", answer.content.as_ref().and_then(|content| content.get("name"))),
@@ -238,7 +238,7 @@ fn late(context: &Context) -> Result<String, Failure> {
 
 // req: M-TASK-021
 #[test]
-fn a_tool_can_become_a_task_when_it_knows_what_it_is_up_to() {
+fn deferred_tool_can_become_a_task() {
     let service = Service::builder("test", "1")
         .state_key([7; 32])
         .tool(Tool::new("late", |context: Context| late(&context)).task_support(TaskSupport::Optional).defer_task())
@@ -291,7 +291,7 @@ fn a_tool_can_become_a_task_when_it_knows_what_it_is_up_to() {
         let result = ask(&pair, "tools/call", json!({"name": name})).expect("a result");
         assert_eq!(result["resultType"], kind);
     }
-    // In a session nothing of this happens.
+    // In a session the upgrade has no effect.
     let host = Host::builder("client", "1").elicitation(
         |_: mcp_proto::schema::ElicitFormParams, _: Context<mcp_proto::connection::ClientRole>| {
             Ok::<_, Failure>(mcp_proto::schema::ElicitResult::decline())
@@ -303,7 +303,7 @@ fn a_tool_can_become_a_task_when_it_knows_what_it_is_up_to() {
 }
 
 #[test]
-fn work_that_is_given_up_has_failed() {
+fn dropped_job_fails_its_task() {
     let (_open, gate) = Gate::new();
     let service = services(&gate).build().expect("a good service");
     let pair = modern(&service);
@@ -312,7 +312,7 @@ fn work_that_is_given_up_has_failed() {
         "io.modelcontextprotocol/clientCapabilities": everything(),
     });
     let line = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "works", "_meta": meta}});
-    // Its job does not run, but it is a task all the same.
+    // Its job does not run, but the task exists.
     let connection = pair.server.connection();
     let event = connection.update(|conn, now| {
         let line = line.to_string();
@@ -333,6 +333,6 @@ fn work_that_is_given_up_has_failed() {
     drop(job);
     let task = get(&pair, &id).expect("a task");
     assert_eq!((&task["status"], &task["error"]["code"]), (&json!("failed"), &json!(-32603)));
-    assert_eq!(task["statusMessage"], "The work on this task was given up");
+    assert_eq!(task["statusMessage"], "The handler of this task was dropped");
     pair.assert_clean();
 }

@@ -1,4 +1,4 @@
-//! How clients follow what their calls become.
+//! Tests how clients follow the tasks that their calls become.
 
 use std::{
     sync::{Arc, Mutex},
@@ -57,7 +57,7 @@ fn modern(host: HostBuilder, service: &Service) -> Pair {
     Pair::new(&host.build(), service, ProtocolVersion::V2026_07_28)
 }
 
-/// Waits for a call, and lets time pass where the client waits for it.
+/// Waits for a call, and advances the clock while the client waits for time.
 fn finish<T: Send + 'static>(pair: &Pair, pending: Pending<T>) -> Result<T, CallError> {
     finish_while(pair, pending, || pair.tick())
 }
@@ -86,7 +86,7 @@ fn sent(pair: &Pair) -> Vec<Value> {
 
 // req: M-TASK-005 M-TASK-032 M-TASK-081
 #[test]
-fn a_call_stays_a_call_whatever_becomes_of_it() {
+fn call_that_becomes_a_task_returns_its_result() {
     let (open, gate) = Gate::new();
     let service = services(&gate).build().expect("a good service");
     let pair = modern(host(), &service);
@@ -100,7 +100,7 @@ fn a_call_stays_a_call_whatever_becomes_of_it() {
     }
     assert_eq!(call(&pair, "must").expect("a result").content[0].as_text(), Some("done"));
     pair.assert_clean();
-    // For a client without tasks a call takes its time, unless the tool requires a task.
+    // For a client without tasks the call has its usual timeouts, unless the tool requires a task.
     let pair = modern(host().disable_capability(Capability::TasksExtension), &service);
     open.send(()).expect("it waits");
     assert_eq!(call(&pair, "works").expect("a result").content[0].as_text(), Some("done"));
@@ -111,7 +111,7 @@ fn a_call_stays_a_call_whatever_becomes_of_it() {
 
 // req: M-TASK-051
 #[test]
-fn what_a_task_asks_goes_to_the_handlers_that_answer_everything_else() {
+fn host_handlers_serve_input_requests_of_tasks() {
     let (_open, gate) = Gate::new();
     let service = services(&gate).build().expect("a good service");
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
@@ -129,7 +129,7 @@ fn what_a_task_asks_goes_to_the_handlers_that_answer_everything_else() {
 
 // req: M-TASK-054
 #[test]
-fn whoever_gives_up_on_a_call_ends_its_task() {
+fn dropping_a_call_cancels_its_task() {
     let (_open, gate) = Gate::new();
     let service = services(&gate).build().expect("a good service");
     let pair = modern(host(), &service);
@@ -157,7 +157,7 @@ fn whoever_gives_up_on_a_call_ends_its_task() {
 }
 
 #[test]
-fn a_call_shows_how_its_task_stands() {
+fn call_reports_task_status() {
     let (open, gate) = Gate::new();
     let service = services(&gate)
         .tool(task_tool("talks", move |context| {
@@ -196,7 +196,7 @@ fn a_call_shows_how_its_task_stands() {
 
 // req: M-TASK-008
 #[test]
-fn a_handle_is_the_same_in_every_era() {
+fn task_handle_works_in_both_eras() {
     let (open, gate) = Gate::new();
     let service = services(&gate).build().expect("a good service");
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
@@ -230,7 +230,7 @@ fn a_handle_is_the_same_in_every_era() {
         let known: crate::tasks::handle::TaskHandle<CallToolResult, _> = pair.to_server().task(task.task().clone());
         assert_eq!(look(&known), TaskStatus::Cancelled);
         drop((task, known));
-        // A tool need not become one.
+        // A tool without task support returns its result.
         let tool = listed("echo", TaskSupport::Forbidden);
         let done = pair.to_server().run_tool(&tool, json!({"message": "hello"})).expect("it can be sent");
         let ResultOrTask::Result(done) = pair.quick(done).expect("an answer") else { panic!("no task") };
@@ -241,7 +241,7 @@ fn a_handle_is_the_same_in_every_era() {
 
 // req: M-TASK-038
 #[test]
-fn a_task_can_be_followed_over_another_connection() {
+fn task_can_be_followed_on_another_connection() {
     let (open, gate) = Gate::new();
     let service = services(&gate).build().expect("a good service");
     let (here, there) = (modern(host(), &service), modern(host(), &service));
@@ -259,7 +259,7 @@ fn a_task_can_be_followed_over_another_connection() {
     assert_eq!(finish(&there, followed).expect("a result").content[0].as_text(), Some("done"));
     let unknown = there.to_server().follow_task("x").expect("it can be sent");
     assert!(matches!(finish(&there, unknown), Err(CallError::Rpc(error)) if error.code == ErrorCode::INVALID_PARAMS));
-    // Times are as for other calls.
+    // The timeouts of requests apply.
     let hasty = there.to_server().with_options(RequestOptions::within(Duration::from_secs(1)));
     let works = hasty.call_tool("works", ()).expect("it can be sent");
     let late = finish_while(&there, works, || there.advance(Duration::from_millis(100)));

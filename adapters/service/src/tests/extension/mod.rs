@@ -1,4 +1,4 @@
-//! The tasks of 2026-07-28, which belong to a service.
+//! Tasks of the extension of 2026-07-28, which belong to a service and not to a session.
 
 mod begin;
 mod client;
@@ -21,7 +21,7 @@ use crate::{
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// What a client says of itself that can do everything.
+/// The capabilities of a client that declares all of them.
 fn everything() -> Value {
     json!({
         "extensions": {EXTENSION: {}},
@@ -35,7 +35,7 @@ fn task_tool(name: &str, f: impl Fn(Context) -> Result<CallToolResult, Failure> 
     Tool::new(name, move |context: Context| f(context)).task_support(TaskSupport::Optional)
 }
 
-/// A tool that works until a gate opens.
+/// A tool that runs until a gate opens.
 fn works(gate: &Gate) -> Tool {
     let gate = gate.clone();
     task_tool("works", move |context| {
@@ -44,12 +44,12 @@ fn works(gate: &Gate) -> Tool {
     })
 }
 
-/// A connection without a session. What the client does is done by hand.
+/// Connects a client without a session. The tests write its requests.
 fn modern(service: &Service) -> Pair {
     Pair::new(&Host::builder("client", "1").build(), service, ProtocolVersion::V2026_07_28)
 }
 
-/// Sends a request of a client that can do this, and hands back its id.
+/// Sends a request with these client capabilities. Returns its id.
 fn send_as(pair: &Pair, capabilities: &Value, method: &str, mut params: Value) -> String {
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();
@@ -69,7 +69,7 @@ fn ask(pair: &Pair, method: &str, params: Value) -> Result<Value, Value> {
     ask_as(pair, &everything(), method, params)
 }
 
-/// A call that becomes a task: its id.
+/// Calls a tool that becomes a task. Returns the id of the task.
 fn begin(pair: &Pair, name: &str) -> String {
     let task = ask(pair, "tools/call", json!({"name": name})).expect("a result");
     assert_eq!((&task["resultType"], &task["status"]), (&json!("task"), &json!("working")), "{task}");
@@ -102,35 +102,35 @@ fn until_status(pair: &Pair, id: &str, status: &str) -> Value {
     until(pair, id, |task| task["status"] == status)
 }
 
-/// A client listens, and hands back the tasks that were acknowledged.
+/// Opens a subscription to tasks. Returns its id and the acknowledged tasks.
 fn listen(pair: &Pair, tasks: &[&str]) -> (String, Value) {
     let id = send_as(pair, &everything(), "subscriptions/listen", json!({"notifications": {"taskIds": tasks}}));
     let mut acknowledged = Value::Null;
     pair.until(|| {
-        let all = heard(pair, "notifications/subscriptions/acknowledged", &id);
+        let all = received(pair, "notifications/subscriptions/acknowledged", &id);
         acknowledged = all.first().map_or(Value::Null, |params| params["notifications"]["taskIds"].clone());
         !all.is_empty()
     });
     (id, acknowledged)
 }
 
-/// The client does not listen any more.
+/// Cancels a subscription.
 fn unlisten(pair: &Pair, subscription: &str) {
     let params = json!({"requestId": subscription});
     pair.input_to_server(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string());
 }
 
-/// What came with a subscription.
-fn heard(pair: &Pair, method: &str, subscription: &str) -> Vec<Value> {
+/// Returns the notifications of a subscription.
+fn received(pair: &Pair, method: &str, subscription: &str) -> Vec<Value> {
     let lines = crate::util::lock::lock(&pair.server.lines);
     let lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let params = lines.filter(|line| line["method"] == method).map(|mut line| line["params"].take());
     params.filter(|params| params["_meta"]["io.modelcontextprotocol/subscriptionId"] == subscription).collect()
 }
 
-/// How a task was told to stand, one after the other.
+/// Returns the states of tasks that a subscription has reported, in order.
 fn told(pair: &Pair, subscription: &str) -> Vec<Value> {
-    heard(pair, "notifications/tasks", subscription)
+    received(pair, "notifications/tasks", subscription)
 }
 
 fn methods_sent(pair: &Pair) -> Vec<String> {

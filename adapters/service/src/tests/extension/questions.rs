@@ -1,4 +1,4 @@
-//! What tasks ask their clients.
+//! Input requests of tasks.
 
 use std::{
     sync::{
@@ -49,7 +49,7 @@ fn aged(age: u32) -> Value {
     json!({"action": "accept", "content": {"age": age}})
 }
 
-/// Asks until it hears that it is enough, and two at once in between.
+/// A service whose tool requests input until it has enough, and two inputs at once in between.
 fn curious() -> Service {
     Service::builder("test", "1")
         .tool(task_tool("asks", |context| {
@@ -67,7 +67,7 @@ fn curious() -> Service {
 
 // req: M-TASK-023 M-TASK-028 M-TASK-043 M-TASK-045 M-TASK-046 M-TASK-047 M-TASK-048
 #[test]
-fn a_task_asks_until_everything_is_answered() {
+fn task_requests_input_until_all_is_answered() {
     let pair = modern(&curious());
     let id = begin(&pair, "asks");
     let (subscription, _) = listen(&pair, &[&id]);
@@ -82,7 +82,7 @@ fn a_task_asks_until_everything_is_answered() {
         }})
     );
     assert_eq!(first.get("result"), None);
-    // What was never asked is not heard, and what was is heard once.
+    // A response to an unknown input request is ignored, and each other one is delivered once.
     let receipt = update(&pair, &id, json!({"never": {"action": "nonsense"}, &all[0]: aged(1)})).expect("a receipt");
     assert_eq!(receipt["resultType"], "complete");
     assert!(receipt.as_object().expect("an object").keys().eq(["_meta", "resultType"]), "{receipt}");
@@ -103,7 +103,7 @@ fn a_task_asks_until_everything_is_answered() {
     let done = until_status(&pair, &id, "completed");
     assert_eq!(done["result"]["content"][0]["text"], "Number(Number(1)) Number(Number(3)) 1 cancel");
     assert_eq!(done.get("inputRequests"), None);
-    // An answer without a question is accepted and ignored.
+    // A response without a request is accepted and ignored.
     update(&pair, &id, json!({&last[0]: aged(5)})).expect("a receipt");
     // A subscriber gets the same statuses.
     pair.settle();
@@ -117,7 +117,7 @@ fn a_task_asks_until_everything_is_answered() {
 }
 
 #[test]
-fn an_answer_that_is_none_counts_for_nothing() {
+fn invalid_input_responses_are_rejected() {
     let pair = modern(&curious());
     let id = begin(&pair, "asks");
     let key = keys(&until_status(&pair, &id, "input_required")).remove(0);
@@ -131,7 +131,7 @@ fn an_answer_that_is_none_counts_for_nothing() {
     let two = until(&pair, &id, |task| task["status"] == "input_required" && keys(task).len() == 2);
     let (roots, form): (Vec<_>, Vec<_>) =
         keys(&two).into_iter().partition(|key| two["inputRequests"][key]["method"] == "roots/list");
-    // One that is good does not count beside one that is not.
+    // A valid response is not applied together with an invalid one.
     assert_eq!(code(&update(&pair, &id, json!({&form[0]: aged(2), &roots[0]: {"roots": 7}}))), -32602);
     assert_eq!(keys(&get(&pair, &id).expect("a task")).len(), 2);
     cancel(&pair, &id).expect("a receipt");
@@ -141,7 +141,7 @@ fn an_answer_that_is_none_counts_for_nothing() {
 
 // req: M-TASK-052
 #[test]
-fn nobody_is_asked_by_a_task_for_what_he_cannot_do() {
+fn tasks_request_only_declared_input() {
     let service = Service::builder("test", "1")
         .tool(task_tool("tries", |context: Context| {
             let sample = CreateMessageParams::new([SamplingMessage::user("Well?")], 10_u64);
@@ -174,7 +174,7 @@ fn nobody_is_asked_by_a_task_for_what_he_cannot_do() {
 }
 
 #[test]
-fn a_question_stands_for_as_long_as_somebody_waits_for_its_answer() {
+fn task_input_request_lasts_while_awaited() {
     let (open, gate) = Gate::new();
     let service = Service::builder("test", "1")
         .tool(task_tool("impatient", move |context: Context| {
@@ -203,9 +203,9 @@ fn a_question_stands_for_as_long_as_somebody_waits_for_its_answer() {
 }
 
 #[test]
-fn a_task_that_is_cancelled_asks_nothing_any_more() {
-    let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let seen = heard.clone();
+fn cancelled_task_requests_no_input() {
+    let received = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = received.clone();
     let service = Service::builder("test", "1")
         .tool(task_tool("asks", move |context: Context| {
             let first = context.elicit("How old?", age()).wait().map(|_| ());
@@ -223,13 +223,13 @@ fn a_task_that_is_cancelled_asks_nothing_any_more() {
     assert!(task["status"] != "input_required" && task.get("inputRequests").is_none(), "{task}");
     update(&pair, &id, json!({key: aged(1)})).expect("a receipt");
     until_status(&pair, &id, "cancelled");
-    let heard = std::mem::take(&mut *crate::util::lock::lock(&heard));
-    assert!(matches!(heard[..], [Err(CallError::Cancelled), Err(CallError::Cancelled)]), "{heard:?}");
+    let received = std::mem::take(&mut *crate::util::lock::lock(&received));
+    assert!(matches!(received[..], [Err(CallError::Cancelled), Err(CallError::Cancelled)]), "{received:?}");
     pair.assert_clean();
 }
 
 #[test]
-fn a_task_asks_as_much_at_once_as_there_is_room_for() {
+fn open_input_requests_per_task_are_limited() {
     let all = Arc::new(AtomicBool::new(false));
     let has_asked = all.clone();
     let service = Service::builder("test", "1")

@@ -1,4 +1,4 @@
-//! How long tasks are kept, for whom, and who hears of them.
+//! Retention, ownership and subscriptions of tasks.
 
 use std::{
     sync::{
@@ -42,7 +42,7 @@ fn for_a_minute() -> TaskPolicy {
 
 // req: M-TASK-024 M-TASK-055 M-TASK-059 M-TASK-079
 #[test]
-fn a_task_that_is_cancelled_ends_as_its_handler_does() {
+fn cancelled_task_ends_with_its_handler() {
     let (open, gate) = Gate::new();
     let stubborn = gate.clone();
     let service = kept(TaskPolicy::default(), &gate)
@@ -85,7 +85,7 @@ fn a_task_that_is_cancelled_ends_as_its_handler_does() {
 
 // req: M-TASK-058
 #[test]
-fn tasks_end_when_they_have_had_their_time() {
+fn tasks_expire_after_their_ttl() {
     let (_open, gate) = Gate::new();
     let service = kept(for_a_minute(), &gate).build().expect("a good service");
     let pair = modern(&service);
@@ -111,14 +111,14 @@ fn tasks_end_when_they_have_had_their_time() {
     assert!(get(&pair, &third).is_ok());
     pair.advance(Duration::from_secs(30));
     unlisten(&pair, &subscription);
-    // Their handlers have heard of that, and what they came to is nowhere.
+    // Their handlers are cancelled, and no result is kept.
     pair.assert_clean();
     assert_eq!(service.tasks().held(), (0, 0));
     assert!(!pair.server_session.shared().watches_tasks());
 }
 
 #[test]
-fn tasks_take_as_much_room_as_there_is() {
+fn task_count_is_bounded() {
     let (open, gate) = Gate::new();
     let policy = TaskPolicy { max_shared_tasks: 2, ..for_a_minute() };
     let service = kept(policy, &gate).build().expect("a good service");
@@ -128,7 +128,7 @@ fn tasks_take_as_much_room_as_there_is() {
     for _ in 0..3 {
         assert_eq!(call().map_err(|error| error["message"].clone()), Err(json!("Too many tasks")));
     }
-    // What has ended is kept until there is a new one.
+    // A completed task is kept until a new one needs its place.
     open.send(()).expect("it waits");
     pair.until(|| [&first, &second].into_iter().any(|id| get(&pair, id).expect("a task")["status"] == "completed"));
     assert_eq!(service.tasks().held().0, 2);
@@ -145,20 +145,20 @@ fn tasks_take_as_much_room_as_there_is() {
     pair.assert_clean();
 }
 
-/// A service with tools that work until a gate opens, and that are done at once.
+/// A service with tools that run until a gate opens, and a tool that completes immediately.
 fn shared(policy: TaskPolicy, gate: &Gate) -> Service {
     let quick = task_tool("quick", |_| Ok(CallToolResult::text("x".repeat(100))));
     kept(policy, gate).tool(quick).build().expect("a good service")
 }
 
 fn is_there(pair: &Pair, who: Option<&str>, id: &Value) -> bool {
-    // Looking at it in another way than a client does, which would be a reason for it to give way.
+    // This does not count as a request of the client, which would make the task a candidate for removal.
     let id = id.as_str().expect("an id");
     pair.server_session.shared().app.tasks().is_there(id, who)
 }
 
 #[test]
-fn nobody_takes_the_tasks_of_all_others() {
+fn task_limit_per_principal_leaves_room() {
     let (_open, gate) = Gate::new();
     let policy = TaskPolicy { max_shared_tasks: 8, max_tasks_per_principal: 3, ..for_a_minute() };
     let service = shared(policy, &gate);
@@ -186,7 +186,7 @@ fn nobody_takes_the_tasks_of_all_others() {
     assert_eq!((service.tasks().held(), service.tasks().holders()), ((0, 0), 0));
 }
 
-/// Another connection, of a client at this address.
+/// Connects another client, with this last byte of its address.
 fn from(service: &Service, last: u8) -> Pair {
     let pair = modern(service);
     pair.server.holder.set(Holder::at([127, 0, 0, last].into())).expect("it is new");
@@ -194,7 +194,7 @@ fn from(service: &Service, last: u8) -> Pair {
 }
 
 #[test]
-fn clients_without_a_principal_are_told_apart_by_their_addresses() {
+fn anonymous_clients_share_limits_by_address() {
     let (_open, gate) = Gate::new();
     let policy = TaskPolicy { max_shared_tasks: 8, max_tasks_per_principal: 3, ..for_a_minute() };
     let service = shared(policy, &gate);
@@ -208,7 +208,7 @@ fn clients_without_a_principal_are_told_apart_by_their_addresses() {
 }
 
 #[test]
-fn results_that_were_not_fetched_do_not_give_way_to_clients_that_have_as_much() {
+fn unfetched_results_are_evicted_from_largest_holder() {
     let (_open, gate) = Gate::new();
     let policy = TaskPolicy { max_shared_tasks: 4, ..for_a_minute() };
     let service = shared(policy, &gate);
@@ -219,11 +219,11 @@ fn results_that_were_not_fetched_do_not_give_way_to_clients_that_have_as_much() 
     };
     let honest = from(&service, 1);
     let id = begin(&honest).expect("there is room");
-    // Connections of which nothing is known have one task each: no more than a new one would have.
+    // Clients that cannot be identified have one task each: no more than a new one would have.
     let others: Vec<_> = (0..10).map(|_| begin(&modern(&service)).is_some()).collect();
     assert_eq!(others.iter().filter(|begun| **begun).count(), 3);
     assert!(service.tasks().is_there(&id, None));
-    // One address has more than another, so its own give way.
+    // One address has more than another, so its own tasks are removed.
     let service_of_two = shared(TaskPolicy { max_shared_tasks: 4, ..for_a_minute() }, &gate);
     let honest = from(&service_of_two, 1);
     let quick = |pair: &Pair| {
@@ -240,7 +240,7 @@ fn results_that_were_not_fetched_do_not_give_way_to_clients_that_have_as_much() 
 }
 
 #[test]
-fn tasks_that_have_ended_give_way() {
+fn ended_tasks_are_evicted_for_new_ones() {
     let (_open, gate) = Gate::new();
     let policy = TaskPolicy { max_shared_tasks: 6, max_tasks_per_principal: 4, ..for_a_minute() };
     let service = shared(policy, &gate);
@@ -257,24 +257,24 @@ fn tasks_that_have_ended_give_way() {
     let mut of_ada: Vec<_> = (0..4).map(|_| begun(ada, "quick")).collect();
     fetch(ada, &of_ada[2]);
     let of_bob: Vec<_> = (0..2).map(|_| begun(bob, "quick")).collect();
-    // Her own share is full: what she has fetched goes first, and nothing of his.
+    // Ada's share is full: her tasks with fetched results are removed first, and none of Bob's.
     of_ada.push(begun(ada, "quick"));
     assert_eq!(of_ada.iter().map(|id| is_there(&pair, ada, id)).collect::<Vec<_>>(), [true, true, false, true, true]);
     assert!(of_bob.iter().all(|id| is_there(&pair, bob, id)));
-    // Then the oldest.
+    // Then the oldest of her tasks.
     of_ada.push(begun(ada, "quick"));
     let there = of_ada.iter().map(|id| is_there(&pair, ada, id)).collect::<Vec<_>>();
     assert_eq!(there.iter().filter(|there| **there).count(), 4);
     assert!(of_bob.iter().all(|id| is_there(&pair, bob, id)));
-    // There is no room at all. He has less than she has: one of hers goes.
+    // The store is full. Bob has fewer tasks than Ada: one of hers is removed.
     begun(bob, "works");
     assert!(of_bob.iter().all(|id| is_there(&pair, bob, id)));
     assert_eq!(of_ada.iter().filter(|id| is_there(&pair, ada, id)).count(), 3);
-    // He has as many as she has, so he takes nothing from her that she has not seen, but of himself.
+    // Bob has as many tasks as Ada, so none of hers with an unread result is removed, but one of his.
     begun(bob, "works");
     assert_eq!(of_ada.iter().filter(|id| is_there(&pair, ada, id)).count(), 3);
     assert_eq!(of_bob.iter().filter(|id| is_there(&pair, bob, id)).count(), 1);
-    // What works is never removed.
+    // A running task is never removed.
     begun(bob, "works");
     let refused = ask_for(&pair, bob, "tools/call", json!({"name": "works"}));
     assert_eq!(refused.map_err(|error| error["code"].clone()), Err(json!(-32603)));
@@ -287,7 +287,7 @@ fn tasks_that_have_ended_give_way() {
 }
 
 #[test]
-fn what_the_tasks_of_one_client_weigh_is_bounded() {
+fn task_bytes_per_principal_are_bounded() {
     let (_open, gate) = Gate::new();
     let policy = TaskPolicy { max_shared_bytes: 12_000, max_bytes_per_principal: 4000, ..for_a_minute() };
     let service = shared(policy, &gate);
@@ -305,7 +305,7 @@ fn what_the_tasks_of_one_client_weigh_is_bounded() {
 }
 
 #[test]
-fn what_tasks_weigh_is_bounded() {
+fn task_bytes_are_bounded() {
     let policy = TaskPolicy { max_shared_bytes: 10_000, ..for_a_minute() };
     let length = Arc::new(AtomicUsize::new(0));
     let wanted = length.clone();
@@ -331,15 +331,15 @@ fn what_tasks_weigh_is_bounded() {
     let good = run(4000);
     assert_eq!((&good["status"], &good["statusMessage"]), (&json!("completed"), &json!("x".repeat(4000))));
     assert!(service.tasks().held().1 > 8000);
-    // What has come to an end and was fetched gives way.
+    // A completed task whose result was fetched is removed.
     assert_eq!(run(4000)["status"], "completed");
     assert!((4000..10_000).contains(&service.tasks().held().1));
     assert_eq!(code(&get(&pair, good["taskId"].as_str().expect("an id"))), -32602);
-    // A request that is too large itself never becomes one.
+    // A request that exceeds the limit itself never becomes a task.
     let arguments = |len| json!({"name": "long", "arguments": {"x": "x".repeat(len)}});
     let refused = ask(&pair, "tools/call", arguments(10_000));
     assert_eq!(refused.map_err(|error| error["message"].clone()), Err(json!("Too many tasks")));
-    // Nothing was removed for that.
+    // No task was removed for it.
     assert!((4000..10_000).contains(&service.tasks().held().1));
     pair.advance(Duration::from_secs(60));
     assert_eq!(service.tasks().held(), (0, 0));
@@ -373,7 +373,7 @@ fn a_task_outlives_its_connection() {
         assert_eq!(task["result"]["content"][0]["text"], said);
     }
     there.until(|| told(&there, &subscription).iter().filter(|task| task["status"] == "completed").count() == 2);
-    // The connection is gone that would have looked after them, but another one knows of them.
+    // The connection that created them has ended, but another one expires them.
     there.advance(Duration::from_secs(120));
     assert_eq!(service.tasks().held(), (0, 0));
     there.server.take_lines();
@@ -403,7 +403,7 @@ fn ask_for(pair: &Pair, who: Option<&str>, method: &str, mut params: Value) -> R
 
 // req: M-TASK-076
 #[test]
-fn a_task_is_there_for_whoever_began_it() {
+fn tasks_are_visible_to_their_creator_only() {
     let (_open, gate) = Gate::new();
     let service = kept(for_a_minute(), &gate).build().expect("a good service");
     let pair = modern(&service);
@@ -427,7 +427,7 @@ fn a_task_is_there_for_whoever_began_it() {
             }
         }
     }
-    // Nor does anybody hear of the tasks of others.
+    // Nor is a subscription notified of the tasks of others.
     for (who, own) in people.into_iter().zip(&tasks) {
         let listened = ask_for(&pair, who, "subscriptions/listen", json!({"notifications": {"taskIds": tasks}}));
         assert_eq!(listened, Ok(Value::Null));
@@ -440,7 +440,7 @@ fn a_task_is_there_for_whoever_began_it() {
 
 // req: M-TASK-064 M-TASK-065 M-TASK-066
 #[test]
-fn whoever_listens_hears_how_a_task_stands() {
+fn subscribers_receive_task_status() {
     let (open, gate) = Gate::new();
     let service = kept(for_a_minute(), &gate).build().expect("a good service");
     let pair = modern(&service);
@@ -450,7 +450,7 @@ fn whoever_listens_hears_how_a_task_stands() {
     let (subscription, acknowledged) = listen(&pair, &[&first, &second, "x"]);
     assert_eq!(acknowledged, json!([first, second]));
     let mut all = told(&pair, &subscription);
-    // What has happened before is told at once.
+    // The current state is reported immediately.
     assert_eq!(all.len(), 1);
     let mut told_of = all.remove(0);
     let mut expected = cancelled;
@@ -462,7 +462,7 @@ fn whoever_listens_hears_how_a_task_stands() {
         assert_eq!(before - object.len(), members);
     }
     assert_eq!(told_of, expected);
-    // Another subscription hears it, too.
+    // Another subscription to the task is notified, too.
     let (other, _) = listen(&pair, &[&second]);
     assert_eq!(told(&pair, &other).len(), 1);
     cancel(&pair, &third).expect("a receipt");
@@ -482,7 +482,7 @@ fn whoever_listens_hears_how_a_task_stands() {
 }
 
 #[test]
-fn a_task_that_is_named_often_is_told_of_once() {
+fn repeated_task_id_is_notified_once() {
     let (_open, gate) = Gate::new();
     let service = kept(for_a_minute(), &gate).build().expect("a good service");
     let pair = modern(&service);
@@ -512,7 +512,7 @@ fn narrow(service: &Service) -> Pair {
 }
 
 #[test]
-fn a_task_begins_when_there_is_room_to_say_so() {
+fn task_starts_when_the_outbox_has_room() {
     let (_open, gate) = Gate::new();
     let service = kept(TaskPolicy::default(), &gate).build().expect("a good service");
     let pair = narrow(&service);
@@ -526,7 +526,7 @@ fn a_task_begins_when_there_is_room_to_say_so() {
         params["_meta"] = meta.clone();
         pair.input_to_server(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
     };
-    // Responses that the client does not read, until there is no room for more.
+    // Fill the outbox with responses that the client does not read.
     for _ in 0..100 {
         if !connection.read(|conn| conn.has_room()) {
             break;
@@ -539,12 +539,12 @@ fn a_task_begins_when_there_is_room_to_say_so() {
     assert_eq!(service.tasks().held().0, 1);
     pair.until(|| service.tasks().held().0 == 2);
     assert_eq!(pair.await_answer("call")["result"]["resultType"], "task");
-    pair.until(|| !super::heard(&pair, "notifications/subscriptions/acknowledged", "listen").is_empty());
+    pair.until(|| !super::received(&pair, "notifications/subscriptions/acknowledged", "listen").is_empty());
 }
 
 // req: M-TASK-075
 #[test]
-fn nobody_guesses_the_ids_of_tasks() {
+fn task_ids_are_random() {
     let (_open, gate) = Gate::new();
     let service = kept(TaskPolicy::default(), &gate).build().expect("a good service");
     let pair = modern(&service);
@@ -552,11 +552,11 @@ fn nobody_guesses_the_ids_of_tasks() {
     assert_eq!(ids.len(), 20);
     let is_random = |id: &String| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     assert!(ids.iter().all(is_random), "128 bits: {ids:?}");
-    // Every digit of them is different for some of them.
+    // Every digit varies.
     for at in 0..32 {
         assert!(ids.iter().map(|id| id.as_bytes()[at]).collect::<std::collections::BTreeSet<_>>().len() > 1);
     }
-    // Without randomness there are none, and requests fail.
+    // Without randomness no task is created, and requests fail.
     let fails = Arc::new(AtomicBool::new(false));
     let failing = fails.clone();
     let service = kept(TaskPolicy::default(), &gate)

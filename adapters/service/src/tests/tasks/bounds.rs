@@ -1,4 +1,4 @@
-//! How much the tasks of a session may take.
+//! Limits of the tasks of a session.
 
 use mcp_proto::schema::TaskSupport;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::{
     tasks::handle::ResultOrTask,
 };
 
-/// A service whose tool `large` comes to 5 MiB, and whose tool `wait` waits until it is cancelled.
+/// A service whose tool `large` returns 5 MiB, and whose tool `wait` waits until it is cancelled.
 fn service() -> Service {
     let any = object(&json!({"type": "object"}));
     let wait = Tool::with_schema_async("wait", any, async |_: Value, context: Context| {
@@ -26,7 +26,7 @@ fn service() -> Service {
 }
 
 #[test]
-fn the_results_of_a_session_are_bounded() {
+fn session_task_results_are_bounded() {
     let pair = simple(&service());
     let run = || {
         let (id, _) = start(&pair, "large", Value::Null);
@@ -38,7 +38,7 @@ fn the_results_of_a_session_are_bounded() {
     let statuses: Vec<_> = tasks.iter().map(|(_, status)| &**status).collect();
     assert_eq!(statuses, ["completed", "completed", "completed", "failed"], "16 MiB together");
     let why = get(&pair, &tasks[3].0).expect("it is there")["statusMessage"].clone();
-    assert_eq!(why, "The results of tasks take too much room");
+    assert_eq!(why, "The results of tasks are larger than the limit");
     // A task whose result was fetched is removed for the next one, and others are not.
     let fetched = pair.answer_to("tasks/result", json!({"taskId": tasks[1].0}));
     assert_eq!(fetched["result"]["content"][0]["type"], "text", "{}", fetched["error"]);
@@ -49,7 +49,7 @@ fn the_results_of_a_session_are_bounded() {
 }
 
 #[test]
-fn what_the_tasks_of_a_session_were_asked_is_bounded() {
+fn session_task_arguments_are_bounded() {
     let pair = simple(&service());
     let ask = || {
         let arguments = json!({"text": "x".repeat(3 << 20)});
@@ -58,15 +58,15 @@ fn what_the_tasks_of_a_session_were_asked_is_bounded() {
     let ids: Vec<_> = (0..5).map(|_| ask()["result"]["task"]["taskId"].clone()).collect();
     assert!(ids.iter().all(Value::is_string), "{ids:?}");
     assert_eq!(ask()["error"]["message"], "Too many tasks", "16 MiB together");
-    // What has ended holds its arguments no more.
+    // A task that has ended does not hold its arguments any more.
     let cancelled = pair.answer_to("tasks/cancel", json!({"taskId": ids[0]}));
     assert_eq!(cancelled["result"]["status"], "cancelled");
     assert!(ask()["result"]["task"]["taskId"].is_string());
 }
 
-/// `tasks/result` that is cancelled before there is a result was no fetch.
+/// A cancelled `tasks/result` without a result does not count as a fetch.
 #[test]
-fn a_result_that_was_not_fetched_does_not_give_way() {
+fn unfetched_results_are_not_evicted() {
     let any = object(&json!({"type": "object"}));
     let (open, gate) = Gate::new();
     let slow = Tool::with_schema("slow", any, move |_: Value, context: Context| {
@@ -95,9 +95,9 @@ fn a_result_that_was_not_fetched_does_not_give_way() {
     assert_eq!(get(&pair, &id).map(|task| task["status"].clone()), Ok(json!("completed")));
 }
 
-/// Requests that wait for a result when it comes have fetched it.
+/// Requests that wait for a result when it arrives count as a fetch.
 #[test]
-fn a_result_that_was_waited_for_gives_way() {
+fn results_delivered_to_waiters_can_be_evicted() {
     let any = object(&json!({"type": "object"}));
     let (open, gate) = Gate::new();
     let slow = Tool::with_schema("slow", any, move |_: Value, context: Context| {

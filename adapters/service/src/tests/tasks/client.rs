@@ -32,7 +32,7 @@ use crate::{
 
 // req: TASK-004 TASK-005 TASK-007 TASK-008 TASK-011
 #[test]
-fn a_client_calls_tools_as_they_want_to_be_called() {
+fn client_follows_tool_task_support() {
     let (_open, gate) = Gate::new();
     let service = gated(&gate).build().expect("a good service");
     let tools = [
@@ -61,7 +61,7 @@ fn a_client_calls_tools_as_they_want_to_be_called() {
 
 // req: TASK-013 TASK-038
 #[test]
-fn a_client_follows_a_task_by_its_handle() {
+fn client_follows_a_task_by_its_handle() {
     let (open, gate) = Gate::new();
     let pair = simple(&gated(&gate).build().expect("a good service"));
     let ResultOrTask::Task(task) = begun(&pair, "works") else { panic!("a task") };
@@ -94,7 +94,7 @@ fn a_client_follows_a_task_by_its_handle() {
 
 // req: TASK-015 TASK-046 TASK-063
 #[test]
-fn a_client_copes_with_whatever_becomes_of_its_wish() {
+fn client_handles_any_response_to_a_task_call() {
     let host = Host::builder("client", "1").versions(VersionSet::LEGACY).build();
     let pair = Pair::scripted(&host, |method, params| match (method, params["name"].as_str()) {
         ("tools/call", Some("at once")) => Ok(json!({"content": [], "task": "no task"})),
@@ -116,7 +116,7 @@ fn a_client_copes_with_whatever_becomes_of_its_wish() {
     };
     assert_eq!(task.model_immediate_response().as_deref(), Some("on it"));
     assert_eq!(task.task().ttl, None);
-    // Nothing was said of its status.
+    // The server has sent no further status.
     assert_eq!(pair.wait(task.result().expect("it can be sent")), Ok(CallToolResult::new([])));
     let refused = pair.wait(server.call_tool("refused", ()).expect("it can be sent"));
     assert!(matches!(refused, Err(CallError::Rpc(error)) if error.code.0 == -32600));
@@ -158,7 +158,7 @@ fn host_with_tasks(gate: &Arc<AtomicBool>) -> HostBuilder {
 
 // req: TASK-003 TASK-014 TASK-016 TASK-033 TASK-034 TASK-035 TASK-048 TASK-053 TASK-055 TASK-060
 #[test]
-fn a_client_runs_tasks_for_its_server() {
+fn client_runs_sampling_tasks_for_its_server() {
     let gate = Arc::new(AtomicBool::new(false));
     let service = echo().build().expect("a good service");
     let pair = Pair::new(&host_with_tasks(&gate).build(), &service, ProtocolVersion::V2025_11_25);
@@ -204,7 +204,7 @@ fn a_client_runs_tasks_for_its_server() {
     drop((good, bad, gone, asked));
     pair.assert_clean();
 
-    // A client that has not declared it does not see the wish.
+    // A client that has not declared tasks ignores the `task` member.
     let plain = Host::builder("client", "1").sampling(|_: CreateMessageParams, _| {
         Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("4"), "m"))
     });

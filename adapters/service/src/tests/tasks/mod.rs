@@ -37,7 +37,7 @@ use crate::{
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// Lets tools go on, one at a time.
+/// Lets tools complete, one at a time.
 #[derive(Clone)]
 pub(super) struct Gate(pub(super) Arc<Mutex<mpsc::Receiver<()>>>);
 
@@ -47,7 +47,7 @@ impl Gate {
         (open, Self(Arc::new(Mutex::new(wait))))
     }
 
-    /// Waits until it is opened, or the request is cancelled.
+    /// Waits until the gate is opened, or the request is cancelled.
     pub(super) fn pass(&self, context: &Context) -> Result<(), Failure> {
         loop {
             match lock(&self.0).recv_timeout(Duration::from_millis(1)) {
@@ -88,7 +88,7 @@ fn simple(service: &Service) -> Pair {
     Pair::simple(service)
 }
 
-/// Starts a task and hands back its id and the task.
+/// Starts a task and returns its id and the task.
 fn start(pair: &Pair, name: &str, ttl: Value) -> (String, Value) {
     let task = if ttl.is_null() { json!({}) } else { json!({"ttl": ttl}) };
     let answer = pair.answer_to("tools/call", json!({"name": name, "task": task}));
@@ -116,7 +116,7 @@ fn begun(pair: &Pair, name: &str) -> ResultOrTask<CallToolResult, ClientRole> {
 
 // req: TASK-001 TASK-002 TASK-010 TASK-012 TASK-014 TASK-009
 #[test]
-fn tools_become_tasks_where_they_may_and_have_to() {
+fn tools_become_tasks_by_their_task_support() {
     let (_open, gate) = Gate::new();
     let service = gated(&gate).build().expect("a good service");
     let pair = simple(&service);
@@ -146,7 +146,7 @@ fn tools_become_tasks_where_they_may_and_have_to() {
 
 // req: TASK-016 TASK-017 TASK-018 TASK-019 TASK-021 TASK-022 TASK-023 TASK-026 TASK-027 TASK-032 TASK-033 TASK-034 TASK-035 TASK-039
 #[test]
-fn a_task_is_answered_at_once_and_has_its_result_later() {
+fn task_is_created_at_once_with_result_later() {
     let (open, gate) = Gate::new();
     let service = gated(&gate).build().expect("a good service");
     let pair = simple(&service);
@@ -179,7 +179,7 @@ fn a_task_is_answered_at_once_and_has_its_result_later() {
 
 // req: TASK-025 TASK-033 TASK-060 TASK-061 TASK-062
 #[test]
-fn a_task_fails_as_its_request_would_have() {
+fn task_fails_like_its_request() {
     let (open, gate) = Gate::new();
     let pair = simple(&gated(&gate).build().expect("a good service"));
     for (name, message) in [("fails", "no luck"), ("breaks", "broken"), ("panics", "Internal error")] {
@@ -203,7 +203,7 @@ fn a_task_fails_as_its_request_would_have() {
 
 // req: TASK-025 TASK-054 TASK-055 TASK-056 TASK-057 TASK-069
 #[test]
-fn a_task_that_is_cancelled_stays_so() {
+fn cancelled_task_stays_cancelled() {
     let finished = Arc::new(AtomicUsize::new(0));
     let begun = Arc::new(AtomicUsize::new(0));
     let (finish, begin) = (finished.clone(), begun.clone());
@@ -236,7 +236,7 @@ fn a_task_that_is_cancelled_stays_so() {
 
 // req: TASK-053 TASK-037 TASK-064
 #[test]
-fn tasks_of_others_are_unknown() {
+fn tasks_of_other_sessions_are_not_found() {
     let (open, gate) = Gate::new();
     let service = gated(&gate).build().expect("a good service");
     let [pair, other] = [simple(&service), simple(&service)];
@@ -249,7 +249,7 @@ fn tasks_of_others_are_unknown() {
         assert_eq!(pair.answer_to(method, json!({}))["error"]["code"], -32602);
     }
     assert_eq!(other.answer_to("tasks/list", json!({}))["result"]["tasks"], json!([]));
-    // What else a request says of tasks does not count.
+    // `_meta` of a request does not select a task.
     let misled = json!({"taskId": id, "_meta": {RELATED: {"taskId": "unknown"}}});
     assert_eq!(pair.answer_to("tasks/get", misled)["result"]["taskId"], json!(id));
     open.send(()).expect("it waits");
@@ -277,7 +277,7 @@ fn tasks_are_listed_in_pages() {
     for bad in [json!("x"), json!(""), json!(1)] {
         assert_eq!(pair.answer_to("tasks/list", json!({"cursor": bad}))["error"]["code"], -32602);
     }
-    // 128 bits each, and none of them like another.
+    // The ids have 128 bits each, and all are distinct.
     let distinct: BTreeSet<_> = ids.iter().collect();
     assert!(
         distinct.len() == 8 && ids.iter().all(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -286,7 +286,7 @@ fn tasks_are_listed_in_pages() {
 
 // req: TASK-027 TASK-028 TASK-029 TASK-068
 #[test]
-fn tasks_are_kept_for_as_long_as_was_granted() {
+fn tasks_are_kept_for_the_granted_ttl() {
     let (open, gate) = Gate::new();
     let policy = TaskPolicy {
         max_tasks: 3,
@@ -313,7 +313,7 @@ fn tasks_are_kept_for_as_long_as_was_granted() {
     assert!(answer["error"]["code"] == -32602 && answer["error"]["message"] == "The task has expired");
     assert_eq!(get(&pair, &long).expect("it is kept")["status"], "working");
     assert_eq!(pair.answer_to("tasks/list", json!({}))["result"]["tasks"].as_array().map(Vec::len), Some(1));
-    // Those that have expired may still be on their way out, and take a turn.
+    // Expired tasks may still be shutting down, and take a turn of the gate.
     (0..4).for_each(|_| open.send(()).expect("it waits"));
     assert_eq!(pair.answer_to("tasks/result", json!({"taskId": long}))["result"]["content"][0]["text"], "done");
     pair.pass(Duration::from_secs(10));
@@ -324,7 +324,7 @@ fn tasks_are_kept_for_as_long_as_was_granted() {
 
 // req: TASK-024 TASK-036 TASK-040 TASK-045 TASK-047
 #[test]
-fn whatever_a_task_says_names_the_task() {
+fn messages_of_a_task_name_the_task() {
     let statuses = Arc::new(Mutex::new(Vec::new()));
     let listening = statuses.clone();
     let host = Host::builder("client", "1")
@@ -348,15 +348,16 @@ fn whatever_a_task_says_names_the_task() {
         .build()
         .expect("a good service");
     let pair = Pair::new(&host.build(), &service, ProtocolVersion::V2025_11_25);
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let ear = heard.clone();
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let recorder = received.clone();
     let pending =
         pair.to_server().call_tool_as_task(&listed("talks", TaskSupport::Optional), (), None).expect("it can be sent");
     let ResultOrTask::Task(task) = pair.wait(pending).expect("a task") else { panic!("a task") };
-    let result = task.result().expect("it can be sent").on_progress(move |progress| lock(&ear).push(progress.progress));
+    let result =
+        task.result().expect("it can be sent").on_progress(move |progress| lock(&recorder).push(progress.progress));
     let result = pair.wait(result).expect("a result");
     assert_eq!(result.content[0].as_text(), Some(task.id()));
-    assert_eq!(*lock(&heard), [1.0, 2.0], "under the token of the request that became the task");
+    assert_eq!(*lock(&received), [1.0, 2.0], "under the token of the request that became the task");
 
     let lines = pair.server.take_lines();
     let mut said = BTreeSet::new();
@@ -388,7 +389,7 @@ fn whatever_a_task_says_names_the_task() {
 
 // req: PROG-014 PROG-015
 #[test]
-fn progress_of_a_task_ends_with_it() {
+fn task_progress_ends_with_the_task() {
     let (open, gate) = Gate::new();
     let (hand_over, handed_over) = mpsc::channel();
     let service = Service::builder("test", "1")
@@ -419,7 +420,7 @@ fn progress_of_a_task_ends_with_it() {
 }
 
 #[test]
-fn a_result_that_nobody_waits_for_is_not_sent() {
+fn dropped_result_request_frees_its_slot() {
     let (open, gate) = Gate::new();
     let pair = simple(&gated(&gate).build().expect("a good service"));
     let ResultOrTask::Task(task) = begun(&pair, "works") else { panic!("a task") };
@@ -427,7 +428,7 @@ fn a_result_that_nobody_waits_for_is_not_sent() {
     let requests = || pair.server.with_conn(|conn| conn.usage().requests);
     pair.until(|| requests() == 1);
     drop(result);
-    // Its place is free.
+    // The request was cancelled, so its slot is free.
     pair.until(|| requests() == 0);
     open.send(()).expect("it waits");
     let result = task.result().expect("it can be sent");
@@ -436,10 +437,9 @@ fn a_result_that_nobody_waits_for_is_not_sent() {
     pair.assert_clean();
 }
 
-/// A tool as `tools/list` shows it.
 // req: TASK-059
 #[test]
-fn a_result_that_is_too_large_is_an_internal_failure() {
+fn oversized_result_is_an_internal_error() {
     let service = Service::builder("test", "1")
         .tool(task_tool("big", |_| Ok(CallToolResult::text("x".repeat(100_000)))))
         .build()

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 const WAIT: Duration = Duration::from_secs(20);
 
 /// The timeout of a request to Redis.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The sequence number that marks the end of a stream.
 const END: u64 = u64::MAX;
@@ -29,13 +29,14 @@ const STEPS: usize = 512;
 /// The Lua script that runs each step atomically in Redis. Its limits hold for all processes together.
 const SCRIPT: &str = include_str!("store.lua");
 
-/// A store of sessions and their streams in Redis (6 or newer, or a compatible server), for processes that share them.
+/// A store of sessions and their streams in Redis (6.0.6 or newer, or a compatible server), for processes that share
+/// them.
 ///
 /// Entries expire when they have not been used for long enough, and the [limits](Self::limits) bound them in bytes
-/// before that. All keys of a store have one hash tag, so that they lie on one node of a cluster.
+/// before that. All keys of a store have one hash tag, so that they are on one node of a cluster.
 ///
 /// One connection serves all requests, and is made again after it was lost. A store operation in between fails, and its
-/// HTTP request is answered with 503. Redis holds the ids of sessions, which are as good as keys to them, and all
+/// HTTP request gets the status 503. Redis holds the ids of sessions, which are as good as keys to them, and all
 /// messages of their streams: only the servers may have access to it. It is cheap to clone.
 #[derive(Clone)]
 pub struct RedisStore {
@@ -74,7 +75,7 @@ impl RedisStore {
                 Ok::<_, RedisError>(())
             })
             .set_automatic_resubscription()
-            .set_response_timeout(Some(PATIENCE));
+            .set_response_timeout(Some(REQUEST_TIMEOUT));
         let mut connection = ConnectionManager::new_with_config(client, config).await.map_err(lost)?;
         let script: String = cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query_async(&mut connection).await.map_err(lost)?;
         Ok(Self { connection, prefix: "mcp".into(), limits: StoreLimits::default(), script: script.into(), channels })
@@ -154,14 +155,14 @@ impl RedisStore {
     ) -> Deferred<io::Result<()>> {
         let mut step = self.step("keep", id);
         step.add(stream).add(seq).bytes(message).add(last);
-        step.add(within.most.max(1)).add(within.bytes).add(millis(within.time));
+        step.add(within.max_messages.max(1)).add(within.bytes).add(millis(within.time));
         let (kept, mut connection) = (self.run::<i64>(step), self.connection.clone());
         // Not in the script: an announcement to the script's own connection is lost there.
-        let mut tell = cmd("PUBLISH");
-        tell.arg(self.channel(id, stream)).arg("");
+        let mut publish = cmd("PUBLISH");
+        publish.arg(self.channel(id, stream)).arg("");
         Deferred::new(async move {
             let kept = kept.await?;
-            tell.query_async::<()>(&mut connection).await.map_err(lost)?;
+            publish.query_async::<()>(&mut connection).await.map_err(lost)?;
             if kept == 0 { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) }
         })
     }
@@ -201,7 +202,7 @@ impl Step {
     }
 }
 
-/// Returns the name of a client in Redis. Clients that cannot be told apart have an empty name.
+/// Returns the name of a client in Redis. Clients that cannot be distinguished have an empty name.
 fn name(holder: &Holder) -> String {
     match holder {
         Holder::Unknown => String::new(),
@@ -211,13 +212,13 @@ fn name(holder: &Holder) -> String {
 }
 
 impl SessionStore for RedisStore {
-    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Deferred<io::Result<()>> {
-        let weight = match self.limits.weigh(&fields) {
+    fn begin(&self, id: &str, holder: &Holder, record: SessionRecord, life: Duration) -> Deferred<io::Result<()>> {
+        let weight = match self.limits.weigh(&record) {
             Ok(weight) => weight - StoreLimits::SESSION,
             Err(error) => return Deferred::ready(Err(error)),
         };
         let mut step = self.step("begin", id);
-        step.add(millis(life)).add(name(holder)).add(weight).fields(&fields);
+        step.add(millis(life)).add(name(holder)).add(weight).fields(&record);
         let begun = self.run::<i64>(step);
         Deferred::new(async move { if begun.await? == 0 { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) } })
     }
@@ -226,7 +227,7 @@ impl SessionStore for RedisStore {
         let mut step = self.step("find", id);
         step.add(millis(life));
         let found = self.run::<SessionRecord>(step);
-        Deferred::new(async move { Ok(Some(found.await?).filter(|fields| !fields.is_empty())) })
+        Deferred::new(async move { Ok(Some(found.await?).filter(|record| !record.is_empty())) })
     }
 
     fn change(&self, id: &str, fields: SessionRecord) -> Deferred<io::Result<()>> {

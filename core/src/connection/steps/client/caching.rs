@@ -23,30 +23,30 @@ impl Engine {
     }
 
     /// Returns the method if its results may be cached on this connection.
-    pub(crate) fn remembers(&self, method: Option<Method>) -> Option<Method> {
+    pub(crate) fn cacheable(&self, method: Option<Method>) -> Option<Method> {
         method.filter(|method| method.is_cacheable() && self.is_modern_client() && self.limits().cache_entries > 0)
     }
 
-    /// Answers a cacheable request from the cache, or sends it with `ask` and retains its cache key.
-    pub(crate) fn ask_or_remember(
+    /// Completes a cacheable request from the cache, or sends it with `send` and retains its cache key.
+    pub(crate) fn start_or_use_cache(
         &mut self,
         now: Timestamp,
         method: Method,
         bypass_cache: bool,
         params: &[u8],
-        ask: impl FnOnce(&mut Self) -> Result<CallId, SendError>,
+        send: impl FnOnce(&mut Self) -> Result<CallId, SendError>,
     ) -> Result<CallId, SendError> {
         let key = self.cache_key(method, params);
         if let Some(key) = key.as_ref().filter(|_| !bypass_cache)
-            && let Some(call) = self.remember(now, key)
+            && let Some(call) = self.respond_from_cache(now, key)
         {
             return Ok(call);
         }
-        let call = ask(self)?;
+        let call = send(self)?;
         if let Some(key) = key {
             self.stats.cache_misses += u64::from(!bypass_cache);
             let generation = self.cache.generation(&key);
-            self.retries.change(call, |kept| kept.cacheable = Some((generation, key)));
+            self.retries.change(call, |retry| retry.cacheable = Some((generation, key)));
         }
         Ok(call)
     }
@@ -57,8 +57,8 @@ impl Engine {
         CacheKey::new(method, self.version?, params.as_ref(), self.role_state.principal())
     }
 
-    /// Returns a call that is answered from the cache, if the cache has a fresh result.
-    fn remember(&mut self, now: Timestamp, key: &CacheKey) -> Option<CallId> {
+    /// Returns a call that is completed from the cache, if the cache has a fresh result.
+    fn respond_from_cache(&mut self, now: Timestamp, key: &CacheKey) -> Option<CallId> {
         let now = self.clock.max(now);
         let result = self.cache.made()?.get(now, key)?;
         let result = RawJson::trusted(result).into_owned();
@@ -68,7 +68,8 @@ impl Engine {
         Some(call)
     }
 
-    /// Caches the result of the probe, so that a later `server/discover` of the application is answered from the cache.
+    /// Caches the result of the probe, so that a later `server/discover` of the application is completed from the
+    /// cache.
     pub(crate) fn note_discovery(&mut self, version: ProtocolVersion, result: &RawJson<'_>) {
         if self.start_state().is_some_and(|start_state| start_state.principal_changed) {
             return;
@@ -84,8 +85,9 @@ impl Engine {
     pub(crate) fn keep_result(&mut self, call: CallId, result: &RawJson<'_>) {
         // The result of several input rounds is valid for this call only.
         let retries = self.retries.made();
-        let cacheable = retries
-            .and_then(|retries| retries.change(call, |kept| kept.cacheable.take().filter(|_| !kept.round.has_begun())));
+        let cacheable = retries.and_then(|retries| {
+            retries.change(call, |retry| retry.cacheable.take().filter(|_| !retry.round.has_begun()))
+        });
         if let Some((generation, key)) = cacheable.flatten() {
             let now = self.clock;
             self.cache().put(now, generation, &key, result);
@@ -95,7 +97,7 @@ impl Engine {
     /// Drops the cached pages of a list if the server refused a cursor: the list has changed since those pages were
     /// fetched.
     pub(crate) fn note_refusal(&mut self, call: CallId, error: &ErrorObject) {
-        let cacheable = self.retries.get(call).and_then(|kept| kept.cacheable.as_ref());
+        let cacheable = self.retries.get(call).and_then(|retry| retry.cacheable.as_ref());
         if let Some((_, key)) = cacheable.filter(|(_, key)| error.code == ErrorCode::INVALID_PARAMS && key.has_cursor())
         {
             let method = key.method();
@@ -104,7 +106,7 @@ impl Engine {
     }
 
     /// Invalidates the cached results that a change notification of the server makes stale.
-    pub(crate) fn hear_of_change(&mut self, change: Method, params: Option<&RawJson<'_>>) {
+    pub(crate) fn handle_change(&mut self, change: Method, params: Option<&RawJson<'_>>) {
         if self.is_modern_client() && !change.makes_stale().is_empty() {
             let uri: Option<String> = params.and_then(|params| params.member("uri")?.decode().ok());
             self.cache().changed(change, uri.as_deref());

@@ -38,7 +38,7 @@ impl Engine {
             patient |= start_state.opening.era() == Some(Era::Modern)
                 || start_state.refused.is_some()
                 || start_state.over_http;
-            start_state.probe = Probe::Asked;
+            start_state.probe = Probe::Sent;
             start_state.principal_changed = false;
         }
         let settings = self.settings();
@@ -51,16 +51,16 @@ impl Engine {
         }
     }
 
-    /// Returns whether this client also speaks revisions of the legacy era.
+    /// Returns whether this client also supports revisions of the legacy era.
     fn may_fall_back(&self) -> bool {
         !self.settings().versions.intersection(VersionSet::LEGACY).is_empty()
     }
 
     /// Handles the result of the probe.
     pub(crate) fn probe_answered(&mut self, now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>> {
-        self.heard_of_probe();
+        self.mark_probe_answered();
         if result.weight() > self.limits().described_bytes() {
-            self.fall_back(now, "its answer to server/discover is larger than the limit");
+            self.fall_back(now, "its response to server/discover is larger than the limit");
             return None;
         }
         let discovered: DiscoverResult = match result.decode() {
@@ -72,7 +72,7 @@ impl Engine {
             }
         };
         let Some(version) = self.common(&discovered.supported_versions, VersionSet::MODERN) else {
-            self.shake_hands_or_leave(now, &discovered.supported_versions);
+            self.handshake_or_close(now, &discovered.supported_versions);
             return None;
         };
         self.version = Some(version);
@@ -93,38 +93,38 @@ impl Engine {
 
     /// Handles an error response to the probe.
     pub(crate) fn probe_refused(&mut self, now: Timestamp, again: bool, error: ErrorObject) {
-        self.heard_of_probe();
+        self.mark_probe_answered();
         match error.code {
             ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => {
                 let supported = supported(&error).unwrap_or_default();
                 match self.common(&supported, VersionSet::MODERN) {
                     Some(version) if !again => self.probe(now, version, true),
                     Some(_) => self.end(CloseReason::Refused(error.shortened())),
-                    None => self.shake_hands_or_leave(now, &supported),
+                    None => self.handshake_or_close(now, &supported),
                 }
             }
             // Only servers of the modern era send these codes.
             ErrorCode::HEADER_MISMATCH | ErrorCode::MISSING_CLIENT_CAPABILITY => {
                 self.end(CloseReason::Refused(error.shortened()));
             }
-            // Legacy servers answer an unknown method with various codes, so any other code means the legacy era.
+            // Legacy servers use various error codes for an unknown method, so any other code means the legacy era.
             _ => self.fall_back(now, &error.to_string()),
         }
     }
 
     /// Handles a response to the probe that is not an object.
-    pub(crate) fn probe_answered_badly(&mut self, now: Timestamp) {
-        self.heard_of_probe();
-        self.fall_back(now, "its answer to server/discover is not an object");
+    pub(crate) fn handle_malformed_probe_response(&mut self, now: Timestamp) {
+        self.mark_probe_answered();
+        self.fall_back(now, "its response to server/discover is not an object");
     }
 
-    pub(crate) fn heard_of_probe(&mut self) {
+    pub(crate) fn mark_probe_answered(&mut self) {
         if let Some(start_state) = self.start_state() {
-            start_state.probe = Probe::Answered;
+            start_state.probe = Probe::Responded;
         }
     }
 
-    /// Starts the legacy handshake, or closes the connection if this client does not speak the legacy era or has
+    /// Starts the legacy handshake, or closes the connection if this client does not support the legacy era or has
     /// already been refused there. `why` describes the server's response.
     pub(crate) fn fall_back(&mut self, now: Timestamp, why: &str) {
         if let Some(refused) = self.start_state().and_then(|start_state| start_state.refused.clone()) {
@@ -139,7 +139,7 @@ impl Engine {
 
     /// Starts the legacy handshake in the newest common revision, or closes the connection if there is none. Called
     /// when no modern revision is common.
-    fn shake_hands_or_leave(&mut self, now: Timestamp, supported: &[String]) {
+    fn handshake_or_close(&mut self, now: Timestamp, supported: &[String]) {
         match self.common(supported, VersionSet::LEGACY) {
             Some(version) => self.shake_hands(now, Some(version)),
             None => self.end(CloseReason::UnsupportedVersion(excerpt_of_error(&supported.join(", ")).into_owned())),
@@ -149,11 +149,11 @@ impl Engine {
     /// Handles a timeout of the probe.
     pub(crate) fn probe_unanswered(&mut self, now: Timestamp) {
         let Some(start_state) = self.start_state() else { return };
-        start_state.probe = Probe::Silent;
+        start_state.probe = Probe::TimedOut;
         if start_state.over_http {
             self.end(CloseReason::HandshakeTimeout);
         } else {
-            self.fall_back(now, "it did not answer server/discover in time");
+            self.fall_back(now, "it did not respond to server/discover in time");
         }
     }
 
@@ -191,11 +191,11 @@ impl Engine {
     }
 
     /// Returns whether this client sends no responses: its server is of the modern era, which sends no requests, or has
-    /// not answered the probe yet.
+    /// not responded to the probe yet.
     pub(crate) fn answers_nothing(&self) -> bool {
-        let asks =
-            matches!(&self.role_state, RoleState::Client { start_state, .. } if start_state.probe == Probe::Asked);
-        self.is_modern_client() || asks
+        let is_probing =
+            matches!(&self.role_state, RoleState::Client { start_state, .. } if start_state.probe == Probe::Sent);
+        self.is_modern_client() || is_probing
     }
 
     /// Returns whether this is a client of a server of the modern era.

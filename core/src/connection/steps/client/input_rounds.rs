@@ -1,5 +1,5 @@
-//! `input_required` results (2026-07-28) on the client's side: the input requests go to the application, and the
-//! request is sent again with the answers. For the application it remains one call.
+//! `input_required` results (2026-07-28) on the client's side: the application gets the input requests, and the client
+//! sends the request again with their responses. For the application it remains one call.
 
 use alloc::{
     format,
@@ -11,7 +11,7 @@ use crate::{
     connection::{
         engine::Engine,
         state::{
-            input_round::{Answer, InputRequest, InputRequestRef, parse_input_requests},
+            input_round::{InputRequest, InputRequestRef, InputResponseState, parse_input_requests},
             tags::{Origin, RequestTag, Token},
         },
         types::{CancelCause, Event, Outcome},
@@ -36,7 +36,7 @@ impl Engine {
             && method.is_some_and(Method::may_become_task)
             && self.local.contains(Capability::TasksExtension);
         match kind.as_deref() {
-            // Some servers answer `tasks/get` with `resultType` `task` instead of `complete`.
+            // Some servers respond to `tasks/get` with `resultType` `task` instead of `complete`.
             None | Some("complete" | "task") if has_poller => self.task_answered(call, result),
             Some("task") if method == Some(Method::ExtGetTask) => self.finish_call(call, Outcome::Result(result)),
             None | Some("complete") if self.listens(call) => self.subscription_ended(call, Outcome::Result(result)),
@@ -46,129 +46,134 @@ impl Engine {
             }
             Some("task") if may_become_task && self.retries.follows_tasks(call) => self.became_task(call, result),
             Some("task") if may_become_task => self.finish_call(call, Outcome::Result(result)),
-            Some("input_required") if !has_poller && self.may_ask(call) => {
-                if self.ask(call, &result).is_err() {
+            Some("input_required") if !has_poller && self.may_need_input(call) => {
+                if self.start_round(call, &result).is_err() {
                     self.stats.violations += 1;
-                    self.drop_questions(call);
+                    self.drop_input_requests(call);
                     return self.finish_call(call, Outcome::Malformed);
                 }
                 None
             }
-            _ => self.answered_badly(call),
+            _ => self.end_malformed(call),
         }
     }
 
     /// Returns whether the result of a request may be `input_required`.
-    fn may_ask(&self, call: CallId) -> bool {
-        self.retries.get(call).is_some_and(|kept| kept.method.known().is_some_and(Method::may_ask))
+    fn may_need_input(&self, call: CallId) -> bool {
+        self.retries.get(call).is_some_and(|retry| retry.method.known().is_some_and(Method::may_ask))
     }
 
     /// Hands the input requests of a result to the application.
-    fn ask(&mut self, call: CallId, result: &RawJson<'_>) -> Result<(), ()> {
+    fn start_round(&mut self, call: CallId, result: &RawJson<'_>) -> Result<(), ()> {
         let state = result.member("requestState");
         let limits = self.limits();
-        let (most_rounds, most_questions, most_bytes) = (limits.rounds, limits.questions, limits.call_bytes);
-        let questions = match result.member("inputRequests") {
+        let (most_rounds, most_questions, most_bytes) = (limits.rounds, limits.input_requests, limits.call_bytes);
+        let input_requests = match result.member("inputRequests") {
             Some(requests) => parse_input_requests(&requests, most_questions)?,
             None => Vec::new(),
         };
-        if state.as_ref().map_or(questions.is_empty(), |state| !state.get().starts_with('"')) {
+        if state.as_ref().map_or(input_requests.is_empty(), |state| !state.get().starts_with('"')) {
             return Err(());
         }
         // All are checked before the first is handed to the application.
-        if !questions.iter().all(|question| self.may_be_asked(question)) {
+        if !input_requests.iter().all(|input_request| self.is_input_request_allowed(input_request)) {
             return Err(());
         }
-        let round = self.retries.change(call, |kept| {
-            let round = &mut kept.round;
+        let round = self.retries.change(call, |retry| {
+            let round = &mut retry.round;
             round.count += 1;
-            round.put_off = if questions.is_empty() { round.put_off + 1 } else { 0 };
+            round.deferrals = if input_requests.is_empty() { round.deferrals + 1 } else { 0 };
             round.state = state.map(|state| state.get().to_string());
-            round.answers = questions.iter().map(|question| (question.name.clone(), Answer::Unasked)).collect();
-            (round.count, round.put_off)
+            round.answers = input_requests
+                .iter()
+                .map(|input_request| (input_request.name.clone(), InputResponseState::Unsent))
+                .collect();
+            (round.count, round.deferrals)
         });
-        let (count, put_off) = round.ok_or(())?;
+        let (count, deferrals) = round.ok_or(())?;
         if count > most_rounds || self.retries.bytes() > most_bytes {
             return Err(());
         }
-        if questions.is_empty() {
-            // The first retry has no delay: a server may answer this way only to move its state to the client.
-            self.send_later(call, put_off - 1);
+        if input_requests.is_empty() {
+            // The first retry has no delay: a server may send such a result only to move its state to the client.
+            self.send_later(call, deferrals - 1);
             return Ok(());
         }
         self.calls.suspend(call);
-        let mut keys = Vec::with_capacity(questions.len());
-        let most = questions.len();
-        for (index, question) in questions.into_iter().enumerate() {
+        let mut keys = Vec::with_capacity(input_requests.len());
+        let count = input_requests.len();
+        for (index, input_request) in input_requests.into_iter().enumerate() {
             let id = RequestId::from(&*format!("{}/{}", call.as_u64(), index));
-            let origin =
-                Origin { bytes: question.params.as_ref().map_or(0, |params| params.get().len()), ..Origin::default() };
-            let (method, asked_by) = (Some(question.method), Some(InputRequestRef { call, index }));
-            let tag = RequestTag { question: asked_by, ..RequestTag::new(method, Token::None, origin) };
+            let origin = Origin {
+                bytes: input_request.params.as_ref().map_or(0, |params| params.get().len()),
+                ..Origin::default()
+            };
+            let (method, source) = (Some(input_request.method), Some(InputRequestRef { call, index }));
+            let tag = RequestTag { input_request: source, ..RequestTag::new(method, Token::None, origin) };
             let Ok(key) = self.admit(id, tag, origin) else { break };
             keys.push(key);
             self.events.push_back(Event::Request {
                 key,
-                method: MethodName::Known(question.method),
-                params: question.params,
+                method: MethodName::Known(input_request.method),
+                params: input_request.params,
             });
         }
-        let all = keys.len() == most;
-        self.retries.change(call, |kept| {
-            for ((_, answer), key) in kept.round.answers.iter_mut().zip(keys) {
-                *answer = Answer::Open(key);
+        let all = keys.len() == count;
+        self.retries.change(call, |retry| {
+            for ((_, answer), key) in retry.round.answers.iter_mut().zip(keys) {
+                *answer = InputResponseState::Open(key);
             }
         });
         if all { Ok(()) } else { Err(()) }
     }
 
     /// Returns whether this client has declared the capability for an input request.
-    pub(crate) fn may_be_asked(&self, question: &InputRequest) -> bool {
-        let needed = question.method.needs(ProtocolVersion::LATEST_LEGACY);
+    pub(crate) fn is_input_request_allowed(&self, input_request: &InputRequest) -> bool {
+        let needed = input_request.method.needs(ProtocolVersion::LATEST_LEGACY);
         needed.is_some_and(|needed| self.local.contains(needed))
-            && self.undeclared_form(question.method, question.params.as_ref()).is_none()
+            && self.undeclared_form(input_request.method, input_request.params.as_ref()).is_none()
     }
 
-    /// Takes the application's answer to an input request, and sends the call again when all answers are there.
-    pub(crate) fn answer_question(
+    /// Stores the application's response to an input request, and sends the call again when all responses are complete.
+    pub(crate) fn respond_to_input_request(
         &mut self,
         key: ReplyKey,
-        question: InputRequestRef,
+        input_request: InputRequestRef,
         answer: Result<Vec<u8>, &ErrorObject>,
     ) {
-        if self.has_poller(question.call) {
-            return self.answer_task(key, question, answer);
+        if self.has_poller(input_request.call) {
+            return self.answer_task(key, input_request, answer);
         }
         self.release(key);
         let outcome = match answer {
             Ok(text) => {
-                let complete = self.retries.change(question.call, |kept| {
-                    let answers = &mut kept.round.answers;
-                    if let Some((_, answer)) = answers.get_mut(question.index) {
-                        *answer = Answer::Given(text);
+                let complete = self.retries.change(input_request.call, |retry| {
+                    let answers = &mut retry.round.answers;
+                    if let Some((_, answer)) = answers.get_mut(input_request.index) {
+                        *answer = InputResponseState::Ready(text);
                     }
-                    answers.iter().all(|(_, answer)| answer.is_given())
+                    answers.iter().all(|(_, answer)| answer.is_ready())
                 });
                 let fits = self.retries.bytes() <= self.limits().call_bytes;
                 match complete {
-                    Some(true) if fits => return self.send_again(question.call),
+                    Some(true) if fits => return self.resend(input_request.call),
                     Some(false) if fits => return,
-                    Some(_) => Outcome::Error(ErrorObject::internal("The answers are larger than the limit")),
+                    Some(_) => Outcome::Error(ErrorObject::internal("The input responses are larger than the limit")),
                     None => return,
                 }
             }
             // The protocol has no way to refuse an input request, so the call ends here.
             Err(error) => Outcome::Error(error.clone()),
         };
-        self.drop_questions(question.call);
-        let event = self.finish_call(question.call, outcome);
+        self.drop_input_requests(input_request.call);
+        let event = self.finish_call(input_request.call, outcome);
         self.events.extend(event.map(Event::into_owned));
     }
 
     /// Withdraws the open input requests of a call.
-    pub(crate) fn drop_questions(&mut self, call: CallId) {
-        let Some(kept) = self.retries.get(call).filter(|kept| kept.is_asking()) else { return };
-        for key in kept.open_questions() {
+    pub(crate) fn drop_input_requests(&mut self, call: CallId) {
+        let Some(retry) = self.retries.get(call).filter(|retry| retry.has_open_input()) else { return };
+        for key in retry.open_input_requests() {
             self.withdraw(key);
         }
     }

@@ -32,13 +32,13 @@ impl Engine {
     /// no common revision; the error then ends the call.
     pub(crate) fn renegotiate(&mut self, now: Timestamp, call: CallId, error: &ErrorObject) -> bool {
         let Some(supported) = supported(error).filter(|_| self.is_modern_client()) else { return false };
-        let again = self.retries.change(call, |kept| core::mem::replace(&mut kept.renegotiated, true));
+        let again = self.retries.change(call, |retry| core::mem::replace(&mut retry.renegotiated, true));
         if again != Some(false) {
             return false;
         }
         if let Some(version) = self.common(&supported, VersionSet::MODERN) {
             self.version = Some(version);
-            self.send_again(call);
+            self.resend(call);
             return true;
         }
         match self.common(&supported, VersionSet::LEGACY) {
@@ -53,10 +53,10 @@ impl Engine {
     /// Returns whether the connection can become a session. No other call may be in flight, because its response would
     /// follow the rules of the other era.
     fn may_start_session(&self, call: CallId, version: ProtocolVersion) -> bool {
-        let Some(kept) = self.retries.get(call) else { return false };
-        let exists = kept.method.known().is_none_or(|method| method.versions().contains(version));
-        // Answers and tasks of the modern era have no meaning in a session.
-        let has_begun = kept.round.has_begun() || kept.poller.is_some();
+        let Some(retry) = self.retries.get(call) else { return false };
+        let exists = retry.method.known().is_none_or(|method| method.versions().contains(version));
+        // Input responses and tasks of the modern era have no meaning in a session.
+        let has_begun = retry.round.has_begun() || retry.poller.is_some();
         exists && self.calls.len() == 1 && !has_begun
     }
 
@@ -75,12 +75,12 @@ impl Engine {
         let Some((call, error)) = self.retries.made().and_then(|retries| retries.take_deferred()) else {
             return Some(Event::Ready);
         };
-        let method = self.retries.get(call).and_then(|kept| kept.method.known());
+        let method = self.retries.get(call).and_then(|retry| retry.method.known());
         let allowed = self.version.is_some_and(|version| {
             method.is_none_or(|method| check(method, version, Role::Client, self.declared()).is_ok())
         });
         if allowed {
-            self.send_again(call);
+            self.resend(call);
             return Some(Event::Ready);
         }
         self.events.push_back(Event::Ready);

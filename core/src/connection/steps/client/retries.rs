@@ -1,5 +1,5 @@
-//! Requests that the client may have to send again (2026-07-28): with answers, in another revision, or after a delay.
-//! For the application each of them remains one call.
+//! Requests that the client may have to send again (2026-07-28): with input responses, in another revision, or after a
+//! delay. For the application each of them remains one call.
 
 use crate::{
     connection::{
@@ -13,7 +13,7 @@ use crate::{
 
 impl Engine {
     /// Drops the retained request of a call that has ended.
-    pub(crate) fn keep_no_more(&mut self, call: CallId) {
+    pub(crate) fn drop_retry(&mut self, call: CallId) {
         if let Some(retries) = self.retries.made() {
             retries.end(call);
         }
@@ -23,7 +23,7 @@ impl Engine {
     pub(crate) fn send_later(&mut self, call: CallId, n: u32) {
         self.calls.suspend(call);
         match self.settings().backoff.delay(n) {
-            pause if pause.is_zero() => self.send_again(call),
+            pause if pause.is_zero() => self.resend(call),
             pause => self.retries.wait(call, self.clock + pause),
         }
     }
@@ -31,13 +31,13 @@ impl Engine {
     /// Sends the calls that are due again.
     pub(crate) fn send_due(&mut self, now: Timestamp) {
         while let Some(call) = self.retries.made().and_then(|retries| retries.take_due(now)) {
-            self.send_again(call);
+            self.resend(call);
         }
     }
 
-    /// Sends a request again under a new id, with the answers and the state of its latest result. A call that has
-    /// become a task sends its next request about the task.
-    pub(crate) fn send_again(&mut self, call: CallId) {
+    /// Sends a request again under a new id, with the input responses and the state of its latest result. A call that
+    /// has become a task sends its next request about the task.
+    pub(crate) fn resend(&mut self, call: CallId) {
         let modern = self
             .modern_version(CallTag::User { method: None, task: false, stream: None })
             .and_then(|version| Some((version, self.role_state.identity()?)));
@@ -45,16 +45,16 @@ impl Engine {
         let progress = self.calls.get(call).is_some_and(|call| call.progress);
         let mut params = self.retries.buffer();
         self.retries.wait_no_longer(call);
-        let Some((method, extra)) = self.retries.change(call, |kept| {
-            if let Some(poller) = &mut kept.poller {
-                return (poller.write(&mut params).into(), kept.extra.clone());
+        let Some((method, extra)) = self.retries.change(call, |retry| {
+            if let Some(poller) = &mut retry.poller {
+                return (poller.write(&mut params).into(), retry.extra.clone());
             }
-            params.extend_from_slice(&kept.params);
+            params.extend_from_slice(&retry.params);
             if params.is_empty() {
                 params.extend_from_slice(b"{}");
             }
-            kept.round.add(&mut params);
-            (kept.method.clone(), kept.extra.clone())
+            retry.round.add(&mut params);
+            (retry.method.clone(), retry.extra.clone())
         }) else {
             return;
         };
@@ -66,11 +66,11 @@ impl Engine {
             out.push(b'}');
             Ok(())
         });
-        self.retries.give_back(params);
+        self.retries.recycle(params);
         if matches!(queued, Ok(Some(_))) {
             self.calls.reissue(self.clock, call);
         } else {
-            let error = ErrorObject::internal("The answers are larger than the limit");
+            let error = ErrorObject::internal("The input responses are larger than the limit");
             let event = self.give_up(call, Outcome::Error(error));
             self.events.extend(event.map(Event::into_owned));
         }

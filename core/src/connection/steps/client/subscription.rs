@@ -14,9 +14,13 @@ use crate::{
 };
 
 impl Engine {
-    /// Checks a notification that carries a subscription id. Returns `None` if it goes to the application, else the
-    /// event that takes its place, if any.
-    pub(crate) fn subscription_says(&mut self, method: Method, params: &RawJson<'_>) -> Option<Option<Event<'static>>> {
+    /// Checks a notification that carries a subscription id. Returns `None` if the application gets it, else the event
+    /// that replaces it, if any.
+    pub(crate) fn handle_subscription_message(
+        &mut self,
+        method: Method,
+        params: &RawJson<'_>,
+    ) -> Option<Option<Event<'static>>> {
         if !self.is_modern_client() {
             return None;
         }
@@ -27,7 +31,7 @@ impl Engine {
                     self.agreed(call, params);
                     return None;
                 }
-                let agreed = self.retries.get(call).and_then(|kept| kept.listening.as_ref()?.agreed.as_ref());
+                let agreed = self.retries.get(call).and_then(|retry| retry.listening.as_ref()?.agreed.as_ref());
                 agreed.is_none().then(|| self.violation(Violation::Unacknowledged(method)))
             }
             None if self.has_ended(&id) => {
@@ -38,26 +42,28 @@ impl Engine {
         }
     }
 
-    /// Stores the filter that the server acknowledges, and removes the timeouts of the call, whose response comes only
-    /// when the subscription ends.
+    /// Stores the filter that the server acknowledges, and removes the timeouts of the call, whose response arrives
+    /// only when the subscription ends.
     fn agreed(&mut self, call: CallId, params: &RawJson<'_>) {
-        if self.retries.get(call).is_some_and(|kept| kept.listening.as_ref().is_some_and(|it| it.agreed.is_some())) {
+        if self.retries.get(call).is_some_and(|retry| retry.listening.as_ref().is_some_and(|it| it.agreed.is_some())) {
             // Only the first acknowledgement counts.
             return;
         }
-        let asked = self.retries.get(call).map(|kept| wanted(&kept.params)).unwrap_or_default();
+        let requested = self.retries.get(call).map(|retry| requested_filter(&retry.params)).unwrap_or_default();
         // An acknowledgement that is too long to decode may cover the whole filter.
         let filter = match params.weight() <= self.limits().described_bytes() {
-            true => params.decode().map(|params: SubscriptionsAcknowledgedParams| params.notifications.within(asked)),
-            false => Ok(asked),
+            true => {
+                params.decode().map(|params: SubscriptionsAcknowledgedParams| params.notifications.within(requested))
+            }
+            false => Ok(requested),
         };
         let (filter, clock) = (filter.unwrap_or_default(), self.clock);
-        if self.retries.was_deaf {
+        if self.retries.may_have_missed_changes {
             self.may_have_missed(&filter);
         }
         self.calls.unlimit(call);
-        self.retries.change(call, |kept| {
-            if let Some(listening) = &mut kept.listening {
+        self.retries.change(call, |retry| {
+            if let Some(listening) = &mut retry.listening {
                 (listening.agreed, listening.since) = (Some(filter), Some(clock));
             }
         });
@@ -69,12 +75,12 @@ impl Engine {
     }
 
     /// Handles the end of a subscription by the server, with a result or a cancellation. Subscribes again if the
-    /// application asked for that and the limit is not reached.
+    /// application has set this option and the limit is not reached.
     pub(crate) fn subscription_ended<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         let (clock, longest, most) = (self.clock, self.settings().backoff.max, self.limits().resubscriptions);
         self.stop_listening(call);
-        let count = self.retries.change(call, |kept| {
-            let listening = kept.listening.as_mut().filter(|listening| listening.again)?;
+        let count = self.retries.change(call, |retry| {
+            let listening = retry.listening.as_mut().filter(|listening| listening.again)?;
             // A subscription that lasted was accepted by the server, so the count starts again.
             let lasted = listening.since.take().is_some_and(|since| clock.saturating_since(since) >= longest);
             listening.count = if lasted { 1 } else { listening.count + 1 };
@@ -93,16 +99,16 @@ impl Engine {
     /// unnoticed now.
     pub(crate) fn stop_listening(&mut self, call: CallId) {
         let agreed =
-            self.retries.change(call, |kept| kept.listening.as_mut().and_then(|listening| listening.agreed.take()));
+            self.retries.change(call, |retry| retry.listening.as_mut().and_then(|listening| listening.agreed.take()));
         if let Some(filter) = agreed.flatten() {
-            self.retries.was_deaf = true;
+            self.retries.may_have_missed_changes = true;
             self.may_have_missed(&filter);
         }
     }
 }
 
-/// Returns the filter that a subscription asks for.
-fn wanted(params: &[u8]) -> SubscriptionFilter {
+/// Returns the filter that a subscription requests.
+fn requested_filter(params: &[u8]) -> SubscriptionFilter {
     let params = core::str::from_utf8(params).ok().map(RawJson::trusted);
     let params = decode_params::<SubscriptionsListenParams>(params.as_ref());
     params.map(|params| params.notifications).unwrap_or_default()

@@ -16,8 +16,8 @@ use crate::{
         state::{
             input_round::{InputRequest, InputRequestRef, parse_input_requests},
             tags::{CallTag, Origin, RequestTag, Token},
-            task_poller::{TaskPoller, TaskStatusUpdate, WHILE_ASKED},
-            task_questions::Answer,
+            task_input_requests::TaskInputResponse,
+            task_poller::{INPUT_REQUIRED_FACTOR, TaskPoller, TaskStatusUpdate},
         },
         steps::core::responses::call_of,
         types::{Event, Outcome, RequestOptions, SendError},
@@ -28,7 +28,7 @@ use crate::{
     wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode},
 };
 
-/// How long the server may take to answer `tasks/cancel`.
+/// How long the server may take to respond to `tasks/cancel`.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Engine {
@@ -37,7 +37,7 @@ impl Engine {
         self.poller(call).is_some()
     }
 
-    /// Returns the task that a call has become, if it is to be cancelled with the call.
+    /// Returns the task that a call has become, if cancelling the call cancels the task.
     pub(crate) fn own_task(&self, call: CallId) -> Option<String> {
         self.poller(call).filter(|poller| poller.is_own).map(|poller| poller.task.clone())
     }
@@ -47,10 +47,10 @@ impl Engine {
     }
 
     fn change_poller<R>(&mut self, call: CallId, f: impl FnOnce(&mut TaskPoller) -> R) -> Option<R> {
-        self.retries.change(call, |kept| kept.poller.as_deref_mut().map(f)).flatten()
+        self.retries.change(call, |retry| retry.poller.as_deref_mut().map(f)).flatten()
     }
 
-    /// Starts to poll a task whose id is known from elsewhere.
+    /// Starts to poll a task whose id the application provides.
     pub(crate) fn follow_task(
         &mut self,
         now: Timestamp,
@@ -71,7 +71,7 @@ impl Engine {
         Ok(call)
     }
 
-    /// Starts to poll the task that a request was answered with. This result carries neither input requests nor the
+    /// Starts to poll the task in the response to a request. This result carries neither input requests nor the
     /// outcome.
     pub(crate) fn became_task<'a>(&mut self, call: CallId, result: RawJson<'a>) -> Option<Event<'a>> {
         let Some(TaskStatusUpdate { task: Some(id), status, ttl, interval }) = TaskStatusUpdate::read(&result) else {
@@ -92,10 +92,10 @@ impl Engine {
         let poller = TaskPoller { ttl, interval, ..TaskPoller::new(id, self.clock) };
         self.retries.add_poller(call, Box::new(poller));
         match status {
-            TaskStatus::Working => self.look_later(call),
-            _ => self.send_again(call),
+            TaskStatus::Working => self.schedule_poll(call),
+            _ => self.resend(call),
         }
-        self.tell_of_pursuit(call, result)
+        self.task_event(call, result)
     }
 
     /// Handles the result of a request about the task that a call has become.
@@ -104,13 +104,13 @@ impl Engine {
         if self.change_poller(call, |poller| poller.sent(true)) == Some(true) {
             // The acknowledgement does not carry the status, so the client polls again.
             self.change_poller(call, |poller| poller.failures = 0);
-            self.look_later(call);
+            self.schedule_poll(call);
             return None;
         }
-        self.heard_of_task(call, result)
+        self.apply_task_status(call, result)
     }
 
-    /// Handles an error in response to a request about the task that a call has become. The task may go on.
+    /// Handles an error in response to a request about the task that a call has become. The task may continue.
     pub(crate) fn task_refused(&mut self, call: CallId, error: ErrorObject) -> Option<Event<'static>> {
         // The task does not exist (any more), or the server will refuse every request about it.
         let is_final = matches!(
@@ -121,19 +121,19 @@ impl Engine {
                 | ErrorCode::MISSING_CLIENT_CAPABILITY
                 | ErrorCode::UNSUPPORTED_PROTOCOL_VERSION
         );
-        self.look_failed(call, is_final, Outcome::Error(error))
+        self.poll_failed(call, is_final, Outcome::Error(error))
     }
 
     /// Handles the timeout of a request about the task that a call has become.
-    pub(crate) fn task_silent(&mut self, call: CallId) {
+    pub(crate) fn task_timed_out(&mut self, call: CallId) {
         if !self.take_back(call) {
             self.push_cancelled(self.calls.wire(call), Some("timed out"));
         }
-        let event = self.look_failed(call, false, Outcome::TimedOut { total: false });
+        let event = self.poll_failed(call, false, Outcome::TimedOut { total: false });
         self.events.extend(event);
     }
 
-    pub(crate) fn look_failed(
+    pub(crate) fn poll_failed(
         &mut self,
         call: CallId,
         is_final: bool,
@@ -147,37 +147,37 @@ impl Engine {
             is_final || poller.has_expired(clock)
         });
         if gives_up != Some(false) {
-            self.drop_questions(call);
+            self.drop_input_requests(call);
             return self.finish_call(call, outcome);
         }
-        self.look_later(call);
+        self.schedule_poll(call);
         None
     }
 
     /// Handles the state of a task, as the server reports it, for the calls that poll the task.
-    pub(crate) fn told_of_task(&mut self, task: &RawJson<'_>) {
-        let Some(id) = TaskStatusUpdate::read(task).and_then(|heard| heard.task) else { return };
+    pub(crate) fn handle_task_status(&mut self, task: &RawJson<'_>) {
+        let Some(id) = TaskStatusUpdate::read(task).and_then(|update| update.task) else { return };
         for call in self.retries.calls_of_task(&id) {
-            let event = self.heard_of_task(call, task.clone()).map(Event::into_owned);
+            let event = self.apply_task_status(call, task.clone()).map(Event::into_owned);
             self.events.extend(event);
         }
     }
 
     /// Handles the state of a task, from a response or a notification.
-    fn heard_of_task<'a>(&mut self, call: CallId, task: RawJson<'a>) -> Option<Event<'a>> {
-        let heard = TaskStatusUpdate::read(&task).filter(|heard| {
-            let id = heard.task.as_deref();
+    fn apply_task_status<'a>(&mut self, call: CallId, task: RawJson<'a>) -> Option<Event<'a>> {
+        let update = TaskStatusUpdate::read(&task).filter(|update| {
+            let id = update.task.as_deref();
             id.is_none_or(|id| self.poller(call).is_some_and(|poller| poller.task == id))
         });
-        let Some(heard) = heard else { return self.answered_badly(call) };
-        let ended = match heard.status {
+        let Some(update) = update else { return self.end_malformed(call) };
+        let ended = match update.status {
             TaskStatus::Working => {
-                self.withdraw_questions(call, &[]);
+                self.withdraw_input_requests(call, &[]);
                 Ok(())
             }
             TaskStatus::InputRequired => match task.member("inputRequests") {
-                Some(requests) => self.ask_for_task(call, &requests).map_err(|()| None),
-                // The server should list its input requests. They may come with the next poll.
+                Some(requests) => self.start_task_input_requests(call, &requests).map_err(|()| None),
+                // The server should list its input requests. The next poll may contain them.
                 None => Ok(()),
             },
             TaskStatus::Completed => match task.member("result").filter(RawJson::is_object) {
@@ -194,82 +194,82 @@ impl Engine {
         match ended {
             Ok(()) => {}
             Err(Some(outcome)) => {
-                // The state may come in a notification while the next request waits in the outbox.
+                // The state may arrive in a notification while the next request waits in the outbox.
                 self.take_back(call);
-                self.drop_questions(call);
+                self.drop_input_requests(call);
                 return self.finish_call(call, outcome);
             }
-            Err(None) => return self.answered_badly(call),
+            Err(None) => return self.end_malformed(call),
         }
         self.change_poller(call, |poller| {
-            (poller.ttl, poller.interval, poller.failures) = (heard.ttl, heard.interval, 0);
+            (poller.ttl, poller.interval, poller.failures) = (update.ttl, update.interval, 0);
         });
-        if self.calls.get(call).is_some_and(|call| call.waits) {
-            self.look_later(call);
+        if self.calls.get(call).is_some_and(|call| call.is_suspended) {
+            self.schedule_poll(call);
         }
-        self.tell_of_pursuit(call, task)
+        self.task_event(call, task)
     }
 
     /// Returns the event with the state of a task, unless the call has ended: its response is its last event.
-    fn tell_of_pursuit<'a>(&self, call: CallId, task: RawJson<'a>) -> Option<Event<'a>> {
+    fn task_event<'a>(&self, call: CallId, task: RawJson<'a>) -> Option<Event<'a>> {
         self.has_poller(call).then_some(Event::Task { call, task })
     }
 
     /// Schedules the next request about a task, after the poll interval or, after failures, the longer backoff delay.
-    /// Answers that are ready are sent at once if the last request did not fail.
-    fn look_later(&mut self, call: CallId) {
+    /// Input responses that are ready are sent at once if the last request did not fail.
+    fn schedule_poll(&mut self, call: CallId) {
         let settings = self.settings();
         let (polling, backoff) = (settings.polling, settings.backoff);
         let Some(poller) = self.poller(call) else { return };
         let mut pause = polling.delay(poller.interval);
-        if poller.is_asking() {
-            pause = pause.saturating_mul(WHILE_ASKED).min(polling.max.max(pause));
+        if poller.has_open_input() {
+            pause = pause.saturating_mul(INPUT_REQUIRED_FACTOR).min(polling.max.max(pause));
         }
         if poller.has_answers() && poller.failures == 0 {
-            return self.send_again(call);
+            return self.resend(call);
         }
         pause = pause.max(backoff.delay(poller.failures));
         self.retries.wait(call, self.clock + pause);
     }
 
     /// Hands the new input requests of a task to the application.
-    fn ask_for_task(&mut self, call: CallId, requests: &RawJson<'_>) -> Result<(), ()> {
-        let (most, most_ever) = (self.limits().questions, self.limits().task_questions);
-        let questions = parse_input_requests(requests, most)?;
-        if !questions.iter().all(|question| self.may_be_asked(question)) {
+    fn start_task_input_requests(&mut self, call: CallId, requests: &RawJson<'_>) -> Result<(), ()> {
+        let (most, most_ever) = (self.limits().input_requests, self.limits().task_input_requests);
+        let input_requests = parse_input_requests(requests, most)?;
+        if !input_requests.iter().all(|input_request| self.is_input_request_allowed(input_request)) {
             return Err(());
         }
-        self.withdraw_questions(call, &questions);
-        self.change_poller(call, |poller| poller.questions.begin_batch());
-        for question in questions {
-            let is_new = |poller: &&TaskPoller| !poller.questions.has(&question.name);
+        self.withdraw_input_requests(call, &input_requests);
+        self.change_poller(call, |poller| poller.input_requests.begin_batch());
+        for input_request in input_requests {
+            let is_new = |poller: &&TaskPoller| !poller.input_requests.has(&input_request.name);
             let Some(poller) = self.poller(call).filter(is_new) else { continue };
-            let index = poller.questions.len();
+            let index = poller.input_requests.len();
             if index >= most_ever {
                 return Err(());
             }
             let id = RequestId::from(&*format!("{}/task/{index}", call.as_u64()));
-            let bytes = question.params.as_ref().map_or(0, |params| params.get().len());
+            let bytes = input_request.params.as_ref().map_or(0, |params| params.get().len());
             let origin = Origin { bytes, ..Origin::default() };
-            let (method, asked_by) = (Some(question.method), Some(InputRequestRef { call, index }));
-            let tag = RequestTag { question: asked_by, ..RequestTag::new(method, Token::None, origin) };
+            let (method, source) = (Some(input_request.method), Some(InputRequestRef { call, index }));
+            let tag = RequestTag { input_request: source, ..RequestTag::new(method, Token::None, origin) };
             // Without room now, the input request is handed over after a later poll.
             let Ok(key) = self.admit(id, tag, origin) else { break };
-            self.change_poller(call, |poller| poller.questions.ask(question.name, key));
-            let method = MethodName::Known(question.method);
-            self.events.push_back(Event::Request { key, method, params: question.params });
+            self.change_poller(call, |poller| poller.input_requests.insert(input_request.name, key));
+            let method = MethodName::Known(input_request.method);
+            self.events.push_back(Event::Request { key, method, params: input_request.params });
         }
         if self.retries.bytes() > self.limits().call_bytes { Err(()) } else { Ok(()) }
     }
 
     /// Withdraws the input requests of a task that are not among these.
-    fn withdraw_questions(&mut self, call: CallId, outstanding: &[InputRequest]) {
-        let Some(poller) = self.poller(call).filter(|poller| poller.is_asking()) else { return };
-        let wanted: BTreeSet<&str> = outstanding.iter().map(|question| &*question.name).collect();
-        let gone = |(index, _): &(usize, ReplyKey)| !wanted.contains(poller.questions.name(*index));
-        let gone: Vec<_> = poller.questions.open().filter(gone).collect();
+    fn withdraw_input_requests(&mut self, call: CallId, outstanding: &[InputRequest]) {
+        let Some(poller) = self.poller(call).filter(|poller| poller.has_open_input()) else { return };
+        let names: BTreeSet<&str> = outstanding.iter().map(|input_request| &*input_request.name).collect();
+        let gone = |(index, _): &(usize, ReplyKey)| !names.contains(poller.input_requests.name(*index));
+        let gone: Vec<_> = poller.input_requests.open().filter(gone).collect();
         for (index, key) in gone {
-            self.change_poller(call, |poller| poller.questions.set(index, Answer::Done));
+            self.change_poller(call, |poller| poller.input_requests.set(index, TaskInputResponse::Done));
             self.withdraw(key);
         }
     }
@@ -278,20 +278,20 @@ impl Engine {
     pub(crate) fn answer_task(
         &mut self,
         key: ReplyKey,
-        question: InputRequestRef,
+        input_request: InputRequestRef,
         answer: Result<Vec<u8>, &ErrorObject>,
     ) {
         self.release(key);
-        let InputRequestRef { call, index } = question;
+        let InputRequestRef { call, index } = input_request;
         let outcome = match answer {
             Ok(text) => {
-                self.change_poller(call, |poller| poller.questions.set(index, Answer::Given(text)));
+                self.change_poller(call, |poller| poller.input_requests.set(index, TaskInputResponse::Ready(text)));
                 if self.retries.bytes() <= self.limits().call_bytes {
                     return self.send_answers(call);
                 }
-                Outcome::Error(ErrorObject::internal("The answers are larger than the limit"))
+                Outcome::Error(ErrorObject::internal("The input responses are larger than the limit"))
             }
-            // The protocol cannot tell the server that an input request was refused.
+            // The protocol has no message that refuses an input request.
             Err(error) => Outcome::Error(error.clone()),
         };
         let event = self.give_up(call, outcome);
@@ -301,25 +301,25 @@ impl Engine {
     /// Sends responses to input requests at once, rather than with the next poll.
     fn send_answers(&mut self, call: CallId) {
         let Some(poller) = self.poller(call).filter(|poller| poller.has_answers()) else { return };
-        let waits = self.calls.get(call).is_some_and(|call| call.waits);
+        let waits = self.calls.get(call).is_some_and(|call| call.is_suspended);
         if waits && poller.failures > 0 {
-            // After a failure, the backoff delay holds. The answers are sent with the next request.
+            // After a failure, the backoff delay holds. The responses are sent with the next request.
             return;
         }
-        if poller.questions.is_sending() {
+        if poller.input_requests.is_sending() {
             return;
         }
         if !waits {
             // A poll in flight would only delay them. Its result will be late.
             self.take_back(call);
         }
-        self.send_again(call);
+        self.resend(call);
     }
 
     /// Ends a call before its task has ended, and cancels the task if it was created for this call.
     pub(crate) fn give_up<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         self.take_back(call);
-        self.drop_questions(call);
+        self.drop_input_requests(call);
         let task = self.own_task(call);
         let event = self.finish_call(call, outcome);
         if let Some(task) = task {

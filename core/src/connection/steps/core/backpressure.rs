@@ -6,15 +6,15 @@ use crate::{
     connection::{
         engine::Engine,
         state::input_pause::{Pause, RefusedSends},
-        types::{Room, SendError},
+        types::{SendError, Writable},
     },
     protocol::Phase,
     rpc::Timestamp,
 };
 
 impl Engine {
-    /// Records a refused send for [`poll_room`](crate::connection::Connection::poll_room).
-    pub(crate) fn noted<T>(&mut self, kind: Room, result: Result<T, SendError>) -> Result<T, SendError> {
+    /// Records a refused send for [`poll_writable`](crate::connection::Connection::poll_writable).
+    pub(crate) fn record_busy<T>(&mut self, kind: Writable, result: Result<T, SendError>) -> Result<T, SendError> {
         if matches!(result, Err(SendError::Busy)) {
             self.refused.0 |= RefusedSends::bit(kind);
         }
@@ -34,7 +34,7 @@ impl Engine {
         if self.has_cleared() {
             self.pause = None;
             // The peer may have sent messages during the pause, so it does not count as silent.
-            self.heard(now);
+            self.note_received(now);
             return true;
         }
         is_over
@@ -50,7 +50,7 @@ impl Engine {
         self.pause.as_ref()?.until
     }
 
-    /// Records progress: output has left, or a request was answered.
+    /// Records progress: output was polled or written, or a response was queued.
     pub(crate) fn progressed(&mut self) {
         if let Some(pause) = &mut self.pause {
             pause.moved = true;

@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Handles the end of the peer's input. A server may still answer open requests for a while.
+    /// Handles the end of the peer's input. A server may still respond to open requests for a while.
     pub(crate) fn handle_eof(&mut self, now: Timestamp) {
         match self.role() {
             Role::Server => self.start_draining(now, CloseReason::Eof),
@@ -79,16 +79,31 @@ impl Engine {
         if let Some(subscriptions) = self.subscriptions.made() {
             subscriptions.clear();
         }
+        self.cancel_requests();
+        self.phase = Phase::Closed;
+        self.drain = None;
+        (self.keepalive, self.pause) = (None, None);
+        self.list_changes.clear();
+        self.task_progress.clear();
+        self.ended = Some(Box::new(reason));
+    }
+
+    /// Cancels all requests of the peer, because the connection or the session ends.
+    pub(crate) fn cancel_requests(&mut self) {
         for key in self.requests.keys(State::Open) {
             self.cancel_request(key);
             self.events.push_back(Event::Cancelled { key, cause: CancelCause::Closed });
         }
-        self.phase = Phase::Closed;
-        self.drain = None;
-        (self.keepalive, self.pause) = (None, None);
-        self.changes.clear();
-        self.followed.clear();
-        self.ended = Some(Box::new(reason));
+    }
+
+    /// Removes all responses that wait to be sent, because the session of their requests was lost.
+    #[cfg(feature = "http")]
+    pub(crate) fn drop_responses(&mut self) {
+        for key in self.requests.keys(State::Answered) {
+            self.cancel_request(key);
+        }
+        self.outbox.take_back_answers();
+        self.batches = LazyBox::default();
     }
 
     fn end_calls(&mut self, reason: &CloseReason) {
@@ -96,8 +111,8 @@ impl Engine {
             self.outbox.take_back(priority, |owner| matches!(owner, FrameOwner::Call(_)));
         }
         for id in self.calls.ids() {
-            self.drop_questions(id);
-            self.keep_no_more(id);
+            self.drop_input_requests(id);
+            self.drop_retry(id);
             let call = self.calls.retire(id);
             if matches!(call, Some(call) if matches!(call.tag, CallTag::User { .. })) {
                 self.events.push_back(Event::Response { call: id, outcome: Outcome::Closed(reason.clone()) });

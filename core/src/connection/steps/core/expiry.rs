@@ -1,4 +1,4 @@
-//! Inbound requests that were not answered before their deadline.
+//! Inbound requests without a response at their deadline.
 
 use crate::{
     connection::{
@@ -10,10 +10,10 @@ use crate::{
 };
 
 impl Engine {
-    /// Ends a request of the peer that was not answered before its deadline.
+    /// Ends a request of the peer that has no response at its deadline.
     pub(crate) fn expire(&mut self, key: ReplyKey) {
         let Some((entry, state)) = self.requests.get(key) else { return };
-        let question = entry.tag.question;
+        let input_request = entry.tag.input_request;
         if state != State::Open {
             self.release(key);
             return;
@@ -22,9 +22,9 @@ impl Engine {
             return self.end(CloseReason::PeerNotReading);
         }
         self.events.push_back(Event::Cancelled { key, cause: CancelCause::TimedOut });
-        let error = ErrorObject::internal("Internal error: the request was not answered in time");
-        if let Some(question) = question {
-            self.as_client().answer_question(key, question, Err(&error));
+        let error = ErrorObject::internal("Internal error: the request timed out");
+        if let Some(input_request) = input_request {
+            self.as_client().respond_to_input_request(key, input_request, Err(&error));
         } else if self.put_answer(key, Err(&error)).is_err() {
             // The error response is larger than the frame limit.
             self.cancel_request(key);

@@ -21,7 +21,7 @@ impl Engine {
         params: Option<RawJson<'a>>,
     ) -> Option<Event<'a>> {
         let Some(known) = method.known() else {
-            // Custom notifications may come at any time.
+            // Custom notifications may arrive at any time.
             return Some(Event::Notification { method, params });
         };
         if known.kind() == MethodKind::Request {
@@ -41,24 +41,24 @@ impl Engine {
                 {
                     self.watch_task(task);
                 }
-                self.as_client().hear_of_change(known, params.as_ref());
+                self.as_client().handle_change(known, params.as_ref());
                 if let Some(params) = &params
-                    && let Some(event) = self.as_client().subscription_says(known, params)
+                    && let Some(event) = self.as_client().handle_subscription_message(known, params)
                 {
                     return event;
                 }
                 if known == Method::ExtTaskChanged
                     && let Some(task) = &params
                 {
-                    self.as_client().told_of_task(task);
+                    self.as_client().handle_task_status(task);
                 }
                 Some(Event::Notification { method, params })
             }
         }
     }
 
-    /// Takes back a response of the connection itself that waits to be written. Returns whether there was one.
-    fn take_back_own_answer(&mut self, id: &RequestId) -> bool {
+    /// Removes a response of the connection itself that waits to be written. Returns whether there was one.
+    fn take_back_own_response(&mut self, id: &RequestId) -> bool {
         let Self { outbox, requests, .. } = self;
         let Some(stream) = outbox.take_back_answer(id, |id| requests.hash_of(id)) else { return false };
         self.nothing_follows(stream);
@@ -77,7 +77,7 @@ impl Engine {
             };
         }
         let Some(key) = self.requests.find(&id).or_else(|| self.requests.find(&id.retyped()?)) else {
-            let taken_back = self.take_back_own_answer(&id) || self.batch_take_back(&id);
+            let taken_back = self.take_back_own_response(&id) || self.batch_take_back(&id);
             self.stats.cancelled += u64::from(taken_back);
             return None;
         };
@@ -107,12 +107,12 @@ impl Engine {
         // A token is valid as long as the request with that id. Progress for an earlier id of the call is late.
         let call = match self.calls.find(number) {
             Some((call, entry)) if entry.progress && entry.sent => call,
-            Some((_, entry)) if entry.waits => {
+            Some((_, entry)) if entry.is_suspended => {
                 self.stats.late_responses += 1;
                 return None;
             }
             Some(_) => return self.violation(Violation::UnknownProgress),
-            None if self.followed.contains(CallId::from_raw(number)) => CallId::from_raw(number),
+            None if self.task_progress.contains(CallId::from_raw(number)) => CallId::from_raw(number),
             // The progress crossed the end of the call, or its repetition under another id.
             None => {
                 self.stats.late_responses += 1;

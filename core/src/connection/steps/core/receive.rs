@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The number of bytes of a line without a message that [`Violation::Noise`] shows.
-const NOISE_SHOWN: usize = 256;
+const MAX_NOISE_EXCERPT: usize = 256;
 
 impl Engine {
     pub(crate) fn handle_frame<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
@@ -49,10 +49,10 @@ impl Engine {
             return None;
         }
         self.stats.frames_received += 1;
-        self.heard(now);
+        self.note_received(now);
         self.clock = self.clock.max(now);
         let mut event = receive(self);
-        // An event waits already, and this one came after it.
+        // Other events wait already, so this one is queued after them.
         if !self.events.is_empty()
             && let Some(event) = event.take()
         {
@@ -63,7 +63,7 @@ impl Engine {
 
     fn receive<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
         let bytes = frame.bytes();
-        // A frame that did not come through a decoder was not measured before.
+        // A frame that did not pass through a decoder has an unchecked length.
         if frame.end() == FrameEnd::Oversized || bytes.len() > self.limits().frame_bytes {
             return self.receive_oversized(bytes);
         }
@@ -100,7 +100,7 @@ impl Engine {
                     self.end(CloseReason::TooMuchNoise);
                     return None;
                 }
-                let shown = frame.bytes().get(..NOISE_SHOWN).unwrap_or(frame.bytes());
+                let shown = frame.bytes().get(..MAX_NOISE_EXCERPT).unwrap_or(frame.bytes());
                 self.violation(Violation::Noise(Cow::Borrowed(shown)))
             }
             Role::Server => {
@@ -124,7 +124,7 @@ impl Engine {
             }
             MalformedSubject::Response(id) => {
                 if let Some(call) = self.find_call(&id) {
-                    return self.answered_badly(call);
+                    return self.end_malformed(call);
                 }
             }
             MalformedSubject::Nothing | MalformedSubject::Unreadable => {}
@@ -149,7 +149,7 @@ impl Engine {
             MalformedSubject::Request(id) => self.refuse(origin, Some(&id), &error()),
             MalformedSubject::Response(id) => {
                 if let Some(call) = self.find_call(&id) {
-                    return self.answered_badly(call);
+                    return self.end_malformed(call);
                 }
             }
         }
@@ -185,7 +185,7 @@ impl Engine {
             Message::Notification { method, params } => self.receive_notification(now, MethodName::new(method), params),
             Message::Response { id, result } => match self.find_call(&id) {
                 Some(call) if result.is_object() => self.receive_result(now, call, result),
-                Some(call) => self.answered_badly(call),
+                Some(call) => self.end_malformed(call),
                 None => {
                     self.as_client().dismiss_late_task(&id, &result);
                     self.unmatched(id)

@@ -37,13 +37,13 @@ impl Engine {
         if self.is_modern(meta.as_ref()) {
             if origin.batch.is_some() {
                 // The session on this connection has batches, but this request does not belong to it.
-                let message = "Invalid request: its revision has no batches";
+                let message = "Invalid request: its revision does not support batches";
                 return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::Malformed(MalformedKind::Array));
             }
             return self.receive_modern(id, method, params, meta.as_ref(), origin);
         }
         match method.known() {
-            Some(Method::Ping) if self.speaks_legacy() => {
+            Some(Method::Ping) if self.supports_legacy() => {
                 self.answer(origin.batch, FrameOwner::Answered(None), |out| {
                     encode::open_response(out, &id);
                     out.extend_from_slice(b"{}}");
@@ -91,7 +91,7 @@ impl Engine {
     }
 
     /// Checks a request of a session against the tables and its params, and returns the level that `logging/setLevel`
-    /// sets. A request that fails is answered with an error.
+    /// sets. A request that fails gets an error response.
     fn check_request(
         &mut self,
         id: &RequestId,
@@ -181,7 +181,7 @@ impl Engine {
                     Ok(Some("url")) if self.local.contains(Capability::ElicitationUrl) => None,
                     Ok(None | Some("form")) => Some("Invalid params: this client does not show forms"),
                     Ok(Some("url")) => Some("Invalid params: this client does not open urls"),
-                    _ => Some("Invalid params: this client does not know the mode"),
+                    _ => Some("Invalid params: unsupported elicitation mode"),
                 }
             }
             Method::CreateMessage
@@ -193,7 +193,7 @@ impl Engine {
         }
     }
 
-    /// Cancels a request of the peer. Messages that wait to be written for it are taken back.
+    /// Cancels a request of the peer. Messages that wait to be written for it are removed.
     pub(crate) fn cancel_request(&mut self, key: ReplyKey) {
         let Some((entry, state)) = self.requests.get(key) else { return };
         if state == State::Cancelled {

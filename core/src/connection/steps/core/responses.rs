@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Returns the call that a response with this id answers.
+    /// Returns the call of a response with this id.
     pub(crate) fn find_call(&mut self, id: &RequestId) -> Option<CallId> {
         let (wire, lenient) = call_of(id)?;
         // A request that has not been sent cannot have a response.
@@ -25,7 +25,7 @@ impl Engine {
         call_of(id).is_some_and(|(call, _)| {
             // The call of the request may continue under another id.
             let current = self.calls.by_wire(call.as_u64()).and_then(|call| self.calls.get(call));
-            self.calls.was_issued(call.as_u64(), FIRST_ID) && current.is_none_or(|entry| entry.waits)
+            self.calls.was_issued(call.as_u64(), FIRST_ID) && current.is_none_or(|entry| entry.is_suspended)
         })
     }
 
@@ -36,7 +36,7 @@ impl Engine {
         match self.calls.by_wire(call.as_u64()).or(self.calls.get(call).map(|_| call)) {
             None => {
                 self.stats.late_responses += 1;
-                // The application does not know keepalive pings and the ids of requests that were sent again.
+                // The application never sees keepalive pings and the ids of requests that were sent again.
                 self.calls.is_of_the_application(call).then_some(Event::Late(call))
             }
             // A server may end a subscription with both a result and a cancellation, and the response to a poll of a
@@ -69,7 +69,7 @@ impl Engine {
                 self.as_client().receive_modern_result(call, method, result)
             }
             Some(CallTag::User { method, task, .. }) => {
-                if task || self.followed.len() > 0 {
+                if task || self.task_progress.len() > 0 {
                     self.watch_result(call, method, task, &result);
                 }
                 self.finish_call(call, Outcome::Result(result))
@@ -78,8 +78,8 @@ impl Engine {
         }
     }
 
-    /// Ends a call that was answered with an invalid response.
-    pub(crate) fn answered_badly(&mut self, call: CallId) -> Option<Event<'static>> {
+    /// Ends a call whose response is invalid.
+    pub(crate) fn end_malformed(&mut self, call: CallId) -> Option<Event<'static>> {
         self.stats.violations += 1;
         if self.has_poller(call) {
             self.as_client().give_up(call, Outcome::Malformed)
@@ -95,7 +95,7 @@ impl Engine {
             self.as_client().note_refusal(call, error);
         }
         self.as_client().stop_listening(call);
-        self.keep_no_more(call);
+        self.drop_retry(call);
         let now = self.clock;
         match (entry.tag, outcome) {
             (CallTag::Probe { again, .. }, Outcome::Error(error)) => {
@@ -103,7 +103,7 @@ impl Engine {
                 None
             }
             (CallTag::Probe { .. }, _) => {
-                self.as_client().probe_answered_badly(now);
+                self.as_client().handle_malformed_probe_response(now);
                 None
             }
             (CallTag::User { .. }, outcome) => Some(Event::Response { call, outcome }),

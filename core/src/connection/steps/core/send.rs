@@ -1,4 +1,4 @@
-//! Sending: requests, notifications and responses of the application. All checks come before any change of state.
+//! Sending: requests, notifications and responses of the application. All checks are made before any change of state.
 
 use alloc::{boxed::Box, vec::Vec};
 
@@ -7,7 +7,7 @@ use crate::{
         engine::Engine,
         state::{
             batch::{BatchEntry, EntryOwner},
-            client_subscription::Listening,
+            client_subscription::ClientSubscription,
             outgoing_meta::{MetaOptions, OutgoingMeta},
             tags::CallTag,
         },
@@ -22,8 +22,8 @@ use crate::{
     },
 };
 
-/// The bytes, beside its id, that a response in a batch may always have. Room for them is reserved, so that every
-/// request of the batch can be answered.
+/// The bytes, in addition to its id, that a response in a batch may always have. They are reserved, so that every
+/// request of the batch can get a response.
 const SMALL: usize = 512;
 
 /// A response: a function that appends the encoded result, or an error.
@@ -93,17 +93,17 @@ impl Engine {
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<CallId, SendError> {
         self.may_send(method, MethodKind::Request, needs)?;
-        if let Some(known) = self.remembers(method.known()) {
+        if let Some(known) = self.cacheable(method.known()) {
             let mut text = self.retries.buffer();
             params(&mut text)?;
             let bypass_cache = options.bypass_cache;
-            let call = self.ask_or_remember(now, known, bypass_cache, &text, |engine| {
+            let call = self.start_or_use_cache(now, known, bypass_cache, &text, |engine| {
                 engine.send_request(now, method, task, options, |out| {
                     out.extend_from_slice(&text);
                     Ok(())
                 })
             });
-            self.retries.give_back(text);
+            self.retries.recycle(text);
             return call;
         }
         self.send_request(now, method, task, options, params)
@@ -126,7 +126,7 @@ impl Engine {
         let listening = method.known().filter(|method| *method == Method::Listen).map(|_| options.resubscribe);
         let call = self.start(now, Priority::Request, method.as_str(), tag, options, params)?;
         if let Some(again) = listening {
-            self.retries.change(call, |kept| kept.listening = Some(Box::new(Listening::new(again))));
+            self.retries.change(call, |retry| retry.listening = Some(Box::new(ClientSubscription::new(again))));
         }
         Ok(call)
     }
@@ -144,7 +144,7 @@ impl Engine {
         let id = self.calls.next_id();
         let max_len = self.limits().frame_bytes;
         let extra = MetaOptions::of(&options);
-        let mut kept = self.retries.buffer();
+        let mut retry = self.retries.buffer();
         let modern = self.modern_version(tag).and_then(|version| Some((version, self.role_state.identity()?)));
         let keep = modern.is_some() && matches!(tag, CallTag::User { .. });
         let meta = OutgoingMeta { modern, extra: &extra, token: options.progress.then_some(id) };
@@ -157,7 +157,7 @@ impl Engine {
                 let start = out.len();
                 params(out)?;
                 if keep {
-                    kept.extend_from_slice(&out[start..]);
+                    retry.extend_from_slice(&out[start..]);
                 }
                 Ok(())
             })?;
@@ -168,7 +168,7 @@ impl Engine {
             Ok::<_, SendError>(())
         });
         if !matches!(queued, Ok(Some(_))) || !keep {
-            self.retries.give_back(core::mem::take(&mut kept));
+            self.retries.recycle(core::mem::take(&mut retry));
         }
         queued?.ok_or(SendError::TooLarge)?;
         let call = self.calls.insert(now, tag, options.progress, options.idle_timeout, options.total_timeout);
@@ -176,7 +176,7 @@ impl Engine {
             self.calls.note_own(call);
         }
         if keep {
-            self.retries.begin(call, MethodName::new(method).into_owned(), kept, extra);
+            self.retries.begin(call, MethodName::new(method).into_owned(), retry, extra);
         }
         Ok(call)
     }
@@ -189,7 +189,7 @@ impl Engine {
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<(), SendError> {
         if method.known() == Some(Method::ExtTaskChanged) && self.is_modern_server() {
-            return self.tell_of_task(subject, params);
+            return self.notify_task_status(subject, params);
         }
         let known = method.known();
         let for_listeners = known.map_or(Ok(false), |known| self.has_listeners(known))?;
@@ -203,14 +203,14 @@ impl Engine {
             return Err(SendError::WrongKind(known));
         }
         // Changes of lists wait until the driver polls for output, so that many changes become one notification.
-        let is_heard = for_session || self.subscriptions.len() > 0;
-        if known.is_some_and(|known| self.note_change(known, is_heard)) {
+        let has_receiver = for_session || self.subscriptions.len() > 0;
+        if known.is_some_and(|known| self.record_change(known, has_receiver)) {
             return Ok(());
         }
         if level.is_some_and(|level| self.log_level.is_some_and(|least| level < least)) {
             return Ok(());
         }
-        let tell_session = |engine: &mut Self| {
+        let to_session = |engine: &mut Self| {
             if !for_session {
                 return Ok(());
             }
@@ -218,8 +218,8 @@ impl Engine {
             engine.push_notification(FrameOwner::None, method.as_str(), params)
         };
         match subject.filter(|_| for_listeners) {
-            Some(uri) => self.tell_of_resource(uri, tell_session),
-            None => tell_session(self),
+            Some(uri) => self.notify_resource_updated(uri, to_session),
+            None => to_session(self),
         }
     }
 
@@ -258,21 +258,22 @@ impl Engine {
         }
     }
 
-    /// Ends a call that was cancelled or has timed out. Sends a cancellation if the request has left the outbox.
+    /// Ends a call that was cancelled or has timed out. Sends a cancellation if the request is not in the outbox any
+    /// more.
     pub(crate) fn abandon(&mut self, id: CallId, reason: Option<&str>) {
         let taken_back = self.take_back(id);
         let wire = self.calls.wire(id);
         let task = self.own_task(id);
-        self.drop_questions(id);
+        self.drop_input_requests(id);
         self.as_client().stop_listening(id);
-        self.keep_no_more(id);
+        self.drop_retry(id);
         let Some(call) = self.calls.retire(id) else { return };
         if let Some(task) = task {
             self.as_client().cancel_task(&task);
             return;
         }
         // A request for a task is not cancelled this way; `tasks/cancel` ends the task.
-        if taken_back || call.waits || matches!(call.tag, CallTag::User { task: true, .. }) {
+        if taken_back || call.is_suspended || matches!(call.tag, CallTag::User { task: true, .. }) {
             return;
         }
         self.push_cancelled(wire, reason);
@@ -292,7 +293,7 @@ impl Engine {
         });
     }
 
-    /// Removes the frame of a call from the outbox. Returns `false` if it has already left.
+    /// Removes the frame of a call from the outbox. Returns `false` if it was already polled.
     pub(crate) fn take_back(&mut self, id: CallId) -> bool {
         let Some(call) = self.calls.get(id) else { return false };
         if call.sent {
@@ -320,7 +321,7 @@ impl Engine {
             Some((_, State::Open)) => {}
         }
         if let Some((entry, _)) = self.requests.get(key)
-            && let Some(question) = entry.tag.question
+            && let Some(input_request) = entry.tag.input_request
         {
             let answer = match answer {
                 Ok(result) => {
@@ -330,14 +331,15 @@ impl Engine {
                 }
                 Err(error) => Err(error),
             };
-            self.as_client().answer_question(key, question, answer);
+            self.as_client().respond_to_input_request(key, input_request, answer);
             return Ok(());
         }
         self.has_room()?;
         self.put_answer(key, answer)
     }
 
-    /// Answers a request with a result. If the result cannot be sent, answers with an error and returns the reason.
+    /// Responds to a request with a result. If the result cannot be sent, responds with an error and returns the
+    /// reason.
     pub(crate) fn respond_or_error(
         &mut self,
         key: ReplyKey,
@@ -366,14 +368,14 @@ impl Engine {
             match answer {
                 Ok(result) => {
                     encode::open_response(out, &entry.id);
-                    match &entry.tag.modern {
+                    match &entry.tag.stateless {
                         Some(modern) => modern.append(out, role_state.server_info(), result)?,
                         None => result(out)?,
                     }
                     out.push(b'}');
                 }
                 Err(error) => {
-                    let code = entry.tag.modern.as_ref().map(|modern| modern.version.error_code(error.code.0));
+                    let code = entry.tag.stateless.as_ref().map(|modern| modern.version.error_code(error.code.0));
                     match code.map(ErrorCode).filter(|code| *code != error.code) {
                         Some(code) => encode::error(out, Ok(&entry.id), &ErrorObject { code, ..error.clone() }),
                         None => encode::error(out, Ok(&entry.id), error),
@@ -418,8 +420,8 @@ impl Engine {
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<(), SendError> {
         let Some((entry, state)) = self.requests.get(key) else { return Err(SendError::Answered) };
-        let wanted = match &entry.tag.modern {
-            // A stateless request gets log messages only if it asks for them.
+        let is_requested = match &entry.tag.stateless {
+            // A stateless request gets log messages only if its `_meta` requests them.
             Some(modern) => modern.log_level.is_some_and(|least| level >= least),
             None => self.log_level.is_none_or(|least| level >= least),
         };
@@ -429,7 +431,7 @@ impl Engine {
             State::Open if !self.local.contains(Capability::Logging) => {
                 return Err(SendError::Undeclared(Capability::Logging));
             }
-            State::Open if !wanted => return Ok(()),
+            State::Open if !is_requested => return Ok(()),
             State::Open => {}
         }
         self.has_room()?;
@@ -561,7 +563,7 @@ impl Engine {
             };
             return self.batch_answer(batch, BatchEntry { of: of.unwrap_or(EntryOwner::Nothing), text });
         }
-        // With several streams, the response goes to the stream of the frame that it answers.
+        // With several streams, the response is sent on the stream of its request.
         let stream = self.arrival.as_ref().and_then(|arrival| arrival.stream);
         let owner = if stream.is_some() { FrameOwner::Answered(stream) } else { owner };
         let _: Result<_, ()> = self.outbox.push(Priority::Control, owner, usize::MAX, |out| {

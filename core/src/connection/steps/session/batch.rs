@@ -1,4 +1,4 @@
-//! Batches (2025-03-26): several messages in one frame, answered in one frame.
+//! Batches (2025-03-26): several messages in one frame, with all responses in one frame.
 
 use alloc::vec::Vec;
 

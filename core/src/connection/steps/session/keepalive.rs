@@ -13,9 +13,9 @@ use crate::{
 
 impl Engine {
     /// Records that the peer sent something, which restarts the keepalive interval.
-    pub(crate) fn heard(&mut self, now: Timestamp) {
+    pub(crate) fn note_received(&mut self, now: Timestamp) {
         if let Some(keepalive) = &mut self.keepalive {
-            keepalive.heard = now;
+            keepalive.last_received = now;
             keepalive.missed = 0;
         }
     }
@@ -28,7 +28,7 @@ impl Engine {
         }
         if self.phase != Phase::Ready || is_paused {
             // The handshake has its own deadline, and during a pause of reading a peer cannot be judged silent.
-            keepalive.heard = now;
+            keepalive.last_received = now;
             return;
         }
         let options = RequestOptions::within(keepalive.config.interval);
@@ -44,10 +44,10 @@ impl Engine {
         let Some(keepalive) = &mut self.keepalive else { return };
         keepalive.in_flight = false;
         if is_paused {
-            keepalive.heard = now;
+            keepalive.last_received = now;
             return;
         }
-        if keepalive.heard + keepalive.config.interval > now {
+        if keepalive.last_received + keepalive.config.interval > now {
             return;
         }
         keepalive.missed += 1;
@@ -58,7 +58,7 @@ impl Engine {
         }
     }
 
-    /// Handles the response to a keepalive ping. A peer that does not know the method gets no more pings.
+    /// Handles the response to a keepalive ping. A peer that does not support the method gets no more pings.
     pub(crate) fn ping_answered(&mut self, error: Option<&ErrorObject>) {
         if error.is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND) {
             self.keepalive = None;

@@ -1,4 +1,4 @@
-//! Progress of requests that became tasks (2025-11-25), which goes on after the response.
+//! Progress of requests that became tasks (2025-11-25), which is reported after the response too.
 
 use alloc::string::String;
 use core::hash::BuildHasher;
@@ -19,10 +19,10 @@ impl Engine {
             && let Some(id) = text(started.member("taskId"))
         {
             let number = self.number_of(&id);
-            if self.followed.len() >= self.limits().tasks {
-                self.followed.0.pop_front();
+            if self.task_progress.len() >= self.limits().tasks {
+                self.task_progress.0.pop_front();
             }
-            self.followed.0.push_back((call, number));
+            self.task_progress.0.push_back((call, number));
             // The task may already have ended.
             self.watch_task(&started);
         }
@@ -54,7 +54,7 @@ impl Engine {
     /// stays until the table is full.
     fn task_ended(&mut self, task: &str) {
         if !self.unordered {
-            self.followed.end(self.number_of(task));
+            self.task_progress.end(self.number_of(task));
         }
     }
 

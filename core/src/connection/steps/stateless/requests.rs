@@ -46,8 +46,8 @@ pub(crate) fn header_mismatch(mismatch: &HeaderMismatch) -> ErrorObject {
 }
 
 impl Engine {
-    /// Returns whether this server speaks the modern era and the request is of it, by its `_meta` or by the headers of
-    /// its frame.
+    /// Returns whether this server supports the modern era and the request is of it, by its `_meta` or by the headers
+    /// of its frame.
     pub(crate) fn is_modern(&self, meta: Option<&RawJson<'_>>) -> bool {
         let claims = || meta.is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
         self.is_modern_server() && (self.headers().is_some() || claims())
@@ -58,7 +58,7 @@ impl Engine {
         self.arrival.as_ref()?.headers.as_deref()
     }
 
-    /// Returns whether this is a server that speaks the modern era.
+    /// Returns whether this is a server that supports the modern era.
     pub(crate) fn is_modern_server(&self) -> bool {
         self.role() == Role::Server && self.serves_modern()
     }
@@ -68,7 +68,7 @@ impl Engine {
     }
 
     /// Returns whether there is a session or one can be opened.
-    pub(crate) fn speaks_legacy(&self) -> bool {
+    pub(crate) fn supports_legacy(&self) -> bool {
         self.version.is_some() || !self.settings().versions.intersection(VersionSet::LEGACY).is_empty()
     }
 
@@ -81,7 +81,7 @@ impl Engine {
     /// debugging.
     pub(crate) fn names_versions(&self) -> ErrorObject {
         let versions = self.spoken().join(", ");
-        ErrorObject::invalid_params(alloc::format!("Unsupported protocol version: this server speaks {versions}"))
+        ErrorObject::invalid_params(alloc::format!("Unsupported protocol version: this server supports {versions}"))
     }
 
     /// Handles a request of the modern era. If several checks fail, their order decides which error the client gets.
@@ -118,7 +118,7 @@ impl Engine {
         let token = Token::named(Some(meta), &id);
         let trace = TraceContext::of(meta).map(Box::new);
         let tag =
-            RequestTag { modern: Some(Box::new(modern)), trace, ..RequestTag::new(method.known(), token, origin) };
+            RequestTag { stateless: Some(Box::new(modern)), trace, ..RequestTag::new(method.known(), token, origin) };
         if method.known() == Some(Method::Listen) {
             return self.receive_listen(id, params, tag, (origin, described));
         }

@@ -1,4 +1,4 @@
-//! `subscriptions/listen` (2026-07-28) on the server's side: changes are sent only on the subscriptions that ask for
+//! `subscriptions/listen` (2026-07-28) on the server's side: changes are sent only on the subscriptions that request
 //! them.
 
 use alloc::vec::Vec;
@@ -61,7 +61,7 @@ impl Engine {
         if params.as_ref().is_some_and(|params| params.weight() > self.limits().described_bytes()) {
             return self.refuse_oversized(origin, &id);
         }
-        let wanted = match decode_params::<SubscriptionsListenParams>(params.as_ref()) {
+        let requested = match decode_params::<SubscriptionsListenParams>(params.as_ref()) {
             Ok(params) if is_well_formed(&params.notifications) => params.notifications,
             _ => {
                 let error = ErrorObject::invalid_params("Invalid params: notifications is not a filter");
@@ -69,9 +69,9 @@ impl Engine {
                 return self.violation(Violation::BadParams(Method::Listen));
             }
         };
-        let wanted = self.honoured(wanted);
-        let declared = tag.modern.as_ref().map(|modern| modern.capabilities.set()).unwrap_or_default();
-        if wanted.task_ids.is_some() && !declared.contains(Capability::TasksExtension) {
+        let requested = self.honoured(requested);
+        let declared = tag.stateless.as_ref().map(|modern| modern.capabilities.set()).unwrap_or_default();
+        if requested.task_ids.is_some() && !declared.contains(Capability::TasksExtension) {
             let missing = [Capability::TasksExtension].into_iter().collect();
             self.refuse(origin, Some(&id), &MissingRequiredClientCapability::error(missing));
             return self.violation(Violation::Undeclared(Capability::TasksExtension));
@@ -80,10 +80,10 @@ impl Engine {
             self.refuse(origin, Some(&id), &ErrorObject::internal("Too many subscriptions"));
             return self.violation(Violation::TooManyRequests);
         }
-        let names_tasks = wanted.task_ids.as_ref().is_some_and(|tasks| !tasks.is_empty());
+        let names_tasks = requested.task_ids.as_ref().is_some_and(|tasks| !tasks.is_empty());
         // If the application gets the request, its whole message counts, else only the retained parts.
         let message = if names_tasks { origin.bytes } else { described };
-        let bytes = message.saturating_add(id.as_bytes().len()).saturating_add(filter_bytes(&wanted));
+        let bytes = message.saturating_add(id.as_bytes().len()).saturating_add(filter_bytes(&requested));
         let (origin, tag) = (Origin { bytes, ..origin }, RequestTag { bytes, ..tag });
         let key = match self.admit(id.clone(), tag, origin) {
             Ok(key) => key,
@@ -95,10 +95,10 @@ impl Engine {
             return None;
         }
         if names_tasks {
-            self.subscriptions.asked.insert(key, PendingSubscription { id, filter: wanted, described });
+            self.subscriptions.pending.insert(key, PendingSubscription { id, filter: requested, described });
             return Some(Event::Request { key, method: Method::Listen.into(), params });
         }
-        self.open_subscription(key, id, wanted);
+        self.open_subscription(key, id, requested);
         None
     }
 
@@ -117,8 +117,8 @@ impl Engine {
             None | Some((_, State::Answered)) => return Err(SendError::Answered),
         }
         self.has_room()?;
-        let asked = self.subscriptions.asked.remove(&key).ok_or(SendError::WrongResult)?;
-        let PendingSubscription { id, mut filter, described } = asked;
+        let pending = self.subscriptions.pending.remove(&key).ok_or(SendError::WrongResult)?;
+        let PendingSubscription { id, mut filter, described } = pending;
         if self.phase >= Phase::Draining {
             return self.respond(key, Err(&ErrorObject::internal("The connection is closing")));
         }
@@ -151,22 +151,23 @@ impl Engine {
     }
 
     /// Returns the part of a filter that is covered by the capabilities of this server.
-    fn honoured(&self, wanted: SubscriptionFilter) -> SubscriptionFilter {
-        let keep =
-            |wanted: Option<bool>, capability| wanted.filter(|wanted| *wanted && self.local.contains(capability));
+    fn honoured(&self, requested: SubscriptionFilter) -> SubscriptionFilter {
+        let keep = |requested: Option<bool>, capability| {
+            requested.filter(|requested| *requested && self.local.contains(capability))
+        };
         SubscriptionFilter {
-            tools_list_changed: keep(wanted.tools_list_changed, Capability::ToolsListChanged),
-            prompts_list_changed: keep(wanted.prompts_list_changed, Capability::PromptsListChanged),
-            resources_list_changed: keep(wanted.resources_list_changed, Capability::ResourcesListChanged),
-            resource_subscriptions: wanted
+            tools_list_changed: keep(requested.tools_list_changed, Capability::ToolsListChanged),
+            prompts_list_changed: keep(requested.prompts_list_changed, Capability::PromptsListChanged),
+            resources_list_changed: keep(requested.resources_list_changed, Capability::ResourcesListChanged),
+            resource_subscriptions: requested
                 .resource_subscriptions
                 .filter(|_| self.local.contains(Capability::ResourcesSubscribe)),
-            task_ids: wanted.task_ids.filter(|_| self.local.contains(Capability::TasksExtension)),
+            task_ids: requested.task_ids.filter(|_| self.local.contains(Capability::TasksExtension)),
             ..SubscriptionFilter::default()
         }
     }
 
-    /// Returns whether this notification goes to subscriptions. Fails if this server has not declared the capability
+    /// Returns whether this notification is sent to subscriptions. Fails if this server has not declared the capability
     /// for it.
     pub(crate) fn has_listeners(&self, method: Method) -> Result<bool, SendError> {
         // While the connection closes, all subscriptions have ended, but the session can still be notified.
@@ -179,23 +180,23 @@ impl Engine {
         }
     }
 
-    /// Notifies those subscriptions to a resource for which `may_hear` returns `true`.
+    /// Notifies those subscriptions to a resource for which `is_allowed` returns `true`.
     pub(crate) fn notify_subscribers(
         &mut self,
         uri: &str,
-        mut may_hear: impl FnMut(ReplyKey) -> bool,
+        mut is_allowed: impl FnMut(ReplyKey) -> bool,
     ) -> Result<(), SendError> {
         if !self.has_listeners(Method::ResourceUpdated)? || self.subscriptions.len() == 0 {
             return Ok(());
         }
         let mut listeners = self.listeners(uri);
-        listeners.retain(|(key, _)| may_hear(*key));
-        self.tell(Method::ResourceUpdated, listeners, &resource_params(uri), |_| Ok(()))
+        listeners.retain(|(key, _)| is_allowed(*key));
+        self.notify_listeners(Method::ResourceUpdated, listeners, &resource_params(uri), |_| Ok(()))
     }
 
     /// Notifies subscribers that a resource has changed, after `others` has run. If either fails, no notification is
     /// sent.
-    pub(crate) fn tell_of_resource(
+    pub(crate) fn notify_resource_updated(
         &mut self,
         uri: &str,
         others: impl FnOnce(&mut Self) -> Result<(), SendError>,
@@ -203,10 +204,10 @@ impl Engine {
         if self.subscriptions.len() == 0 {
             return others(self);
         }
-        self.tell(Method::ResourceUpdated, self.listeners(uri), &resource_params(uri), others)
+        self.notify_listeners(Method::ResourceUpdated, self.listeners(uri), &resource_params(uri), others)
     }
 
-    fn tell(
+    fn notify_listeners(
         &mut self,
         method: Method,
         listeners: Vec<(ReplyKey, RequestId)>,
@@ -266,7 +267,7 @@ impl Engine {
     }
 
     /// Notifies the subscriptions to a task of its status. Sessions are not notified: they do not have the extension.
-    pub(crate) fn tell_of_task(
+    pub(crate) fn notify_task_status(
         &mut self,
         task: Option<&str>,
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
@@ -280,7 +281,7 @@ impl Engine {
         let mut text = Vec::new();
         params(&mut text)?;
         let listeners = self.subscriptions.listeners(Method::ExtTaskChanged, task);
-        self.tell(Method::ExtTaskChanged, listeners, &text, |_| Ok(()))
+        self.notify_listeners(Method::ExtTaskChanged, listeners, &text, |_| Ok(()))
     }
 
     /// Returns the subscriptions to this resource.
@@ -308,11 +309,11 @@ impl Engine {
         let Some(subscriptions) = self.subscriptions.made() else { return };
         for (key, (id, _)) in core::mem::take(&mut subscriptions.active) {
             let version = self.version_of(key);
-            let told = SubscriptionsListenResult::of(&id)
+            let result = SubscriptionsListenResult::of(&id)
                 .map_err(SendError::from)
                 .and_then(|result| self.put_answer(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out)))));
             // A client that does not read its input is not notified.
-            if self.is_full() || told.is_err() {
+            if self.is_full() || result.is_err() {
                 self.cancel_request(key);
                 self.release(key);
                 continue;
@@ -334,7 +335,7 @@ impl Engine {
         method: Method,
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) {
-        // The frame is expected to fit: `tell` checks the size, and the other notifications are small. The room in the
+        // The frame is expected to fit: `notify_listeners` checks the size, and the other notifications are small. The room in the
         // outbox is not checked: a peer that does not read is disconnected when it sends its next request.
         let queued = self.push_notification(FrameOwner::Reply { key, last: false }, method.as_str(), |out| {
             let start = out.len();

@@ -7,7 +7,7 @@ use super::{Session, SessionKind};
 use crate::{collections::SeqMap, protocol::Phase, rpc::Timestamp};
 
 /// For how long a session keeps empty tables and buffers after a request, since another is likely to follow.
-const WARM: Duration = Duration::from_secs(1);
+const RETENTION_AFTER_REQUEST: Duration = Duration::from_secs(1);
 
 impl Session {
     /// Returns when the session expires because it is not used.
@@ -23,12 +23,14 @@ impl Session {
 
     /// Returns when the session has been idle for so long that it frees its tables and buffers.
     pub(super) fn cools(&self) -> Option<Timestamp> {
-        self.idle.filter(|_| self.warm).map(|since| since + WARM)
+        self.idle.filter(|_| self.warm).map(|since| since + RETENTION_AFTER_REQUEST)
     }
 
     /// Updates whether the session is idle, and the bytes of its requests. A session that is not warm frees its empty
     /// tables and buffers, since most sessions are idle most of the time.
     pub(super) fn settle(&mut self) {
+        // A session may keep an exchange open for hours after a large response, and is not idle then.
+        self.conn.trim();
         if !self.warm {
             self.cool();
         }
@@ -39,8 +41,8 @@ impl Session {
         }
         self.weigh_requests();
         if let Some(activity) = &self.activity {
-            activity.set(self.idle, self.came_back);
-            self.load.set_idle(self.idle.is_some());
+            activity.set(self.idle, self.used);
+            self.load.set_idle(self.idle.is_some(), self.used);
         }
     }
 

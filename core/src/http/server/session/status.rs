@@ -25,7 +25,7 @@ impl Session {
     }
 
     /// Returns whether the session is over: its connection has ended, every event was polled and every exchange is
-    /// complete. The driver then has the endpoint [forget](crate::http::server::Endpoint::forget) it, and drops it.
+    /// complete. The driver then [removes](crate::http::server::Endpoint::forget) it from the endpoint, and drops it.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.conn.is_drained() && self.events.is_empty() && self.exchanges.is_empty()
@@ -66,7 +66,7 @@ impl Session {
         has_begun.then(|| self.conn.mutable_state())
     }
 
-    /// Returns what the session holds now, without its connection.
+    /// Returns the current resource usage of the session, without its connection.
     #[must_use]
     pub fn usage(&self) -> ResourceUsage {
         let (streams, waiting, (replay, replay_bytes)) = match &self.kind {

@@ -17,7 +17,7 @@ use crate::wire::{
 
 /// A type of the value of a member.
 pub(crate) trait Member: Sized {
-    /// Reads the value that comes next.
+    /// Reads the next value.
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error>;
 }
 
@@ -127,7 +127,7 @@ fn fill<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
 
 #[cold]
 fn twice() -> Error {
-    Error::custom("given twice")
+    Error::custom("duplicate member")
 }
 
 /// Members of params: of the right type, or `null` if they are optional.

@@ -35,7 +35,7 @@ pub(crate) trait Object: Sized {
     #[cfg_attr(not(feature = "arbitrary"), expect(dead_code, reason = "only the generator asks"))]
     const VERSIONS: VersionSet;
 
-    /// Reads one member, whose value comes next.
+    /// Reads the next value as that of one member.
     fn member(slots: &mut Self::Slots, name: &str, reader: &mut Reader<'_>) -> Result<(), Error>;
 
     /// Builds the object out of all members.
@@ -51,7 +51,7 @@ pub(crate) fn object<T: Object>(reader: &mut Reader<'_>) -> Result<T, Error> {
     if T::STRICT && reader.null()? {
         return T::finish(slots);
     }
-    let mut members = reader.members(&Wanted(T::NAME, "an object"))?;
+    let mut members = reader.members(&ExpectedType(T::NAME, "an object"))?;
     while let Some(name) = members.next()? {
         T::member(&mut slots, &name, members.value()).map_err(|error| inside(T::NAME, &name, &error))?;
     }
@@ -59,9 +59,9 @@ pub(crate) fn object<T: Object>(reader: &mut Reader<'_>) -> Result<T, Error> {
 }
 
 /// The expected type and its form in JSON, for errors.
-pub(crate) struct Wanted(pub(crate) &'static str, pub(crate) &'static str);
+pub(crate) struct ExpectedType(pub(crate) &'static str, pub(crate) &'static str);
 
-impl de::Expected for Wanted {
+impl de::Expected for ExpectedType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}", self.0, self.1)
     }
@@ -75,7 +75,7 @@ pub(crate) fn word<T: for<'a> From<&'a str>>(reader: &mut Reader<'_>) -> Result<
 /// Reads the member that names the kind of the object, and checks that it is `kind`.
 pub(crate) fn tag(seen: &mut bool, kind: &str, reader: &mut Reader<'_>) -> Result<(), Error> {
     if core::mem::replace(seen, true) {
-        return Err(Error::custom("given twice"));
+        return Err(Error::custom("duplicate member"));
     }
     // The expected kind usually follows without escapes.
     if reader.eat_plain(kind) {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_text_is_read_as_well() {
+    fn decodes_without_raw_text() {
         let theirs = |text| serde_json::from_str::<Theirs>(text).expect(text);
         let call = CallToolParams {
             arguments: Json::parse("{\"a\":1}").and_then(Json::try_into).ok(),

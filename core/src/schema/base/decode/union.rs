@@ -4,17 +4,17 @@ use alloc::borrow::Cow;
 
 use serde_json::Error;
 
-use super::{Wanted, inside};
+use super::{ExpectedType, inside};
 use crate::wire::reader::Reader;
 
-/// Objects that are told apart by one member.
+/// Objects that are distinguished by one member.
 pub(crate) trait Union: Sized {
     /// The name of the type, for errors.
     const NAME: &'static str;
     /// The name of that member.
     const TAG: &'static str;
 
-    /// Reads the object that comes next as `kind`, the value of its tag, or `None` without one.
+    /// Reads the next object as `kind`, the value of its tag, or `None` without one.
     fn variant(kind: Option<&str>, reader: &mut Reader<'_>) -> Result<Self, Error>;
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn union<U: Union>(reader: &mut Reader<'_>) -> Result<U, Error> {
 
 /// Returns the value of the tag, if there is one.
 fn kind<'de, U: Union>(reader: &mut Reader<'de>) -> Result<Option<Cow<'de, str>>, Error> {
-    let mut members = reader.members(&Wanted(U::NAME, "an object"))?;
+    let mut members = reader.members(&ExpectedType(U::NAME, "an object"))?;
     while let Some(name) = members.next()? {
         let value = members.value();
         if name != U::TAG {

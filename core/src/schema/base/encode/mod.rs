@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_written_is_one_line() {
+    fn encoded_values_contain_no_line_breaks() {
         let kept = |text| Json::parse(text).expect("JSON");
         let mut out = Vec::new();
         let mut line = JsonLine::new(&mut out);

@@ -35,7 +35,7 @@ pub(crate) trait Entries {
     type Done;
     type Error: ser::Error;
 
-    /// Writes a member that the schema knows.
+    /// Writes a member that the schema defines.
     fn member<T: Encode + ?Sized>(
         &mut self,
         name: Name,
@@ -43,7 +43,7 @@ pub(crate) trait Entries {
         version: Option<ProtocolVersion>,
     ) -> Result<(), Self::Error>;
 
-    /// Writes a member whose value is a word that the schema knows.
+    /// Writes a member whose value is a word that the schema defines.
     fn word(&mut self, name: Name, word: Word) -> Result<(), Self::Error>;
 
     /// Writes a member whose name is not defined by the schema.

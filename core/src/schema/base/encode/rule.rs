@@ -130,7 +130,7 @@ impl<T> Rule<T> {
     }
 
     /// Returns whether a member that had an unexpected form may be written again.
-    pub(crate) fn may_be_odd(&self, version: Option<ProtocolVersion>) -> bool {
+    pub(crate) fn may_be_malformed(&self, version: Option<ProtocolVersion>) -> bool {
         version.is_none_or(|version| self.versions.contains(version) && !self.must_be_there(version))
     }
 

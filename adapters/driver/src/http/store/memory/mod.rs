@@ -72,8 +72,8 @@ impl Drop for Follower {
 }
 
 impl SessionStore for MemoryStore {
-    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Deferred<io::Result<()>> {
-        Deferred::ready(self.with(|table, now| table.begin(now, id, holder, fields, life)))
+    fn begin(&self, id: &str, holder: &Holder, record: SessionRecord, life: Duration) -> Deferred<io::Result<()>> {
+        Deferred::ready(self.with(|table, now| table.begin(now, id, holder, record, life)))
     }
 
     fn find(&self, id: &str, life: Duration) -> Deferred<io::Result<Option<SessionRecord>>> {
@@ -111,9 +111,9 @@ impl EventStore for MemoryStore {
             let follower = Follower { store, id, stream, queue };
             let find = || {
                 let mut table = lock(&follower.store.0);
-                let passage = table.passage(Instant::now(), &follower.id, stream, after);
-                let is_something = passage.as_ref().map_or(true, |it| it.done || !it.messages.is_empty());
-                (is_something || !wait).then_some(passage)
+                let replay_chunk = table.replay_chunk(Instant::now(), &follower.id, stream, after);
+                let is_something = replay_chunk.as_ref().map_or(true, |it| it.done || !it.messages.is_empty());
+                (is_something || !wait).then_some(replay_chunk)
             };
             follower.queue.wait_for(find).await
         })

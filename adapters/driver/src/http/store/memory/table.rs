@@ -19,7 +19,7 @@ const STEPS: usize = 512;
 /// The sequence number that marks the end of a stream in the log of its session.
 const END: u64 = u64::MAX;
 
-/// How many ended streams without stored messages a session remembers.
+/// How many ended streams without stored messages a session keeps.
 const ENDED: usize = 64;
 
 /// Sessions, and the indexes by which they expire and are evicted.
@@ -29,7 +29,7 @@ pub(super) struct Table {
     sessions: BTreeMap<Arc<str>, Entry>,
     /// The sessions by their expiry.
     ends: BTreeSet<(Instant, Arc<str>)>,
-    holders: BTreeMap<Holder, Held>,
+    holders: BTreeMap<Holder, ClientSessions>,
     /// The holders by their bytes.
     heaviest: BTreeSet<(usize, Holder)>,
     bytes: usize,
@@ -49,7 +49,7 @@ struct Followed {
 
 /// The sessions of one client.
 #[derive(Debug, Default)]
-struct Held {
+struct ClientSessions {
     bytes: usize,
     /// Sessions in the order of eviction: those whose clients have not come back, then the least recently used.
     used: BTreeSet<(bool, u64, Arc<str>)>,
@@ -59,7 +59,7 @@ struct Held {
 
 #[derive(Debug)]
 struct Entry {
-    fields: SessionRecord,
+    record: SessionRecord,
     holder: Holder,
     until: Instant,
     parts: u32,
@@ -72,8 +72,9 @@ struct Entry {
     log: VecDeque<(u64, u64, Instant)>,
     /// The last ended streams without stored messages.
     ended: VecDeque<u64>,
-    /// The bytes of the fields. `message_bytes` are those of the messages.
-    field_bytes: usize,
+    /// The bytes of the record.
+    record_bytes: usize,
+    /// The bytes of the messages.
     message_bytes: usize,
 }
 
@@ -86,7 +87,7 @@ struct Stream {
 
 impl Entry {
     fn weight(&self) -> usize {
-        StoreLimits::SESSION + self.field_bytes + self.kept_weight()
+        StoreLimits::SESSION + self.record_bytes + self.kept_weight()
     }
 
     fn kept_weight(&self) -> usize {
@@ -94,14 +95,14 @@ impl Entry {
     }
 
     /// Removes expired messages.
-    fn forget_old(&mut self, now: Instant) {
+    fn remove_expired_messages(&mut self, now: Instant) {
         while self.log.front().is_some_and(|(_, _, until)| *until <= now) {
-            self.forget_first();
+            self.remove_first();
         }
     }
 
     /// Removes the oldest message, or the oldest end of a stream.
-    fn forget_first(&mut self) {
+    fn remove_first(&mut self) {
         let Some((id, seq, _)) = self.log.pop_front() else { return };
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if seq == END {
@@ -165,10 +166,10 @@ impl Table {
         now: Instant,
         id: &str,
         holder: &Holder,
-        fields: SessionRecord,
+        record: SessionRecord,
         life: Duration,
     ) -> io::Result<()> {
-        let weight = self.limits.weigh(&fields)?;
+        let weight = self.limits.weigh(&record)?;
         self.sweep(now);
         self.end(id);
         if !self.make_room(holder, weight, true) {
@@ -177,8 +178,8 @@ impl Table {
         self.sequence += 1;
         let (id, until, used): (Arc<str>, _, _) = (id.into(), now + life, (false, self.sequence));
         let entry = Entry {
-            field_bytes: weight - StoreLimits::SESSION,
-            fields,
+            record_bytes: weight - StoreLimits::SESSION,
+            record,
             holder: holder.clone(),
             until,
             parts: 0,
@@ -209,17 +210,17 @@ impl Table {
             held.used.remove(&(before.0, before.1, id.clone()));
             held.used.insert((true, self.sequence, id));
         }
-        Some(entry.fields.clone())
+        Some(entry.record.clone())
     }
 
     pub(super) fn change(&mut self, now: Instant, id: &str, fields: SessionRecord) -> io::Result<()> {
         self.sweep(now);
         let Some(entry) = self.sessions.get_mut(id) else { return Ok(()) };
-        let mut changed = entry.fields.clone();
+        let mut changed = entry.record.clone();
         changed.extend(fields);
-        let field_bytes = self.limits.weigh(&changed)? - StoreLimits::SESSION;
+        let record_bytes = self.limits.weigh(&changed)? - StoreLimits::SESSION;
         let before = entry.weight();
-        (entry.fields, entry.field_bytes) = (changed, field_bytes);
+        (entry.record, entry.record_bytes) = (changed, record_bytes);
         let (holder, after) = (entry.holder.clone(), entry.weight());
         self.recount(&holder, before, after);
         Ok(())
@@ -259,11 +260,11 @@ impl Table {
         let more = message.as_ref().map_or(0, Vec::len);
         let (before, holder) = (entry.weight(), entry.holder.clone());
         // The bounds of the session are applied first: its oldest messages are removed.
-        entry.forget_old(now);
-        while entry.log.len() >= within.most.max(1)
+        entry.remove_expired_messages(now);
+        while entry.log.len() >= within.max_messages.max(1)
             || !entry.log.is_empty() && entry.message_bytes.saturating_add(more) > within.bytes
         {
-            entry.forget_first();
+            entry.remove_first();
         }
         let after = entry.weight();
         self.recount(&holder, before, after);
@@ -301,10 +302,10 @@ impl Table {
     }
 
     /// Returns the stored messages of a stream after a message.
-    pub(super) fn passage(&mut self, now: Instant, id: &str, stream: u64, after: u64) -> io::Result<ReplayChunk> {
+    pub(super) fn replay_chunk(&mut self, now: Instant, id: &str, stream: u64, after: u64) -> io::Result<ReplayChunk> {
         let Some(entry) = self.sessions.get_mut(id) else { return Err(io::ErrorKind::NotFound.into()) };
         let (holder, before) = (entry.holder.clone(), entry.weight());
-        entry.forget_old(now);
+        entry.remove_expired_messages(now);
         let weight = entry.weight();
         self.recount(&holder, before, weight);
         let Some(entry) = self.sessions.get(id) else { return Ok(ReplayChunk::default()) };
@@ -355,7 +356,7 @@ impl Table {
             let Some(entry) = self.sessions.get_mut(&id) else { return true };
             let before = entry.weight();
             while !entry.log.is_empty() {
-                entry.forget_first();
+                entry.remove_first();
             }
             let after = entry.weight();
             self.recount(of, before, after);
@@ -385,18 +386,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_that_are_over_are_not_waited_for_when_their_messages_are_too_old() {
+    fn recently_ended_streams_are_remembered() {
         let (now, minute) = (Instant::now(), Duration::from_secs(60));
         let mut table = Table::new(StoreLimits::default());
         table.begin(now, "a", &Holder::Unknown, SessionRecord::default(), 60 * minute).expect("there is room");
-        let within = Retention { most: 1_000, bytes: 1_000, time: minute };
+        let within = Retention { max_messages: 1_000, bytes: 1_000, time: minute };
         for stream in 1..=200 {
             table.keep(now, "a", (stream, 1), Some(b"{}".to_vec()), within).expect("there is room");
             table.keep(now, "a", (stream, 1), None, within).expect("there is room");
         }
-        assert!(table.passage(now, "a", 200, 0).is_ok_and(|it| it.done && it.messages.len() == 1));
+        assert!(table.replay_chunk(now, "a", 200, 0).is_ok_and(|it| it.done && it.messages.len() == 1));
         let later = now + 2 * minute;
-        let is_over = |table: &mut Table, stream| table.passage(later, "a", stream, 0).is_err();
+        let is_over = |table: &mut Table, stream| table.replay_chunk(later, "a", stream, 0).is_err();
         assert!(is_over(&mut table, 200) && is_over(&mut table, 201 - ENDED as u64));
         assert!(!is_over(&mut table, 201), "nothing was sent on it yet");
         let entry = table.sessions.get("a").expect("it is there");

@@ -19,7 +19,7 @@ use mcp_proto::{
 
 use super::{
     VERSION,
-    shares::{Holder, Share, Shares},
+    shares::{Share, Shares, TaskHolder},
 };
 use crate::{
     inbound::{in_flight::InFlight, rpc_result::RpcResult, state::SessionState, task_policy::TaskPolicy},
@@ -120,15 +120,16 @@ impl Tasks {
         &self,
         now: Timestamp,
         owner: Option<String>,
-        holder: Holder,
+        holder: TaskHolder,
         in_flight: &Arc<InFlight<ServerInFlight>>,
         weight: usize,
     ) -> RpcResult<Arc<Task>> {
         let mut table = lock(&self.table);
         let share = table.shares.of(holder);
-        let has_room = self.make_room(&mut table, &share, 1, weight) && share.hold(&self.bytes, weight, &self.policy);
+        let has_room =
+            self.make_room(&mut table, &share, 1, weight) && share.reserve(&self.bytes, weight, &self.policy);
         if !has_room {
-            table.shares.settle(&share);
+            table.shares.remove_if_empty(&share);
             return Err(ErrorObject::internal("Too many tasks"));
         }
         let task = self.random.name().map(|id| {
@@ -150,7 +151,7 @@ impl Tasks {
         });
         match task {
             Ok(task) if !table.tasks.contains_key(&task.id) => {
-                share.begun();
+                share.add_task();
                 table.tasks.insert(task.id.clone(), task.clone());
                 table.expiries.extend(task.expiry().map(|at| (at, task.id.clone())));
                 Ok(task)
@@ -158,13 +159,13 @@ impl Tasks {
             // A source of randomness that repeats an id does not work.
             failed => {
                 share.release(&self.bytes, weight);
-                table.shares.settle(&share);
+                table.shares.remove_if_empty(&share);
                 failed.and(Err(ErrorObject::internal("No randomness available")))
             }
         }
     }
 
-    /// Removes a task that no client knows.
+    /// Removes a task whose id was not sent to a client.
     pub(super) fn discard(&self, task: &Task) {
         self.remove(&mut lock(&self.table), task);
     }
@@ -245,7 +246,7 @@ impl Tasks {
             let outcome = if self.reweigh(task, &mut state, weight) {
                 outcome
             } else {
-                Err(ErrorObject::internal("The results of tasks take too much room"))
+                Err(ErrorObject::internal("The results of tasks are larger than the limit"))
             };
             let status = if outcome.is_ok() { TaskStatus::Completed } else { TaskStatus::Failed };
             state.end(now, status, outcome)
@@ -261,7 +262,7 @@ impl Tasks {
             return;
         }
         state.cancelled = true;
-        // Its open questions are dropped, and the handler learns the cause.
+        // Its open input requests are dropped, and the handler gets the cause.
         let asked = mem::take(&mut state.asked);
         state.turn(now, TaskStatus::Working);
         drop(state);
@@ -311,7 +312,7 @@ impl Tasks {
         Some((key, slot))
     }
 
-    /// Removes a request for input that was answered or withdrawn. Returns whether it was still open.
+    /// Removes a request for input that has a response or was withdrawn. Returns whether it was still open.
     pub(super) fn withdraw(&self, now: Timestamp, task: &Task, key: &str) -> bool {
         let mut state = lock(&task.state);
         let Some(at) = state.asked.iter().position(|asked| asked.key == key) else { return false };
@@ -431,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_woken_under_a_lock() {
+    fn wakes_tasks_without_holding_the_lock() {
         type End = fn(&Tasks, &Task);
         let ends: [End; 2] = [
             |tasks, _| drop(tasks.expire(Timestamp::after_zero(Duration::from_secs(7200)))),
@@ -440,7 +441,7 @@ mod tests {
         for end in ends {
             let tasks = Arc::new(Tasks::new(TaskPolicy::default(), Random::default()));
             let in_flight = InFlight::of_task("x".into(), None);
-            let task = tasks.create(Timestamp::ZERO, None, Holder::Connection(1), &in_flight, 100).expect("a task");
+            let task = tasks.create(Timestamp::ZERO, None, TaskHolder::Connection(1), &in_flight, 100).expect("a task");
             let question = ListRootsParams::default().into();
             let (_, slot) = tasks.ask(Timestamp::ZERO, &task, None, question).expect("there is room");
             let look = Arc::new(Look { tasks: tasks.clone(), task: task.clone(), woken: AtomicUsize::new(0) });

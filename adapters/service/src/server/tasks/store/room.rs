@@ -22,8 +22,8 @@ impl Tasks {
     /// Releases the room of a task that was removed from the table.
     pub(super) fn release(&self, table: &mut Table, task: &Task) {
         self.reweigh(task, &mut lock(&task.state), 0);
-        task.share.gone();
-        table.shares.settle(&task.share);
+        task.share.remove_task();
+        table.shares.remove_if_empty(&task.share);
     }
 
     /// Makes room for this many more tasks and bytes of a holder by removing ended tasks: the holder's own if its share
@@ -78,7 +78,7 @@ impl Tasks {
     /// Changes the size of a task, if there is room for it. Returns whether it did; a smaller size always succeeds.
     pub(super) fn reweigh(&self, task: &Task, state: &mut State, weight: usize) -> bool {
         let fits = match weight.checked_sub(state.weight) {
-            Some(more) => task.share.hold(&self.bytes, more, &self.policy),
+            Some(more) => task.share.reserve(&self.bytes, more, &self.policy),
             None => {
                 task.share.release(&self.bytes, state.weight - weight);
                 true

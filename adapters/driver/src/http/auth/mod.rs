@@ -1,0 +1,47 @@
+//! OAuth for clients over HTTP: performs what the state machine of [`mcp_proto::auth`] asks for.
+//!
+//! [`OAuth`] provides the credentials of a client. It needs to know who the client is ([`Settings`]), where tokens are
+//! kept ([`TokenStore`]), and how a user is asked ([`UserAgent`]), if there is one:
+//!
+//! - [`Loopback`] opens a browser and listens for the redirect on this machine. [`Headless`] is a function.
+//! - [`MemoryTokenStore`] forgets the tokens when the process ends, [`FileTokenStore`] keeps them in a file.
+//! - A client that authenticates with `private_key_jwt` has an [`AssertionSigner`], and one whose tokens are bound to a
+//!   key (DPoP) has a [`ProofSigner`]. With the feature `signing` these are `SigningKey` and `ProofKey`.
+//!
+//! # Network
+//!
+//! The requests of an authorization go to any origin that the metadata name. Each address to which a document leads
+//! passes [`UrlPolicy`] before the client connects to it, so they do not use a proxy, which would resolve names itself.
+//! Those of a URL in the settings, the token endpoint of an [`IdentityProvider`], are not checked. A server that is reached by name in a private network names its address in [`OAuthBuilder::policy`].
+
+mod browser;
+mod drive;
+mod loopback;
+mod provider;
+mod signer;
+#[cfg(feature = "signing")]
+mod signing;
+mod store;
+#[cfg(test)]
+mod tests;
+mod transport;
+mod user_agent;
+
+pub use browser::Browser;
+pub use loopback::Loopback;
+pub use mcp_proto::auth::{
+    AuthMethod, ClientIdentity, ClientMetadata, ClientOptions, InvalidClientMetadata, Registration, Scopes, Secret,
+    Url, UrlPolicy, UrlRefused,
+    client::{
+        AssertionClaims, AssertionKind, AuthError, Credentials, DpopKey, Generation, GrantType, IdentityProvider,
+        ProofClaims, Request, Settings, StoreReply, StoredTokens,
+    },
+    document::MAX_LEN,
+};
+pub use provider::{OAuth, OAuthBuilder};
+pub use signer::{AssertionRequest, AssertionSigner, ProofSigner};
+#[cfg(feature = "signing")]
+pub use signing::{KeyError, ProofKey, SigningKey};
+pub use store::{TokenStore, file::FileTokenStore, memory::MemoryTokenStore};
+pub use transport::{AuthRuntime, AuthTransport};
+pub use user_agent::{Headless, Redirected, Redirects, UserAgent};

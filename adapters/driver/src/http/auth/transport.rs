@@ -1,0 +1,44 @@
+//! The HTTP requests of an authorization.
+
+use std::{io, sync::Arc};
+
+use http::Response;
+use mcp_proto::auth::{UrlPolicy, client::Request};
+
+use crate::{http::client::Soon, runtime::Runtime};
+
+/// Sends the requests of an authorization, to any origin.
+///
+/// It follows no redirects, and reads at most [`MAX_LEN`](mcp_proto::auth::document::MAX_LEN) bytes of a body and one
+/// more. It asks [`UrlPolicy::check_address`] before it connects to an address, unless the request
+/// [is configured](Request::is_configured). The caller limits the time.
+pub trait AuthTransport<R>: Send + Sync + 'static {
+    /// Sends a request and returns its response.
+    ///
+    /// If the policy allows none of the addresses, the error is made of the [`UrlRefused`], with [`io::Error::new`]: the
+    /// error of the authorization says so then, and not that there was no response.
+    ///
+    /// [`UrlRefused`]: mcp_proto::auth::UrlRefused
+    fn exchange(
+        &self,
+        runtime: &R,
+        request: Request,
+        policy: UrlPolicy,
+    ) -> Soon<'static, io::Result<Response<Vec<u8>>>>;
+}
+
+/// A runtime that has an HTTP client for authorizations.
+pub trait AuthRuntime: Runtime {
+    /// Returns the default HTTP client.
+    fn transport() -> Arc<dyn AuthTransport<Self>>;
+
+    /// Returns the runtime for the actions of a load, refresh, authorization or sign-out: the current one. `last` is that
+    /// of the one before, which is used again by a runtime that would begin anew.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn for_flow(last: Option<Self>) -> io::Result<Self> {
+        drop(last);
+        Self::current()
+    }
+}

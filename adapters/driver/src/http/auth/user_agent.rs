@@ -1,0 +1,109 @@
+//! How a user is asked.
+
+use std::{
+    fmt,
+    future::Future,
+    io::{self, ErrorKind},
+    sync::Arc,
+};
+
+use mcp_proto::auth::Url;
+
+use crate::http::client::Soon;
+
+/// Takes the user to an authorization server, and the redirect back.
+pub trait UserAgent: Send + Sync + 'static {
+    /// Returns the redirect URI of the client.
+    fn redirect_uri(&self) -> &Url;
+
+    /// Shows `url` to the user, and passes on each redirect until one ends the authorization.
+    ///
+    /// The future is dropped when the authorization has ended otherwise, for example because it has expired.
+    ///
+    /// # Errors
+    /// If the user cannot be asked. The requests that wait fail with [`AuthError::NotOpened`] then, and later ones ask
+    /// again. If it ends without an error and no redirect has ended the authorization, the user has cancelled it, and is
+    /// not asked again before [`OAuth::ask_again`](super::OAuth::ask_again).
+    ///
+    /// [`AuthError::NotOpened`]: mcp_proto::auth::client::AuthError::NotOpened
+    fn authorize(&self, url: Url, redirects: Redirects) -> Soon<'static, io::Result<()>>;
+}
+
+/// What a redirect means for its authorization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redirected {
+    /// The authorization goes on with the code of the redirect.
+    Accepted,
+    /// The redirect has ended the authorization: it was denied, or has expired.
+    Refused,
+    /// The redirect does not belong to the authorization, which waits for another one.
+    Ignored,
+}
+
+/// Takes the redirects of one authorization.
+#[derive(Clone)]
+pub struct Redirects(Arc<dyn Fn(&str) -> Redirected + Send + Sync>);
+
+impl Redirects {
+    pub(super) fn new(handle: impl Fn(&str) -> Redirected + Send + Sync + 'static) -> Self {
+        Self(Arc::new(handle))
+    }
+
+    /// Handles the query of a redirect.
+    #[must_use = "an ignored redirect does not end the authorization"]
+    pub fn handle(&self, query: &str) -> Redirected {
+        (self.0)(query)
+    }
+}
+
+impl fmt::Debug for Redirects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redirects").finish_non_exhaustive()
+    }
+}
+
+/// A function that takes the user to a URL and returns the query of the redirect.
+pub struct Headless<F> {
+    redirect_uri: Url,
+    authorize: F,
+}
+
+impl<F, Fut> Headless<F>
+where
+    F: Fn(Url) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = io::Result<String>> + Send + 'static,
+{
+    /// Creates a user agent from a function.
+    #[must_use]
+    pub const fn new(redirect_uri: Url, authorize: F) -> Self {
+        Self { redirect_uri, authorize }
+    }
+}
+
+impl<F, Fut> UserAgent for Headless<F>
+where
+    F: Fn(Url) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = io::Result<String>> + Send + 'static,
+{
+    fn redirect_uri(&self) -> &Url {
+        &self.redirect_uri
+    }
+
+    fn authorize(&self, url: Url, redirects: Redirects) -> Soon<'static, io::Result<()>> {
+        let query = (self.authorize)(url);
+        Box::pin(async move {
+            match redirects.handle(&query.await?) {
+                Redirected::Accepted | Redirected::Refused => Ok(()),
+                Redirected::Ignored => {
+                    Err(io::Error::new(ErrorKind::InvalidData, "the redirect does not belong to the authorization"))
+                }
+            }
+        })
+    }
+}
+
+impl<F> fmt::Debug for Headless<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Headless").field("redirect_uri", &self.redirect_uri).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,375 @@
+//! Access tokens that only their authorization server understands: token introspection (RFC 7662).
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use http::{HeaderValue, Request, StatusCode, header};
+use mcp_proto::auth::{Secret, Url, UrlError};
+use mcp_service::{Deferred, base64, driver_api::WaitQueue};
+
+use super::{
+    json::{Invalid, members, object},
+    secure_url,
+    single_flight::{Need, SingleFlight},
+    verifier::{AccessToken, LEEWAY, TokenError, TokenVerifier},
+};
+use crate::{http::fetch::HttpFetch, sync::lock};
+
+/// The most bytes of a response.
+const MAX_LEN: usize = 64 * 1024;
+
+/// The most tokens whose responses are kept: so many that are active, and as many that are not.
+const KEPT: usize = 1024;
+
+/// The most bytes of a response that is kept.
+const KEPT_LEN: usize = 8 * 1024;
+
+/// The longest time that can be set.
+const MAX_KEPT_FOR: Duration = Duration::from_secs(60 * 60);
+
+/// How long it is kept that a token is refused. Those who send one again and again cause no more work.
+const REFUSED_FOR: Duration = Duration::from_secs(5);
+
+/// The most tokens that are looked up at the same time.
+const MAX_LOOKUPS: usize = 32;
+
+/// Verifies access tokens by asking their authorization server about them.
+///
+/// The response about an active token is kept for a short time, and not longer than the token is valid. That a token is
+/// refused is kept for five seconds. Requests with the same token wait for one response, and the server is asked about
+/// 32 tokens at the same time; requests with others wait. Responses of more than 8 KiB are not kept. A token that names
+/// another audience than this server, or none, is refused.
+#[derive(Clone)]
+pub struct IntrospectionVerifier(Arc<Inner>);
+
+struct Inner {
+    url: Url,
+    issuer: String,
+    audiences: Vec<String>,
+    authorization: Secret,
+    client: Box<dyn HttpFetch>,
+    kept_for: Duration,
+    state: Mutex<State>,
+    /// Requests that wait until fewer tokens are looked up.
+    waiting: WaitQueue,
+    now: fn() -> (Instant, SystemTime),
+}
+
+type Verified = Result<AccessToken, TokenError>;
+
+/// The hash of a token: a token itself is not kept.
+type Id = [u8; 32];
+
+#[derive(Default)]
+struct State {
+    active: Cache<AccessToken>,
+    refused: Cache<TokenError>,
+    lookups: BTreeMap<Id, Waiters>,
+}
+
+/// A request to the authorization server about a token, for all requests with that token.
+#[derive(Default)]
+struct Lookup {
+    flight: SingleFlight,
+    result: Mutex<Option<Verified>>,
+}
+
+/// A lookup without a result, and how many requests wait for it.
+#[derive(Default)]
+struct Waiters {
+    lookup: Arc<Lookup>,
+    count: usize,
+}
+
+/// A request that waits for a lookup. The lookup is cancelled with the last one.
+struct Waiter<'a> {
+    inner: &'a Inner,
+    id: Id,
+    lookup: Arc<Lookup>,
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.inner.state);
+        let mut cancelled = None;
+        if let Entry::Occupied(mut entry) = state.lookups.entry(self.id)
+            && Arc::ptr_eq(&entry.get().lookup, &self.lookup)
+        {
+            entry.get_mut().count -= 1;
+            if entry.get().count == 0 {
+                cancelled = Some(entry.remove());
+            }
+        }
+        drop(state);
+        drop(cancelled);
+        self.inner.waiting.notify_one();
+    }
+}
+
+/// What is known of tokens, each for a time.
+struct Cache<T>(BTreeMap<Id, (Instant, T)>);
+
+impl<T> Default for Cache<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T: Clone> Cache<T> {
+    fn get(&mut self, id: &Id, now: Instant) -> Option<T> {
+        let (until, value) = self.0.get(id)?;
+        if now < *until {
+            return Some(value.clone());
+        }
+        self.0.remove(id);
+        None
+    }
+
+    fn insert(&mut self, id: Id, value: T, now: Instant, until: Instant) {
+        if self.0.len() >= KEPT {
+            self.0.retain(|_, (until, _)| now < *until);
+        }
+        if self.0.len() < KEPT && now < until {
+            self.0.insert(id, (until, value));
+        }
+    }
+}
+
+/// The state of a token when a request with it comes.
+enum Found<'a> {
+    Known(Verified),
+    Lookup(Waiter<'a>),
+}
+
+impl IntrospectionVerifier {
+    /// Asks the introspection endpoint at `url` about tokens of `issuer` for `resource`. This server authenticates
+    /// itself there with a client id and a secret (`client_secret_basic`).
+    ///
+    /// # Errors
+    /// If it is no `https` URL, nor an `http` URL on the loopback interface.
+    pub fn new(
+        url: &str,
+        (issuer, resource): (&str, &str),
+        (client_id, secret): (&str, &Secret),
+        client: impl HttpFetch,
+    ) -> Result<Self, UrlError> {
+        // RFC 6749, section 2.3.1.
+        let credentials = format!("{}:{}", form_encode(client_id), form_encode(secret.expose()));
+        Ok(Self(Arc::new(Inner {
+            url: secure_url(url)?,
+            issuer: issuer.to_owned(),
+            audiences: vec![resource.to_owned()],
+            authorization: Secret::new(format!("Basic {}", base64(credentials.as_bytes()))),
+            client: Box::new(client),
+            kept_for: Duration::from_secs(30),
+            state: Mutex::default(),
+            waiting: WaitQueue::default(),
+            now: || (Instant::now(), SystemTime::now()),
+        })))
+    }
+
+    /// Sets how long a response is kept at most: so long is a revoked token accepted. Default 30 seconds, at most an hour.
+    ///
+    /// # Panics
+    /// If the verifier was cloned before.
+    #[must_use]
+    pub fn keep_for(mut self, time: Duration) -> Self {
+        self.inner().kept_for = time.min(MAX_KEPT_FOR);
+        self
+    }
+
+    fn inner(&mut self) -> &mut Inner {
+        Arc::get_mut(&mut self.0).expect("a verifier is configured before it is cloned")
+    }
+}
+
+impl Inner {
+    async fn verify(self: &Arc<Self>, token: Secret) -> Verified {
+        let id = token.sha256();
+        // Tokens that are known do not wait for those that are not.
+        if let Some(known) = self.known(&mut lock(&self.state), &id) {
+            return known;
+        }
+        let waiter = match self.waiting.acquire(|| self.find(id)).await {
+            Found::Known(known) => return known,
+            Found::Lookup(waiter) => waiter,
+        };
+        let lookup = &waiter.lookup;
+        let need = |_| if lock(&lookup.result).is_some() { Need::Nothing } else { Need::Wait };
+        let begin = || {
+            let (inner, lookup) = (self.clone(), Arc::downgrade(lookup));
+            async move {
+                let begin = (inner.now)();
+                let response = inner.request(&token).await;
+                let verified = inner.keep(id, begin, response);
+                if let Some(lookup) = lookup.upgrade() {
+                    inner.finish(id, &lookup, verified);
+                }
+            }
+        };
+        lookup.flight.run(need, begin).await;
+        let verified = lock(&lookup.result).clone();
+        verified.unwrap_or_else(|| Err(TokenError::Unavailable("the introspection has ended".into())))
+    }
+
+    /// Returns what is known of a token.
+    fn known(&self, state: &mut State, id: &Id) -> Option<Verified> {
+        let (now, _) = (self.now)();
+        let refused = |state: &mut State| state.refused.get(id, now).map(Err);
+        state.active.get(id, now).map(Ok).or_else(|| refused(state))
+    }
+
+    /// Returns what is known of a token, or its lookup, unless there are too many.
+    fn find(&self, id: Id) -> Option<Found<'_>> {
+        let mut state = lock(&self.state);
+        if let Some(known) = self.known(&mut state, &id) {
+            return Some(Found::Known(known));
+        }
+        let is_full = state.lookups.len() >= MAX_LOOKUPS;
+        let waiters = match state.lookups.entry(id) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(_) if is_full => return None,
+            Entry::Vacant(entry) => entry.insert(Waiters::default()),
+        };
+        waiters.count += 1;
+        Some(Found::Lookup(Waiter { inner: self, id, lookup: waiters.lookup.clone() }))
+    }
+
+    /// Sets the result of a lookup. Requests that come later begin a new one, unless the result is kept.
+    fn finish(&self, id: Id, lookup: &Arc<Lookup>, verified: Verified) {
+        let mut state = lock(&self.state);
+        *lock(&lookup.result) = Some(verified);
+        if let Entry::Occupied(entry) = state.lookups.entry(id)
+            && Arc::ptr_eq(&entry.get().lookup, lookup)
+        {
+            entry.remove();
+        }
+    }
+
+    /// Keeps the response to a lookup that began at this time.
+    fn keep(
+        &self,
+        id: Id,
+        begin: (Instant, SystemTime),
+        response: Result<(AccessToken, usize), TokenError>,
+    ) -> Verified {
+        let (now, _) = (self.now)();
+        let (token, length) = match response {
+            Ok(found) => found,
+            Err(why) => {
+                if !matches!(why, TokenError::Unavailable(_)) {
+                    let until = begin.0 + REFUSED_FOR.min(self.kept_for);
+                    lock(&self.state).refused.insert(id, why.clone(), now, until);
+                }
+                return Err(why);
+            }
+        };
+        let left = token.expires.map_or(Duration::MAX, |at| at.duration_since(begin.1).unwrap_or_default());
+        if left.is_zero() {
+            return Err(TokenError::Expired);
+        }
+        if length <= KEPT_LEN {
+            lock(&self.state).active.insert(id, token.clone(), now, begin.0 + left.min(self.kept_for));
+        }
+        Ok(token)
+    }
+
+    /// Returns what the authorization server says about a token, and how long that is.
+    async fn request(&self, token: &Secret) -> Result<(AccessToken, usize), TokenError> {
+        let unavailable = |why: String| TokenError::Unavailable(why);
+        let body = format!("token={}&token_type_hint=access_token", form_encode(token.expose()));
+        let mut authorization = HeaderValue::try_from(self.authorization.expose())
+            .map_err(|_| unavailable("the credentials are malformed".into()))?;
+        authorization.set_sensitive(true);
+        let request = Request::post(self.url.as_str())
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .header(header::ACCEPT, "application/json")
+            .header(header::AUTHORIZATION, authorization)
+            .body(body.into_bytes())
+            .map_err(|error| unavailable(error.to_string()))?;
+        let response = self.client.fetch(request, MAX_LEN).await.map_err(|error| unavailable(error.to_string()))?;
+        if response.status() != StatusCode::OK {
+            return Err(unavailable(format!("the status of the introspection is {}", response.status().as_u16())));
+        }
+        Ok((self.read(response.body())?, response.body().len()))
+    }
+
+    fn read(&self, body: &[u8]) -> Result<AccessToken, TokenError> {
+        let malformed = || TokenError::Unavailable("the introspection is malformed".into());
+        let claims = object(body).ok_or_else(malformed)?;
+        let names = ["active", "iss", "aud", "exp", "nbf", "sub", "client_id", "scope", "token_type", "cnf"];
+        let [active, issuer, audience, expires, begins, subject, client, scope, kind, key] =
+            members(&claims, names).map_err(|Invalid| malformed())?;
+        match active.flag() {
+            Ok(Some(true)) => {}
+            Ok(Some(false)) => return Err(TokenError::Inactive),
+            _ => return Err(malformed()),
+        }
+        let invalid = |name| move |Invalid| TokenError::Claim(name);
+        if issuer.text().map_err(invalid("iss"))?.is_some_and(|issuer| issuer != self.issuer) {
+            return Err(TokenError::Issuer);
+        }
+        if !audience.texts().map_err(invalid("aud"))?.iter().any(|audience| self.audiences.contains(audience)) {
+            return Err(TokenError::Audience);
+        }
+        let is_bearer = |kind: String| kind.eq_ignore_ascii_case("bearer") || kind.eq_ignore_ascii_case("access_token");
+        if kind.text().map_err(invalid("token_type"))?.is_some_and(|kind| !is_bearer(kind)) {
+            return Err(TokenError::Type);
+        }
+        if key.is_there() {
+            return Err(TokenError::BOUND);
+        }
+        let now = (self.now)().1.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let expires = expires.seconds().map_err(invalid("exp"))?;
+        if expires.is_some_and(|at| at <= now) {
+            return Err(TokenError::Expired);
+        }
+        if begins.seconds().map_err(invalid("nbf"))?.is_some_and(|begins| begins - LEEWAY.as_secs_f64() > now) {
+            return Err(TokenError::NotYetValid);
+        }
+        let after = |seconds| UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?);
+        Ok(AccessToken {
+            issuer: self.issuer.clone(),
+            subject: subject.text().map_err(invalid("sub"))?,
+            client_id: client.text().map_err(invalid("client_id"))?,
+            scope: scope.texts().map_err(invalid("scope"))?.join(" "),
+            expires: expires.and_then(after),
+            claims: Some(claims),
+        })
+    }
+}
+
+impl TokenVerifier for IntrospectionVerifier {
+    fn verify(&self, token: &Secret) -> Deferred<Result<AccessToken, TokenError>> {
+        let (inner, token) = (self.0.clone(), token.clone());
+        Deferred::new(async move { inner.verify(token).await })
+    }
+}
+
+impl fmt::Debug for IntrospectionVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntrospectionVerifier").field("url", &self.0.url).finish_non_exhaustive()
+    }
+}
+
+/// Encodes a text for a form: all but unreserved characters as their bytes.
+fn form_encode(text: &str) -> String {
+    use std::fmt::Write as _;
+
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}

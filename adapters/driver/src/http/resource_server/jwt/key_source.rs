@@ -1,0 +1,219 @@
+//! Where the keys of an authorization server come from.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use http::{Request, header};
+use mcp_proto::auth::{Url, UrlError};
+
+use super::keys::{KeySet, KeySetError};
+use crate::{
+    http::{
+        fetch::HttpFetch,
+        resource_server::{
+            secure_url,
+            single_flight::{Need, Progress, SingleFlight},
+            verifier::TokenError,
+        },
+    },
+    sync::lock,
+};
+
+/// The keys of an authorization server: fixed ones, or a set at a URL that the server changes from time to time.
+#[derive(Clone)]
+pub struct Keys(Source);
+
+#[derive(Clone)]
+enum Source {
+    Fixed(Arc<KeySet>),
+    Remote(Arc<Remote>),
+}
+
+/// A set of keys at a URL.
+struct Remote {
+    url: Url,
+    client: Box<dyn HttpFetch>,
+    /// The least time between two fetches.
+    interval: Duration,
+    state: Mutex<State>,
+    flight: SingleFlight,
+    now: fn() -> Instant,
+}
+
+#[derive(Default)]
+struct State {
+    keys: Option<Arc<KeySet>>,
+    /// When the fetch of these keys began.
+    fetched: Option<Instant>,
+    /// When the last fetch began.
+    tried: Option<Instant>,
+    /// Why the last fetch has failed, if it has.
+    error: Option<String>,
+    /// The names of keys that the last fetch was to find and that are not in `keys`.
+    missing: BTreeSet<String>,
+}
+
+/// The most names of missing keys that are kept, and the most bytes of each.
+pub(super) const MAX_MISSING: (usize, usize) = (100, 256);
+
+/// How long keys are used before they are fetched again, even if no token asks for others.
+const FRESH: Duration = Duration::from_secs(60 * 60);
+
+/// How long keys are used if they cannot be fetched again.
+const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The least time between two fetches while there are no keys.
+const RETRY: Duration = Duration::from_secs(5);
+
+impl Keys {
+    /// Fetches the keys from the `jwks_uri` of an authorization server when they are needed.
+    ///
+    /// They are fetched again after an hour, and when a token names a key that is not there: at most once a minute, and
+    /// once for all requests that wait. If that fails, the keys that are there stay in use for a day. Without keys, a
+    /// failed fetch is repeated after five seconds.
+    ///
+    /// A token is refused for its unknown key only if the last fetch was successful and has not found that key. Before
+    /// that, it cannot be verified: requests with it are answered with 503. A token that names no key is refused if none
+    /// of the keys has signed it, unless the last fetch has failed.
+    ///
+    /// # Errors
+    /// If it is no `https` URL, nor an `http` URL on the loopback interface.
+    pub fn at(url: &str, client: impl HttpFetch) -> Result<Self, UrlError> {
+        Self::every(url, Duration::from_secs(60), client)
+    }
+
+    /// Does what [`at`](Self::at) does, with another least time between two fetches.
+    ///
+    /// # Errors
+    /// If it is no `https` URL, nor an `http` URL on the loopback interface.
+    pub fn every(url: &str, interval: Duration, client: impl HttpFetch) -> Result<Self, UrlError> {
+        Self::with_clock(url, interval, client, Instant::now)
+    }
+
+    pub(super) fn with_clock(
+        url: &str,
+        interval: Duration,
+        client: impl HttpFetch,
+        now: fn() -> Instant,
+    ) -> Result<Self, UrlError> {
+        let (url, client, flight) = (secure_url(url)?, Box::new(client), SingleFlight::default());
+        Ok(Self(Source::Remote(Arc::new(Remote { url, client, interval, state: Mutex::default(), flight, now }))))
+    }
+
+    /// Returns the keys, among which is the one that is needed if the authorization server has it. `is_there` returns
+    /// whether a set has it. `name` identifies the key: that it is missing is remembered until the next fetch. Without a
+    /// name, nothing tells later whether a fetch was for this key, so the keys that are there are returned.
+    pub(super) async fn find(
+        &self,
+        name: Option<&str>,
+        is_there: impl Fn(&Arc<KeySet>) -> bool,
+    ) -> Result<Arc<KeySet>, TokenError> {
+        let remote = match &self.0 {
+            Source::Fixed(keys) => return Ok(keys.clone()),
+            Source::Remote(remote) => remote,
+        };
+        let mut is_held = false;
+        let need = |progress| remote.need(progress, &is_there, &mut is_held);
+        remote.flight.run(need, || remote.clone().refresh()).await;
+        let mut state = lock(&remote.state);
+        let Some(keys) = remote.usable(&state).cloned() else {
+            return Err(TokenError::Unavailable(state.error.clone().unwrap_or_default()));
+        };
+        if is_there(&keys) || name.is_some_and(|name| state.missing.contains(name)) {
+            return Ok(keys);
+        }
+        // The key may be new: clients would take a refusal as final.
+        if let Some(error) = &state.error {
+            return Err(TokenError::Unavailable(error.clone()));
+        }
+        if is_held && name.is_some() {
+            return Err(TokenError::Unavailable("its key is not fetched again yet".into()));
+        }
+        let (most, length) = MAX_MISSING;
+        if let Some(name) = name.filter(|name| name.len() <= length && state.missing.len() < most) {
+            state.missing.insert(name.to_owned());
+        }
+        Ok(keys)
+    }
+}
+
+impl Remote {
+    fn since(&self, begin: Instant) -> Duration {
+        (self.now)().saturating_duration_since(begin)
+    }
+
+    /// Returns the keys, unless they are too old.
+    fn usable<'a>(&self, state: &'a State) -> Option<&'a Arc<KeySet>> {
+        state.keys.as_ref().filter(|_| state.fetched.is_some_and(|fetched| self.since(fetched) < MAX_AGE))
+    }
+
+    /// Returns whether to fetch the keys now, or to wait until they are fetched. `is_held` is set if they would be
+    /// fetched, had they not been just before.
+    fn need(&self, progress: Progress, is_there: impl Fn(&Arc<KeySet>) -> bool, is_held: &mut bool) -> Need {
+        let mut state = lock(&self.state);
+        let has_key = self.usable(&state).is_some_and(is_there);
+        let interval = if state.keys.is_some() { self.interval } else { self.interval.min(RETRY) };
+        let is_soon = state.tried.is_some_and(|tried| self.since(tried) < interval);
+        let is_fresh = state.fetched.is_some_and(|fetched| self.since(fetched) < FRESH);
+        match progress {
+            _ if has_key && is_fresh => return Need::Nothing,
+            // Those that have their key do not wait for others.
+            Progress::Driven => return if has_key { Need::Nothing } else { Need::Wait },
+            // All that waited for it have gone.
+            Progress::Parked if is_soon => return Need::Wait,
+            Progress::Idle if is_soon => {
+                *is_held = !has_key;
+                return Need::Nothing;
+            }
+            Progress::Parked | Progress::Idle => {}
+        }
+        state.tried = Some((self.now)());
+        Need::Restart
+    }
+
+    async fn fetch(&self) -> Result<KeySet, String> {
+        let request = Request::get(self.url.as_str()).header(header::ACCEPT, "application/json");
+        let request = request.body(Vec::new()).map_err(|error| error.to_string())?;
+        let response = self.client.fetch(request, KeySet::MAX_LEN + 1).await.map_err(|error| error.to_string())?;
+        if response.status() != http::StatusCode::OK {
+            return Err(format!("the status of the key set is {}", response.status().as_u16()));
+        }
+        KeySet::parse(response.body()).map_err(|error: KeySetError| error.to_string())
+    }
+
+    /// Fetches the keys. If that fails, those that are there stay.
+    async fn refresh(self: Arc<Self>) {
+        let begin = (self.now)();
+        let fetched = self.fetch().await;
+        let mut state = lock(&self.state);
+        match fetched {
+            Ok(keys) => {
+                *state =
+                    State { keys: Some(Arc::new(keys)), fetched: Some(begin), tried: state.tried, ..State::default() };
+            }
+            Err(why) => {
+                state.error = Some(why);
+                state.missing.clear();
+            }
+        }
+    }
+}
+
+impl From<KeySet> for Keys {
+    fn from(keys: KeySet) -> Self {
+        Self(Source::Fixed(Arc::new(keys)))
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Source::Fixed(keys) => f.debug_tuple("Keys").field(keys).finish(),
+            Source::Remote(remote) => f.debug_tuple("Keys").field(&remote.url).finish(),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Authorization of requests with OAuth 2.1: access tokens, challenges, and the metadata document of the server.
+
+mod introspection;
+mod json;
+#[cfg(feature = "jwt")]
+mod jwt;
+mod single_flight;
+mod verifier;
+
+use std::{fmt, sync::Arc, time::SystemTime};
+
+use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
+use mcp_proto::{
+    auth::{BearerError, Network, ResourceMetadata, Scopes, Url, UrlError, bearer_token},
+    connection::Principal,
+    http::{Challenge, HttpResponse, server::Caller},
+};
+
+pub use introspection::IntrospectionVerifier;
+#[cfg(feature = "jwt")]
+pub use jwt::{Algorithm, JwtVerifier, KeySet, KeySetError, Keys};
+pub use verifier::{AccessToken, TokenError, TokenVerifier};
+
+/// A protected server: it accepts requests with valid access tokens, and says where clients get these.
+///
+/// An endpoint checks the token of each request before it does anything else for it. A request without a valid token
+/// gets a challenge: 401, 403 for lack of scope, or 400 if it is malformed. Its body is not read. The caller of other
+/// requests is the subject of the token: handlers find it in their context, and sessions belong to it. The token itself
+/// is not passed on.
+///
+/// The endpoint also serves the metadata document, without a token.
+#[derive(Clone)]
+pub struct ResourceServer {
+    inner: Arc<Inner>,
+    on_token_error: Option<Arc<TokenErrorHandler>>,
+}
+
+type TokenErrorHandler = dyn Fn(&TokenError) + Send + Sync;
+
+struct Inner {
+    metadata: ResourceMetadata,
+    paths: Vec<String>,
+    document: Vec<u8>,
+    verifier: Box<dyn TokenVerifier>,
+}
+
+impl ResourceServer {
+    /// Protects the server at a public URL, such as `https://mcp.example.com/mcp`. Clients get their tokens from the
+    /// authorization server `issuer`.
+    ///
+    /// `url` is the URL that clients use, also if a proxy is in front of the server. The URL of a request is not used,
+    /// as its sender chooses it.
+    ///
+    /// # Errors
+    /// If one of the two is no `http` or `https` URL.
+    pub fn new(url: &str, issuer: &str, verifier: impl TokenVerifier) -> Result<Self, UrlError> {
+        Ok(Self::of(ResourceMetadata::new(Url::parse(url)?, Url::parse(issuer)?), verifier))
+    }
+
+    /// Protects a server with this metadata: its name, its scopes, and several authorization servers, for example. A
+    /// token of another issuer than these is refused, whatever the verifier says.
+    #[must_use]
+    pub fn of(metadata: ResourceMetadata, verifier: impl TokenVerifier) -> Self {
+        let (paths, document) = (metadata.paths().collect(), metadata.document());
+        let inner = Arc::new(Inner { metadata, paths, document, verifier: Box::new(verifier) });
+        Self { inner, on_token_error: None }
+    }
+
+    /// Sets a function that gets the reason each time a token is not accepted, for logs. It never gets the token.
+    ///
+    /// [`TokenError::Unavailable`] is a fault of this server or of its authorization server: the client gets a 503
+    /// without the reason. The other errors are caused by clients, in any number.
+    ///
+    /// The function is called before the response is sent, so it must not block. A second function replaces the first.
+    #[must_use]
+    pub fn on_token_error(mut self, function: impl Fn(&TokenError) + Send + Sync + 'static) -> Self {
+        self.on_token_error = Some(Arc::new(function));
+        self
+    }
+
+    /// Returns the metadata.
+    #[must_use]
+    pub fn metadata(&self) -> &ResourceMetadata {
+        &self.inner.metadata
+    }
+
+    /// Returns whether a request is for the metadata document.
+    pub(super) fn is_document(&self, head: &Parts) -> bool {
+        self.inner.paths.iter().any(|path| path == head.uri.path())
+    }
+
+    /// Returns the response to a request for the metadata document.
+    pub(super) fn document(&self, head: &Parts) -> HttpResponse {
+        let document = &self.inner.document;
+        let is_read = head.method == Method::GET || head.method == Method::HEAD;
+        let mut answer = Response::new(if head.method == Method::GET { document.clone() } else { Vec::new() });
+        let headers = answer.headers_mut();
+        if is_read {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(document.len()));
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("max-age=300"));
+        } else {
+            headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+            *answer.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+        }
+        answer
+    }
+
+    /// Determines the sender of a request by its access token.
+    ///
+    /// # Errors
+    /// Returns the response if tokens cannot be verified.
+    pub(super) async fn caller(&self, head: &Parts) -> Result<Caller, Box<HttpResponse>> {
+        match self.verify(head).await {
+            Ok(principal) => Ok(Caller::Known(Arc::new(principal))),
+            Err(VerifyError::Bearer(error)) => Ok(Caller::Refused(self.refusal(error.as_ref()))),
+            Err(VerifyError::Token(error)) => {
+                if let Some(report) = &self.on_token_error {
+                    report(&error);
+                }
+                if !matches!(error, TokenError::Unavailable(_)) {
+                    let error = BearerError::InvalidToken(error.to_string());
+                    return Ok(Caller::Refused(self.refusal(Some(&error))));
+                }
+                let mut answer = Response::new(Vec::new());
+                *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+                answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+                Err(Box::new(answer))
+            }
+        }
+    }
+
+    async fn verify(&self, head: &Parts) -> Result<Principal, VerifyError> {
+        let values = head.headers.get_all(header::AUTHORIZATION).iter().map(HeaderValue::as_bytes);
+        let token = bearer_token(values)?.ok_or(VerifyError::Bearer(None))?;
+        let token = self.inner.verifier.verify(&token).await?;
+        if token.expires.is_some_and(|at| at < SystemTime::now()) {
+            // A verifier that keeps what it knows may not have looked.
+            return Err(TokenError::Expired.into());
+        }
+        if !self.metadata().issuers().iter().any(|issuer| issuer.as_str() == token.issuer) {
+            return Err(TokenError::Issuer.into());
+        }
+        let id = token.principal().ok_or(TokenError::Claim("sub"))?;
+        let scopes = Scopes::parse(&token.scope).ok_or(TokenError::Claim("scope"))?;
+        let granted = self.metadata().granted(&scopes);
+        if !self.metadata().is_enough(&granted) {
+            return Err(BearerError::InsufficientScope.into());
+        }
+        let mut principal = Principal::new(id);
+        principal.client_id = token.client_id;
+        principal.scopes = granted.iter().map(str::to_owned).collect();
+        principal.claims = token.claims;
+        Ok(principal)
+    }
+
+    /// Returns the challenge for a request that needs more scopes than its sender has.
+    pub(super) fn needs_scopes(&self, scopes: &[String]) -> HeaderValue {
+        let scopes = Scopes::of(scopes.iter().map(String::as_str)).unwrap_or_default();
+        header_value(self.metadata().challenge(Some(&BearerError::InsufficientScope), &scopes))
+    }
+
+    fn refusal(&self, error: Option<&BearerError>) -> Challenge {
+        let how = header_value(self.metadata().challenge(error, &Scopes::default()));
+        match error {
+            Some(BearerError::InvalidRequest) => Challenge::malformed(how),
+            Some(BearerError::InsufficientScope) => Challenge::forbidden(Some(how)),
+            _ => Challenge::unauthorized(how),
+        }
+    }
+}
+
+/// Reads the URL of an endpoint of an authorization server that serves keys or gets credentials.
+fn secure_url(text: &str) -> Result<Url, UrlError> {
+    let url = Url::parse(text)?;
+    let is_secure = url.is_https() || Network::of_url(&url) == Network::Loopback;
+    if is_secure { Ok(url) } else { Err(UrlError::Insecure) }
+}
+
+/// Converts a challenge. All its parts were checked when it was made, so it is a value.
+fn header_value(challenge: String) -> HeaderValue {
+    HeaderValue::try_from(challenge).unwrap_or_else(|_| HeaderValue::from_static("Bearer"))
+}
+
+/// Why a request has no caller.
+enum VerifyError {
+    /// The client has to send a token, a well-formed one, or one with more scopes.
+    Bearer(Option<BearerError>),
+    /// The token is refused, or could not be verified.
+    Token(TokenError),
+}
+
+impl From<BearerError> for VerifyError {
+    fn from(error: BearerError) -> Self {
+        Self::Bearer(Some(error))
+    }
+}
+
+impl From<TokenError> for VerifyError {
+    fn from(error: TokenError) -> Self {
+        Self::Token(error)
+    }
+}
+
+impl fmt::Debug for ResourceServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResourceServer").field("metadata", &self.inner.metadata).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use mcp_service::block_on;
+
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "an endpoint is protected once")]
+    fn endpoint_is_protected_once() {
+        let protection = crate::http::protection::Protection::default();
+        protection.set(server());
+        protection.set(server());
+    }
+
+    fn server() -> ResourceServer {
+        let verify = |token: &str| match token {
+            "good" => Ok(AccessToken::new("https://auth.example", "ada")),
+            "foreign" => Ok(AccessToken::new("https://other.example", "ada")),
+            "old" => Err(TokenError::Expired),
+            _ => Err(TokenError::Unavailable("the status of the introspection is 401".into())),
+        };
+        ResourceServer::new("https://mcp.example/mcp", "https://auth.example", verify).expect("two URLs")
+    }
+
+    #[test]
+    fn reports_why_a_token_is_not_accepted() {
+        let reports = Arc::new(Mutex::new(Vec::new()));
+        let sink = reports.clone();
+        let server = server().on_token_error(move |error| sink.lock().expect("no panics").push(error.to_string()));
+        for (token, status) in
+            [(Some("good"), 0), (Some("foreign"), 401), (Some("old"), 401), (Some("x"), 503), (None, 401)]
+        {
+            let request = http::Request::builder().uri("/mcp");
+            let request = match token {
+                Some(token) => request.header(header::AUTHORIZATION, format!("Bearer {token}")),
+                None => request,
+            };
+            let (head, ()) = request.body(()).expect("a request").into_parts();
+            let received = match block_on(server.clone().caller(&head)) {
+                Ok(Caller::Known(_)) => 0,
+                Ok(Caller::Refused(_)) => 401,
+                Ok(_) => panic!("there is a token"),
+                Err(response) => response.status().as_u16(),
+            };
+            assert_eq!(received, status, "{token:?}");
+        }
+        let expected = [TokenError::Issuer, TokenError::Expired].map(|error| error.to_string());
+        let reports = reports.lock().expect("no panics");
+        assert_eq!(reports[..2], expected);
+        assert!(reports.len() == 3 && reports[2].contains("the status of the introspection is 401"), "{reports:?}");
+    }
+}

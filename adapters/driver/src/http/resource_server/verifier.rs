@@ -1,0 +1,157 @@
+//! The interface to what verifies access tokens.
+
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
+
+use mcp_proto::{auth::Secret, wire::Json};
+use mcp_service::Deferred;
+
+/// How far the clocks of servers may differ.
+pub(super) const LEEWAY: Duration = Duration::from_secs(30);
+
+/// Verifies access tokens.
+///
+/// A function of the token that returns at once is a verifier as well.
+pub trait TokenVerifier: Send + Sync + 'static {
+    /// Verifies a token: that it is genuine, from an accepted issuer, for this server, and valid now. The future must
+    /// not block a thread.
+    fn verify(&self, token: &Secret) -> Deferred<Result<AccessToken, TokenError>>;
+}
+
+impl<F> TokenVerifier for F
+where
+    F: Fn(&str) -> Result<AccessToken, TokenError> + Send + Sync + 'static,
+{
+    fn verify(&self, token: &Secret) -> Deferred<Result<AccessToken, TokenError>> {
+        Deferred::ready(self(token.expose()))
+    }
+}
+
+/// What is known of a valid access token. The token itself is not part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AccessToken {
+    /// The issuer, byte for byte.
+    pub issuer: String,
+    /// The user, or the client if it acts for itself. It is unique within the issuer.
+    pub subject: Option<String>,
+    /// The client to which the token was issued.
+    pub client_id: Option<String>,
+    /// The scopes, separated by spaces.
+    pub scope: String,
+    /// When it expires, if it does.
+    pub expires: Option<SystemTime>,
+    /// Its claims, for handlers.
+    pub claims: Option<Json>,
+}
+
+impl AccessToken {
+    /// Creates what is known of a token of an issuer for a subject, without scopes, client and expiry.
+    #[must_use]
+    pub fn new(issuer: impl Into<String>, subject: impl Into<String>) -> Self {
+        Self {
+            issuer: issuer.into(),
+            subject: Some(subject.into()),
+            client_id: None,
+            scope: String::new(),
+            expires: None,
+            claims: None,
+        }
+    }
+
+    /// Sets the scopes, separated by spaces.
+    #[must_use]
+    pub fn scope(mut self, scope: impl Into<String>) -> Self {
+        self.scope = scope.into();
+        self
+    }
+
+    /// Sets the client to which the token was issued.
+    #[must_use]
+    pub fn client_id(mut self, client: impl Into<String>) -> Self {
+        self.client_id = Some(client.into());
+        self
+    }
+
+    /// Sets when it expires.
+    #[must_use]
+    pub const fn expires(mut self, at: SystemTime) -> Self {
+        self.expires = Some(at);
+        self
+    }
+
+    /// Returns the id of the principal: issuer and subject, or issuer and client if there is no subject. Returns `None`
+    /// if there is neither, or if the subject is empty: it would be the same for all such tokens.
+    ///
+    /// The id is not ambiguous, because an issuer contains neither a space nor `#`.
+    pub(super) fn principal(&self) -> Option<String> {
+        let is_empty = |name: &Option<String>| name.as_ref().is_some_and(String::is_empty);
+        if self.issuer.contains([' ', '#']) || is_empty(&self.subject) {
+            return None;
+        }
+        let client = self.client_id.as_ref().filter(|client| !client.is_empty());
+        let client = || Some(format!("{}#client {}", self.issuer, client?));
+        self.subject.as_ref().map(|subject| format!("{} {subject}", self.issuer)).or_else(client)
+    }
+}
+
+/// The reason why a token is not accepted. Its text is sent to the client, and contains nothing of the token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// It is not a token of the expected format.
+    Malformed,
+    /// Its type is not that of access tokens.
+    Type,
+    /// Its algorithm is not allowed.
+    Algorithm,
+    /// There is no such key.
+    UnknownKey,
+    /// Its signature is wrong.
+    Signature,
+    /// It comes from another issuer.
+    Issuer,
+    /// It is for another server.
+    Audience,
+    /// It has expired.
+    Expired,
+    /// It is not valid yet.
+    NotYetValid,
+    /// A claim is missing or has another type.
+    Claim(&'static str),
+    /// The authorization server does not know it, or has revoked it.
+    Inactive,
+    /// Another reason.
+    Refused(&'static str),
+    /// It could not be verified, because of the server. The request is answered with 503, and the reason is not sent.
+    Unavailable(String),
+}
+
+impl TokenError {
+    /// A stolen token that is bound to a key or a certificate (RFC 7800) would be of use without it.
+    pub(super) const BOUND: Self = Self::Refused("the token is bound to a key, which is not checked here");
+}
+
+impl fmt::Display for TokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "the token is malformed",
+            Self::Type => "the token is not an access token",
+            Self::Algorithm => "the algorithm of the token is not allowed",
+            Self::UnknownKey => "the key of the token is unknown",
+            Self::Signature => "the signature of the token is wrong",
+            Self::Issuer => "the token is from another issuer",
+            Self::Audience => "the token is for another server",
+            Self::Expired => "the token has expired",
+            Self::NotYetValid => "the token is not valid yet",
+            Self::Claim(name) => return write!(f, "the claim '{name}' of the token is missing or invalid"),
+            Self::Inactive => "the token is not active",
+            Self::Refused(why) => why,
+            Self::Unavailable(why) => return write!(f, "the token cannot be verified: {why}"),
+        })
+    }
+}
+
+impl std::error::Error for TokenError {}

@@ -1,0 +1,174 @@
+//! Tests what types do for handlers and for calls: results with a schema, forms, and results that are read into a type.
+
+use std::borrow::Cow;
+
+use mcp_proto::{
+    protocol::ProtocolVersion,
+    schema::{
+        CallToolResult, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult,
+        ElicitValue, ImageContent, Role, SamplingContent,
+    },
+};
+use mcp_service::{CallError, Context, Elicited, Failure, Host, Service, Structured, Tool, testing::TestClient};
+use serde_json::{Value, json};
+
+#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+struct Sum {
+    sum: i64,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Booking {
+    name: String,
+    guests: Option<u8>,
+    room: Room,
+}
+
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+enum Room {
+    Single,
+    Double,
+}
+
+async fn book(context: Context) -> Result<String, CallError> {
+    Ok(match context.elicit_as::<Booking>("Which room?").await? {
+        Elicited::Accepted(Booking { name, guests, room }) => format!("{room:?} for {guests:?}: {name}"),
+        Elicited::Declined => "declined".into(),
+        _ => "no decision".into(),
+    })
+}
+
+/// Asks for a form with a field that no form can have.
+async fn nest(context: Context) -> Result<&'static str, CallError> {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Nested {
+        _sum: Option<Sum>,
+    }
+    context.elicit_as::<Nested>("Which sum?").await.map(|_| "asked")
+}
+
+fn service() -> Service {
+    Service::builder("test", "1")
+        .tool(Tool::new("sum", || Structured(Sum { sum: 3 })))
+        .tool(Tool::new_async("sum_later", async || Ok::<_, Failure>(Structured(Sum { sum: 4 }))))
+        .tool(Tool::new("list", || Structured(vec![1, 2])))
+        .tool(Tool::new("maybe", || None::<Structured<Sum>>))
+        .tool(Tool::new("value", || json!({"sum": 5})))
+        .tool(Tool::new("any", || Structured(json!({"sum": 6}))))
+        .tool(Tool::new("integer", || 42_u64))
+        .tool(Tool::new("number", || Ok::<_, Failure>(0.5)))
+        .tool(Tool::new("bool", || true))
+        .tool(Tool::new("cow", || Cow::Borrowed("moo")))
+        .tool(Tool::new("some", || Some("text")))
+        .tool(Tool::new("none", || None::<String>))
+        .tool(Tool::new("texts", || vec!["one", "two"]))
+        .tool(Tool::new("image", || ImageContent::from_bytes(b"GIF89a", "image/gif")))
+        .tool(Tool::new("fails", || Err::<Structured<Sum>, _>("no sum")))
+        .tool(Tool::new_async("book", book))
+        .tool(Tool::new_async("nest", nest))
+        .tool(Tool::new_async("ask", async |context: Context| context.sample_text(String::from("2 + 2?"), 10).await))
+        .build()
+        .expect("a good service")
+}
+
+fn client(answer: ElicitResult) -> TestClient {
+    let host = Host::builder("test", "1")
+        .elicitation(move |form: ElicitFormParams, _| {
+            assert_eq!(form.requested_schema.required, Some(vec!["name".to_owned(), "room".to_owned()]));
+            Ok::<_, Failure>(answer.clone())
+        })
+        .sampling(|params: CreateMessageParams, _| {
+            assert_eq!(params.max_tokens, 10);
+            Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("4"), "model"))
+        });
+    TestClient::of(&service()).host(&host.build()).connect()
+}
+
+// req: TOOL-031 TOOL-033
+#[test]
+fn the_schema_of_a_result_is_that_of_its_type() {
+    let client = TestClient::new(&service());
+    let tools = client.wait(client.server().list_tools(None).expect("a request")).expect("a list").tools;
+    let schema = |name: &str| {
+        let tool = tools.iter().find(|tool| tool.name == name).expect("it is listed");
+        tool.output_schema.as_ref().map(|schema| serde_json::from_str::<Value>(schema.get()).expect("JSON"))
+    };
+    for name in ["sum", "sum_later", "fails"] {
+        let schema = schema(name).expect("a schema");
+        assert_eq!(schema["type"], "object", "{name}");
+        assert_eq!(schema["properties"], json!({"sum": {"type": "integer"}}), "{name}");
+    }
+    assert_eq!(schema("list").expect("a schema")["type"], "array");
+    for name in ["maybe", "value", "any", "integer"] {
+        assert_eq!(schema(name), None, "{name}");
+    }
+    let call = |name: &str| client.call_tool(name, ()).expect("a result");
+    let structured = |name: &str| call(name).structured_content.map(|content| content.get().to_owned());
+    assert_eq!(structured("sum").as_deref(), Some(r#"{"sum":3}"#));
+    assert_eq!(structured("list").as_deref(), Some("[1,2]"));
+    assert_eq!(structured("value").as_deref(), Some(r#"{"sum":5}"#));
+    assert_eq!((call("maybe").content, call("maybe").structured_content), (vec![], None));
+    assert!(call("fails").is_error());
+}
+
+// req: TOOL-015
+#[test]
+fn handlers_return_what_they_have() {
+    let client = TestClient::new(&service());
+    let call = |name: &str| client.call_tool(name, ()).expect("a result");
+    for (name, text) in [("integer", "42"), ("number", "0.5"), ("bool", "true"), ("cow", "moo"), ("some", "text")] {
+        assert_eq!(call(name).content, CallToolResult::text(text).content, "{name}");
+    }
+    assert_eq!(call("none").content, []);
+    assert_eq!(call("texts").content.iter().map(|text| text.as_text()).collect::<Vec<_>>(), [Some("one"), Some("two")]);
+    assert_eq!(call("image").content, [ImageContent::from_bytes(b"GIF89a", "image/gif").into()]);
+}
+
+#[test]
+fn a_typed_call_reads_its_result() {
+    let client = TestClient::new(&service());
+    fn call<T: serde::de::DeserializeOwned + 'static>(client: &TestClient, name: &str) -> Result<T, CallError> {
+        client.wait(client.server().call_tool_as::<T>(name, ()).expect("a request"))
+    }
+    assert_eq!(call::<Sum>(&client, "sum"), Ok(Sum { sum: 3 }));
+    assert_eq!(call::<Vec<u8>>(&client, "list"), Ok(vec![1, 2]));
+    assert_eq!(call::<String>(&client, "integer"), Ok("42".to_owned()));
+    assert_eq!(call::<i64>(&client, "integer"), Ok(42));
+    assert_eq!(call::<f64>(&client, "number"), Ok(0.5));
+    assert_eq!(call::<Sum>(&client, "fails"), Err(CallError::ToolFailed("no sum".into())));
+    assert_eq!(CallError::ToolFailed("no sum".into()).to_string(), "the tool failed: no sum");
+    for (tool, why) in [("texts", "neither"), ("image", "not a text"), ("cow", "expected")] {
+        let error = call::<Sum>(&client, tool).expect_err("it is no sum");
+        assert!(matches!(&error, CallError::Decode(text) if text.contains(why)), "{tool}: {error}");
+    }
+    // Before 2025-06-18, structured content is a text.
+    let early = TestClient::of(&service()).version(ProtocolVersion::V2025_03_26).connect();
+    assert_eq!(call::<Sum>(&early, "sum"), Ok(Sum { sum: 3 }));
+    let error = client.server().call_tool("sum", [1]).map(|_| ()).expect_err("they are no object");
+    assert!(error.to_string().contains("the arguments of the tool"), "{error}");
+}
+
+// req: ELIC-002 ELIC-005
+#[test]
+fn a_form_is_made_of_a_type_and_read_into_it() {
+    let text = |answer: ElicitResult| {
+        let result = client(answer).call_tool("book", ()).expect("a result");
+        result.content[0].as_text().expect("a text").to_owned()
+    };
+    let full: [(&str, ElicitValue); 3] =
+        [("name", "Ada".into()), ("guests", ElicitValue::Number(2.into())), ("room", "Double".into())];
+    assert_eq!(text(ElicitResult::accept(full)), "Double for Some(2): Ada");
+    let short: [(&str, ElicitValue); 2] = [("name", "Ada".into()), ("room", "Single".into())];
+    assert_eq!(text(ElicitResult::accept(short.clone())), "Single for None: Ada");
+    assert_eq!(text(ElicitResult::decline()), "declined");
+    assert_eq!(text(ElicitResult::new(ElicitAction::Cancel)), "no decision");
+    let nested = client(ElicitResult::accept(short)).call_tool("nest", ()).expect("a result");
+    assert!(nested.content[0].as_text().expect("a text").contains("the field `_sum` cannot be part of a form"));
+}
+
+// req: SAMP-002
+#[test]
+fn a_model_responds_with_a_text() {
+    let result = client(ElicitResult::decline()).call_tool("ask", ()).expect("a result");
+    assert_eq!(result.content, CallToolResult::text("4").content);
+}

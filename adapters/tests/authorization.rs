@@ -1,0 +1,364 @@
+//! Clients with OAuth and with a token, their server and its authorization server, over sockets on any runtime. The
+//! including test has the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn}`.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    fmt::Write as _,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Mutex, Once},
+    thread,
+    time::Duration,
+};
+
+use mcp_proto::connection::ClientRole;
+use mcp_service::{Context, Host, Peer, Service, Tool};
+use serde_json::{Value, json};
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+
+use crate::{
+    adapter::http::{
+        Connector, FetchClient, IntrospectionVerifier, Listener, OAuth, ResourceMetadata, ResourceServer, Scopes,
+        auth::{Loopback, Registration, Secret, Settings, Url},
+    },
+    run, spawn,
+};
+
+/// Part of every secret that the test makes up, and of nothing else.
+const CANARY: &str = "canary";
+
+/// Everything that was logged, at all levels.
+static RECORDS: Mutex<String> = Mutex::new(String::new());
+
+/// Records the events of `log` and `tracing`.
+struct Recorder;
+
+impl Recorder {
+    fn install() {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            log::set_logger(&Recorder).expect("there is no other logger");
+            log::set_max_level(log::LevelFilter::Trace);
+            tracing::subscriber::set_global_default(Recorder).expect("there is no other subscriber");
+        });
+    }
+
+    fn push(text: &str) {
+        RECORDS.lock().expect("no panic").push_str(text);
+    }
+}
+
+impl log::Log for Recorder {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        // At the level `TRACE` it dumps the bytes of each message, and only the application can turn that off:
+        // docs/security.md.
+        if record.target() == "ureq_proto::util" && record.level() == log::Level::Trace {
+            return;
+        }
+        Self::push(&format!("{} {}\n", record.target(), record.args()));
+    }
+
+    fn flush(&self) {}
+}
+
+#[derive(Default)]
+struct Fields(String);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let _ = write!(self.0, " {}={value:?}", field.name());
+    }
+}
+
+impl Subscriber for Recorder {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        Self::push(&format!("{}{}\n", attributes.metadata().name(), fields.0));
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        let mut fields = Fields::default();
+        values.record(&mut fields);
+        Self::push(&format!("{}\n", fields.0));
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        Self::push(&format!("{}{}\n", event.metadata().target(), fields.0));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// An authorization server on the loopback interface.
+#[derive(Clone)]
+struct Issuer {
+    url: String,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The URL of the protected server.
+    resource: String,
+    /// The active access tokens and their scopes.
+    active: BTreeMap<String, String>,
+    /// The scopes to which the user has consented last.
+    scope: String,
+    codes: usize,
+    tokens: usize,
+    /// Token requests are refused with a description that quotes them.
+    refuses: bool,
+    /// What clients have sent and that is secret: verifiers, and the values of `Authorization`.
+    sent: Vec<String>,
+    requests: BTreeMap<String, usize>,
+}
+
+impl Issuer {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
+        let url = format!("http://{}", listener.local_addr().expect("it has one"));
+        let issuer = Self { url, state: Arc::default() };
+        let served = issuer.clone();
+        thread::spawn(move || listener.incoming().flatten().for_each(|stream| served.serve(stream)));
+        issuer
+    }
+
+    fn serve(&self, mut stream: TcpStream) {
+        let mut reader = BufReader::new(stream.try_clone().expect("a descriptor"));
+        let mut line = String::new();
+        if reader.read_line(&mut line).is_err() {
+            return;
+        }
+        let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            let _ = reader.read_line(&mut line);
+            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+            match &*name.to_ascii_lowercase() {
+                "content-length" => length = value.parse().expect("a length"),
+                "authorization" => self.update(|state| state.sent.push(value.replace("Basic ", ""))),
+                _ => {}
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).expect("it is whole");
+        let (status, body) = self.respond(&path, &String::from_utf8(body).expect("text"));
+        let (body, head) = (body.to_string(), "content-type: application/json\r\nconnection: close");
+        let _ = write!(stream, "HTTP/1.1 {status} x\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    }
+
+    fn respond(&self, path: &str, body: &str) -> (u16, Value) {
+        let fields: BTreeMap<_, _> = body.split('&').filter_map(|pair| pair.split_once('=')).collect();
+        let url = |path: &str| format!("{}{path}", self.url);
+        self.update(|state| {
+            *state.requests.entry(path.to_owned()).or_default() += 1;
+            state.sent.extend(fields.get("code_verifier").map(|verifier| (*verifier).to_owned()));
+            match path {
+                "/.well-known/oauth-authorization-server" => (
+                    200,
+                    json!({"issuer": self.url, "authorization_endpoint": url("/authorize"),
+                        "token_endpoint": url("/token"), "registration_endpoint": url("/register"),
+                        "revocation_endpoint": url("/revoke"), "response_types_supported": ["code"],
+                        "code_challenge_methods_supported": ["S256"]}),
+                ),
+                "/register" => (201, json!({"client_id": "id", "client_secret": "canary-secret"})),
+                "/token" if state.refuses => {
+                    (400, json!({"error": "invalid_grant", "error_description": format!("not good: {body}")}))
+                }
+                "/token" => {
+                    state.tokens += 1;
+                    let access = format!("canary-access-{}", state.tokens);
+                    state.active.insert(access.clone(), state.scope.clone());
+                    let refresh = format!("canary-refresh-{}", state.tokens);
+                    (200, json!({"access_token": access, "token_type": "Bearer", "refresh_token": refresh}))
+                }
+                "/introspect" => match fields.get("token").and_then(|token| state.active.get(*token)) {
+                    Some(scope) => (200, json!({"active": true, "sub": "ada", "scope": scope, "aud": state.resource})),
+                    None => (200, json!({"active": false})),
+                },
+                "/revoke" => (200, Value::Null),
+                _ => (404, Value::Null),
+            }
+        })
+    }
+
+    fn update<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock().expect("no panic"))
+    }
+
+    fn count(&self, path: &str) -> usize {
+        self.update(|state| state.requests.get(path).copied().unwrap_or_default())
+    }
+
+    /// The user, who consents: the browser follows the redirect.
+    fn consent(&self, url: &Url) {
+        let query = url.query().expect("a query");
+        let field = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+        let code = self.update(|state| {
+            state.scope = field("scope").unwrap_or_default().replace('+', " ");
+            state.codes += 1;
+            format!("canary-code-{}", state.codes)
+        });
+        let redirect = field("redirect_uri").expect("a URI").replace("%3A", ":").replace("%2F", "/");
+        let (host, path) = redirect.strip_prefix("http://").and_then(|rest| rest.split_once('/')).expect("a URI");
+        let request = format!("/{path}?code={code}&state={}", field("state").expect("a state"));
+        let mut stream = TcpStream::connect(host).expect("it listens");
+        thread::spawn(move || {
+            let _ = write!(stream, "GET {request} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
+            let _ = stream.read_to_end(&mut Vec::new());
+        });
+    }
+}
+
+fn service() -> Service {
+    let who = |context: Context| context.info().principal.as_ref().map_or_else(String::new, |who| who.id.clone());
+    Service::builder("protected", "1")
+        .tool(Tool::new("who", who))
+        .tool(Tool::new("write", || "written").scope("write"))
+        .build()
+        .expect("all names differ")
+}
+
+/// Listens with a server whose tokens `issuer` knows, and returns its URL.
+async fn protected(issuer: &Issuer) -> (Listener, String) {
+    let listener = Listener::bind("127.0.0.1:0").await.expect("there is a port");
+    let url = format!("http://{}/mcp", listener.local_addr());
+    issuer.update(|state| state.resource.clone_from(&url));
+    let scopes = |text: &str| Scopes::parse(text).expect("scopes");
+    let metadata = ResourceMetadata::new(url.parse().expect("a URL"), issuer.url.parse().expect("a URL"))
+        .required_scopes(scopes("mcp"))
+        .supported_scopes(scopes("write"));
+    let verifier = IntrospectionVerifier::new(
+        &format!("{}/introspect", issuer.url),
+        (&issuer.url, &url),
+        ("server", &Secret::new("canary-introspection")),
+        FetchClient::new(),
+    );
+    let verifier = verifier.expect("it is on the loopback interface").keep_for(Duration::ZERO);
+    (listener.protect(ResourceServer::of(metadata, verifier)), url)
+}
+
+fn host() -> Host {
+    Host::builder("test", "1").build()
+}
+
+/// Calls a tool, and returns its text or all that is shown of the error.
+async fn call(client: &Peer<ClientRole>, tool: &str) -> Result<String, String> {
+    match client.call_tool(tool, json!({})).expect("it is sent").await {
+        Ok(result) => Ok(result.content[0].as_text().expect("a text").to_owned()),
+        Err(error) => Err(format!("{error} {error:?}")),
+    }
+}
+
+// req: AUTH-017 AUTH-018 AUTH-019 M-AUTH-029 M-AUTH-030
+#[test]
+fn a_token_that_the_application_has_is_sent_with_each_request() {
+    Recorder::install();
+    run(async {
+        let issuer = Issuer::start();
+        issuer.update(|state| state.active.insert("canary-bearer".into(), "mcp".into()));
+        let (listener, url) = protected(&issuer).await;
+        let stop = listener.stopper();
+        let served = spawn(async move { listener.serve(&service()).await });
+        let connector = |token: &str| Connector::new(&url).expect("a URL").bearer(token).expect("a token");
+        let client = connector("canary-bearer").connect(&host()).await.expect("the token is valid");
+        assert_eq!(call(&client, "who").await, Ok(format!("{} ada", issuer.url)));
+        // It is verified with each request, and not renewed.
+        issuer.update(|state| state.active.clear());
+        let refused = call(&client, "who").await.expect_err("the token is revoked");
+        assert!(refused.contains("401") && !refused.contains(CANARY), "{refused}");
+        client.close().await;
+        for token in ["canary-bearer", "canary-other"] {
+            let refused = connector(token).connect(&host()).await.map(drop).expect_err("it is not valid");
+            let refused = format!("{refused} {refused:?}");
+            assert!(refused.contains("401") && !refused.contains(CANARY), "{refused}");
+        }
+        assert!(Connector::new(&url).expect("a URL").connect(&host()).await.is_err(), "without a token");
+        assert_eq!((issuer.count("/token"), issuer.count("/register")), (0, 0));
+        stop();
+        served.await.expect("it is stopped");
+    });
+}
+
+// req: AUTH-069
+#[test]
+fn no_secret_of_a_whole_authorization_is_logged_or_shown() {
+    Recorder::install();
+    run(async {
+        let issuer = Issuer::start();
+        let (listener, url) = protected(&issuer).await;
+        let stop = listener.stopper();
+        let served = spawn(async move { listener.serve(&service()).await });
+        let mut settings = Settings::default();
+        settings.identities.registration = Some(Registration::new("test", []));
+        let user = issuer.clone();
+        let browser = Loopback::new().expect("a port").open_with(move |url| {
+            user.consent(url);
+            Ok(())
+        });
+        let oauth = OAuth::builder(&url).expect("a URL").settings(settings).user_agent(browser);
+        let oauth: OAuth = oauth.build().expect("random bytes");
+        let connector = Connector::new(&url).expect("a URL").credentials(oauth.clone());
+        let client = connector.connect(&host()).await.expect("the user consents");
+        let mut shown = String::new();
+        // The user consents to the scopes of the server, then to those of a tool.
+        assert_eq!(call(&client, "who").await, Ok(format!("{} ada", issuer.url)));
+        assert_eq!(call(&client, "write").await.as_deref(), Ok("written"));
+        let _ = write!(shown, "{oauth:?}");
+        // The token is refreshed.
+        issuer.update(|state| state.active.clear());
+        assert_eq!(call(&client, "who").await, Ok(format!("{} ada", issuer.url)));
+        assert_eq!(issuer.update(|state| (state.codes, state.tokens)), (2, 3));
+        // A server that quotes what it was sent.
+        issuer.update(|state| {
+            state.active.clear();
+            state.refuses = true;
+        });
+        shown += &call(&client, "who").await.expect_err("there is no token");
+        let error = oauth.error().expect("the token request has failed");
+        let _ = write!(shown, "{error} {error:?} {oauth:?}");
+        assert!(error.to_string().contains("invalid_grant"), "{error}");
+        issuer.update(|state| state.refuses = false);
+        oauth.ask_again();
+        assert_eq!(call(&client, "who").await, Ok(format!("{} ada", issuer.url)));
+        client.close().await;
+        oauth.sign_out().await.expect("it is in memory");
+        assert_eq!(issuer.count("/revoke"), 1);
+        let _ = write!(shown, "{oauth:?}");
+        stop();
+        served.await.expect("it is stopped");
+
+        let records = RECORDS.lock().expect("no panic").clone();
+        assert!(records.contains("tools/call"), "the requests are logged");
+        let sent = issuer.update(|state| state.sent.clone());
+        assert!(sent.len() > 4, "verifiers, and secrets of the client and of the server");
+        for secret in sent.iter().map(String::as_str).chain([CANARY]) {
+            for text in [&records, &shown] {
+                let place = text.find(secret).map(|at| &text[at.saturating_sub(80)..(at + 80).min(text.len())]);
+                assert_eq!(place, None, "{secret} is shown");
+            }
+        }
+    });
+}

@@ -1,0 +1,34 @@
+//! A client on tokio of a protected server, whose tools it lists or calls.
+//!
+//! ```sh
+//! # The user consents in a browser, and the tokens are stored for the next start.
+//! oauth-client-tokio https://mcp.example/mcp [TOOL]
+//! # The client uses its own credentials.
+//! OAUTH_ISSUER=https://as.example OAUTH_CLIENT_ID=… OAUTH_CLIENT_SECRET=… \
+//!     oauth-client-tokio https://mcp.example/mcp
+//! ```
+//!
+//! The shared code is in `adapters/examples/oauth`. Servers over `https` need the feature `tls`.
+
+#[path = "../../examples/oauth/mod.rs"]
+mod oauth;
+
+use std::error::Error;
+
+use mcp_tokio::http::{Connector, OAuth};
+use oauth::Wanted;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let wanted = Wanted::from_env()?;
+    let credentials: OAuth = wanted.credentials()?;
+    let connector = Connector::new(&wanted.url)?.credentials(credentials.clone());
+    let client = match connector.connect(&Wanted::host()).await {
+        Ok(client) => client,
+        // The provider of credentials has a more detailed error than the refusal of the server.
+        Err(error) => return Err(credentials.error().map_or(error.into(), Into::into)),
+    };
+    let used = wanted.use_server(&client).await;
+    client.close().await;
+    used
+}

@@ -1,0 +1,22 @@
+//! A server over HTTP whose clients need access tokens: JSON Web Tokens of an authorization server.
+//!
+//! ```sh
+//! cargo run --example protected-server-tokio --features jwt,tls -- \
+//!     127.0.0.1:8000 https://mcp.example.com/mcp https://auth.example.com https://auth.example.com/jwks
+//! ```
+
+#[path = "../../examples/protected/mod.rs"]
+mod protected;
+
+use mcp_tokio::http::{FetchClient, Listener};
+use protected::{Wanted, service};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let wanted = Wanted::from_args()?;
+    let listener = Listener::bind(wanted.address.clone()).await?.endpoint(wanted.endpoint());
+    wanted.announce()?;
+    let authorization = wanted.authorization(FetchClient::new())?;
+    listener.protect(authorization).serve(&service()?).await?;
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! When the user is not asked.
+
+use core::time::Duration;
+
+use super::{AuthClient, error::AuthError, step::Step};
+use crate::{auth::authorization::RedirectError, rpc::Timestamp};
+
+/// How long no authorization with a user begins by itself after one has failed, or after the server has refused its token.
+const HOLD: Duration = Duration::from_secs(60 * 60);
+
+/// How long it is if the authorization server could not answer for the moment.
+const SHORT_HOLD: Duration = Duration::from_secs(60);
+
+/// The user is not asked for a time, and this is why.
+#[cfg_attr(test, derive(Clone))]
+pub(super) struct Hold {
+    until: Timestamp,
+    error: AuthError,
+}
+
+impl AuthClient {
+    /// Returns why the user is not asked.
+    pub(super) fn refusal(&self) -> Option<AuthError> {
+        let hold = self.hold.as_ref().filter(|hold| self.instant < hold.until);
+        self.refusal.clone().or_else(|| hold.map(|hold| hold.error.clone()))
+    }
+
+    /// Lets the user be asked again, after an authorization was refused or cancelled or has failed, or the server has refused
+    /// its token.
+    pub fn ask_again(&mut self) {
+        self.refusal = None;
+        self.hold = None;
+    }
+
+    /// Takes that the server has refused the token of an authorization.
+    pub(super) fn hold_refused(&mut self) {
+        self.hold = Some(Hold { until: self.instant + HOLD, error: AuthError::Refused });
+    }
+
+    /// Takes that the server has taken the token.
+    pub(super) fn end_hold_refused(&mut self) {
+        self.hold = self.hold.take().filter(|hold| hold.error != AuthError::Refused);
+    }
+
+    /// Ends the flow with an error. If the user was asked, the next authorization is held back.
+    pub(super) fn fail(&mut self, error: AuthError) {
+        if error.is_refusal() {
+            self.refusal = Some(error.clone());
+        }
+        let has_asked = self.counts.authorizations > self.counts_before.authorizations;
+        if let (true, Some(time)) = (has_asked && self.settings.redirect_uri().is_some(), time(&error)) {
+            self.hold = Some(Hold { until: self.instant + time, error: error.clone() });
+        }
+        self.error = Some(error);
+        self.action = None;
+        self.step = Step::Idle;
+    }
+
+    /// Ends a flow whose client the authorization server has forgotten. The next authorization registers another one, and is
+    /// only held back if this one is new.
+    pub(super) fn fail_forgotten(&mut self, error: AuthError) {
+        self.fail(error);
+        if !self.has_registered {
+            self.hold = None;
+        }
+    }
+}
+
+/// Returns how long a failed authorization holds back the next one.
+fn time(error: &AuthError) -> Option<Duration> {
+    match error {
+        // Nothing was shown to the user, or the user and the authorization server have not answered.
+        AuthError::NotAuthorizable(_) | AuthError::NotOpened(_) | AuthError::Expired | AuthError::SignedOut => None,
+        AuthError::Redirect(RedirectError::Denied(error)) if error.is_temporary() => Some(SHORT_HOLD),
+        // The name of the token endpoint may have another address the next time.
+        AuthError::Unavailable(_) | AuthError::Url(..) => Some(SHORT_HOLD),
+        _ => Some(HOLD),
+    }
+}

@@ -1,0 +1,109 @@
+//! The search for a document at its candidates.
+
+use alloc::{format, string::String, string::ToString, vec, vec::Vec};
+
+use super::action::Response;
+use crate::auth::{
+    discovery::{Attempt, Candidate, NotFound, conclude},
+    document::DocumentError,
+    policy::{UrlPolicy, UrlRefused},
+    url::Url,
+};
+
+/// The most redirects of one candidate that are followed.
+const MAX_REDIRECTS: usize = 3;
+
+/// A search for a document: which candidates are left, and what came of those before.
+#[cfg_attr(test, derive(Clone))]
+#[derive(Debug)]
+pub(super) struct Search<T> {
+    left: vec::IntoIter<Candidate>,
+    /// The URL that was requested last, and how many redirects led there.
+    at: Option<(Url, usize)>,
+    attempts: Vec<Attempt<T, String>>,
+}
+
+/// What comes next in a search.
+pub(super) enum Next<T> {
+    /// A document is requested here.
+    Request(Url),
+    /// The search is over.
+    Over(Result<T, NotFound<String>>),
+}
+
+impl<T> Search<T> {
+    pub(super) fn new(candidates: Vec<Candidate>) -> Self {
+        Self { left: candidates.into_iter(), at: None, attempts: Vec::new() }
+    }
+
+    /// Goes on to the next candidate that passes the policy.
+    pub(super) fn next(&mut self, policy: &UrlPolicy) -> Next<T> {
+        for candidate in self.left.by_ref() {
+            match policy.check(&candidate.url) {
+                Ok(()) => {
+                    self.at = Some((candidate.url.clone(), 0));
+                    return Next::Request(candidate.url);
+                }
+                Err(refused) => self.attempts.push(Attempt::Refused(format!("{:?}: {refused}", candidate.url))),
+            }
+        }
+        Next::Over(conclude(self.attempts.drain(..)))
+    }
+
+    /// Takes that the client must not connect to the host of the last request.
+    pub(super) fn handle_refused_address(&mut self, refused: UrlRefused, policy: &UrlPolicy) -> Next<T> {
+        if let Some((url, _)) = self.at.take() {
+            self.attempts.push(Attempt::Refused(format!("{url:?}: {refused}")));
+        }
+        self.next(policy)
+    }
+
+    /// Takes the response of the last request; `None` if there was none.
+    pub(super) fn handle(
+        &mut self,
+        response: Option<Response<'_>>,
+        policy: &UrlPolicy,
+        parse: impl FnOnce(&[u8]) -> Result<T, DocumentError>,
+    ) -> Next<T> {
+        let Some((url, redirects)) = self.at.take() else { return self.next(policy) };
+        let attempt = match response {
+            None => Attempt::Transient(format!("{url:?}: no response")),
+            Some(Response { status: 200..=299, body, .. }) => match parse(body) {
+                Ok(found) => Attempt::Found(found),
+                // A page for every path is no document.
+                Err(error @ DocumentError::NotAnObject) => Attempt::NotHere(format!("{url:?}: {error}")),
+                Err(error) => Attempt::Refused(format!("{url:?}: {error}")),
+            },
+            Some(Response { status: 301 | 302 | 303 | 307 | 308, location, .. }) => {
+                let to = location.map_or(Err("a redirect to nowhere".into()), |to| target(&url, to, redirects, policy));
+                match to {
+                    Ok(to) => {
+                        self.at = Some((to.clone(), redirects + 1));
+                        return Next::Request(to);
+                    }
+                    Err(reason) => Attempt::Refused(format!("{url:?}: {reason}")),
+                }
+            }
+            Some(Response { status: status @ (408 | 429 | 500..=599), .. }) => {
+                Attempt::Transient(format!("{url:?}: status {status}"))
+            }
+            Some(Response { status: status @ 400..=499, .. }) => Attempt::NotHere(format!("{url:?}: status {status}")),
+            Some(Response { status, .. }) => Attempt::Refused(format!("{url:?}: status {status}")),
+        };
+        let is_found = matches!(attempt, Attempt::Found(_));
+        self.attempts.push(attempt);
+        if is_found { Next::Over(conclude(self.attempts.drain(..))) } else { self.next(policy) }
+    }
+}
+
+/// Returns where a redirect leads, if it is followed: an absolute URL, or a path of the same origin.
+fn target(from: &Url, to: &str, redirects: usize, policy: &UrlPolicy) -> Result<Url, String> {
+    if redirects == MAX_REDIRECTS {
+        return Err("too many redirects".into());
+    }
+    let is_path = to.starts_with('/') && !to.starts_with("//");
+    let to = if is_path { from.with_path(to) } else { Url::parse(to) };
+    let to = to.map_err(|error| error.to_string())?;
+    policy.check_redirect(from, &to).map_err(|refused| refused.to_string())?;
+    Ok(to)
+}

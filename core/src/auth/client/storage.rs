@@ -1,0 +1,239 @@
+//! What is stored, and how it is replaced.
+
+use alloc::{boxed::Box, vec::Vec};
+use core::mem;
+
+use super::{
+    AuthClient,
+    action::{Action, ActionId},
+    credentials::{Credentials, Generation, StoreReply},
+    error::AuthError,
+    step::{After, Goal, Step},
+};
+use crate::auth::{document::MAX_LEN, secret::Secret, token::TokenType};
+
+/// How often a flow overwrites what another process has stored meanwhile.
+pub(super) const MAX_OVERWRITES: u32 = 3;
+
+type Found = Option<(Generation, Credentials)>;
+
+impl AuthClient {
+    /// Replaces what is in use.
+    pub(super) fn set_credentials(&mut self, credentials: Option<Credentials>) {
+        self.credentials = credentials;
+        self.token_id += 1;
+    }
+
+    /// Takes what is known of this issuer into use. Tokens of another authorization server are not presented any more, and kept.
+    pub(super) fn switch_to(&mut self, issuer: &str) {
+        let current = self.credentials.as_ref().map(|credentials| &*credentials.client.issuer);
+        let index = self.others.iter().position(|other| other.client.issuer == issuer);
+        if current == Some(issuer) || (current.is_none() && index.is_none()) {
+            return;
+        }
+        let found = index.map(|index| self.others.remove(index));
+        let found = found.filter(|it| self.settings.identities.has(&it.client)).map(|it| self.with_usable_tokens(it));
+        if let Some(current) = self.credentials.take() {
+            self.others.insert(0, current);
+            self.others.truncate(Credentials::MAX_OTHERS);
+        }
+        let tokens = found.as_ref().and_then(|found| found.tokens.as_ref());
+        self.before = tokens.map(|tokens| tokens.requested.clone()).unwrap_or_default();
+        self.has_switched = tokens.is_some() && self.may_switch;
+        self.counts.switches += u64::from(self.has_switched);
+        self.is_stored = true;
+        self.set_credentials(found);
+    }
+
+    pub(super) fn load(&mut self) {
+        let id = self.next_id();
+        self.step = Step::Loading(id);
+        self.action = Some(Action::Load { id, key: Secret::new(self.key()) });
+    }
+
+    /// Handles what is stored under the key; an error if it could not be loaded.
+    pub fn handle_loaded(&mut self, id: ActionId, found: Result<Found, ()>) {
+        if !matches!(self.step, Step::Loading(known) if known == id) {
+            return;
+        }
+        let Ok(found) = found else {
+            self.fail(AuthError::NotLoaded);
+            // What is in use is revoked and removed all the same. The error stays if that is not all.
+            return if self.goal == Goal::SignOut {
+                self.revoke()
+            };
+        };
+        let is_new = self.adopt(found);
+        self.step = Step::Idle;
+        let tokens = self.credentials.as_ref().and_then(|credentials| credentials.tokens.as_ref());
+        self.before = tokens.map(|tokens| tokens.requested.clone()).unwrap_or_default();
+        match self.goal {
+            Goal::Use => {}
+            Goal::SignOut => self.revoke(),
+            // Another process has refreshed the tokens, or has been authorized.
+            Goal::Refresh { .. } | Goal::Authorize if is_new && self.token().is_some() => {}
+            Goal::Refresh { .. } if self.is_refreshable() => self.proceed(),
+            Goal::Refresh { .. } | Goal::Authorize => self.find_resource(),
+        }
+    }
+
+    /// Returns whether the metadata are known of the server that refreshes the tokens.
+    fn is_refreshable(&self) -> bool {
+        let issuer = self.credentials.as_ref().map(|credentials| &credentials.client.issuer);
+        self.has_refresh_token() && self.metadata.as_ref().is_some_and(|server| Some(&server.issuer) == issuer)
+    }
+
+    /// Takes over what another process has stored, and returns whether it is new. Tokens that could not be stored are kept as
+    /// long as the store has what it had, or has none.
+    fn adopt(&mut self, found: Found) -> bool {
+        let generation = found.as_ref().map(|(generation, _)| *generation);
+        if generation == self.base {
+            return false;
+        }
+        self.base = generation;
+        let all: Vec<_> = found.into_iter().flat_map(|(_, found)| found.into_each()).collect();
+        let found = all.first().filter(|it| self.settings.identities.has(&it.client)).cloned();
+        let found = found.map(|it| self.with_usable_tokens(it));
+        let has_unsaved = !self.is_stored && self.credentials.as_ref().is_some_and(|it| it.tokens.is_some());
+        let is_new = !(has_unsaved && found.as_ref().is_some_and(|it| it.tokens.is_none()));
+        if is_new {
+            self.set_credentials(found);
+            self.is_stored = true;
+        }
+        self.keep_others(all);
+        is_new
+    }
+
+    /// Keeps the credentials at other issuers than that of those in use.
+    fn keep_others(&mut self, all: Vec<Credentials>) {
+        let issuer = self.credentials.as_ref().map(|credentials| &*credentials.client.issuer);
+        self.others = all.into_iter().filter(|it| Some(&*it.client.issuer) != issuer).collect();
+        self.others.truncate(Credentials::MAX_OTHERS);
+    }
+
+    /// Leaves out tokens that are bound to another key.
+    fn with_usable_tokens(&self, mut credentials: Credentials) -> Credentials {
+        let key = self.settings.dpop.as_ref().map(|key| &*key.thumbprint);
+        credentials.tokens = credentials.tokens.filter(|tokens| {
+            let is_bound = tokens.key_thumbprint.is_some() || tokens.token_type == TokenType::Dpop;
+            let needs_binding = self.settings.dpop.as_ref().is_some_and(|key| key.is_required);
+            if is_bound { tokens.key_thumbprint.as_deref() == key } else { !needs_binding }
+        });
+        credentials
+    }
+
+    /// Stores credentials, and goes on as `after` says.
+    pub(super) fn store(&mut self, credentials: Option<Credentials>, after: After) {
+        let (id, key, expected) = (self.next_id(), Secret::new(self.key()), self.base);
+        let stored = self.to_store(credentials.as_ref()).map(Box::new);
+        self.action = Some(Action::Store { id, key, expected, credentials: stored });
+        self.step = Step::Storing(id, credentials.map(Box::new), after);
+    }
+
+    /// Handles the reply of the store.
+    pub fn handle_stored(&mut self, id: ActionId, reply: StoreReply) {
+        match mem::replace(&mut self.step, Step::Idle) {
+            Step::Storing(known, credentials, after) if known == id => {
+                self.handle_store(credentials.map(|it| *it), after, reply);
+            }
+            Step::Removing(known) if known == id => self.handle_removed(reply),
+            step => self.step = step,
+        }
+    }
+
+    fn handle_store(&mut self, credentials: Option<Credentials>, after: After, reply: StoreReply) {
+        let is_stored = match reply {
+            StoreReply::Stored(generation) => {
+                self.base = (credentials.is_some() || !self.others.is_empty()).then_some(generation);
+                true
+            }
+            StoreReply::Failed => false,
+            StoreReply::Conflict(found) => {
+                let found = found.map(|found| *found);
+                if self.goal != Goal::SignOut {
+                    let theirs = self.part_of(found.as_ref(), credentials.as_ref());
+                    let (is_known, has_tokens) =
+                        (theirs.is_some(), theirs.as_ref().is_some_and(|theirs| theirs.tokens.is_some()));
+                    // Another process has changed what belongs to other issuers.
+                    let ours = self.credentials.as_ref().filter(|ours| ours.tokens.is_some());
+                    let is_unchanged =
+                        ours.is_some_and(|ours| theirs.is_some_and(|theirs| theirs.tokens == ours.tokens));
+                    // Tokens to which the user has just consented are newer than all others, and so are those of a refresh if
+                    // another process has only found out that its own refresh token is used.
+                    let overwrites = match after {
+                        After::Finish if self.goal == Goal::Authorize => true,
+                        After::Ask(_) => !has_tokens,
+                        After::Finish | After::Find(_) | After::FailForgotten(_) => is_known && !has_tokens,
+                    };
+                    if !overwrites && !is_unchanged {
+                        return self.yield_to(found, after);
+                    }
+                    if self.overwrites < MAX_OVERWRITES {
+                        self.overwrites += 1;
+                        self.base = found.as_ref().map(|(generation, _)| *generation);
+                        let issuer =
+                            credentials.as_ref().or(self.credentials.as_ref()).map(|it| it.client.issuer.clone());
+                        let all = found.into_iter().flat_map(|(_, found)| found.into_each());
+                        self.others = all.filter(|it| Some(&it.client.issuer) != issuer.as_ref()).collect();
+                        self.others.truncate(Credentials::MAX_OTHERS);
+                        return self.store(credentials, after);
+                    }
+                }
+                false
+            }
+        };
+        self.set_credentials(credentials);
+        self.is_stored = is_stored;
+        if self.goal == Goal::SignOut {
+            return self.start(Goal::SignOut, None);
+        }
+        match after {
+            After::Finish => self.counts.completed += u64::from(self.goal == Goal::Authorize),
+            After::Ask(client) => self.ask(*client),
+            After::Find(error) if self.goal == (Goal::Refresh { may_ask: false }) => {
+                self.fail(AuthError::Rejected(error))
+            }
+            After::Find(_) => {
+                self.goal = Goal::Authorize;
+                self.find_resource();
+            }
+            After::FailForgotten(error) => self.fail_forgotten(error),
+        }
+    }
+
+    /// Goes on with what another process has stored meanwhile.
+    fn yield_to(&mut self, found: Found, after: After) {
+        self.adopt(found);
+        if self.token().is_none() {
+            match after {
+                After::FailForgotten(error) => self.fail_forgotten(error),
+                _ => self.fail(AuthError::SignedOut),
+            }
+        }
+    }
+
+    /// Returns what an entry has for the issuer whose credentials are written.
+    fn part_of(&self, found: Option<&(Generation, Credentials)>, written: Option<&Credentials>) -> Option<Credentials> {
+        let issuer = written.or(self.credentials.as_ref()).map(|credentials| &*credentials.client.issuer);
+        let is_it = |part: &Credentials| issuer.is_none_or(|issuer| part.client.issuer == issuer);
+        found.and_then(|(_, found)| found.clone().into_each().find(is_it))
+    }
+
+    /// Returns what is stored: credentials, and those of other issuers as far as there is space. The secret of a pre-registered
+    /// client is not stored.
+    fn to_store(&self, credentials: Option<&Credentials>) -> Option<Credentials> {
+        let issuer = credentials.map(|credentials| &*credentials.client.issuer);
+        let others = self.others.iter().filter(|other| Some(&*other.client.issuer) != issuer);
+        let mut all = credentials.into_iter().chain(others).map(|credentials| {
+            let mut credentials = credentials.clone();
+            if !credentials.client.is_dynamic(&self.settings.identities) {
+                credentials.client.secret = None;
+            }
+            credentials
+        });
+        let mut entry = all.next()?;
+        entry.others = all.take(Credentials::MAX_OTHERS).collect();
+        while entry.to_json().expose().len() > MAX_LEN && entry.others.pop().is_some() {}
+        Some(entry)
+    }
+}

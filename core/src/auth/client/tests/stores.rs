@@ -1,0 +1,188 @@
+//! What is stored, and what happens if it cannot be.
+
+use super::*;
+
+/// Replaces what is stored, as another process does.
+fn replace(world: &mut World, access: &str, refresh: Option<&str>) {
+    let (_, mut credentials) = world.store.entries[SERVER].clone();
+    let mut tokens = credentials.tokens.take().expect("tokens");
+    tokens.access = Secret::new(access);
+    tokens.refresh = refresh.map(Secret::new);
+    credentials.tokens = Some(tokens);
+    world.store.put(SERVER, Some(credentials));
+}
+
+#[test]
+fn tokens_that_cannot_be_stored_are_used() {
+    let mut world = World::new();
+    world.store.is_broken = true;
+    let mut client = authorized(&mut world);
+    assert!(!client.is_stored());
+    world.grant("two", Some("r2"));
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(2)), Verdict::Retry);
+    assert_eq!(token(&client), Some("two"));
+    assert!(world.bodies(TOKEN)[1].contains("refresh_token=r1"));
+    world.store.is_broken = false;
+    world.grant("three", Some("r3"));
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(3)), Verdict::Retry);
+    assert_eq!((token(&client), client.is_stored()), (Some("three"), true));
+    assert_eq!(world.store.refresh(), Some("r3"));
+}
+
+#[test]
+fn keeps_newer_tokens_than_the_store() {
+    let mut world = World::new();
+    let mut client = authorized(&mut world);
+    world.store.is_broken = true;
+    world.grant("two", Some("r2"));
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(2)), Verdict::Retry);
+    assert_eq!((token(&client), client.is_stored(), world.store.refresh()), (Some("two"), false, Some("r1")));
+    // The store still has `r1`, which is spent.
+    world.grant("three", Some("r3"));
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(3)), Verdict::Retry);
+    assert_eq!(token(&client), Some("three"));
+    assert!(world.bodies(TOKEN)[2].contains("refresh_token=r2"), "{:?}", world.bodies(TOKEN)[2]);
+    world.store.is_broken = false;
+    world.grant("four", Some("r4"));
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(4)), Verdict::Retry);
+    assert_eq!((client.is_stored(), world.store.refresh()), (true, Some("r4")));
+    // What another process has stored meanwhile wins over what is not stored.
+    world.store.is_broken = true;
+    world.grant("five", Some("r5"));
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(5)), Verdict::Retry);
+    replace(&mut world, "theirs", Some("r-theirs"));
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(6)), Verdict::Retry);
+    assert_eq!((token(&client), client.is_stored()), (Some("theirs"), true));
+}
+
+#[test]
+fn failed_write_does_not_loop_on_conflicts() {
+    let mut world = World::new();
+    world.store.is_broken = true;
+    let mut one = authorized(&mut world);
+    world.store.is_broken = false;
+    // Another process stores its own.
+    world.grant("theirs", Some("r-theirs"));
+    let mut two = client(&mut world, settings());
+    assert_eq!(Call::new(&two).wait(&mut world, &mut two, at(2)), Verdict::Wait);
+    world.consent(&mut two, at(2));
+    // `run` bounds the number of actions.
+    assert_eq!(Call::new(&one).wait(&mut world, &mut one, at(3)), Verdict::Retry);
+    assert_eq!((token(&one), one.is_busy()), (Some("theirs"), false));
+}
+
+#[test]
+fn gives_up_on_permanent_store_conflicts() {
+    // A conflict is reported, and what is there has no tokens, or nothing is there.
+    for has_entry in [false, true] {
+        let mut world = World::new();
+        if has_entry {
+            let client = ClientIdentity { secret: None, ..identity("dynamic", AuthMethod::None) };
+            world.store.put(SERVER, Some(Credentials::new(client, None)));
+        }
+        world.store.conflicts = true;
+        let mut client = authorized(&mut world);
+        assert!(!client.is_stored() && !client.is_busy());
+        world.refuse("invalid_grant");
+        let verdict = Call::new(&client).wait(&mut world, &mut client, at(2));
+        assert!(matches!(verdict, Verdict::Wait | Verdict::Fail(AuthError::SignedOut)), "{verdict:?}");
+        client.sign_out(at(3));
+        world.run(&mut client, at(3));
+        assert_eq!(client.error(), has_entry.then_some(&AuthError::NotRemoved), "{has_entry}");
+    }
+}
+
+#[test]
+fn unreadable_store_fails_the_request() {
+    let mut world = World::new();
+    let mut client = authorized(&mut world);
+    world.store.is_unreadable = true;
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(2)), Verdict::Fail(AuthError::NotLoaded));
+    world.store.is_unreadable = false;
+    world.grant("two", Some("r2"));
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(3)), Verdict::Retry);
+}
+
+#[test]
+fn foreign_sign_out_is_not_undone() {
+    for code in [None, Some("invalid_grant")] {
+        let mut world = World::new();
+        let mut client = authorized(&mut world);
+        match code {
+            None => world.grant("two", Some("r2")),
+            Some(code) => world.refuse(code),
+        }
+        let mut call = Call::new(&client);
+        assert_eq!(call.ask(&mut client, at(2)), Verdict::Wait);
+        let store = world.run_to(&mut client, at(2), is_store);
+        world.store.put(SERVER, None);
+        world.perform(&mut client, at(2), store);
+        world.run(&mut client, at(2));
+        assert_eq!(call.ask(&mut client, at(2)), Verdict::Fail(AuthError::SignedOut));
+        assert_eq!((token(&client), world.store.entries.len(), world.opened.len()), (None, 0, 1));
+    }
+}
+
+#[test]
+fn foreign_sign_out_is_not_undone_after_an_authorization_at_another_issuer() {
+    let mut world = World::new();
+    let mut client = authorized(&mut world);
+    world.grant("two", Some("r2"));
+    let mut call = Call::new(&client);
+    assert_eq!(call.ask(&mut client, at(2)), Verdict::Wait);
+    let store = world.run_to(&mut client, at(2), is_store);
+    let (_, mut other) = world.store.entries[SERVER].clone();
+    other.client.issuer = "https://b.example".into();
+    world.store.put(SERVER, Some(other));
+    world.perform(&mut client, at(2), store);
+    world.run(&mut client, at(2));
+    let (_, entry) = &world.store.entries[SERVER];
+    assert_eq!((entry.client.issuer.as_str(), entry.others.len()), ("https://b.example", 0));
+}
+
+#[test]
+fn refreshed_tokens_replace_removed_ones() {
+    let mut world = World::new();
+    let mut client = authorized(&mut world);
+    world.grant("two", Some("r2"));
+    let mut call = Call::new(&client);
+    assert_eq!(call.ask(&mut client, at(2)), Verdict::Wait);
+    let store = world.run_to(&mut client, at(2), is_store);
+    let (_, mut credentials) = world.store.entries[SERVER].clone();
+    credentials.tokens = None;
+    world.store.put(SERVER, Some(credentials));
+    world.perform(&mut client, at(2), store);
+    world.run(&mut client, at(2));
+    assert_eq!(call.ask(&mut client, at(2)), Verdict::Retry);
+    assert_eq!(world.store.refresh(), Some("r2"));
+}
+
+#[test]
+fn unstored_tokens_survive_foreign_registration() {
+    let mut world = World::new();
+    let mut client = authorized(&mut world);
+    world.store.is_broken = true;
+    world.grant("two", Some("r2"));
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(2)), Verdict::Retry);
+    let (_, mut credentials) = world.store.entries[SERVER].clone();
+    credentials.tokens = None;
+    world.store.put(SERVER, Some(credentials));
+    world.store.is_broken = false;
+    world.grant("three", Some("r3"));
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(3)), Verdict::Retry);
+    assert_eq!((token(&client), world.store.refresh()), (Some("three"), Some("r3")));
+}
+
+#[test]
+fn registration_keeps_tokens_of_another_process() {
+    let mut world = World::new();
+    let mut one = client(&mut world, settings());
+    let mut call = Call::new(&one);
+    assert_eq!(call.ask(&mut one, at(0)), Verdict::Wait);
+    let registration = world.run_to(&mut one, at(0), is_store);
+    authorized(&mut world);
+    world.perform(&mut one, at(2), registration);
+    world.run(&mut one, at(2));
+    assert_eq!((call.ask(&mut one, at(2)), token(&one)), (Verdict::Retry, Some("one")));
+    assert_eq!((world.store.refresh(), world.opened.len()), (Some("r1"), 1));
+}
