@@ -51,6 +51,14 @@ pub fn full_client() -> ClientConfig {
     config
 }
 
+/// Returns a client configuration with all capabilities and these revisions.
+#[must_use]
+pub fn full_client_with(versions: VersionSet) -> ClientConfig {
+    let mut config = full_client();
+    config.settings.versions = versions;
+    config
+}
+
 impl Harness<ServerRole> {
     /// Returns a server before its handshake.
     #[must_use]
@@ -83,7 +91,7 @@ impl Harness<ServerRole> {
 impl Harness<ServerRole> {
     /// Returns a server with all capabilities and these revisions, before any message.
     #[must_use]
-    pub fn speaking(versions: VersionSet) -> Self {
+    pub fn with_versions(versions: VersionSet) -> Self {
         let mut config = full_server();
         config.settings.versions = versions;
         Self::server(config)
@@ -92,7 +100,7 @@ impl Harness<ServerRole> {
     /// Returns a server with all capabilities that supports 2026-07-28 only.
     #[must_use]
     pub fn modern_server() -> Self {
-        Self::speaking(VersionSet::only(ProtocolVersion::V2026_07_28))
+        Self::with_versions(VersionSet::only(ProtocolVersion::V2026_07_28))
     }
 }
 

@@ -12,7 +12,7 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::{full_client, full_server};
+use crate::harness::{full_client_with, full_server};
 
 /// A client with its own clock. Events and actions are collected.
 pub struct HttpClient {
@@ -34,14 +34,6 @@ pub struct HttpClient {
 #[must_use]
 pub fn options() -> ClientOptions {
     ClientOptions::new("http://server.example/mcp", 1).expect("it is an address")
-}
-
-/// Returns a client configuration with all capabilities and these revisions.
-#[must_use]
-pub fn speaking(versions: VersionSet) -> ClientConfig {
-    let mut config = full_client();
-    config.settings.versions = versions;
-    config
 }
 
 /// Returns the message in a request.
@@ -208,7 +200,7 @@ impl HttpClient {
     #[must_use]
     #[track_caller]
     pub fn in_session_with(version: ProtocolVersion, options: ClientOptions) -> (Self, ExchangeId) {
-        let mut caller = Self::new(speaking(VersionSet::LEGACY), options);
+        let mut caller = Self::new(full_client_with(VersionSet::LEGACY), options);
         let (exchange, request) = caller.posted("initialize");
         let response = json_response(200).header("Mcp-Session-Id", "s-1");
         caller.respond(exchange, response, initialized(version.as_str(), &message(&request)["id"]).to_string());
@@ -225,7 +217,7 @@ impl HttpClient {
     #[must_use]
     #[track_caller]
     pub fn modern() -> Self {
-        let mut caller = Self::new(speaking(VersionSet::ALL), options());
+        let mut caller = Self::new(full_client_with(VersionSet::ALL), options());
         let (exchange, request) = caller.posted("server/discover");
         caller.answer(exchange, &discovered(&message(&request)["id"]));
         assert_eq!(caller.take_events(), [Event::Ready]);

@@ -1,20 +1,9 @@
 //! Configurations of clients of 2026-07-28, and messages of their servers.
 
-use mcp_proto::{
-    connection::ClientConfig,
-    protocol::{ProtocolVersion, VersionSet},
-};
+use mcp_proto::protocol::{ProtocolVersion, VersionSet};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, full_client};
-
-/// Returns a client configuration with all capabilities and these revisions.
-#[must_use]
-pub fn speaking(versions: VersionSet) -> ClientConfig {
-    let mut config = full_client();
-    config.settings.versions = versions;
-    config
-}
+use crate::harness::Harness;
 
 /// Returns the set of 2026-07-28 only.
 #[must_use]

@@ -13,8 +13,8 @@ use mcp_proto::{
 };
 use mcp_tests::{
     harness::Harness,
+    harness::full_client_with,
     message::{CAPABILITIES, VERSION, listen, modern, modern_with},
-    modern::speaking,
 };
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
@@ -284,7 +284,7 @@ fn some_server(kind: usize, version: ProtocolVersion) -> Harness<ServerRole> {
     match kind % 4 {
         0 => Harness::ready_server(version),
         1 => Harness::modern_server(),
-        2 => Harness::speaking(VersionSet::ALL),
+        2 => Harness::with_versions(VersionSet::ALL),
         _ => {
             let mut config = mcp_tests::harness::full_server();
             config.settings.versions = VersionSet::ALL;
@@ -299,7 +299,7 @@ fn some_client(kind: usize, version: ProtocolVersion) -> Harness<ClientRole> {
     let mut client = match kind % 3 {
         0 => Harness::ready_client(version),
         1 => Harness::modern_client(),
-        _ => return Harness::client(speaking(VersionSet::ALL)),
+        _ => return Harness::client(full_client_with(VersionSet::ALL)),
     };
     let params = mcp_proto::wire::Json::parse(r#"{"name":"t","notifications":{}}"#).expect("JSON");
     for method in ["tools/call", "subscriptions/listen", "tools/call"] {

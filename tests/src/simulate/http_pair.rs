@@ -29,8 +29,8 @@ use super::{
     trace::{PeerId, Trace},
 };
 use crate::{
+    harness::full_client_with,
     harness::full_server,
-    http_client::speaking,
     http_pair::{Cut, HttpPair},
     http_server::HttpServer,
 };
@@ -201,7 +201,7 @@ pub fn run(seed: u64, trace: &mut Trace<'_>) -> Duration {
     let mut server = full_server();
     server.settings.versions = VersionSet::ALL;
     let app = move |server: &mut HttpServer, session, event| events.borrow_mut().handle_event(server, session, event);
-    let mut net = HttpPair::new(speaking(VersionSet::only(version)), server, Box::new(app));
+    let mut net = HttpPair::new(full_client_with(VersionSet::only(version)), server, Box::new(app));
     net.chunk = if rng.percent(50) { usize::MAX } else { rng.size(1..=200) };
     if !undisturbed {
         let (mut chance, often) = (Rng::new(rng.below(u64::MAX)), *rng.pick(&[5, 20, 50]));

@@ -8,8 +8,9 @@ use mcp_proto::{
     protocol::{ProtocolVersion, VersionSet},
     rpc::CallId,
 };
+use mcp_tests::harness::full_client_with;
 use mcp_tests::http_client::{
-    HttpClient, event, header, initialized, json_response, message, options, speaking, stream_response,
+    HttpClient, event, header, initialized, json_response, message, options, stream_response,
 };
 use serde_json::{Value, json};
 
@@ -48,7 +49,7 @@ pub(super) fn failure(caller: &mut HttpClient, call: CallId) -> Failure {
 #[test]
 fn session_requests_carry_session_headers() {
     for version in SESSIONS {
-        let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options());
+        let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), options());
         let named = version.has_version_header().then_some(version.as_str());
         let (exchange, request) = caller.posted("initialize");
         assert_eq!(request.uri(), "http://server.example/mcp");
@@ -450,7 +451,7 @@ fn follows_only_same_origin_redirects() {
     ] {
         let mut options = options();
         options.headers.insert("x-secret", "s3cret".parse().expect("a value"));
-        let mut caller = HttpClient::new(speaking(VersionSet::ALL), options);
+        let mut caller = HttpClient::new(full_client_with(VersionSet::ALL), options);
         let (exchange, request) = caller.posted("server/discover");
         caller.answer(exchange, &mcp_tests::http_client::discovered(&message(&request)["id"]));
         caller.take_events();
@@ -496,7 +497,7 @@ fn challenges_are_reported_or_authenticated() {
 
         let mut options = options();
         options.authenticates = true;
-        let mut caller = HttpClient::new(speaking(VersionSet::ALL), options);
+        let mut caller = HttpClient::new(full_client_with(VersionSet::ALL), options);
         let (exchange, _) = caller.posted("server/discover");
         caller.respond(exchange, refusal(status), "");
         assert_eq!(std::mem::take(&mut caller.authentications), [(exchange, status, vec![challenge.to_owned()])]);
@@ -518,7 +519,7 @@ fn challenges_are_reported_or_authenticated() {
     // Messages that wait for a refused request wait for its replacement.
     let mut options = options();
     options.authenticates = true;
-    let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options);
+    let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), options);
     let (exchange, request) = caller.posted("initialize");
     caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
     let (exchange, _) = caller.posted("notifications/initialized");
@@ -532,7 +533,7 @@ fn challenges_are_reported_or_authenticated() {
     caller.accept(exchange);
     assert_eq!(caller.request().1.method(), "GET", "the session has begun");
     // The status does not reveal the era.
-    let mut caller = HttpClient::new(speaking(VersionSet::ALL), mcp_tests::http_client::options());
+    let mut caller = HttpClient::new(full_client_with(VersionSet::ALL), mcp_tests::http_client::options());
     let (exchange, _) = caller.posted("server/discover");
     caller.respond(exchange, refusal(401), "");
     let events = caller.take_events();

@@ -7,7 +7,8 @@ use mcp_proto::{
     connection::{Failure, Outcome},
     protocol::{ProtocolVersion, VersionSet},
 };
-use mcp_tests::http_client::{HttpClient, event, json_response, message, options, speaking, stream_response};
+use mcp_tests::harness::full_client_with;
+use mcp_tests::http_client::{HttpClient, event, json_response, message, options, stream_response};
 use serde_json::json;
 
 use super::asking::{answer, failure, list, outcome};
@@ -67,7 +68,7 @@ fn total_body_size_is_limited() {
 
 #[test]
 fn body_size_is_limited() {
-    let mut config = speaking(VersionSet::ALL);
+    let mut config = full_client_with(VersionSet::ALL);
     config.settings.limits.frame_bytes = 2000;
     let mut caller = HttpClient::new(config, options());
     let (exchange, request) = caller.posted("server/discover");
@@ -117,7 +118,7 @@ fn many_empty_events_are_skipped() {
 fn concurrent_exchanges_are_limited() {
     let mut options = options();
     options.limits.exchanges = 3;
-    let mut caller = HttpClient::new(speaking(VersionSet::ALL), options);
+    let mut caller = HttpClient::new(full_client_with(VersionSet::ALL), options);
     let (exchange, request) = caller.posted("server/discover");
     caller.answer(exchange, &mcp_tests::http_client::discovered(&message(&request)["id"]));
     for _ in 0..10 {

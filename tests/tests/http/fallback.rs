@@ -8,13 +8,14 @@ use mcp_proto::{
     http::client::ExchangeId,
     protocol::{Era, ProtocolVersion, VersionSet},
 };
+use mcp_tests::harness::full_client_with;
 use mcp_tests::http_client::{
-    HttpClient, discovered, event, header, initialized, json_response, message, options, speaking, stream_response,
+    HttpClient, discovered, event, header, initialized, json_response, message, options, stream_response,
 };
 use serde_json::{Value, json};
 
 fn both() -> HttpClient {
-    HttpClient::new(speaking(VersionSet::ALL), options())
+    HttpClient::new(full_client_with(VersionSet::ALL), options())
 }
 
 fn error(id: Option<&Value>, code: i64, data: &Value) -> String {
@@ -160,10 +161,12 @@ fn errors_unrelated_to_the_era_are_reported() {
 // req: M-DUAL-016 M-DUAL-017
 #[test]
 fn a_known_era_skips_the_probe() {
-    let mut caller = HttpClient::with_opening(speaking(VersionSet::ALL), options(), Opening::known(Era::Legacy));
+    let mut caller =
+        HttpClient::with_opening(full_client_with(VersionSet::ALL), options(), Opening::known(Era::Legacy));
     falls_back(&mut caller);
     // The hint may be wrong.
-    let mut caller = HttpClient::with_opening(speaking(VersionSet::ALL), options(), Opening::known(Era::Legacy));
+    let mut caller =
+        HttpClient::with_opening(full_client_with(VersionSet::ALL), options(), Opening::known(Era::Legacy));
     let (exchange, request) = caller.posted("initialize");
     let id = message(&request)["id"].clone();
     caller.respond(exchange, json_response(400), error(Some(&id), -32020, &Value::Null));
@@ -179,7 +182,7 @@ fn a_known_era_skips_the_probe() {
 
 /// Returns a client whose `initialize` is refused with this status.
 fn refused(versions: VersionSet, status: u16) -> HttpClient {
-    let mut caller = HttpClient::new(speaking(versions), options());
+    let mut caller = HttpClient::new(full_client_with(versions), options());
     let (exchange, _) = caller.posted("initialize");
     caller.respond(exchange, Response::builder().status(status), "what?");
     caller
@@ -215,7 +218,7 @@ fn tries_http_sse_per_status_and_revision() {
     }
     let mut quiet = options();
     quiet.http_sse = false;
-    let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), quiet);
+    let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), quiet);
     let (exchange, _) = caller.posted("initialize");
     caller.respond(exchange, Response::builder().status(404), "");
     assert!(matches!(&caller.take_events()[..], [Event::Closed(_)]));

@@ -15,8 +15,8 @@ use mcp_proto::{
     wire::{Json, RawJson},
 };
 use mcp_tests::{
-    harness::full_server,
-    http_client::{HttpClient, options, speaking},
+    harness::{full_client_with, full_server},
+    http_client::{HttpClient, options},
     http_server::{HttpServer, RequestRef, initialize, modern, post},
 };
 use proptest::prelude::*;
@@ -271,7 +271,7 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
     let mut options = options();
     options.authenticates = dice.roll(2) == 0;
     options.limits.exchanges = 8;
-    let mut caller = HttpClient::new(speaking(VersionSet::ALL), options);
+    let mut caller = HttpClient::new(full_client_with(VersionSet::ALL), options);
     let mut said = String::new();
     let mut open = Vec::new();
     caller.settle();

@@ -10,8 +10,8 @@ use mcp_proto::{
     wire::{Json, RawJson},
 };
 use mcp_tests::{
+    harness::full_client_with,
     harness::full_server,
-    http_client::speaking,
     http_pair::{App, Cut, HttpPair},
     http_server::HttpServer,
 };
@@ -91,7 +91,7 @@ fn client_and_server_negotiate_every_era_pair() {
         (modern, legacy, None),
     ] {
         for chunk in [1, 13, usize::MAX] {
-            let mut net = HttpPair::new(speaking(client), serving(server), steps(3));
+            let mut net = HttpPair::new(full_client_with(client), serving(server), steps(3));
             net.chunk = chunk;
             net.run();
             let events = net.client.take_events();
@@ -150,7 +150,7 @@ fn server_asks_for_input_in_both_eras() {
                 _ => {}
             }
         });
-        let mut net = joined(speaking(versions), serving(versions), app);
+        let mut net = joined(full_client_with(versions), serving(versions), app);
         call(&mut net);
         net.run();
         let events = net.client.take_events();
@@ -169,7 +169,7 @@ fn server_asks_for_input_in_both_eras() {
 #[test]
 fn list_changes_reach_the_client() {
     for versions in [VersionSet::LEGACY, VersionSet::ALL] {
-        let mut net = joined(speaking(versions), serving(versions), steps(0));
+        let mut net = joined(full_client_with(versions), serving(versions), steps(0));
         let modern = versions == VersionSet::ALL;
         if modern {
             net.client.call("subscriptions/listen", &json!({"notifications": {"toolsListChanged": true}}));
@@ -198,7 +198,7 @@ fn timed_out_calls_cancel_the_handler() {
                 cancelled.set(cancelled.get() + 1);
             }
         });
-        let mut net = joined(speaking(versions), serving(versions), app);
+        let mut net = joined(full_client_with(versions), serving(versions), app);
         call(&mut net);
         net.run();
         net.client.call_with("tools/call", &json!({"name": "t"}), RequestOptions::within(Duration::from_secs(9)));
@@ -216,7 +216,7 @@ fn timed_out_calls_cancel_the_handler() {
 /// the outcomes and the number of requests.
 fn cut_call(version: &'static str, cuts: Vec<Cut>, chunk: usize) -> (Vec<u32>, Vec<Outcome<'static>>, usize) {
     let only = mcp_proto::protocol::ProtocolVersion::parse(version).expect("it is a revision");
-    let mut client = speaking(VersionSet::only(only));
+    let mut client = full_client_with(VersionSet::only(only));
     client.settings.request = RequestOptions::default();
     let mut options = mcp_tests::http_client::options();
     options.listen = false;
@@ -298,7 +298,7 @@ fn stream_cut_repeatedly_yields_the_same_result() {
 
 #[test]
 fn client_recovers_after_server_restarts() {
-    let mut net = joined(speaking(VersionSet::LEGACY), serving(VersionSet::LEGACY), steps(2));
+    let mut net = joined(full_client_with(VersionSet::LEGACY), serving(VersionSet::LEGACY), steps(2));
     for round in 0..3 {
         net.restart(serving(VersionSet::LEGACY));
         for _ in 0..5 {
@@ -316,7 +316,7 @@ fn client_recovers_after_server_restarts() {
 #[test]
 fn no_state_remains_after_many_calls() {
     for versions in [VersionSet::LEGACY, VersionSet::ALL] {
-        let mut net = joined(speaking(versions), serving(versions), steps(5));
+        let mut net = joined(full_client_with(versions), serving(versions), steps(5));
         net.chunk = 1;
         for _ in 0..20 {
             call(&mut net);

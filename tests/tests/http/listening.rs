@@ -9,8 +9,9 @@ use mcp_proto::{
     protocol::{ProtocolVersion, VersionSet},
     rpc::CallId,
 };
+use mcp_tests::harness::full_client_with;
 use mcp_tests::http_client::{
-    HttpClient, event, header, initialized, json_response, message, options, speaking, stream_response,
+    HttpClient, event, header, initialized, json_response, message, options, stream_response,
 };
 use serde_json::{Value, json};
 
@@ -63,7 +64,7 @@ fn client_opens_the_session_stream() {
     for (status, session) in [405, 400, 404, 501, 200].into_iter().flat_map(|it| [(it, None), (it, Some("s-1"))]) {
         let mut options = options();
         options.limits.attempts = 2;
-        let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options);
+        let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), options);
         let (exchange, request) = caller.posted("initialize");
         let response = Response::builder().status(200).header("content-type", "application/json");
         let response = session.into_iter().fold(response, |response, id| response.header("mcp-session-id", id));
@@ -80,7 +81,7 @@ fn client_opens_the_session_stream() {
     }
     let mut quiet = options();
     quiet.listen = false;
-    let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), quiet);
+    let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), quiet);
     let (exchange, request) = caller.posted("initialize");
     caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
     let (exchange, _) = caller.posted("notifications/initialized");
@@ -90,7 +91,7 @@ fn client_opens_the_session_stream() {
 
 /// Returns a client whose session has begun and whose session stream is requested.
 fn asking_for_a_stream() -> (HttpClient, ExchangeId) {
-    let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options());
+    let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), options());
     let (exchange, request) = caller.posted("initialize");
     caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
     let (exchange, _) = caller.posted("notifications/initialized");
@@ -300,7 +301,7 @@ fn stops_resuming_a_stream_without_progress() {
 
 /// Returns the delays before the attempts to resume a stream that is lost repeatedly, in milliseconds.
 fn pauses(options: mcp_proto::http::client::ClientOptions, first: &str) -> Vec<u128> {
-    let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options);
+    let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), options);
     let (exchange, request) = caller.posted("initialize");
     caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
     let (exchange, _) = caller.posted("notifications/initialized");

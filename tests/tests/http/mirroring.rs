@@ -5,8 +5,9 @@ use std::time::Duration;
 use mcp_proto::{
     connection::{Event, Failure, Outcome, Violation},
     http::client::ExchangeId,
-    protocol::InvalidHeaderParam,
+    protocol::{InvalidHeaderParam, VersionSet},
 };
+use mcp_tests::harness::full_client_with;
 use mcp_tests::http_client::{HttpClient, header, json_response, message};
 use serde_json::{Value, json};
 
@@ -222,7 +223,7 @@ fn header_mismatch_relists_tools_and_retries_once() {
 fn pending_header_mismatches_are_bounded() {
     let mut options = mcp_tests::http_client::options();
     options.limits.body_bytes = 1000;
-    let config = mcp_tests::http_client::speaking(mcp_proto::protocol::VersionSet::ALL);
+    let config = full_client_with(VersionSet::ALL);
     let mut caller = HttpClient::new(config, options);
     let (exchange, request) = caller.posted("server/discover");
     caller.answer(exchange, &mcp_tests::http_client::discovered(&message(&request)["id"]));

@@ -9,8 +9,9 @@ use mcp_proto::{
     protocol::{ProtocolVersion, VersionSet},
     wire::{Json, RawJson},
 };
+use mcp_tests::harness::full_client_with;
 use mcp_tests::http_client::{
-    HttpClient, event, header, initialized, json_response, message, options, speaking, stream_response,
+    HttpClient, event, header, initialized, json_response, message, options, stream_response,
 };
 use serde_json::{Value, json};
 
@@ -280,7 +281,7 @@ fn responses_that_are_queued_are_dropped_with_their_session() {
 /// Requests wait a limited time for the server to accept `notifications/initialized`.
 #[test]
 fn unaccepted_initialized_notification_times_out() {
-    let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options());
+    let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), options());
     let (exchange, request) = caller.posted("initialize");
     let response = json_response(200).header("mcp-session-id", "s-1");
     caller.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
@@ -413,7 +414,7 @@ fn takes_session_id_only_from_initialize_response() {
     assert_eq!(header(&request, "mcp-session-id"), Some("s-1"));
     // An invalid or repeated session id is ignored.
     for ids in [&["s 1"][..], &[""], &["s-1", "s-2"]] {
-        let mut caller = HttpClient::new(speaking(VersionSet::LEGACY), options());
+        let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), options());
         let (exchange, request) = caller.posted("initialize");
         let response = ids.iter().fold(json_response(200), |response, id| response.header("mcp-session-id", *id));
         caller.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());

@@ -6,8 +6,8 @@ use mcp_proto::{
     protocol::{Capability, ProtocolVersion, VersionSet},
 };
 use mcp_tests::{
-    harness::full_server,
-    http_client::{HttpClient, discovered, event, header, message, options, speaking},
+    harness::{full_client_with, full_server},
+    http_client::{HttpClient, discovered, event, header, message, options},
     http_server::{HttpServer, modern},
 };
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ fn methods() -> [(&'static str, Value); 3] {
 // req: M-TASK-069
 #[test]
 fn client_mirrors_the_task_id_in_a_header() {
-    let mut config = speaking(VersionSet::ALL);
+    let mut config = full_client_with(VersionSet::ALL);
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
     let mut caller = HttpClient::new(config, options());
     let (exchange, request) = caller.posted("server/discover");

@@ -8,8 +8,8 @@ use mcp_proto::{
     schema::CallToolParams,
 };
 use mcp_tests::{
-    harness::{Harness, full_client, full_server},
-    modern::{modern_only, speaking},
+    harness::{Harness, full_client, full_client_with, full_server},
+    modern::modern_only,
 };
 use serde_json::{Map, Value, json};
 
@@ -103,7 +103,7 @@ fn oversized_server_capabilities_close_the_connection() {
 }
 
 fn listening(asked: Value) -> (Harness<ClientRole>, Value) {
-    let mut client = Harness::modern_client_with(speaking(modern_only()));
+    let mut client = Harness::modern_client_with(full_client_with(modern_only()));
     let params = mcp_proto::wire::Json::new(&json!({"notifications": asked})).expect("it is JSON");
     let options = RequestOptions::default();
     let params = mcp_proto::wire::RawJson::from(&params);

@@ -14,8 +14,8 @@ use mcp_proto::{
     wire::{Json, RawJson},
 };
 use mcp_tests::{
-    harness::Harness,
-    modern::{answer, modern_only, refuse, speaking},
+    harness::{Harness, full_client_with},
+    modern::{answer, modern_only, refuse},
 };
 use serde_json::{Value, json};
 
@@ -144,7 +144,7 @@ fn caches_only_lists_resources_and_discovery() {
 // req: M-CACHE-009
 #[test]
 fn discovery_results_are_cached() {
-    let mut client = Harness::client(speaking(VersionSet::ALL));
+    let mut client = Harness::client(full_client_with(VersionSet::ALL));
     let probe = client.sent_one();
     let mut found = mcp_tests::modern::discovered(&probe["id"], &["2026-07-28"]);
     found["result"]["ttlMs"] = json!(60_000);
@@ -344,7 +344,7 @@ fn sessions_do_not_cache() {
 
 #[test]
 fn cache_size_is_bounded_and_can_be_zero() {
-    let mut config = speaking(modern_only());
+    let mut config = full_client_with(modern_only());
     config.settings.limits.cache_entries = 2;
     let mut client = Client::modern_client_with(config);
     for page in ["1", "2", "3"] {
@@ -355,7 +355,7 @@ fn cache_size_is_bounded_and_can_be_zero() {
     assert!(is_asked(&mut client, &tools(Some("1"))));
 
     for (entries, bytes) in [(0, 1 << 20), (100, 0)] {
-        let mut config = speaking(modern_only());
+        let mut config = full_client_with(modern_only());
         let limits = &mut config.settings.limits;
         (limits.cache_entries, limits.cache_bytes) = (entries, bytes);
         let mut client = Client::modern_client_with(config);
@@ -367,7 +367,7 @@ fn cache_size_is_bounded_and_can_be_zero() {
 
 #[test]
 fn cache_hits_work_with_a_full_outbox() {
-    let mut config = speaking(modern_only());
+    let mut config = full_client_with(modern_only());
     config.settings.limits.outbox_bytes = 500;
     let mut client = Client::modern_client_with(config);
     assert!(is_asked(&mut client, &tools(None)));
@@ -383,7 +383,7 @@ fn cache_hits_work_with_a_full_outbox() {
 fn uncached_calls_keep_no_cache_key() {
     // The cache key of a cacheable call counts as retained bytes.
     let kept = |entries: usize, ask: fn(&mut Client)| {
-        let mut config = speaking(modern_only());
+        let mut config = full_client_with(modern_only());
         config.settings.limits.cache_entries = entries;
         let mut client = Client::modern_client_with(config);
         ask(&mut client);

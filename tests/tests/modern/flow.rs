@@ -236,7 +236,7 @@ fn request_and_subscription_messages_stay_separate() {
 #[test]
 fn changes_are_sent_only_to_subscribers() {
     for versions in [VersionSet::only(ProtocolVersion::V2026_07_28), VersionSet::ALL] {
-        let mut server = Harness::speaking(versions);
+        let mut server = Harness::with_versions(versions);
         let key =
             server.receive_request(&modern_with(1, "tools/call", json!({"name": "t"}), json!({"progressToken": 1})));
         change_everything(&mut server);
@@ -284,7 +284,7 @@ fn list_change_before_close_reaches_only_subscribers() {
 // req: M-DUAL-039
 #[test]
 fn uninitialized_session_does_not_block_subscriptions() {
-    let mut server = Harness::speaking(VersionSet::ALL);
+    let mut server = Harness::with_versions(VersionSet::ALL);
     server.feed(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}}));
     server.feed(&listen("s", json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]})));
@@ -304,7 +304,7 @@ fn uninitialized_session_does_not_block_subscriptions() {
 // req: M-DUAL-039
 #[test]
 fn uninitialized_session_gets_no_notifications() {
-    let mut server = Harness::speaking(VersionSet::ALL);
+    let mut server = Harness::with_versions(VersionSet::ALL);
     server.feed(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}}));
     let key = server.receive_request(&modern(1, "tools/call", json!({"name": "t"})));

@@ -6,10 +6,10 @@ use mcp_proto::{
     schema::{ServerCapabilities, keys},
 };
 use mcp_tests::{
-    harness::{Harness, full_server},
+    harness::{Harness, full_client_with, full_server},
     message::{CAPABILITIES, VERSION, modern_with},
     methods::{MODERN, ModernMethod, Sender},
-    modern::{answer, modern_only, speaking},
+    modern::{answer, modern_only},
 };
 use serde_json::{Value, json};
 
@@ -164,7 +164,7 @@ fn rejects_unknown_log_levels() {
 
 /// Returns a client of a server that declares all capabilities but `missing`.
 fn client(missing: Option<Capability>, extension: bool) -> Harness<ClientRole> {
-    let config: ClientConfig = speaking(modern_only());
+    let config: ClientConfig = full_client_with(modern_only());
     let extensions = serde_json::from_value(declared(extension)).expect("capabilities");
     let mut client = Harness::client(ClientConfig { capabilities: extensions, ..config });
     let probe = client.sent_one();

@@ -10,9 +10,9 @@ use mcp_proto::{
     schema::{ListToolsParams, SubscriptionFilter, SubscriptionsListenParams},
 };
 use mcp_tests::{
-    harness::Harness,
+    harness::{Harness, full_client_with},
     message::{cancelled, notification_with},
-    modern::{answer, modern_only, refuse, speaking},
+    modern::{answer, modern_only, refuse},
 };
 use serde_json::{Value, json};
 
@@ -287,7 +287,7 @@ fn lost_subscription_invalidates_the_cache() {
 // req: M-SUBS-027
 #[test]
 fn subscriptions_have_no_progress_token() {
-    let mut client = Client::modern_client_with(speaking(modern_only()));
+    let mut client = Client::modern_client_with(full_client_with(modern_only()));
     let (_, request) = listen(&mut client, RequestOptions::default());
     assert_eq!(request["params"]["_meta"].get("progressToken"), None);
     client.feed(&notification_with("notifications/progress", json!({"progressToken": request["id"], "progress": 1})));

@@ -24,13 +24,13 @@ fn one(mut sent: Vec<Value>) -> Value {
 
 /// Returns servers of 2026-07-28: alone, beside the older revisions, and beside a session.
 fn servers() -> [Harness<ServerRole>; 3] {
-    let mut beside = Harness::speaking(VersionSet::ALL);
+    let mut beside = Harness::with_versions(VersionSet::ALL);
     beside.feed(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}}));
     beside.feed(&notification("notifications/initialized"));
     assert_eq!(beside.take_events(), [Event::Ready]);
     beside.sent();
-    [Harness::modern_server(), Harness::speaking(VersionSet::ALL), beside]
+    [Harness::modern_server(), Harness::with_versions(VersionSet::ALL), beside]
 }
 
 // req: M-BASE-007 M-BASE-017
@@ -115,7 +115,7 @@ fn malformed_requests_get_the_matching_error_code() {
 // req: M-STDIO-002
 #[test]
 fn modern_requests_in_a_batch_are_refused() {
-    let mut server = Harness::speaking(VersionSet::ALL);
+    let mut server = Harness::with_versions(VersionSet::ALL);
     server.feed(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
         "protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}}));
     server.feed(&notification("notifications/initialized"));

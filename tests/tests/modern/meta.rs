@@ -136,7 +136,7 @@ fn every_request_declares_client_capabilities() {
 // req: M-VERS-002 M-VERS-004 M-VERS-008 M-VERS-014
 #[test]
 fn versions_are_compared_exactly() {
-    let mut server = Harness::speaking(VersionSet::ALL);
+    let mut server = Harness::with_versions(VersionSet::ALL);
     for odd in [
         "",
         "2026",
@@ -174,7 +174,7 @@ fn version_errors_list_the_discovered_versions() {
     for versions in
         [VersionSet::only(ProtocolVersion::V2026_07_28), VersionSet::ALL, since(ProtocolVersion::V2025_11_25)]
     {
-        let mut server = Harness::speaking(versions);
+        let mut server = Harness::with_versions(versions);
         server.feed(&modern(1, "server/discover", json!({})));
         let listed = one(server.sent())["result"]["supportedVersions"].clone();
         assert!(listed.as_array().expect("a list").iter().all(Value::is_string));
@@ -266,7 +266,7 @@ fn requests_do_not_depend_on_earlier_messages() {
     let bare = modern(7, "tools/call", json!({"name": "t"}));
     for message in [full, bare] {
         let seen = pasts.map(|past| {
-            let mut server = Harness::speaking(VersionSet::ALL);
+            let mut server = Harness::with_versions(VersionSet::ALL);
             past(&mut server);
             server.sent();
             server.take_events();

@@ -8,8 +8,8 @@ use mcp_proto::{
     schema::{CallToolParams, LoggingLevel, Meta, TraceContext},
 };
 use mcp_tests::{
-    harness::{Harness, full_server},
-    modern::{answer, speaking},
+    harness::{Harness, full_client_with, full_server},
+    modern::answer,
 };
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ fn server_reads_trace_and_log_level_per_request() {
         });
     };
     let mut config = full_server();
-    config.settings.versions = speaking(mcp_proto::protocol::VersionSet::ALL).settings.versions;
+    config.settings.versions = full_client_with(mcp_proto::protocol::VersionSet::ALL).settings.versions;
     let mut server = Harness::server(config);
     let mut request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t"}});
     meta(&mut request, &json!("warning"));

@@ -9,9 +9,9 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 use mcp_tests::{
-    harness::{Harness, full_server},
+    harness::{Harness, full_client_with, full_server},
     link::LinkConfig,
-    modern::{discovered, modern_only, refuse, speaking},
+    modern::{discovered, modern_only, refuse},
     testbed::Testbed,
 };
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn opened(versions: VersionSet) -> (Client, Value) {
 }
 
 fn begun(versions: VersionSet, opening: Opening) -> (Client, Value) {
-    let mut client = Client::with_opening(speaking(versions), opening);
+    let mut client = Client::with_opening(full_client_with(versions), opening);
     let first = client.sent_one();
     (client, first)
 }
@@ -204,7 +204,7 @@ fn unanswered_probe_means_legacy_server() {
 
 #[test]
 fn handshake_timeout_limits_the_probe() {
-    let mut config = speaking(VersionSet::ALL);
+    let mut config = full_client_with(VersionSet::ALL);
     config.settings.handshake_timeout = Duration::from_millis(200);
     let mut client = Client::client(config);
     client.sent_one();
@@ -452,7 +452,7 @@ enum Meeting {
 fn meet(client: VersionSet, server: VersionSet, opening: Opening, link: LinkConfig) -> (Meeting, Testbed) {
     let mut config = full_server();
     config.settings.versions = server;
-    let mut testbed = Testbed::with_opening(speaking(client), opening, config, link, link);
+    let mut testbed = Testbed::with_opening(full_client_with(client), opening, config, link, link);
     testbed.advance(Duration::from_secs(120));
     let meeting = match &testbed.client.take_events()[..] {
         [Event::Ready] => match testbed.client.conn.version().map(ProtocolVersion::era) {
@@ -508,7 +508,7 @@ fn failed_negotiation_explains_the_cause() {
     let why = |client, server| {
         let mut config = full_server();
         config.settings.versions = server;
-        let mut testbed = Testbed::new(speaking(client), config, LinkConfig::default(), LinkConfig::default());
+        let mut testbed = Testbed::new(full_client_with(client), config, LinkConfig::default(), LinkConfig::default());
         testbed.settle();
         match &testbed.client.take_events()[..] {
             [Event::Closed(reason)] => reason.to_string(),
@@ -528,7 +528,7 @@ fn slow_links_still_negotiate() {
     for (server, expected) in SETS.into_iter().zip([Meeting::Session, Meeting::NoSession, Meeting::Session]) {
         let mut config = full_server();
         config.settings.versions = server;
-        let mut testbed = Testbed::new(speaking(VersionSet::ALL), config, link, link);
+        let mut testbed = Testbed::new(full_client_with(VersionSet::ALL), config, link, link);
         testbed.advance(Duration::from_secs(120));
         let events = testbed.client.take_events();
         assert_eq!(events, [Event::Ready], "{server:?}");

@@ -10,8 +10,8 @@ use mcp_proto::{
     wire::{ErrorObject, RawJson},
 };
 use mcp_tests::{
-    harness::{Harness, full_server},
-    modern::{answer, discovered, refuse, speaking},
+    harness::{Harness, full_client_with, full_server},
+    modern::{answer, discovered, refuse},
 };
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ const NOTHING: [Value; 0] = [];
 
 /// Returns a client of both eras, connected to a server of 2026-07-28.
 fn client() -> Client {
-    let mut config = speaking(VersionSet::ALL);
+    let mut config = full_client_with(VersionSet::ALL);
     config.settings.keepalive = Some(Keepalive { interval: Duration::from_secs(1000), max_missed: 3 });
     let mut client = Harness::client(config);
     let probe = client.sent_one();

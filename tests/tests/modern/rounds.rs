@@ -9,8 +9,8 @@ use mcp_proto::{
     wire::Json,
 };
 use mcp_tests::{
-    harness::Harness,
-    modern::{answer, modern_only, speaking},
+    harness::{Harness, full_client_with},
+    modern::{answer, modern_only},
 };
 use serde_json::{Value, json};
 
@@ -199,7 +199,7 @@ fn round_state_is_not_shared_between_calls() {
 
 #[test]
 fn retained_call_bytes_are_bounded() {
-    let mut config = speaking(modern_only());
+    let mut config = full_client_with(modern_only());
     config.settings.limits.call_bytes = 1000;
     let mut client = Client::modern_client_with(config);
     let params = CallToolParams::new("x".repeat(600));
@@ -212,7 +212,7 @@ fn retained_call_bytes_are_bounded() {
     client.sent();
 
     // The state of the server counts, too.
-    let mut config = speaking(modern_only());
+    let mut config = full_client_with(modern_only());
     config.settings.limits.call_bytes = 1000;
     let mut client = Client::modern_client_with(config);
     let (_, request) = call(&mut client);
