@@ -270,7 +270,7 @@ impl HttpServer {
         for index in over {
             let session = self.sessions.remove(&index).expect("it is there");
             assert_eq!(session.poll_timeout(), None, "a session that is over has no timer");
-            session.id().map(|id| self.endpoint.forget(id));
+            session.id().map(|id| self.endpoint.remove(id));
         }
     }
 

@@ -185,7 +185,7 @@ impl Client {
     pub fn wait(&self) -> Disconnected {
         let reason = self.0.handle.wait();
         #[cfg(feature = "signals")]
-        signals::hold();
+        signals::block_if_ending();
         let exit = self.0.child.as_ref().and_then(Child::exit);
         let next_opening = self.connection().update(|connection, _| connection.next_opening());
         Disconnected::new(reason.unwrap_or(CloseReason::Local), exit, next_opening)
@@ -210,7 +210,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.handle.close();
         #[cfg(feature = "signals")]
-        signals::hold();
+        signals::block_if_ending();
     }
 }
 

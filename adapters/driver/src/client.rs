@@ -202,7 +202,7 @@ impl<R> Client<R> {
         Deferred::new(async move {
             let reason = ended.await.unwrap_or(CloseReason::Local);
             #[cfg(feature = "signals")]
-            signals::held().await;
+            signals::pending_if_ending().await;
             let next_opening = connection.update(|connection, _| connection.next_opening());
             Disconnected::new(reason, child.and_then(|child| child.exit()), next_opening)
         })

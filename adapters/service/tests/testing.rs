@@ -158,8 +158,8 @@ fn principal_sees_more_tools_than_anonymous() {
 #[test]
 fn test_client_can_send_raw_messages() {
     let client = TestClient::of(&service()).version(ProtocolVersion::V2025_11_25).connect();
-    client.say("{ this is no JSON");
-    client.say(r#"{"jsonrpc":"2.0","id":"mine","method":"tools/call","params":{"name":"add"}}"#);
+    client.send_line("{ this is no JSON");
+    client.send_line(r#"{"jsonrpc":"2.0","id":"mine","method":"tools/call","params":{"name":"add"}}"#);
     client.transcript().assert([
         "client: no message",
         "server: error -32700",

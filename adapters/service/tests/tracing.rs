@@ -229,7 +229,7 @@ fn each_request_has_a_span_with_its_outcome() {
 fn peer_faults_are_logged_as_warnings() {
     collect(|collector| {
         let client = TestClient::of(&service()).version(ProtocolVersion::V2025_11_25).connect();
-        client.say("{ this is no JSON");
+        client.send_line("{ this is no JSON");
         let seen = collector.seen();
         assert!(seen.events.iter().any(|(_, level, fields)| level == "WARN" && fields.get("fault") != "-"));
     });

@@ -187,7 +187,7 @@ impl Method {
     /// Returns whether the result may be `input_required`, after which the client sends the request again with its
     /// answers (2026-07-28).
     #[must_use]
-    pub const fn may_ask(self) -> bool {
+    pub const fn may_require_input(self) -> bool {
         matches!(self, Self::CallTool | Self::GetPrompt | Self::ReadResource)
     }
 

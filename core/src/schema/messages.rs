@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn result_alternatives_match_the_method_table() {
         for method in Method::ALL.iter().copied() {
-            assert_eq!(INPUT_REQUIRED_METHODS.contains(&method), method.may_ask(), "{method}");
+            assert_eq!(INPUT_REQUIRED_METHODS.contains(&method), method.may_require_input(), "{method}");
             assert_eq!(TASK_METHODS.contains(&method), method.may_become_task(), "{method}");
         }
     }

@@ -261,7 +261,7 @@ fn closed_part_of_a_shared_session_returns_503() {
     let late = request(&mut here);
     let mut asked = request(&mut here);
     let handle = here.endpoint.route(here.now, &asked, [0; 24], |_| panic!("it is there")).expect("it is there");
-    here.endpoint.forget(&key);
+    here.endpoint.remove(&key);
     let now = here.now;
     let refused =
         here.endpoint.route(now, &late, [0; 24], |_| panic!("it begins nothing")).expect_err("it is not here");
@@ -281,7 +281,7 @@ fn closed_part_of_a_shared_session_returns_503() {
     let now = server.now;
     server.last_session().give_up(now);
     assert_eq!(server.last_session().open(now, &mut asked).expect_err("it is over").status(), 404);
-    server.endpoint.forget(&mcp_proto::http::SessionId::parse(&id).expect("an id"));
+    server.endpoint.remove(&mcp_proto::http::SessionId::parse(&id).expect("an id"));
     let refused =
         server.endpoint.route(now, &asked, [0; 24], |_| panic!("it begins nothing")).expect_err("it is not here");
     assert_eq!(refused.status(), 404);

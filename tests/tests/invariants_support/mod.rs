@@ -204,7 +204,7 @@ fn respond<E>(conn: &mut Connection<E>, ledger: &mut Ledger, n: usize, how: How,
         return;
     }
     let (key, method) = ledger.open.remove(n % ledger.open.len());
-    let can_ask = method.is_some_and(Method::may_ask) && may_ask(key);
+    let can_ask = method.is_some_and(Method::may_require_input) && may_ask(key);
     let questions = json!({
         "r": {"method": "roots/list"},
         "e": {"method": "elicitation/create", "params": {

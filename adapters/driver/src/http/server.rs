@@ -279,7 +279,7 @@ impl<R: Runtime> Inner<R> {
         let begun = state.binding.settled.is_none();
         let Some(id) = state.binding.session.id().filter(|_| begun).cloned() else { return };
         drop(state);
-        let forgotten = lock(&self.sessions.endpoint).forget_if(&id, |it| Arc::ptr_eq(it, session));
+        let forgotten = lock(&self.sessions.endpoint).remove_if(&id, |it| Arc::ptr_eq(it, session));
         forgotten.inspect(|session| session.update(|binding, now| binding.session.close(now)));
     }
 
@@ -294,7 +294,7 @@ impl<R: Runtime> Inner<R> {
         let found = replication.store.sessions.find(id.as_str(), replication.life).await.map_err(|_| unavailable())?;
         let Some(record) = found else {
             // If the session is in this process, another process has ended it.
-            let ended = lock(&sessions.endpoint).forget(id);
+            let ended = lock(&sessions.endpoint).remove(id);
             ended.inspect(|session| session.update(|binding, now| binding.session.close(now)));
             return Err(reader.lost());
         };
@@ -311,7 +311,7 @@ impl<R: Runtime> Inner<R> {
             }
             // It has ended only in this process, because it was idle here. It is resumed like a session of another
             // process.
-            lock(&sessions.endpoint).forget_if(id, |it| Arc::ptr_eq(it, &session));
+            lock(&sessions.endpoint).remove_if(id, |it| Arc::ptr_eq(it, &session));
         }
         let part = replication.store.sessions.enter(id.as_str()).await.map_err(|_| unavailable())?;
         let holder = holder(principal, peer);
@@ -510,7 +510,7 @@ impl SessionGuard {
 impl Drop for SessionGuard {
     fn drop(&mut self) {
         let forgotten = self.known.as_ref().and_then(|(id, session)| {
-            lock(&self.sessions.endpoint).forget_if(id, |it| std::ptr::eq(Arc::as_ptr(it), session.as_ptr()))
+            lock(&self.sessions.endpoint).remove_if(id, |it| std::ptr::eq(Arc::as_ptr(it), session.as_ptr()))
         });
         drop(forgotten);
         if let Some(number) = self.number {

@@ -44,14 +44,14 @@ pub fn is_ending() -> bool {
 }
 
 /// Blocks the calling thread for ever if this process is about to end.
-pub fn hold() {
+pub fn block_if_ending() {
     while is_ending() {
         std::thread::park();
     }
 }
 
 /// Stays pending for ever if this process is about to end.
-pub async fn held() {
+pub async fn pending_if_ending() {
     if is_ending() {
         std::future::pending().await
     }
@@ -69,7 +69,7 @@ fn clients() -> Vec<Arc<dyn Closing>> {
     lock(&CLIENTS).iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Has SIGINT, SIGTERM and SIGHUP close every `Client` of this process, as its `close` does, and then end the process
+/// Closes every `Client` of this process on SIGINT, SIGTERM and SIGHUP, as its `close` does, and then ends the process
 /// with 128 plus the number of the signal as its status. The second signal kills all children at once. From the first
 /// one on, `close` and `wait` of clients do not return.
 ///

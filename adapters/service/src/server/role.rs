@@ -77,7 +77,7 @@ impl Role for ServerRole {
         message: &str,
     ) {
         let (tasks, Some(task)) = (shared.app.tasks(), in_flight.role.task.get()) else { return };
-        tasks.say(shared.task_time(connection), task, message);
+        tasks.set_status_message(shared.task_time(connection), task, message);
         tasks.tell(task);
     }
 

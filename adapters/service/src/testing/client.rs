@@ -235,7 +235,7 @@ impl TestClient {
 
     /// Sends a line from the client as it is, for example an invalid one. Responses to it appear in the transcript.
     #[track_caller]
-    pub fn say(&self, line: &str) {
+    pub fn send_line(&self, line: &str) {
         self.deliver(Side::Client, line.as_bytes());
         self.settle();
     }

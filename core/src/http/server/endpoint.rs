@@ -134,7 +134,7 @@ impl<T: Clone> Endpoint<T> {
             || sessions.iter().map(|(id, entry)| (id, &entry.activity)),
         );
         let too_many = || Box::new(busy("There are too many sessions"));
-        let handle = gives_way.and_then(|id| self.forget(&id)).ok_or_else(too_many)?;
+        let handle = gives_way.and_then(|id| self.remove(&id)).ok_or_else(too_many)?;
         self.given_up.push(handle);
         Ok(())
     }
@@ -174,7 +174,7 @@ impl<T: Clone> Endpoint<T> {
     /// `random` must be bits that cannot be predicted. Pass the request to [`Session::open`] next.
     ///
     /// A session of the modern era belongs to one request, and only its handle refers to it. A session of the legacy
-    /// era is in the table until it is [removed](Self::forget). A request that ends a session removes it.
+    /// era is in the table until it is [removed](Self::remove). A request that ends a session removes it.
     ///
     /// # Errors
     /// Returns the response if there is no such session, or if there are too many sessions, requests or bytes in
@@ -203,7 +203,7 @@ impl<T: Clone> Endpoint<T> {
             Target::End(id) => {
                 let handle = self.known(id, request, false)?;
                 // From now on, no request is routed to it.
-                self.forget(id);
+                self.remove(id);
                 return Ok(handle);
             }
         };
@@ -220,7 +220,7 @@ impl<T: Clone> Endpoint<T> {
     }
 
     /// Removes a session that is over, and returns its handle.
-    pub fn forget(&mut self, id: &SessionId) -> Option<T> {
+    pub fn remove(&mut self, id: &SessionId) -> Option<T> {
         let Entry { handle, client, .. } = self.sessions.remove(id)?;
         self.tenants.leave(client.holder(), id);
         if self.sessions.is_empty() {
@@ -230,10 +230,10 @@ impl<T: Clone> Endpoint<T> {
         Some(handle)
     }
 
-    /// Removes a session as [`forget`](Self::forget) does, if `is_it` is true for its handle: another one may have
+    /// Removes a session as [`remove`](Self::remove) does, if `is_it` is true for its handle: another one may have
     /// taken its place.
-    pub fn forget_if(&mut self, id: &SessionId, is_it: impl FnOnce(&T) -> bool) -> Option<T> {
-        if self.sessions.get(id).is_some_and(|entry| is_it(&entry.handle)) { self.forget(id) } else { None }
+    pub fn remove_if(&mut self, id: &SessionId, is_it: impl FnOnce(&T) -> bool) -> Option<T> {
+        if self.sessions.get(id).is_some_and(|entry| is_it(&entry.handle)) { self.remove(id) } else { None }
     }
 
     /// Returns the handles of all sessions, in the order of their ids.

@@ -72,7 +72,7 @@
 //!             // Call `handle_timeout` at that time, and then this method.
 //!         }
 //!         if let (true, Some(id)) = (session.is_over(), session.id()) {
-//!             self.endpoint.lock().unwrap().forget(id);
+//!             self.endpoint.lock().unwrap().remove(id);
 //!         }
 //!     }
 //!

@@ -60,7 +60,7 @@ impl Engine {
 
     /// Returns whether the result of a request may be `input_required`.
     fn may_need_input(&self, call: CallId) -> bool {
-        self.retries.get(call).is_some_and(|retry| retry.method.known().is_some_and(Method::may_ask))
+        self.retries.get(call).is_some_and(|retry| retry.method.known().is_some_and(Method::may_require_input))
     }
 
     /// Hands the input requests of a result to the application.

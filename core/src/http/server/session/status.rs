@@ -25,7 +25,7 @@ impl Session {
     }
 
     /// Returns whether the session is over: its connection has ended, every event was polled and every exchange is
-    /// complete. The driver then [removes](crate::http::server::Endpoint::forget) it from the endpoint, and drops it.
+    /// complete. The driver then [removes](crate::http::server::Endpoint::remove) it from the endpoint, and drops it.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.conn.is_drained() && self.events.is_empty() && self.exchanges.is_empty()

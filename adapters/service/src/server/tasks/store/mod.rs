@@ -271,7 +271,7 @@ impl Tasks {
     }
 
     /// Sets the status message of a task.
-    pub(crate) fn say(&self, now: Timestamp, task: &Task, message: &str) {
+    pub(crate) fn set_status_message(&self, now: Timestamp, task: &Task, message: &str) {
         let mut state = lock(&task.state);
         if !state.status.is_terminal() && state.message.as_deref() != Some(message) {
             let weight = state.weight.saturating_sub(state.message.as_ref().map_or(0, String::len)) + message.len();
