@@ -386,8 +386,8 @@ impl AuthClient {
             self.hold_refused();
         }
         let has_other = self.token().is_some_and(|token| Some(token.id) != used);
-        if has_other && matches!(self.step, Step::Browser(_)) {
-            // The user may take minutes.
+        if has_other && self.is_busy() && self.goal == Goal::Authorize && !self.is_expired(now) {
+            // The server has not refused this token to the request, and the user may take minutes.
             return Verdict::Retry;
         }
         if self.is_busy() {

@@ -43,6 +43,29 @@ fn a_request_with_an_older_token_does_not_wait_for_the_user() {
 }
 
 #[test]
+fn a_request_with_an_older_token_is_retried_before_the_user_is_asked() {
+    let mut world = World::new();
+    let mut client = authorized(&mut world);
+    let late = Call::new(&client);
+    world.grant("two", Some("r2"));
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(2)), Verdict::Retry);
+    let mut call = Call::refused(&client, 403, &insufficient("b"));
+    assert_eq!(call.ask(&mut client, at(3)), Verdict::Wait);
+    loop {
+        let step = client.step.name();
+        for used in [late.used, None] {
+            let mut late = Call { used, ..late.clone() };
+            assert_eq!(late.ask(&mut client, at(3)), Verdict::Retry, "there is a newer token: {step}");
+            assert_eq!(late.again(&mut client, at(3)), Verdict::Wait, "it is refused as well: {step}");
+        }
+        assert_eq!(late.clone().ask(&mut client.clone(), at(3602)), Verdict::Wait, "it has expired: {step}");
+        let Some(action) = client.poll_action() else { break };
+        world.perform(&mut client, at(3), action);
+    }
+    assert!(matches!(client.step, Step::Browser(_)));
+}
+
+#[test]
 fn processes_do_not_reuse_a_refresh_token() {
     let mut world = World::new();
     let mut one = authorized(&mut world);
