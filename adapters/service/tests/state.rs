@@ -5,10 +5,15 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use mcp_proto::schema::{CompleteResult, PromptReference, ResourceContents, ResourceTemplateReference};
+use mcp_proto::{
+    protocol::ProtocolVersion,
+    schema::{
+        CallToolResult, CompleteResult, PromptReference, ResourceContents, ResourceTemplateReference, TaskSupport,
+    },
+};
 use mcp_service::{
-    CallError, CompletionRequest, Context, FromState, Host, Prompt, Resource, ResourceTemplate, Service, State, Tool,
-    testing::TestClient,
+    CallError, CompletionRequest, Context, FromState, Host, Prompt, Resource, ResourceTemplate, ResultOrTask, Service,
+    State, Tool, testing::TestClient,
 };
 use serde_json::{Value, json};
 
@@ -247,4 +252,25 @@ fn prompts_resources_and_completion_have_the_state() {
     let template = ResourceTemplateReference::new("count://of/{name}");
     let pending = client.server().complete(template, "name", "x", ()).expect("a request");
     assert_eq!(values(client.wait(pending).expect("proposals")), ["one"]);
+}
+
+// req: TOOL-015
+#[test]
+fn a_tool_with_a_state_can_be_a_task() {
+    let counter = Arc::new(Counter::default());
+    let tool = Tool::new_async("own_later", Counter::own_later).title("Own");
+    let tool = tool.task_support(TaskSupport::Required).about(|about| about.description = Some("later".into()));
+    let service = Service::builder("test", "1").with_shared_state(counter).tool(tool).build().expect("a good service");
+    for (version, count) in [(ProtocolVersion::V2025_11_25, "1"), (ProtocolVersion::V2026_07_28, "2")] {
+        let client = TestClient::of(&service).version(version).connect();
+        let tools = client.wait(client.server().list_tools(None).expect("a request")).expect("a list").tools;
+        assert_eq!((tools[0].title.as_deref(), tools[0].description.as_deref()), (Some("Own"), Some("later")));
+        let pending = client.server().run_tool(&tools[0], ()).expect("a request");
+        let task = match client.wait(pending).expect("a task") {
+            ResultOrTask::Task(task) => task,
+            ResultOrTask::Result(result) => panic!("{version:?}: {result:?}"),
+        };
+        let result: CallToolResult = client.wait(task.result().expect("a request")).expect("a result");
+        assert_eq!(result.content[0].as_text(), Some(count));
+    }
 }

@@ -11,7 +11,7 @@ use mcp_proto::{
 
 use crate::{
     driver_api::job::Job,
-    inbound::{context::Context, rpc_result::RpcResult, state::SessionState},
+    inbound::{context::Context, rpc_result::RpcResult, shared_state::HandlerState, state::SessionState},
     server::{
         call_params::CallParams,
         routes::{Request, Route},
@@ -22,7 +22,7 @@ use crate::{
 
 /// Tools that can run as tasks. A program without such a tool does not contain the code of tasks: only these methods
 /// refer to it.
-impl Tool {
+impl<S: HandlerState> Tool<S> {
     /// Sets whether calls of the tool can or must run as tasks. Default: they cannot.
     ///
     /// In a session (2025-11-25) the client decides. If a task is required, older clients still call the tool without
