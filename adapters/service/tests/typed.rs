@@ -172,3 +172,105 @@ fn a_model_responds_with_a_text() {
     let result = client(ElicitResult::decline()).call_tool("ask", ()).expect("a result");
     assert_eq!(result.content, CallToolResult::text("4").content);
 }
+
+#[derive(Debug, serde::Deserialize)]
+#[allow(dead_code, reason = "only its text is compared")]
+struct Text(String);
+
+#[derive(Debug, serde::Serialize, schemars::JsonSchema)]
+enum Bed {
+    Single,
+}
+
+fn results() -> Service {
+    Service::builder("test", "1")
+        .tool(Tool::new("text", || "hello"))
+        .tool(Tool::new("digits", || "42"))
+        .tool(Tool::new("word", || "Single"))
+        .tool(Tool::new("json", || r#"{"sum":3}"#))
+        .tool(Tool::new("sum", || Structured(Sum { sum: 3 })))
+        .tool(Tool::new("list", || Structured(vec![1, 2])))
+        .tool(Tool::new("string", || Structured(String::from("hello"))))
+        .tool(Tool::new("number", || Structured(42)))
+        .tool(Tool::new("bed", || Structured(Bed::Single)))
+        .tool(Tool::new("null", || Structured(None::<i64>)))
+        .tool(Tool::new("none", || None::<String>))
+        .tool(Tool::new("two", || vec!["1", "2"]))
+        .build()
+        .expect("a good service")
+}
+
+/// Reads a result, and returns its `Debug` text.
+fn read<T: serde::de::DeserializeOwned + std::fmt::Debug + 'static>(client: &TestClient, tool: &str) -> Option<String> {
+    let pending = client.server().call_tool_as::<T>(tool, ()).expect("a request");
+    client.wait(pending).ok().map(|value| format!("{value:?}"))
+}
+
+#[test]
+fn a_typed_call_reads_the_same_in_every_revision() {
+    type Read = fn(&TestClient, &str) -> Option<String>;
+    let (string, option, newtype): (Read, Read, Read) = (read::<String>, read::<Option<String>>, read::<Text>);
+    let (number, list, sum, room): (Read, Read, Read, Read) =
+        (read::<i64>, read::<Vec<i64>>, read::<Sum>, read::<Room>);
+    let (nothing, any): (Read, Read) = (read::<()>, read::<Value>);
+    type Row<'a> = (&'a str, &'a [(Read, Option<&'a str>)]);
+    let table: &[Row] = &[
+        (
+            "text",
+            &[
+                (string, Some(r#""hello""#)),
+                (option, Some(r#"Some("hello")"#)),
+                (newtype, Some(r#"Text("hello")"#)),
+                (any, Some(r#"String("hello")"#)),
+                (number, None),
+                (list, None),
+                (sum, None),
+                (room, None),
+                (nothing, None),
+            ],
+        ),
+        (
+            "digits",
+            &[
+                (string, Some(r#""42""#)),
+                (option, Some(r#"Some("42")"#)),
+                (newtype, Some(r#"Text("42")"#)),
+                (number, Some("42")),
+                (read::<Option<i64>>, Some("Some(42)")),
+                (any, Some("Number(42)")),
+            ],
+        ),
+        (
+            "word",
+            &[(room, Some("Single")), (read::<Option<Room>>, Some("Some(Single)")), (string, Some(r#""Single""#))],
+        ),
+        ("json", &[(sum, Some("Sum { sum: 3 }")), (string, Some(r#""{\"sum\":3}""#)), (list, None)]),
+        (
+            "sum",
+            &[
+                (sum, Some("Sum { sum: 3 }")),
+                (read::<Option<Sum>>, Some("Some(Sum { sum: 3 })")),
+                (string, Some(r#""{\"sum\":3}""#)),
+                (number, None),
+            ],
+        ),
+        ("list", &[(list, Some("[1, 2]")), (string, Some(r#""[1,2]""#)), (sum, None)]),
+        (
+            "string",
+            &[(string, Some(r#""hello""#)), (option, Some(r#"Some("hello")"#)), (newtype, Some(r#"Text("hello")"#))],
+        ),
+        ("number", &[(number, Some("42")), (string, Some(r#""42""#)), (any, Some("Number(42)"))]),
+        ("bed", &[(room, Some("Single")), (string, Some(r#""Single""#))]),
+        ("null", &[(read::<Option<i64>>, Some("None")), (option, Some("None")), (nothing, Some("()"))]),
+        ("none", &[(option, Some("None")), (read::<Option<Sum>>, Some("None")), (nothing, Some("()")), (string, None)]),
+        ("two", &[(string, None), (list, None), (option, None)]),
+    ];
+    for version in [ProtocolVersion::V2024_11_05, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        let client = TestClient::of(&results()).version(version).connect();
+        for (tool, reads) in table {
+            for (place, (read, expected)) in reads.iter().enumerate() {
+                assert_eq!(read(&client, tool).as_deref(), *expected, "{version:?} {tool} {place}");
+            }
+        }
+    }
+}

@@ -78,8 +78,17 @@ impl Peer<ClientRole> {
         self.request(&call(name, arguments)?)
     }
 
-    /// Calls a tool as [`call_tool`](Self::call_tool) does, and reads its result into a type: the structured content, or
-    /// else the only text, as it is or as JSON.
+    /// Calls a tool as [`call_tool`](Self::call_tool) does, and reads its result into a type. The value is the first of
+    /// these that the type accepts:
+    ///
+    /// 1. the structured content,
+    /// 2. the only content, if it is a text that is JSON,
+    /// 3. that text itself, as a `String`, an `Option<String>` or an enum of unit variants accepts it,
+    /// 4. null, if the result has no content at all.
+    ///
+    /// The rule is the same in every revision. A `String` reads the text `"yes"` without its quotes, since that is the
+    /// JSON of a string, which older revisions have as a text only. For texts as they are, use
+    /// [`call_tool`](Self::call_tool).
     ///
     /// The call of a tool that fails is an error here: [`CallError::ToolFailed`](crate::CallError::ToolFailed).
     ///
