@@ -1,8 +1,10 @@
 //! Forms of elicitation that are made from types.
 
+use std::borrow::Cow;
+
 use mcp_proto::{
     protocol::ProtocolVersion,
-    schema::{ElicitSchema, LegacyTitledEnumSchema, Map, PrimitiveSchema, StringFormat},
+    schema::{ElicitSchema, Extra, LegacyTitledEnumSchema, Map, PrimitiveSchema, StringFormat},
     wire::Json,
 };
 use schemars::JsonSchema;
@@ -16,10 +18,21 @@ pub(crate) fn form_of<T: JsonSchema>(version: ProtocolVersion) -> Result<ElicitS
     if schema.get("type").is_none_or(|kind| kind != "object") {
         return Err("a form is a struct with named fields".into());
     }
+    for (name, rule) in schema.as_object().into_iter().flatten() {
+        let is_known = matches!(name.as_str(), "type" | "properties" | "required");
+        // A form may say that it has no further fields, but not which ones it has.
+        let is_closed = matches!(name.as_str(), "additionalProperties" | "unevaluatedProperties") && rule == false;
+        if !is_known && !is_closed && !is_annotation(name) {
+            return Err(format!("the fields of `{name}` cannot be part of a form"));
+        }
+    }
     let properties = schema.get("properties").and_then(Value::as_object);
     let mut fields = Map::new();
     for (name, property) in properties.into_iter().flatten() {
-        let field = field(property, version).ok_or_else(|| format!("the field `{name}` cannot be part of a form"))?;
+        let field = field(property, version).map_err(|rule| match rule {
+            None => format!("the field `{name}` cannot be part of a form"),
+            Some(rule) => format!("the field `{name}` cannot be part of a form: it has `{rule}`"),
+        })?;
         fields.insert(name, field);
     }
     let required = schema.get("required").and_then(Value::as_array);
@@ -28,9 +41,16 @@ pub(crate) fn form_of<T: JsonSchema>(version: ProtocolVersion) -> Result<ElicitS
     Ok(ElicitSchema { required, ..ElicitSchema::new(fields) })
 }
 
-/// Converts the schema of a field.
-fn field(schema: &Value, version: ProtocolVersion) -> Option<PrimitiveSchema> {
-    let mut schema = without_null(schema)?;
+/// Returns whether a keyword only describes values.
+fn is_annotation(keyword: &str) -> bool {
+    const ANNOTATIONS: [&str; 9] =
+        ["$schema", "$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
+    ANNOTATIONS.contains(&keyword) || keyword.starts_with("x-")
+}
+
+/// Converts the schema of a field. The error is the rule that forms do not have, if there is only one.
+fn field(schema: &Value, version: ProtocolVersion) -> Result<PrimitiveSchema, Option<String>> {
+    let mut schema = without_null(schema).ok_or(None)?;
     with_values(&mut schema);
     if let Some(items) = schema.get_mut("items") {
         with_values(items);
@@ -42,9 +62,14 @@ fn field(schema: &Value, version: ProtocolVersion) -> Option<PrimitiveSchema> {
             items.insert("anyOf".into(), options);
         }
     }
-    let field: PrimitiveSchema = Json::new(&schema).ok()?.decode().ok()?;
-    Some(match field {
-        PrimitiveSchema::Other(_) => return None,
+    let field: PrimitiveSchema = Json::new(&schema).and_then(|schema| schema.decode()).map_err(|_| None)?;
+    if matches!(field, PrimitiveSchema::Other(_)) {
+        return Err(None);
+    }
+    if let Some(rule) = unknown_rule(&field) {
+        return Err(Some(rule));
+    }
+    Ok(match field {
         PrimitiveSchema::String(mut field) => {
             field.format = field.format.filter(StringFormat::is_known);
             field.into()
@@ -58,6 +83,26 @@ fn field(schema: &Value, version: ProtocolVersion) -> Option<PrimitiveSchema> {
         }
         field => field,
     })
+}
+
+/// Returns a rule of a field that is not part of forms, so that clients do not know it.
+///
+/// Formats of texts may be unknown: types with a format check it when they are read. Choices of a form are unique.
+fn unknown_rule(field: &PrimitiveSchema) -> Option<String> {
+    let none = Extra::new();
+    let (field, items) = match field {
+        PrimitiveSchema::String(field) => (&field.extra, &none),
+        PrimitiveSchema::Number(field) => (&field.extra, &none),
+        PrimitiveSchema::Boolean(field) => (&field.extra, &none),
+        PrimitiveSchema::UntitledSingleSelect(field) => (&field.extra, &none),
+        PrimitiveSchema::TitledSingleSelect(field) => (&field.extra, &none),
+        PrimitiveSchema::LegacyTitledEnum(field) => (&field.extra, &none),
+        PrimitiveSchema::UntitledMultiSelect(field) => (&field.extra, &field.items.extra),
+        PrimitiveSchema::TitledMultiSelect(field) => (&field.extra, &field.items.extra),
+        PrimitiveSchema::Other(members) => (members, &none),
+    };
+    let mut rules = field.iter().chain(items).map(|(name, _)| name);
+    rules.find(|name| !is_annotation(name) && name != "uniqueItems").map(Cow::into_owned)
 }
 
 /// Returns the schema of the values other than null, which an optional field has, too. A missing value is its default.
@@ -126,6 +171,8 @@ fn with_values(schema: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use mcp_proto::schema::At;
 
     use super::*;
@@ -199,5 +246,168 @@ mod tests {
         let why = |form: Result<ElicitSchema, String>| form.expect_err("it is no form");
         assert_eq!(why(form_of::<Nested>(ProtocolVersion::LATEST)), "the field `booking` cannot be part of a form");
         assert_eq!(why(form_of::<String>(ProtocolVersion::LATEST)), "a form is a struct with named fields");
+    }
+
+    #[test]
+    #[allow(dead_code, reason = "only their schemas are used")]
+    fn a_type_that_a_form_cannot_express_is_no_form() {
+        type Form = fn(ProtocolVersion) -> Result<ElicitSchema, String>;
+
+        #[derive(JsonSchema)]
+        #[serde(tag = "kind")]
+        enum Payment {
+            Card { number: String },
+            Cash { amount: u8 },
+        }
+
+        #[derive(JsonSchema)]
+        struct FlatEnum {
+            name: String,
+            #[serde(flatten)]
+            payment: Payment,
+        }
+
+        #[derive(JsonSchema)]
+        struct FlatMap {
+            name: String,
+            #[serde(flatten)]
+            others: BTreeMap<String, String>,
+        }
+
+        #[derive(JsonSchema)]
+        struct MapField {
+            map: BTreeMap<String, String>,
+        }
+
+        #[derive(JsonSchema)]
+        struct OptionalMap {
+            map: Option<BTreeMap<String, String>>,
+        }
+
+        #[derive(JsonSchema)]
+        struct OptionalStruct {
+            booking: Option<Booking>,
+        }
+
+        #[derive(JsonSchema)]
+        struct Pattern {
+            #[schemars(regex(pattern = "^[a-z]+$"))]
+            name: String,
+        }
+
+        #[derive(JsonSchema)]
+        struct Exclusive {
+            #[schemars(extend("exclusiveMinimum" = 0))]
+            number: f64,
+        }
+
+        #[derive(JsonSchema)]
+        struct Digit {
+            #[schemars(extend("enum" = [1, 2]))]
+            digit: u8,
+        }
+
+        #[derive(JsonSchema)]
+        struct Texts {
+            texts: Vec<String>,
+        }
+
+        #[derive(JsonSchema)]
+        struct Pair {
+            pair: (Room, Room),
+        }
+
+        #[derive(JsonSchema)]
+        struct Any {
+            any: Value,
+        }
+
+        #[derive(JsonSchema)]
+        struct Tree {
+            name: String,
+            next: Option<Box<Tree>>,
+        }
+
+        #[derive(JsonSchema)]
+        struct DataEnum {
+            payment: Payment,
+        }
+
+        let table: [(&str, Form, &str); 16] = [
+            ("a flattened enum", form_of::<FlatEnum>, "the fields of `oneOf` cannot be part of a form"),
+            ("a flattened map", form_of::<FlatMap>, "the fields of `additionalProperties` cannot be part of a form"),
+            (
+                "a map",
+                form_of::<BTreeMap<String, String>>,
+                "the fields of `additionalProperties` cannot be part of a form",
+            ),
+            ("a field that is a map", form_of::<MapField>, "the field `map` cannot be part of a form"),
+            ("an optional map", form_of::<OptionalMap>, "the field `map` cannot be part of a form"),
+            ("an optional struct", form_of::<OptionalStruct>, "the field `booking` cannot be part of a form"),
+            ("a pattern", form_of::<Pattern>, "the field `name` cannot be part of a form: it has `pattern`"),
+            (
+                "an exclusive limit",
+                form_of::<Exclusive>,
+                "the field `number` cannot be part of a form: it has `exclusiveMinimum`",
+            ),
+            ("a choice of numbers", form_of::<Digit>, "the field `digit` cannot be part of a form: it has `enum`"),
+            ("texts", form_of::<Texts>, "the field `texts` cannot be part of a form"),
+            ("a tuple", form_of::<Pair>, "the field `pair` cannot be part of a form"),
+            ("any value", form_of::<Any>, "the field `any` cannot be part of a form"),
+            ("a recursive type", form_of::<Tree>, "cannot be part of a form"),
+            ("a field that is an enum with data", form_of::<DataEnum>, "the field `payment` cannot be part of a form"),
+            ("an enum with data", form_of::<Payment>, "a form is a struct with named fields"),
+            ("an enum", form_of::<Room>, "a form is a struct with named fields"),
+        ];
+        for (what, form, expected) in table {
+            for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25, ProtocolVersion::LATEST] {
+                match form(version) {
+                    Err(why) => assert!(why.contains(expected), "{what}: {why}"),
+                    Ok(form) => panic!("{what}: {form:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[allow(dead_code, reason = "only their schemas are used")]
+    fn a_form_has_the_fields_of_flattened_structs() {
+        #[derive(JsonSchema)]
+        struct Guest {
+            name: String,
+        }
+
+        #[derive(JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        struct Closed {
+            rooms: BTreeSet<Room>,
+            #[schemars(length(min = 1, max = 3))]
+            code: String,
+            level: Option<i64>,
+        }
+
+        #[derive(JsonSchema)]
+        struct Stay {
+            /// The number of nights.
+            #[schemars(title = "Nights")]
+            nights: u8,
+            #[serde(flatten)]
+            guest: Guest,
+        }
+
+        #[derive(JsonSchema)]
+        struct Empty {}
+
+        let fields = |form: Result<ElicitSchema, String>| {
+            let form = form.expect("a flat type");
+            (form.properties.iter().map(|(name, _)| name.to_owned()).collect::<BTreeSet<_>>(), form.required)
+        };
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let set = |names: &[&str]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+        let version = ProtocolVersion::LATEST;
+        assert_eq!(fields(form_of::<Stay>(version)), (set(&["nights", "name"]), Some(names(&["nights", "name"]))));
+        let (closed, required) = (set(&["rooms", "code", "level"]), names(&["rooms", "code"]));
+        assert_eq!(fields(form_of::<Closed>(version)), (closed, Some(required)));
+        assert_eq!(fields(form_of::<Empty>(version)), (set(&[]), None));
     }
 }

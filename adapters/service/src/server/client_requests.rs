@@ -162,7 +162,10 @@ impl Context<ServerRole> {
     /// }
     /// ```
     ///
-    /// It fails as [`elicit`](Self::elicit) does, and if the type has other fields.
+    /// It fails as [`elicit`](Self::elicit) does. It also fails with [`SendError::Encode`] before anything is sent if a
+    /// form cannot have all fields and rules of the type: nested structs, maps, lists of texts, enums with data,
+    /// flattened enums or maps, and rules such as patterns. A flattened struct is a part of the form. Of the formats of
+    /// texts, those that forms do not have are left out.
     #[cfg(feature = "schemas")]
     pub fn elicit_as<T>(&self, message: impl Into<String>) -> Deferred<Result<Elicited<T>, CallError>>
     where
