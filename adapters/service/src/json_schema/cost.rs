@@ -33,6 +33,11 @@ const STEPS_TO_EXPLAIN: u64 = 1_000_000;
 
 /// The most parts of a value whose errors are all listed.
 const PARTS_TO_LIST: u64 = 256;
+/// The most memory of errors that are collected, in bytes. All errors of a value are collected before one is shown, and
+/// so are those of each choice.
+const MAX_ERROR_BYTES: u64 = 8 << 20;
+/// The assumed size of an error without the texts in it, in bytes.
+const ERROR_BYTES: u64 = 512;
 /// How deep schemas may be nested or refer to each other. Each level takes some of the stack.
 const MAX_DEPTH: u32 = 256;
 
@@ -46,6 +51,10 @@ pub(super) struct Cost {
     patterns: u64,
     /// States of the patterns that apply, each as often as there are paths to it. Only counted for a schema of a peer.
     states: u64,
+    /// Whether there are choices. Explaining one collects the errors of each of its schemas.
+    has_choices: bool,
+    /// The length of the longest text of a rule, in bytes: each error may have a copy.
+    longest: u64,
 }
 
 /// The size of a value.
@@ -54,6 +63,8 @@ struct Size {
     parts: u64,
     /// Bytes of texts and of names.
     text: u64,
+    /// Bytes of the longest place in it, which is a pointer of names.
+    place: u64,
     depth: u32,
 }
 
@@ -83,6 +94,11 @@ const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 /// Keywords with values instead of schemas.
 const VALUES: [&str; 5] = ["enum", "const", "default", "examples", "required"];
 
+/// Keywords whose errors have those of all their schemas.
+const CHOICES: [&str; 2] = ["anyOf", "oneOf"];
+/// Keywords whose values are copied to errors.
+const COPIED: [&str; 5] = ["enum", "const", "required", "dependentRequired", "pattern"];
+
 impl Cost {
     /// Measures a schema, in a time that grows with its size.
     ///
@@ -109,17 +125,32 @@ impl Cost {
         self.steps(Size::of(value)) <= MAX_STEPS
     }
 
-    /// Returns whether the place of an error can be found within the limit of steps. Unlike the check itself, the crate
-    /// repeats that for each path to a schema, and the paths multiply with each level of a value.
+    /// Returns whether the place of an error can be found within the limits of steps and of memory. Unlike the check
+    /// itself, the crate repeats that for each path to a schema, and the paths multiply with each level of a value.
     pub(super) fn can_explain(self, value: &Value) -> bool {
         let size = Size::of(value);
-        let ways = self.loops.max(1).saturating_pow(size.depth);
-        self.steps(size).saturating_mul(ways) <= STEPS_TO_EXPLAIN
+        let is_short = self.steps(size).saturating_mul(self.ways(size)) <= STEPS_TO_EXPLAIN;
+        is_short && (!self.has_choices || self.can_collect(size))
     }
 
     /// Returns whether all errors of a value can be listed. Their number grows with the value, so it has to be small.
     pub(super) fn can_list(self, value: &Value) -> bool {
-        Size::of(value).parts <= PARTS_TO_LIST && self.can_explain(value)
+        let size = Size::of(value);
+        size.parts <= PARTS_TO_LIST && self.can_collect(size) && self.can_explain(value)
+    }
+
+    /// Returns whether all errors of a value of this size fit into memory.
+    fn can_collect(self, size: Size) -> bool {
+        let errors = self.paths.saturating_mul(size.parts).saturating_mul(self.ways(size));
+        let each = ERROR_BYTES.saturating_add(self.longest).saturating_add(size.place);
+        // An error may list all names.
+        let names = self.paths.saturating_mul(self.ways(size)).saturating_mul(size.text);
+        errors.saturating_mul(each).saturating_add(names) <= MAX_ERROR_BYTES
+    }
+
+    /// Returns how many paths lead to a schema for each path that is counted.
+    fn ways(self, size: Size) -> u64 {
+        self.loops.max(1).saturating_pow(size.depth)
     }
 
     fn steps(self, size: Size) -> u64 {
@@ -129,18 +160,22 @@ impl Cost {
 
 impl Size {
     fn of(value: &Value) -> Self {
-        let mut size = Self { parts: 1, text: 0, depth: 0 };
+        /// The bytes of an index, assumed.
+        const INDEX_BYTES: usize = 8;
+
+        let mut size = Self { parts: 1, text: 0, place: 0, depth: 0 };
         let mut deepest = 0;
-        let mut add = |value| {
-            let Self { parts, text, depth } = Self::of(value);
+        let mut add = |name: usize, value| {
+            let Self { parts, text, place, depth } = Self::of(value);
             size.parts += parts;
             size.text += text;
+            size.place = size.place.max(name as u64 + 1 + place);
             deepest = depth.max(deepest);
         };
         match value {
-            Value::Array(items) => items.iter().for_each(add),
+            Value::Array(items) => items.iter().for_each(|item| add(INDEX_BYTES, item)),
             Value::Object(members) => {
-                members.values().for_each(&mut add);
+                members.iter().for_each(|(name, value)| add(name.len(), value));
                 size.text += members.keys().map(|name| name.len() as u64).sum::<u64>();
             }
             Value::String(text) => {
@@ -150,6 +185,16 @@ impl Size {
             _ => return size,
         }
         Self { depth: deepest + 1, ..size }
+    }
+}
+
+/// Returns about how many bytes a value has in memory.
+fn text_bytes(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => items.iter().map(|item| 32 + text_bytes(item)).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| 64 + name.len() as u64 + text_bytes(value)).sum(),
+        Value::String(text) => text.len() as u64,
+        _ => 0,
     }
 }
 
@@ -212,6 +257,8 @@ struct CostWalker<'a> {
     is_ours: bool,
     loops: u64,
     patterns: u64,
+    has_choices: bool,
+    longest: u64,
     /// The number of values visited.
     looks: Cell<u64>,
 }
@@ -222,14 +269,16 @@ impl<'a> CostWalker<'a> {
         find_anchors(root, true, &mut anchors)?;
         let id = root.get("$id").and_then(Value::as_str).map(|id| id.trim_end_matches('#'));
         let (known, used, looks) = (HashMap::new(), Vec::new(), Cell::new(0));
-        Ok(Self { root, id, anchors, known, used, is_ours, loops: 0, patterns: 0, looks })
+        let (loops, patterns, has_choices, longest) = (0, 0, false, 0);
+        Ok(Self { root, id, anchors, known, used, is_ours, loops, patterns, has_choices, longest, looks })
     }
 
     fn cost(&mut self) -> Result<Cost, SchemaError> {
         // This also bounds the depth of the search for circles, which follows the same references.
         let Weight { paths, states, .. } = self.weight(self.root, 0)?;
         self.reject_circles()?;
-        Ok(Cost { paths, loops: self.loops, patterns: self.patterns, states })
+        let Self { loops, patterns, has_choices, longest, .. } = *self;
+        Ok(Cost { paths, loops, patterns, states, has_choices, longest })
     }
 
     fn look(&self) {
@@ -287,6 +336,10 @@ impl<'a> CostWalker<'a> {
         let mut all = Weight { paths: 1, ..Weight::default() };
         let mut inner = Vec::new();
         for (name, value) in members {
+            self.has_choices |= CHOICES.contains(&name.as_str());
+            if COPIED.contains(&name.as_str()) {
+                self.longest = self.longest.max(text_bytes(value));
+            }
             match (name.as_str(), value) {
                 // Each value of the list is compared.
                 (name, Value::Array(values)) if VALUES.contains(&name) => {

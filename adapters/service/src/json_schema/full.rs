@@ -156,6 +156,40 @@ mod tests {
         assert_eq!(some.matches(" at /").count(), MAX_ERRORS, "{some}");
     }
 
+    #[test]
+    fn the_memory_for_errors_is_bounded() {
+        let integers: Vec<_> = (0..3_000).map(|n| json!({"type": "integer", "minimum": n})).collect();
+        let names: Vec<_> = (0..20_000).map(|n| format!("name {n}")).collect();
+        let choices = json!([{"type": "integer"}, {"type": "boolean"}]);
+        let long = "x".repeat(200_000);
+        let every = |with: Value| json!({"type": "array", "items": with});
+        let (some, many) = (json!(vec!["x"; 250]), json!(vec!["x"; 100_000]));
+        for (what, schema, value) in [
+            ("many items", every(json!({"type": "integer"})), &many),
+            ("many items in a choice", json!({"anyOf": [every(choices[0].clone()), every(choices[1].clone())]}), &many),
+            ("items with a choice", every(json!({"oneOf": choices})), &many),
+            ("many schemas", every(json!({"allOf": integers})), &some),
+            ("many schemas in a choice", every(json!({"anyOf": [{"allOf": integers}, false]})), &some),
+            ("a long constant", every(json!({"const": long})), &some),
+            ("many constants", every(json!({"enum": names})), &some),
+            ("a long name", every(json!({"required": [long]})), &json!(vec![json!({}); 250])),
+            (
+                "a long place",
+                json!({"additionalProperties": every(json!(false))}),
+                &json!({long.clone(): vec![0; 250]}),
+            ),
+            ("a long pattern", every(json!({"pattern": format!("^({})$", "a|".repeat(5_000))})), &some),
+        ] {
+            for is_ours in [true, false] {
+                let full = FullChecker::new(&schema, is_ours).expect("a good schema");
+                let mut checked = Ok(());
+                let used = allocation_counter::measure(|| checked = full.check(value));
+                assert!(checked.is_err(), "{what}");
+                assert!(used.bytes_max < 8 << 20, "{what}: {} bytes", used.bytes_max);
+            }
+        }
+    }
+
     /// Zeros and ones in an order without a period, so that no cache of automaton states of a bounded size helps.
     fn binary(length: usize) -> String {
         let mut state = 1_u64;

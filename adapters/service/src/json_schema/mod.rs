@@ -173,9 +173,9 @@ impl OutputSchema {
     /// Checks a result. Results of failed calls are always valid.
     ///
     /// # Errors
-    /// The text contains the location of the invalid part, unless finding it would take long: for recursive schemas and
-    /// deep values it only states that the result is invalid. The same if the check would take more steps than the
-    /// [type](Self) allows: the value is not checked then.
+    /// The text contains the location of the invalid part, unless finding it would take long or much memory: for
+    /// recursive schemas with deep values, and for choices in large values, it only states that the result is invalid.
+    /// The same if the check would take more steps than the [type](Self) allows: the value is not checked then.
     pub fn check(&self, result: &CallToolResult) -> Result<(), String> {
         match (&self.0, &result.structured_content) {
             (None, _) => Ok(()),
