@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    error::Error,
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -13,12 +14,18 @@ use std::{
 use mcp_proto::{
     connection::Principal,
     protocol::ProtocolVersion,
-    schema::{CreateMessageParams, CreateMessageResult, Role, SamplingContent, SamplingMessage, TraceContext},
+    schema::{
+        CallToolResult, CreateMessageParams, CreateMessageResult, PromptArgument, PromptReference, Role,
+        SamplingContent, SamplingMessage, TaskSupport, TraceContext,
+    },
+    wire::ErrorObject,
 };
 use mcp_service::{
-    CallError, Context, Failure, Host, IncomingRequest, Next, Service, Tool,
+    CallError, CompletionRequest, Context, Failure, Host, IncomingRequest, Next, Prompt, Resource, ResourceTemplate,
+    ResultOrTask, Service, ServiceBuilder, Tool,
     testing::{Side, TestClient},
 };
+use serde_json::Value;
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
@@ -225,6 +232,110 @@ fn each_request_has_a_span_with_its_outcome() {
     }
 }
 
+/// An error with a cause, which must not leave the server.
+#[derive(Debug)]
+struct Leak;
+
+impl fmt::Display for Leak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if f.alternate() { "outer\nline: secret cause" } else { "outer secret" })
+    }
+}
+
+fn leaks() -> ServiceBuilder {
+    Service::builder("test", "1")
+        .tool(Tool::new_async("tool", async || Err::<String, _>(Leak)))
+        .tool(Tool::new_async("io", async || Err::<String, _>(std::io::Error::other("secret cause"))))
+        .tool(Tool::new_async("boxed", async || Err::<String, _>(Box::<dyn Error>::from("secret cause"))))
+        .tool(Tool::new_async("text", async || Err::<String, _>(String::from("secret cause"))))
+        .tool(Tool::new_async("causes", async || {
+            Err::<String, _>(Failure::with_causes(&std::io::Error::other("secret cause")))
+        }))
+        .tool(Tool::new_async("literal", async || Err::<String, _>("for the model")))
+        .tool(Tool::new_async("failure", async || Err::<String, _>(Failure::new("for the model"))))
+        .tool(Tool::new_async("result", async || CallToolResult::error("for the model")))
+        .tool(Tool::new_async("rpc", async || Err::<String, _>(ErrorObject::invalid_params("for the client"))))
+        .tool(Tool::new_async("task", async || Err::<String, _>(Leak)).task_support(TaskSupport::Required))
+        .prompt(Prompt::new_async("prompt", async |_: Context| Err::<String, _>(Leak)))
+        .prompt(
+            Prompt::with_arguments("complete", [PromptArgument::new("name")], || "text")
+                .complete_async("name", async |_: CompletionRequest| Err::<Vec<String>, _>(Leak)),
+        )
+        .resource(Resource::new_async("a://resource", "resource", async || Err::<String, _>(Leak)))
+        .template(ResourceTemplate::new_async("b://{name}", "template", async || Err::<String, _>(Leak)))
+        .on_request_async("custom", async |_: Value, _: Context| Err::<Value, _>(Leak))
+}
+
+/// Sends all requests for items that fail, and returns the texts that the client gets by the names of the items.
+fn texts(client: &TestClient) -> BTreeMap<&'static str, String> {
+    let server = client.server();
+    let mut texts = BTreeMap::new();
+    for tool in ["tool", "io", "boxed", "text", "causes", "literal", "failure", "result", "rpc"] {
+        let text = match client.call_tool(tool, ()) {
+            Ok(result) => result.content[0].as_text().expect("a text").to_owned(),
+            Err(error) => error.to_string(),
+        };
+        texts.insert(tool, text);
+    }
+    let tools = client.wait(server.list_tools(None).expect("a request")).expect("a list").tools;
+    let tool = tools.iter().find(|tool| tool.name == "task").expect("it is listed");
+    let ResultOrTask::Task(task) = client.wait(server.run_tool(tool, ()).expect("a request")).expect("a task") else {
+        panic!("it is a task")
+    };
+    let result = client.wait(task.result().expect("a request")).expect("a result");
+    texts.insert("task", result.content[0].as_text().expect("a text").to_owned());
+    let shown = client.wait(task.get().expect("a request")).expect("a task");
+    texts.insert("status", shown.status_message.unwrap_or_default());
+    texts.insert("prompt", client.get_prompt("prompt", ()).expect_err("it fails").to_string());
+    texts.insert("resource", client.read_resource("a://resource").expect_err("it fails").to_string());
+    texts.insert("template", client.read_resource("b://x").expect_err("it fails").to_string());
+    let pending = server.complete(PromptReference::new("complete"), "name", "x", ()).expect("a request");
+    texts.insert("completion", client.wait(pending).expect_err("it fails").to_string());
+    texts
+}
+
+#[test]
+fn masked_failures_are_logged_and_not_sent() {
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        collect(|collector| {
+            let open = TestClient::of(&leaks().build().expect("a good service")).version(version).connect();
+            for (name, text) in texts(&open) {
+                let is_own = matches!(name, "literal" | "failure" | "result" | "rpc");
+                assert_eq!(text.contains("secret cause"), !is_own && !text.is_empty(), "{version:?} {name}: {text}");
+            }
+            assert!(
+                !collector.seen().events.iter().any(|(_, _, fields)| fields.has("message", "a handler has failed"))
+            );
+
+            let masked = leaks().mask_failures().build().expect("a good service");
+            let client = TestClient::of(&masked).version(version).connect();
+            let texts = texts(&client);
+            for (name, text) in &texts {
+                let expected = match *name {
+                    "literal" | "failure" | "result" => "for the model",
+                    "rpc" => "for the client",
+                    "tool" | "io" | "boxed" | "text" | "causes" | "task" => "The tool failed",
+                    "status" if text.is_empty() => "",
+                    "status" => "The tool failed",
+                    _ => "Internal error",
+                };
+                assert!(text.contains(expected) && !text.contains("secret"), "{version:?} {name}: {text}");
+            }
+            client.send_line(r#"{"jsonrpc":"2.0","id":"c","method":"custom","params":{}}"#);
+            assert!(!client.transcript().to_string().contains("secret"), "{}", client.transcript());
+            let seen = collector.seen();
+            let logged: Vec<_> =
+                seen.events.iter().filter(|(_, _, fields)| fields.has("message", "a handler has failed")).collect();
+            let custom = usize::from(version == ProtocolVersion::V2025_11_25);
+            assert_eq!(logged.len(), 10 + custom, "{logged:?}");
+            for (span, level, fields) in logged {
+                assert!(span.is_some() && level == "ERROR" && fields.get("why").contains("secret cause"), "{fields:?}");
+                assert!(!fields.get("why").contains('\n'), "{fields:?}");
+            }
+        });
+    }
+}
+
 #[test]
 fn peer_faults_are_logged_as_warnings() {
     collect(|collector| {
@@ -266,7 +377,7 @@ fn trace_goes_on() {
         let lines = client.transcript();
         let meta = |side: Side| {
             let from = lines.from(side);
-            let line: serde_json::Value = serde_json::from_str(from.lines()[0].text()).expect("JSON");
+            let line: Value = serde_json::from_str(from.lines()[0].text()).expect("JSON");
             let meta = &line["params"]["_meta"];
             ["traceparent", "tracestate", "baggage"].map(|name| meta[name].as_str().unwrap_or("-").to_owned())
         };

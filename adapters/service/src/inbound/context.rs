@@ -250,7 +250,12 @@ impl<E: Role> Context<E> {
 
     /// Converts a failure into an error of the request's revision.
     pub(crate) fn explain(&self, failure: Failure) -> ErrorObject {
-        failure.into_error(self.version())
+        self.masked(failure).into_error(self.version())
+    }
+
+    /// Returns the failure as the peer may get it.
+    pub(crate) fn masked(&self, failure: Failure) -> Failure {
+        if E::masks_failures(&self.shared.app) { failure.masked() } else { failure }
     }
 
     /// Adds the metadata of the task, if it is one, to that of a message.

@@ -12,6 +12,8 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, Json},
 };
 
+use super::log;
+
 /// The failure of a handler.
 ///
 /// Any type that implements `Display` becomes one with `?`: its text is the reason. The failure of a tool reaches the
@@ -20,18 +22,27 @@ use mcp_proto::{
 ///
 /// The text is written as `{:#}`, with which errors such as those of `anyhow` and `eyre` have the texts of their causes.
 /// A `Box<dyn Error>` has them, too. For another type of error, [`with_causes`](Self::with_causes) adds them.
+///
+/// Clients get these texts unless the service [masks failures](crate::ServiceBuilder::mask_failures). Then they get only
+/// those that handlers write for them: [`new`](Self::new), text literals, errors of the protocol, and failed results.
 #[derive(Debug)]
 pub struct Failure(Kind);
 
 #[derive(Debug)]
 enum Kind {
+    /// A text for the peer.
     Text(String),
+    /// The text of an error, perhaps with its causes.
+    Error(String),
+    /// An error whose text is not for the peer.
+    Masked,
     Rpc(ErrorObject),
     NoResource(String),
 }
 
 impl Failure {
-    /// Creates a failure with this reason.
+    /// Creates a failure with this reason, which is also sent if failures are
+    /// [masked](crate::ServiceBuilder::mask_failures).
     #[must_use]
     pub fn new(what: impl Into<String>) -> Self {
         Self(Kind::Text(what.into()))
@@ -64,7 +75,7 @@ impl Failure {
                 let _ = write!(text, ": {cause}");
             }
         }
-        Self::new(text)
+        Self(Kind::Error(text))
     }
 
     /// Creates a failure that is an error of the protocol, which models do not see.
@@ -85,10 +96,22 @@ impl Failure {
         Self::rpc(ErrorObject::new(ErrorCode::USER_REJECTED, "User rejected the request"))
     }
 
+    /// Returns the failure without the text of an error, which is logged instead.
+    pub(crate) fn masked(self) -> Self {
+        match self.0 {
+            Kind::Error(why) => {
+                log::failed(&why);
+                Self(Kind::Masked)
+            }
+            kind => Self(kind),
+        }
+    }
+
     /// Returns the text for a model, or else an error of the protocol.
     pub(crate) fn split(self, version: ProtocolVersion) -> Result<String, ErrorObject> {
         match self.0 {
-            Kind::Text(text) => Ok(text),
+            Kind::Text(text) | Kind::Error(text) => Ok(text),
+            Kind::Masked => Ok("The tool failed".into()),
             Kind::Rpc(_) | Kind::NoResource(_) => Err(self.into_error(version)),
         }
     }
@@ -96,7 +119,8 @@ impl Failure {
     /// Converts it into an error of the protocol.
     pub(crate) fn into_error(self, version: ProtocolVersion) -> ErrorObject {
         match self.0 {
-            Kind::Text(text) => ErrorObject::internal(text),
+            Kind::Text(text) | Kind::Error(text) => ErrorObject::internal(text),
+            Kind::Masked => ErrorObject::internal("Internal error"),
             Kind::Rpc(error) => error,
             Kind::NoResource(uri) => resource_not_found(&uri, version),
         }
@@ -109,9 +133,12 @@ impl<E: Display + 'static> From<E> for Failure {
         if let Some(error) = any.downcast_ref::<ErrorObject>() {
             return Self::rpc(error.clone());
         }
+        if let Some(text) = any.downcast_ref::<&'static str>() {
+            return Self::new(*text);
+        }
         match as_error(any) {
             Some(error) => Self::with_causes(error),
-            None => Self::new(format!("{error:#}")),
+            None => Self(Kind::Error(format!("{error:#}"))),
         }
     }
 }

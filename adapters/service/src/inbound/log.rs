@@ -20,6 +20,11 @@ mod there {
         tracing::error!(target: "mcp_service", why = &*plain(&why), "a response cannot be sent");
     }
 
+    /// Logs the failure of a handler whose text the peer does not get.
+    pub(crate) fn failed(why: &str) {
+        tracing::error!(target: "mcp_service", why = &*escaped(why, FAILURE), "a handler has failed");
+    }
+
     pub(crate) fn fault(fault: &Fault) {
         let fault = excerpt(fault);
         tracing::warn!(target: "mcp_service", fault = &*plain(&fault), "the peer has done something wrong");
@@ -37,9 +42,16 @@ mod there {
     /// The most bytes of a peer's text that are recorded.
     const RECORDED: usize = 400;
 
+    /// The most bytes of the text of a failure that are recorded.
+    const FAILURE: usize = 16 << 10;
+
     /// Escapes a peer's text for a log: it stays on one line and contains no control sequences. A long text is cut.
     pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-        let end = (0..=RECORDED.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        escaped(text, RECORDED)
+    }
+
+    fn escaped(text: &str, most: usize) -> Cow<'_, str> {
+        let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let (text, is_cut) = (&text[..end], end < text.len());
         // What separates lines or paragraphs, and what turns the direction of writing.
         let is_odd = |c: char| {
@@ -83,6 +95,8 @@ mod there {
 
     pub(crate) const fn panicked() {}
 
+    pub(crate) const fn failed(_: &str) {}
+
     pub(crate) const fn unsent(_: &SendError) {}
 
     pub(crate) const fn fault(_: &Fault) {}
@@ -94,4 +108,4 @@ mod there {
 
 #[cfg(feature = "tracing")]
 pub(crate) use there::plain;
-pub(crate) use there::{closed, fault, panicked, ready, unsent};
+pub(crate) use there::{closed, failed, fault, panicked, ready, unsent};

@@ -85,6 +85,12 @@ pub trait Role: Sized + Send + Sync + 'static {
         false
     }
 
+    /// Returns whether the texts of errors are kept from the peer.
+    #[doc(hidden)]
+    fn masks_failures(_app: &Self::App) -> bool {
+        false
+    }
+
     /// Sleeps in a handler whose request has become a task of the extension: until `until`, even if the connection
     /// ends.
     #[doc(hidden)]

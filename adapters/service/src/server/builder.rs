@@ -49,6 +49,7 @@ pub struct ServiceBuilder<S = ()> {
     state_lifetime: Duration,
     list_hints: CacheHints,
     visible: Option<Predicate>,
+    masks_failures: bool,
     entries: CatalogUpdate,
     routes: Routes,
 }
@@ -67,6 +68,7 @@ impl ServiceBuilder {
             state_lifetime: Duration::from_secs(3600),
             list_hints: hints(Duration::ZERO, CacheScope::Private),
             visible: None,
+            masks_failures: false,
             entries: CatalogUpdate::new(),
             routes: Routes::default(),
         }
@@ -118,6 +120,7 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
             state_lifetime: self.state_lifetime,
             list_hints: self.list_hints,
             visible: self.visible,
+            masks_failures: self.masks_failures,
             entries: self.entries,
             routes: self.routes,
         }
@@ -276,6 +279,38 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
         self
     }
 
+    /// Masks failures: clients and models do not get the texts of errors and of their causes, which may name files, hosts
+    /// or queries. Default: they get them.
+    ///
+    /// A masked tool fails with the text "The tool failed", and another request with the error -32603 and the message
+    /// "Internal error". The same holds for tasks and for middleware. With the feature `tracing`, the whole text is an
+    /// event of the level `ERROR` in the span of the request.
+    ///
+    /// Not masked is what handlers write for clients: [`Failure::new`](crate::Failure::new), text literals, an
+    /// [`ErrorObject`](mcp_proto::wire::ErrorObject), and results that are failed, such as
+    /// [`CallToolResult::error`](mcp_proto::schema::CallToolResult::error). A `String` is masked, since it may be the
+    /// text of an error.
+    ///
+    /// ```
+    /// use mcp_service::{Failure, Service, Tool};
+    ///
+    /// fn read(path: String) -> Result<String, Failure> {
+    ///     if path.contains("..") {
+    ///         return Err(Failure::new("the path leaves the folder")); // sent
+    ///     }
+    ///     Ok(std::fs::read_to_string(path)?) // masked
+    /// }
+    ///
+    /// let tool = Tool::new("settings", || read("settings.json".into()));
+    /// let service = Service::builder("files", "1.0.0").tool(tool).mask_failures().build()?;
+    /// # Ok::<(), mcp_service::RegisterError>(())
+    /// ```
+    #[doc(alias = "mask_error_details")]
+    pub fn mask_failures(mut self) -> Self {
+        self.masks_failures = true;
+        self
+    }
+
     common_methods!(ServerRole);
 
     /// Builds the service.
@@ -303,6 +338,7 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
             state_signer: StateSigner::new(name, key, self.state_lifetime),
             list_hints: self.list_hints,
             visible: self.visible,
+            masks_failures: self.masks_failures,
             catalog: RwLock::new(catalog),
             routes: self.routes,
             clients: Default::default(),

@@ -30,6 +30,8 @@ pub(crate) struct Inner {
     pub(super) state_signer: StateSigner,
     pub(super) list_hints: CacheHints,
     pub(super) visible: Option<Predicate>,
+    /// Whether clients get no texts of errors.
+    pub(super) masks_failures: bool,
     pub(super) catalog: RwLock<Catalog>,
     /// The routing table of requests.
     pub(super) routes: Routes,

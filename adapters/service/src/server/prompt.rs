@@ -189,7 +189,7 @@ impl Prompt {
                 Deferred::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!("Invalid arguments: {why}")))))
             }
             Ok(filled) => filled.map(move |filled| {
-                let mut result = filled.map_err(|failure| failure.into_error(request.version()))?;
+                let mut result = filled.map_err(|failure| request.explain(failure))?;
                 result.description = result.description.or_else(|| prompt.about.description.clone());
                 result.messages.iter_mut().for_each(|message| name_type(&mut message.content));
                 Ok(result)

@@ -151,7 +151,7 @@ impl Resource {
                 let about = &resource.about;
                 Ok(hinted(addressed(result, &about.uri, about.mime_type.as_deref()), resource.hints.as_ref()))
             }
-            Err(failure) => Err(failure.into_error(request.version())),
+            Err(failure) => Err(request.explain(failure)),
         })
     }
 }

@@ -182,7 +182,7 @@ impl ResourceTemplate {
                     let mime_type = template.about.mime_type.as_deref();
                     Ok(hinted(addressed(result, &uri, mime_type), template.hints.as_ref()))
                 }
-                Err(failure) => Err(failure.into_error(request.version())),
+                Err(failure) => Err(request.explain(failure)),
             }),
         }
     }

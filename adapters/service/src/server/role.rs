@@ -87,6 +87,10 @@ impl Role for ServerRole {
         answer.is_some_and(ToolAnswer::is_error) || result.is_some_and(CallToolResult::is_error)
     }
 
+    fn masks_failures(app: &Service) -> bool {
+        app.0.masks_failures
+    }
+
     async fn sleep_as_task(connection: Arc<dyn ConnectionHandle<Self>>, calls: Arc<Calls<Self>>, until: Timestamp) {
         sleep_detached(&connection, &calls, until).await;
     }

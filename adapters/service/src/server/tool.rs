@@ -41,7 +41,8 @@ use crate::{
 /// each of them optional. It returns anything that [can be a
 /// result](IntoToolResult): a text, content, structured data, or a `Result` of these; or a future of that with one of
 /// the constructors whose names end in `_async`. Arguments that do not match the schema never reach the handler. A
-/// panic fails this one call.
+/// panic fails this one call. The text of an error reaches the model unless the service
+/// [masks failures](crate::ServiceBuilder::mask_failures).
 pub struct Tool<S: HandlerState = ()> {
     pub(crate) about: mcp_proto::schema::Tool,
     pub(super) requires: CapabilitySet,
@@ -312,7 +313,7 @@ impl Tool {
     fn answer(&self, called: Result<ToolAnswer, Failure>, context: &Context) -> RpcResult<ToolAnswer> {
         match called {
             Ok(answer) => self.check_answer(answer),
-            Err(failure) => failure.split(context.version()).map(ToolAnswer::failed),
+            Err(failure) => context.masked(failure).split(context.version()).map(ToolAnswer::failed),
         }
     }
 
