@@ -270,7 +270,7 @@ pub use schemars;
 pub use server::skill::Skill;
 pub use server::{
     builder::ServiceBuilder,
-    catalog_update::{CatalogUpdate, Registration},
+    catalog_update::{CatalogUpdate, IntoRegistration, Registration},
     client_requests::UrlElicitation,
     completion::IntoCompletion,
     input_required::ClientResponses,

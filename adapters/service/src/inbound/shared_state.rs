@@ -85,6 +85,11 @@ impl<S: fmt::Debug> fmt::Debug for State<S> {
 /// What a handler needs of the state of a service: nothing, which is `()`, or a [`State`].
 ///
 /// The trait is sealed: no other type can implement it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the state of a handler",
+    label = "neither `()` nor a `State<..>`",
+    note = "the state of a handler is `()` or `State<S>`: write `Tool<State<{Self}>>` for a tool with this state"
+)]
 pub trait HandlerState: Clone + Send + Sync + sealed::Sealed + 'static {}
 
 impl HandlerState for () {}
@@ -130,6 +135,7 @@ mod sealed {
     label = "its handler needs `{Self}`",
     note = "set the state with `.with_state(..)` before the items whose handlers use it, or `.with_shared_state(..)` for \
             an `Arc`",
+    note = "a parameter that is a reference is the state; arguments are taken by value",
     note = "for a part of the state, implement `FromState<{S}>` for `{Self}`"
 )]
 pub trait FromState<S>: HandlerState {

@@ -31,6 +31,13 @@ use crate::{
 /// [`ServerRole`](mcp_proto::connection::ServerRole).
 ///
 /// The trait is sealed: no other type can implement it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a role",
+    label = "neither `ServerRole` nor `ClientRole`",
+    note = "the context of the handlers of a service is `Context`, which is short for `Context<ServerRole>`; that of \
+            the handlers of a host is `Context<ClientRole>`",
+    note = "a handler has the shared state as a parameter of its own: `&S`, `State<S>` or `Arc<S>`"
+)]
 pub trait Role: Sized + Send + Sync + 'static {
     /// The application, which all of its sessions share: a [`Host`](crate::Host) or a [`Service`](crate::Service).
     type App: Clone + fmt::Debug + Send + Sync;

@@ -24,6 +24,29 @@ impl fmt::Debug for Registration {
     }
 }
 
+/// A type that can be registered: [`Tool`], [`Prompt`], [`Resource`], [`ResourceTemplate`] or `Skill`, with the state
+/// of its handlers.
+///
+/// It is implemented for every type that becomes a [`Registration`] with `into`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be registered",
+    label = "not an item with the state of its handlers",
+    note = "an item is a `Tool`, a `Prompt`, a `Resource`, a `ResourceTemplate` or a `Skill`",
+    note = "handlers with a shared state get it from `.with_state(..)` of the item, or `.with_state(..)` of the \
+            `ServiceBuilder` if the builder registers the item"
+)]
+pub trait IntoRegistration {
+    /// Converts it into a registration.
+    fn into_registration(self) -> Registration;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Into<Registration>> IntoRegistration for T {
+    fn into_registration(self) -> Registration {
+        self.into()
+    }
+}
+
 /// An item that can be registered. A program links the code only for the types that it registers.
 trait Register: fmt::Debug + Send + Sync {
     fn key(&self) -> (Kind, &str);
@@ -197,8 +220,8 @@ impl CatalogUpdate {
 
     /// Adds a tool, a prompt, a resource or a template.
     #[allow(clippy::should_implement_trait, reason = "it adds as `Service::add` does")]
-    pub fn add(mut self, entry: impl Into<Registration>) -> Self {
-        self.0.push(Change::Add(entry.into()));
+    pub fn add(mut self, entry: impl IntoRegistration) -> Self {
+        self.0.push(Change::Add(entry.into_registration()));
         self
     }
 

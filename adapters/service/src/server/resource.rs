@@ -12,7 +12,7 @@ use crate::{
     inbound::{
         context::Context,
         failure::Failure,
-        handler::{Arguments, AsyncHandler, Call, Handler},
+        handler::{Arguments, AsyncHandler, Call, Handler, signature::WithoutArguments},
         rpc_result::RpcResult,
         shared_state::{HandlerState, State},
     },
@@ -21,7 +21,8 @@ use crate::{
 
 /// A resource and its handler.
 ///
-/// The handler is a function of nothing or of a [`Context`]. It returns anything that [can be contents](IntoResource),
+/// The parameters of the handler are a [shared state](crate::State) and a [`Context`], in this order and each of them
+/// optional. It returns anything that [can be contents](IntoResource),
 /// or a future of that if it is registered with [`new_async`](Self::new_async).
 pub struct Resource<S: HandlerState = ()> {
     pub(crate) about: mcp_proto::schema::Resource,
@@ -37,6 +38,7 @@ impl<S: HandlerState> Resource<S> {
     #[must_use]
     pub fn new<G, H>(uri: impl Into<String>, name: impl Into<String>, handler: H) -> Self
     where
+        G: WithoutArguments,
         H: Handler<G, State = S, Output: IntoResource + 'static>,
     {
         Self::with_read(uri.into(), name.into(), Call::new(handler, IntoResource::into_resource))
@@ -46,6 +48,7 @@ impl<S: HandlerState> Resource<S> {
     #[must_use]
     pub fn new_async<G, H>(uri: impl Into<String>, name: impl Into<String>, handler: H) -> Self
     where
+        G: WithoutArguments,
         H: AsyncHandler<G, State = S, Output: IntoResource + 'static>,
     {
         Self::with_read(uri.into(), name.into(), Call::new_async(handler, IntoResource::into_resource))

@@ -12,7 +12,7 @@ use mcp_proto::{
 
 use super::{
     catalog::Kind,
-    catalog_update::{CatalogUpdate, Registration},
+    catalog_update::{CatalogUpdate, IntoRegistration},
     inner::Inner,
     register_error::RegisterError,
     tasks::store::Tasks,
@@ -92,7 +92,7 @@ impl Service {
     ///
     /// # Errors
     /// If the name is taken, or the item is invalid. Nothing was changed then.
-    pub fn add(&self, entry: impl Into<Registration>) -> Result<(), RegisterError> {
+    pub fn add(&self, entry: impl IntoRegistration) -> Result<(), RegisterError> {
         self.update(CatalogUpdate::new().add(entry))
     }
 

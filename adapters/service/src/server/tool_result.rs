@@ -15,6 +15,8 @@ use serde_core::Serialize;
 use serde_core::Serializer;
 
 use crate::inbound::failure::Failure;
+#[cfg(feature = "schemas")]
+use crate::inbound::handler::signature::HasSchema;
 
 /// A type that can be the result of a tool.
 ///
@@ -130,6 +132,7 @@ impl IntoToolResult for () {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Into<ContentBlock>> IntoToolResult for Vec<T> {
     fn into_tool_result(self) -> Result<CallToolResult, Failure> {
         Ok(CallToolResult::new(self.into_iter().map(Into::into).collect::<Vec<ContentBlock>>()))
@@ -236,7 +239,7 @@ impl IntoToolResult for serde_json::Value {
 pub struct Structured<T>(pub T);
 
 #[cfg(feature = "schemas")]
-impl<T: Serialize + schemars::JsonSchema> IntoToolResult for Structured<T> {
+impl<T: Serialize + HasSchema> IntoToolResult for Structured<T> {
     fn into_tool_result(self) -> Result<CallToolResult, Failure> {
         let json = Json::new(&self.0)?;
         Ok(CallToolResult { structured_content: Some(json), ..CallToolResult::new([]) })

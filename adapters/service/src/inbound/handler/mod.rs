@@ -62,9 +62,12 @@ pub struct BadArguments(pub String);
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     label = "not a handler",
-    note = "a handler is a function with at most these parameters, in this order: the shared state (`&S`, `State<S>` or \
-            `Arc<S>`), one type of arguments that implements `serde::Deserialize` and owns its data, and a `Context`",
-    note = "several arguments are the fields of one struct",
+    note = "a handler is a function with at most these parameters, in this order: the shared state, the arguments, and \
+            a `Context`",
+    note = "the shared state is `&S`, `State<S>` or `Arc<S>`, also that of a method, and not `S` or `&mut S`",
+    note = "the arguments are one type that implements `serde::Deserialize` and owns its data: several arguments are \
+            the fields of one struct",
+    note = "the handler of a completion has a `CompletionRequest` in place of the arguments and the `Context`",
     note = "a method that is an `async fn` takes the constructor whose name ends in `_async`"
 )]
 pub trait Handler<Signature>: Send + Sync + 'static {
@@ -99,11 +102,14 @@ pub trait Handler<Signature>: Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an asynchronous handler",
     label = "not an asynchronous handler",
-    note = "an asynchronous handler is a function that returns a future which is `Send`, with at most these parameters, in \
-            this order: the shared state (`&S`, `State<S>` or `Arc<S>`), one type of arguments that implements \
-            `serde::Deserialize` and owns its data, and a `Context`",
-    note = "several arguments are the fields of one struct",
-    note = "a function that returns no future takes the constructor without `_async`"
+    note = "an asynchronous handler is a function that returns a future, with at most these parameters, in this order: \
+            the shared state, the arguments, and a `Context`",
+    note = "a function that returns no future takes the constructor without `_async`",
+    note = "the future is `Send`: it holds no `Rc`, and no guard of a lock of `std`, across an `.await`",
+    note = "the shared state is `&S`, `State<S>` or `Arc<S>`, also that of a method, and not `S` or `&mut S`",
+    note = "the arguments are one type that implements `serde::Deserialize` and owns its data: several arguments are \
+            the fields of one struct",
+    note = "the handler of a completion has a `CompletionRequest` in place of the arguments and the `Context`"
 )]
 pub trait AsyncHandler<Signature>: Send + Sync + 'static {
     /// What it needs of the state of the service.
