@@ -1,0 +1,15 @@
+//! Structs as the result.
+
+//~ MESSAGE `Vec<Weather>` cannot be the result of a tool
+//~ NOTE data that implements `serde::Serialize` and `schemars::JsonSchema` is a result as `Structured(data)`
+
+use mcp_service::Tool;
+
+#[derive(serde::Serialize, schemars::JsonSchema)]
+struct Weather {
+    celsius: f64,
+}
+
+fn main() {
+    Tool::new("weather", || vec![Weather { celsius: 21.5 }]);
+}
