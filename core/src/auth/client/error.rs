@@ -47,8 +47,10 @@ pub enum AuthError {
     NotRequestable(NotRequestable),
     /// The token endpoint refuses the request.
     Rejected(OAuthError),
-    /// The token endpoint could not answer for the moment, or answered with a status that says nothing. What is stored stays.
+    /// The token endpoint could not answer for the moment. What is stored stays.
     Unavailable(Option<u16>),
+    /// The token endpoint answered with a status that is no success, and without an error code. What is stored stays.
+    Status(u16),
     /// The response of the token endpoint is no token response.
     Invalid(DocumentError),
     /// The assertion of the client could not be signed.
@@ -104,7 +106,7 @@ impl fmt::Display for AuthError {
             Self::Expired => f.write_str("the authorization was not answered in time"),
             Self::NotRequestable(error) => error.fmt(f),
             Self::Rejected(error) => write!(f, "the authorization server refuses a token: {error}"),
-            Self::Unavailable(Some(status)) => write!(f, "the token endpoint answered with status {status}"),
+            Self::Unavailable(Some(status)) | Self::Status(status) => write!(f, "the token endpoint answered with status {status}"),
             Self::Unavailable(None) => f.write_str("the token endpoint did not answer"),
             Self::Invalid(error) => write!(f, "the response of the token endpoint: {error}"),
             Self::NotSigned => f.write_str("the assertion of the client could not be signed"),

@@ -244,7 +244,7 @@ impl AuthClient {
     }
 
     fn handle_token(&mut self, mut pending: Pending, response: Option<Response<'_>>) {
-        let Some(response) = response else { return self.fail_for_now(None) };
+        let Some(response) = response else { return self.fail_rediscovered(AuthError::Unavailable(None)) };
         let is_exchange = matches!(pending.kind, Kind::Exchange(_));
         let nonce = response.dpop_nonce.and_then(dpop::nonce).filter(|_| !is_exchange);
         let has_nonce = nonce.is_some();
@@ -263,8 +263,15 @@ impl AuthClient {
                 self.sign(pending);
             }
             TokenReply::Rejected(error) => self.handle_rejected(&pending, error),
-            TokenReply::Transient(status) => self.fail_for_now(Some(status)),
-            TokenReply::Status(status) => self.fail_for_now(Some(status)),
+            TokenReply::Transient(status) => self.fail_rediscovered(AuthError::Unavailable(Some(status))),
+            // The statuses of errors (RFC 6749, section 5.2): the refresh token is refused, whatever the reason is.
+            TokenReply::Status(400 | 401)
+                if matches!(pending.kind, Kind::Refresh(..)) && self.goal == (Goal::Refresh { may_ask: true }) =>
+            {
+                self.goal = Goal::Authorize;
+                self.find_resource();
+            }
+            TokenReply::Status(status) => self.fail_rediscovered(AuthError::Status(status)),
             TokenReply::Invalid(error) => self.fail_or_sign_out(AuthError::Invalid(error)),
         }
     }
@@ -274,10 +281,10 @@ impl AuthClient {
         if self.goal == Goal::SignOut { self.start(Goal::SignOut, None) } else { self.fail(error) }
     }
 
-    /// Fails a token request that was not answered. The endpoint may have moved.
-    fn fail_for_now(&mut self, status: Option<u16>) {
+    /// Fails a token request that has no answer of a token endpoint. The endpoint may have moved.
+    fn fail_rediscovered(&mut self, error: AuthError) {
         self.metadata = None;
-        self.fail_or_sign_out(AuthError::Unavailable(status));
+        self.fail_or_sign_out(error);
     }
 
     fn handle_rejected(&mut self, pending: &Pending, error: OAuthError) {

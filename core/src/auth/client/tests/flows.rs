@@ -281,7 +281,13 @@ fn an_authorization_that_has_failed_holds_back_the_next_one() {
         ("code=c", 200, json!({}), AuthError::Invalid(DocumentError::Missing("access_token")), hour),
         ("code=c", 503, json!({}), AuthError::Unavailable(Some(503)), minute),
         ("code=c", 400, error("server_error"), AuthError::Unavailable(Some(400)), minute),
+        ("code=c", 408, json!({}), AuthError::Unavailable(Some(408)), minute),
+        ("code=c", 429, json!({}), AuthError::Unavailable(Some(429)), minute),
         ("code=c", 0, json!({}), AuthError::Unavailable(None), minute),
+        ("code=c", 400, json!({}), AuthError::Status(400), hour),
+        ("code=c", 401, json!(null), AuthError::Status(401), hour),
+        ("code=c", 404, json!({}), AuthError::Status(404), hour),
+        ("code=c", 302, json!("/"), AuthError::Status(302), hour),
     ] {
         let mut world = World::new();
         let mut client = client(&mut world, registered(AuthMethod::ClientSecretPost));

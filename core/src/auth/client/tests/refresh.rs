@@ -111,7 +111,8 @@ fn refresh_handles_each_response() {
         (200, json!({"access_token": "two", "token_type": "Bearer", "refresh_token": long}), Ok("two"), None),
         (0, json!(null), Err(AuthError::Unavailable(None)), Some("r1")),
         (503, json!({}), unavailable(503), Some("r1")),
-        (404, json!({}), unavailable(404), Some("r1")),
+        (404, json!({}), Err(AuthError::Status(404)), Some("r1")),
+        (403, json!({}), Err(AuthError::Status(403)), Some("r1")),
         (200, json!({}), Err(AuthError::Invalid(DocumentError::Missing("access_token"))), Some("r1")),
         (400, json!({"error": "invalid_dpop_proof"}), Err(rejected("invalid_dpop_proof")), Some("r1")),
     ] {
@@ -151,6 +152,28 @@ fn refused_refresh_deletes_only_unusable_state() {
     }
 }
 
+#[test]
+fn a_refresh_that_is_refused_without_an_error_code_asks_the_user() {
+    for status in [400, 401] {
+        let mut world = World::new();
+        let mut client = authorized(&mut world);
+        world.set(TOKEN, status, &json!(null));
+        // Nothing waits for it.
+        client.refresh(at(2));
+        world.run(&mut client, at(2));
+        assert_eq!((client.error(), world.opened.len()), (Some(&AuthError::Status(status)), 1));
+        let mut call = Call::new(&client);
+        assert_eq!(call.wait(&mut world, &mut client, at(3)), Verdict::Wait);
+        assert_eq!((world.opened.len(), world.count(REGISTER), world.store.refresh()), (2, 1, Some("r1")));
+        world.consent(&mut client, at(4));
+        for now in [4, 3603] {
+            let mut call = Call::new(&client);
+            assert_eq!(call.wait(&mut world, &mut client, at(now)), Verdict::Fail(AuthError::Status(status)));
+        }
+        assert_eq!((world.opened.len(), token(&client)), (2, Some("one")));
+    }
+}
+
 // req: AUTH-027 AUTH-057
 #[test]
 fn refused_refresh_rediscovers_the_server() {
@@ -172,7 +195,10 @@ fn rediscovers_a_moved_token_endpoint() {
         let mut world = World::new();
         let mut client = authorized(&mut world);
         world.set(TOKEN, status, &json!(null));
-        let error = AuthError::Unavailable((status > 0).then_some(status));
+        let error = match status {
+            404 => AuthError::Status(404),
+            _ => AuthError::Unavailable((status > 0).then_some(status)),
+        };
         assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(2)), Verdict::Fail(error));
         world.set_metadata("https://as.example", &json!({"token_endpoint": "https://as.example/new"}));
         let granted = json!({"access_token": "two", "token_type": "Bearer"});
