@@ -85,6 +85,12 @@ impl State {
         self.client.is_busy()
     }
 
+    /// Returns whether the user is asked while there is a token that is newer than this one, with which a request is sent again.
+    fn asks_for_more(&self, used: Option<TokenId>, now: Now) -> bool {
+        let has_other = self.client.token().is_some_and(|token| Some(token.id) != used);
+        has_other && self.client.poll_timeout().is_some() && !self.client.is_expired(now)
+    }
+
     /// Reports the result of an action.
     pub(super) fn report(&mut self, report: impl FnOnce(&mut AuthClient)) {
         let was_signing_out = self.client.is_signing_out();
@@ -399,7 +405,8 @@ impl<R: AuthRuntime> Shared<R> {
                 Verdict::Retry => break true,
                 Verdict::Fail(_) => break false,
                 Verdict::Wait => {
-                    if self.settle(State::is_busy).await.is_err() {
+                    let waits = |state: &State| state.is_busy() && !state.asks_for_more(sent.token, self.now());
+                    if self.settle(waits).await.is_err() {
                         break false;
                     }
                 }

@@ -332,6 +332,28 @@ fn a_token_that_is_still_good_is_sent_while_the_user_is_asked_for_more_scopes() 
 }
 
 #[test]
+fn a_request_that_waits_for_a_refresh_does_not_wait_for_the_user() {
+    let server = Server::default();
+    let user_agent = Headless::new(redirect_uri(), |_| pending());
+    let oauth = builder(&server, store(3600)).user_agent(user_agent).build().expect("random bytes");
+    let (_, mut refusal) = send(&oauth);
+    let mut waiting = Box::pin(oauth.challenged(&mut refusal));
+    assert!(poll(waiting.as_mut()).is_pending());
+    server.answer(usize::MAX);
+    block_on(oauth.0.state.wait_for(|state| (!state.client.is_busy()).then_some(())));
+    // Another request needs the user before the first one is polled.
+    let (_, mut refusal) = send(&oauth);
+    refusal.status = 403;
+    refusal.challenges = vec![r#"Bearer error="insufficient_scope", scope="more""#.into()];
+    let mut asking = Box::pin(oauth.challenged(&mut refusal));
+    assert!(poll(asking.as_mut()).is_pending());
+    block_on(oauth.0.state.wait_for(|state| state.client.poll_timeout().map(|_| ())));
+    assert!(matches!(poll(waiting.as_mut()), Poll::Ready(true)), "there is a newer token");
+    assert!(poll(asking.as_mut()).is_pending());
+    oauth.cancel();
+}
+
+#[test]
 fn asks_user_once_until_ask_again() {
     let server = Server::default();
     server.answer(usize::MAX);
