@@ -156,6 +156,9 @@ impl AuthClient {
         if let Some((name, why)) = refused {
             return self.fail_discovery(AuthError::Url(name, why));
         }
+        if matches!(issuer, Issuer::Server) {
+            self.switch_to(&found.issuer);
+        }
         self.metadata = Some(found);
         self.proceed();
     }

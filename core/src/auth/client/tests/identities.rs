@@ -232,6 +232,44 @@ fn a_server_that_goes_back_to_an_issuer_finds_its_tokens_and_its_registration() 
     assert!(!bodies.contains("refresh_token") && !bodies.contains("dynamic"), "{bodies}");
 }
 
+// req: M-AUTH-012 M-AUTH-014
+#[test]
+fn a_server_that_becomes_its_own_issuer_keeps_the_credentials_of_the_other_one() {
+    const OWN: &str = "https://mcp.example";
+    for has_metadata in [false, true] {
+        let mut world = World::new();
+        let mut client = authorized(&mut world);
+        world.responses.remove(RESOURCE);
+        if has_metadata {
+            world.set_metadata(OWN, &json!({}));
+        }
+        world.set("POST https://mcp.example/register", 201, &json!({"client_id": "own"}));
+        world.set("POST https://mcp.example/token", 200, &json!({"access_token": "own", "token_type": "Bearer"}));
+        world.grant("a", Some("ra"));
+        let mut call = Call::new(&client);
+        assert_eq!(call.wait(&mut world, &mut client, at(2)), Verdict::Retry);
+        assert_eq!(call.again(&mut client, at(2)), Verdict::Wait);
+        world.run(&mut client, at(2));
+        assert_eq!(token(&client), None, "that of another issuer");
+        world.consent(&mut client, at(3));
+        assert_eq!(token(&client), Some("own"));
+        let (_, entry) = &world.store.entries[SERVER];
+        let issuers: Vec<_> = entry.clone().into_each().map(|it| it.client.issuer).collect();
+        assert_eq!(issuers, [OWN, A]);
+        // Each is used again, without the user.
+        name_server(&mut world, A);
+        world.grant("again", Some("ra2"));
+        assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(4)), Verdict::Retry);
+        assert_eq!(token(&client), Some("again"));
+        assert!(world.bodies(TOKEN).last().expect("a request").contains("refresh_token=ra&"));
+        world.responses.remove(RESOURCE);
+        world.refuse("invalid_grant");
+        assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(5)), Verdict::Retry);
+        assert_eq!((token(&client), world.opened.len(), world.count(REGISTER)), (Some("own"), 2, 1));
+        assert_eq!(world.count("POST https://mcp.example/register"), 1);
+    }
+}
+
 #[test]
 fn another_start_finds_the_tokens_of_each_issuer() {
     let mut world = World::new();
