@@ -187,7 +187,7 @@ impl AuthClient {
             }
             Step::Registering(_) => self.handle_registered(response),
             Step::Token(_, pending) => self.handle_token(*pending, response),
-            Step::Revoking(_) => self.remove(),
+            Step::Revoking(_) => self.revoke_next(),
             _ => {}
         }
     }

@@ -50,7 +50,7 @@ impl AuthClient {
 
     /// Fails a flow for want of metadata. A sign-out goes on without them.
     fn fail_discovery(&mut self, error: AuthError) {
-        if self.goal == Goal::SignOut { self.remove() } else { self.fail(error) }
+        if self.goal == Goal::SignOut { self.revoke_next() } else { self.fail(error) }
     }
 
     pub(super) fn find_resource(&mut self) {

@@ -1,11 +1,12 @@
-//! The end of an authorization: tokens are revoked, and what is stored is removed.
+//! The end of an authorization: what is stored is removed, and tokens are revoked.
 
 use alloc::vec::Vec;
+use core::mem;
 
 use super::{
     AuthClient, TokenId,
     action::{Action, Now},
-    credentials::StoreReply,
+    credentials::{Credentials, StoreReply},
     error::AuthError,
     step::{Goal, Step},
     storage::MAX_OVERWRITES,
@@ -21,6 +22,9 @@ impl AuthClient {
     /// Forgets the tokens, at the authorization server as well if it has a revocation endpoint. No token is handed out from
     /// now on, and requests that were refused before fail. [`error`](Self::error) says afterwards if what is stored could not
     /// be removed.
+    ///
+    /// What is stored is removed first, so a process that ends meanwhile leaves no token to the next one. The tokens are
+    /// revoked after that, also if the store has failed.
     pub fn sign_out(&mut self, now: Now) {
         self.set_now(now);
         self.signed_out = Some((self.flow, TokenId(self.token_id)));
@@ -39,23 +43,80 @@ impl AuthClient {
         self.is_busy() && self.goal == Goal::SignOut
     }
 
-    /// Revokes the tokens, if the server has an endpoint for that, and removes what is stored.
+    /// Removes what is stored.
+    pub(super) fn remove(&mut self) {
+        if self.base.is_none() {
+            // What could not be loaded may still be there.
+            return self.revoke();
+        }
+        let (id, key, expected) = (self.next_id(), Secret::new(self.key()), self.base);
+        self.action = Some(Action::Store { id, key, expected, credentials: None });
+        self.step = Step::Removing(id);
+    }
+
+    pub(super) fn handle_removed(&mut self, reply: StoreReply) {
+        match reply {
+            StoreReply::Stored(_) | StoreReply::Conflict(None) => {
+                self.base = None;
+                self.error = None;
+            }
+            StoreReply::Conflict(Some(found)) if self.overwrites < MAX_OVERWRITES => {
+                self.overwrites += 1;
+                self.base = Some(found.0);
+                self.revoke_instead(found.1);
+                return self.remove();
+            }
+            StoreReply::Conflict(_) | StoreReply::Failed => self.error = Some(AuthError::NotRemoved),
+        }
+        self.revoke();
+    }
+
+    /// Takes the tokens that another process has stored meanwhile in place of those at the same issuers.
+    fn revoke_instead(&mut self, found: Credentials) {
+        let known: Vec<_> = self.credentials.take().into_iter().chain(mem::take(&mut self.others)).collect();
+        self.others = found.into_each().filter(|it| it.tokens.is_some()).collect();
+        for it in known {
+            if self.others.iter().all(|other| other.client.issuer != it.client.issuer) {
+                self.others.push(it);
+            }
+        }
+    }
+
+    /// Revokes the tokens, if the server has an endpoint for that, and then those of other issuers.
     pub(super) fn revoke(&mut self) {
-        let Some(credentials) = self.credentials.clone().filter(|it| it.tokens.is_some()) else { return self.remove() };
+        let Some(credentials) = self.credentials.clone().filter(|it| it.tokens.is_some()) else {
+            return self.revoke_next();
+        };
         let issuer = credentials.client.issuer.clone();
         let Some(server) = self.metadata.as_ref().filter(|server| server.issuer == issuer) else {
             // Only the server that has given out the tokens revokes them.
-            let Ok(url) = Url::parse(&issuer) else { return self.remove() };
+            let Ok(url) = Url::parse(&issuer) else { return self.revoke_next() };
             return self.find_named_server(&url, Vec::new(), None);
         };
         let client = self.settings.identities.current(&credentials.client);
         match client.auth_method {
-            _ if server.revocation_endpoint.is_none() => self.remove(),
+            _ if server.revocation_endpoint.is_none() => self.revoke_next(),
             Some(AuthMethod::PrivateKeyJwt) => {
                 let id = self.request_client_assertion(&client);
                 self.step = Step::SigningRevocation(id);
             }
             _ => self.request_revocation(None),
+        }
+    }
+
+    /// Forgets the tokens, and goes on with those of another issuer.
+    pub(super) fn revoke_next(&mut self) {
+        self.set_credentials(None);
+        match self.others.iter().position(|other| other.tokens.is_some()) {
+            Some(index) => {
+                let other = self.others.swap_remove(index);
+                self.set_credentials(Some(other));
+                self.revoke();
+            }
+            None => {
+                self.others.clear();
+                self.step = Step::Idle;
+            }
         }
     }
 
@@ -65,7 +126,7 @@ impl AuthClient {
                 let id = self.post(request, None, false);
                 self.step = Step::Revoking(id);
             }
-            Some(Err(_)) | None => self.remove(),
+            Some(Err(_)) | None => self.revoke_next(),
         }
     }
 
@@ -79,42 +140,5 @@ impl AuthClient {
         };
         let client = self.settings.identities.current(&credentials.client);
         Some(TokenRequest::revocation(token, hint, server, &client, assertion))
-    }
-
-    /// Removes what is stored, after the tokens of other issuers are revoked as well.
-    pub(super) fn remove(&mut self) {
-        self.set_credentials(None);
-        if let Some(index) = self.others.iter().position(|other| other.tokens.is_some()) {
-            let other = self.others.swap_remove(index);
-            self.set_credentials(Some(other));
-            return self.revoke();
-        }
-        self.others.clear();
-        if self.base.is_none() {
-            // What could not be loaded may still be there.
-            self.step = Step::Idle;
-            return;
-        }
-        let (id, key, expected) = (self.next_id(), Secret::new(self.key()), self.base);
-        self.action = Some(Action::Store { id, key, expected, credentials: None });
-        self.step = Step::Removing(id);
-    }
-
-    pub(super) fn handle_removed(&mut self, reply: StoreReply) {
-        match reply {
-            StoreReply::Stored(_) => {
-                self.base = None;
-                self.error = None;
-            }
-            StoreReply::Conflict(found) if self.overwrites < MAX_OVERWRITES => {
-                self.overwrites += 1;
-                self.base = found.map(|found| found.0);
-                if self.base.is_none() {
-                    self.error = None;
-                }
-                self.remove();
-            }
-            StoreReply::Conflict(_) | StoreReply::Failed => self.fail(AuthError::NotRemoved),
-        }
     }
 }

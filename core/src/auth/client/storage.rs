@@ -58,9 +58,9 @@ impl AuthClient {
         }
         let Ok(found) = found else {
             self.fail(AuthError::NotLoaded);
-            // What is in use is revoked and removed all the same. The error stays if that is not all.
+            // What is in use is removed and revoked all the same. The error stays if that is not all.
             return if self.goal == Goal::SignOut {
-                self.revoke()
+                self.remove()
             };
         };
         let is_new = self.adopt(found);
@@ -69,7 +69,7 @@ impl AuthClient {
         self.before = tokens.map(|tokens| tokens.requested.clone()).unwrap_or_default();
         match self.goal {
             Goal::Use => {}
-            Goal::SignOut => self.revoke(),
+            Goal::SignOut => self.remove(),
             // Another process has refreshed the tokens, or has been authorized.
             Goal::Refresh { .. } | Goal::Authorize if is_new && self.token().is_some() => {}
             Goal::Refresh { .. } if self.is_refreshable() => self.proceed(),

@@ -170,7 +170,8 @@ impl<R: AuthRuntime> OAuth<R> {
         self.0.state.update(|state| state.client.handle_cancelled());
     }
 
-    /// Forgets the tokens, and revokes them if the authorization server can do that.
+    /// Removes the tokens from the store, and revokes them after that if the authorization server can do that. The future is
+    /// ready after both. Dropping it stops neither.
     ///
     /// # Errors
     /// If there is no runtime, or what is stored could not be removed.

@@ -18,6 +18,44 @@ fn sign_out_revokes_and_removes_tokens() {
 }
 
 #[test]
+fn what_is_stored_is_removed_before_tokens_are_revoked() {
+    let mut world = World::new();
+    let mut client = authorized(&mut world);
+    client.sign_out(at(2));
+    let removal = world.run_to(&mut client, at(2), is_store);
+    assert_eq!(world.count(REVOKE), 0);
+    // Another process has refreshed the tokens, and its new ones are revoked.
+    let (_, mut theirs) = world.store.entries[SERVER].clone();
+    theirs.tokens.as_mut().expect("tokens").refresh = Some(Secret::new("r-theirs"));
+    world.store.put(SERVER, Some(theirs));
+    world.perform(&mut client, at(2), removal);
+    let revocation = world.run_to(&mut client, at(2), is_request_to(REVOKE));
+    assert_eq!((world.store.entries.len(), client.is_signing_out(), token(&client)), (0, true, None));
+    // What another process stores meanwhile stays.
+    let mut other = AuthClient::new(url(SERVER), settings(), [9; 32]);
+    world.grant("two", Some("r2"));
+    world.run(&mut other, at(3));
+    assert_eq!(Call::new(&other).wait(&mut world, &mut other, at(3)), Verdict::Wait);
+    world.consent(&mut other, at(3));
+    world.perform(&mut client, at(4), revocation);
+    world.run(&mut client, at(4));
+    assert_eq!((world.store.refresh(), client.error(), token(&client)), (Some("r2"), None, None));
+    assert_eq!(world.bodies(REVOKE), ["token=r-theirs&token_type_hint=refresh_token&client_id=dynamic"]);
+}
+
+#[test]
+fn tokens_that_another_process_has_removed_are_revoked() {
+    let mut world = World::new();
+    let mut client = authorized(&mut world);
+    client.sign_out(at(2));
+    let removal = world.run_to(&mut client, at(2), is_store);
+    world.store.put(SERVER, None);
+    world.perform(&mut client, at(2), removal);
+    world.run(&mut client, at(2));
+    assert_eq!((world.count(REVOKE), client.error(), client.is_busy()), (1, None, false));
+}
+
+#[test]
 fn sign_out_during_first_load_revokes_tokens() {
     let mut world = World::new();
     authorized(&mut world);
@@ -92,7 +130,7 @@ fn reply_to_earlier_write_does_not_end_removal() {
     client.handle_stored(earlier, StoreReply::Failed);
     let Action::Store { id, .. } = world.run_to(&mut client, at(3), is_store) else { panic!() };
     client.handle_stored(earlier, StoreReply::Stored(Generation(99)));
-    assert!(client.is_busy(), "the removal is not answered yet");
+    assert_eq!((client.poll_action(), client.is_busy()), (None, true), "the removal is not answered yet");
     let found = world.store.entries.get(SERVER).cloned().map(Box::new);
     client.handle_stored(id, StoreReply::Conflict(found));
     world.run(&mut client, at(3));
