@@ -57,9 +57,9 @@ pub trait AuthProvider: Send + Sync + 'static {
     /// If no credentials are available: the request fails.
     fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> Soon<'a, io::Result<()>>;
 
-    /// Handles the head of a response of the server, also of one that is a refusal.
-    fn handle_response(&self, head: &Parts) {
-        let _ = head;
+    /// Handles the head of a response of the server, also of one that is a refusal. `extensions` are those of its request.
+    fn handle_response(&self, head: &Parts, extensions: &Extensions) {
+        let _ = (head, extensions);
     }
 
     /// Handles a refusal of the server. Returns whether to send the request again with better credentials.
@@ -82,15 +82,23 @@ pub struct Refusal {
 pub struct ResponseHandler {
     shared: Arc<SharedConnection<ClientRole, HttpClientBinding>>,
     exchange: ExchangeId,
-    credentials: Option<Arc<dyn AuthProvider>>,
+    credentials: Option<RequestCredentials>,
     over: bool,
+}
+
+/// The credentials of one request.
+#[derive(Clone)]
+struct RequestCredentials {
+    provider: Arc<dyn AuthProvider>,
+    /// The extensions of the request, once the provider has added its credentials.
+    extensions: Arc<Mutex<Extensions>>,
 }
 
 impl ResponseHandler {
     /// Passes on the head of the response.
     pub fn head(&mut self, head: &Parts) {
-        if let Some(credentials) = &self.credentials {
-            credentials.handle_response(head);
+        if let Some(RequestCredentials { provider, extensions }) = &self.credentials {
+            provider.handle_response(head, &lock(extensions));
         }
         self.shared.update(|binding, now| binding.client.handle_head(now, self.exchange, head));
     }
@@ -193,15 +201,14 @@ impl<R: Runtime> RequestRunner<R> {
 
     fn request(&mut self, exchange: ExchangeId, request: Request<Arc<[u8]>>, response: ResponseHandler) {
         let requests = self.requests.clone();
-        let credentials = self.credentials.clone().map(|credentials| {
-            let extensions = Arc::<Mutex<Extensions>>::default();
+        let credentials = response.credentials.clone();
+        if let Some(RequestCredentials { extensions, .. }) = &credentials {
             self.extensions.insert(exchange, extensions.clone());
-            (credentials, extensions)
-        });
+        }
         let task = self.runtime.spawn(async move {
             let mut request = request;
-            if let Some((credentials, extensions)) = credentials {
-                if let Err(error) = credentials.authorize(&mut request).await {
+            if let Some(RequestCredentials { provider, extensions }) = credentials {
+                if let Err(error) = provider.authorize(&mut request).await {
                     return response.fail(error.to_string());
                 }
                 lock(&extensions).clone_from(request.extensions());
@@ -279,7 +286,8 @@ impl<R: Runtime> TransportIo<ClientRole, HttpClientBinding> for RequestRunner<R>
                     if let Some(again) = again {
                         *request.extensions_mut() = again;
                     }
-                    let credentials = self.credentials.clone();
+                    let with_extensions = |provider| RequestCredentials { provider, extensions: Arc::default() };
+                    let credentials = self.credentials.clone().map(with_extensions);
                     let response = ResponseHandler { shared: shared.clone(), exchange, credentials, over: false };
                     self.request(exchange, request, response);
                 }

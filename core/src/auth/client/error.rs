@@ -106,7 +106,9 @@ impl fmt::Display for AuthError {
             Self::Expired => f.write_str("the authorization was not answered in time"),
             Self::NotRequestable(error) => error.fmt(f),
             Self::Rejected(error) => write!(f, "the authorization server refuses a token: {error}"),
-            Self::Unavailable(Some(status)) | Self::Status(status) => write!(f, "the token endpoint answered with status {status}"),
+            Self::Unavailable(Some(status)) | Self::Status(status) => {
+                write!(f, "the token endpoint answered with status {status}")
+            }
             Self::Unavailable(None) => f.write_str("the token endpoint did not answer"),
             Self::Invalid(error) => write!(f, "the response of the token endpoint: {error}"),
             Self::NotSigned => f.write_str("the assertion of the client could not be signed"),

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{AuthClient, error::AuthError, step::Step};
+use super::{AuthClient, TokenId, action::Now, error::AuthError, step::Step};
 use crate::{auth::authorization::RedirectError, rpc::Timestamp};
 
 /// How long no authorization with a user begins by itself after one has failed, or after the server has refused its token.
@@ -32,14 +32,33 @@ impl AuthClient {
         self.hold = None;
     }
 
-    /// Takes that the server has refused the token of an authorization.
-    pub(super) fn hold_refused(&mut self) {
-        self.hold = Some(Hold { until: self.instant + HOLD, error: AuthError::Refused });
+    /// Handles that the server has taken the token `used`: a response with a status from 200 to 299 to a request that had it.
+    pub fn handle_accepted(&mut self, used: TokenId) {
+        if self.token().is_some_and(|token| token.id == used) {
+            self.take_accepted();
+        }
     }
 
-    /// Takes that the server has taken the token.
-    pub(super) fn end_hold_refused(&mut self) {
+    /// Takes that the server has taken the current token.
+    pub(super) fn take_accepted(&mut self) {
+        self.new_until = None;
         self.hold = self.hold.take().filter(|hold| hold.error != AuthError::Refused);
+    }
+
+    /// Takes that there are tokens of an authorization.
+    pub(super) fn handle_new_token(&mut self) {
+        self.new_until = Some(self.instant + HOLD);
+    }
+
+    /// Returns whether the current token is one of the last authorization, and the server should take it but has not yet.
+    pub(super) fn is_token_new(&self, now: Now) -> bool {
+        self.new_until.is_some_and(|end| self.instant < end) && !self.is_expired(now)
+    }
+
+    /// Takes that the server has refused the token of an authorization.
+    pub(super) fn hold_refused(&mut self) {
+        self.new_until = None;
+        self.hold = Some(Hold { until: self.instant + HOLD, error: AuthError::Refused });
     }
 
     /// Ends the flow with an error. If the user was asked, the next authorization is held back.

@@ -26,15 +26,15 @@
 //! - After another answer of the authorization server from which no token comes, in the redirect or to the code, no request
 //!   leads to one for an hour; for a minute if that server could not answer for the moment. Requests that need an
 //!   authorization fail with the same error until then.
-//! - A server may refuse with 401 the new token of a request that has waited for the authorization. Then no request leads to
-//!   one for an hour, unless the server takes a token and wants more scopes for it. Requests that need an authorization fail
-//!   with [`AuthError::Refused`].
+//! - A server may refuse the new token of an authorization with 401, to a request that has waited for it, or within an hour
+//!   before [another request](AuthClient::handle_accepted) was successful. Then no request leads to one for an hour, unless the
+//!   server takes a token. Requests that need an authorization fail with [`AuthError::Refused`].
 //!
 //! `ask_again` ends each of these times. There are two exceptions. A stored client that the authorization server has forgotten
 //! is registered again by the next request, and the user is asked again. An authorization that has expired, or whose URL could
 //! not be shown to the user, does not hold back the next one.
 //!
-//! The client is not told of requests that succeed. Grants without a user have only the first of these limits.
+//! Grants without a user have only the first of these limits.
 //!
 //! # When a server changes its authorization server
 //!
@@ -169,6 +169,8 @@ pub struct AuthClient {
     refusal: Option<AuthError>,
     /// The user is not asked for a time, since an authorization has failed or the server has refused its token.
     hold: Option<Hold>,
+    /// Until when the tokens of the last authorization are new. The server has taken none of them.
+    new_until: Option<Timestamp>,
     /// Whether the flow has registered the client.
     has_registered: bool,
     /// The flow and the token of the last sign-out.
@@ -238,6 +240,7 @@ impl AuthClient {
             error: None,
             refusal: None,
             hold: None,
+            new_until: None,
             has_registered: false,
             signed_out: None,
             base: None,
@@ -382,7 +385,8 @@ impl AuthClient {
         let has_authorized = self.counts.authorizations > since.authorizations;
         // The old token is the current one while the user is asked for another.
         let has_new_token = self.counts.completed > since.completed;
-        if status == 401 && is_current && has_new_token && self.settings.redirect_uri().is_some() {
+        let is_refused = self.settings.redirect_uri().is_some() && (has_new_token || self.is_token_new(now));
+        if status == 401 && is_current && is_refused {
             self.hold_refused();
         }
         let has_other = self.token().is_some_and(|token| Some(token.id) != used);
@@ -409,7 +413,7 @@ impl AuthClient {
             let is_about_scopes =
                 known().any(|challenge| challenge.error() == Some(BearerError::InsufficientScope.code()));
             if is_about_scopes && is_current {
-                self.end_hold_refused();
+                self.take_accepted();
             }
             return self.step_up(wanted.filter(|_| is_about_scopes), attempts);
         }

@@ -42,6 +42,7 @@ impl AuthClient {
         self.has_switched = tokens.is_some() && self.may_switch;
         self.counts.switches += u64::from(self.has_switched);
         self.is_stored = true;
+        self.new_until = None;
         self.set_credentials(found);
     }
 
@@ -99,6 +100,7 @@ impl AuthClient {
         if is_new {
             self.set_credentials(found);
             self.is_stored = true;
+            self.new_until = None;
         }
         self.keep_others(all);
         is_new
@@ -188,7 +190,11 @@ impl AuthClient {
             return self.start(Goal::SignOut, None);
         }
         match after {
-            After::Finish => self.counts.completed += u64::from(self.goal == Goal::Authorize),
+            After::Finish if self.goal == Goal::Authorize => {
+                self.counts.completed += 1;
+                self.handle_new_token();
+            }
+            After::Finish => {}
             After::Ask(client) => self.ask(*client),
             After::Find(error) if self.goal == (Goal::Refresh { may_ask: false }) => {
                 self.fail(AuthError::Rejected(error))

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use http::{HeaderName, HeaderValue, Request, Uri, header, response::Parts};
+use http::{Extensions, HeaderName, HeaderValue, Request, Uri, header, response::Parts};
 use mcp_proto::{
     auth::{
         AuthClient, Challenge, Secret, TokenType, Url, UrlPolicy,
@@ -436,7 +436,12 @@ impl<R: AuthRuntime> AuthProvider for OAuth<R> {
         Err(io::Error::new(io::ErrorKind::InvalidInput, "the tokens are for another server"))
     }
 
-    fn handle_response(&self, head: &Parts) {
+    fn handle_response(&self, head: &Parts, extensions: &Extensions) {
+        if head.status.is_success()
+            && let Some(token) = extensions.get::<Sent>().and_then(|sent| sent.token)
+        {
+            self.0.state.update(|state| state.client.handle_accepted(token));
+        }
         if let Some(nonce) = head.headers.get(DPOP_NONCE).and_then(|value| value.to_str().ok())
             && self.0.proofs.is_some()
         {

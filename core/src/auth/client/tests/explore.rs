@@ -6,12 +6,11 @@
 
 extern crate std;
 
-use std::{
-    collections::HashSet,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-};
+mod fingerprint;
 
-use super::{super::step::After, *};
+use std::collections::HashSet;
+
+use super::*;
 
 const RESOURCE_BODY: &str = r#"{"resource":"https://mcp.example/mcp","authorization_servers":["https://as.example"]}"#;
 const METADATA_BODY: &str = r#"{"issuer":"https://as.example","authorization_endpoint":"https://as.example/authorize",
@@ -239,7 +238,12 @@ impl Process {
             Verdict::Retry => {
                 let token = self.client.token().expect("it is there");
                 call.used = Some(token.id);
-                if model.takes(token.token.expose()) { State::Done(Ok(())) } else { State::Running(call, asked) }
+                if model.takes(token.token.expose()) {
+                    self.client.handle_accepted(token.id);
+                    State::Done(Ok(()))
+                } else {
+                    State::Running(call, asked)
+                }
             }
         };
     }
@@ -248,6 +252,9 @@ impl Process {
         let Some(index) = self.calls.iter().position(|state| matches!(state, State::Waiting)) else { return };
         let call = Call::new(&self.client);
         let is_good = token(&self.client).is_some_and(|token| model.takes(token));
+        if let (true, Some(used)) = (is_good, call.used) {
+            self.client.handle_accepted(used);
+        }
         self.calls[index] = if is_good { State::Done(Ok(())) } else { State::Running(call, 0) };
         if !is_good && self.client.is_busy() {
             // It is refused while something is under way: it waits for that.
@@ -454,93 +461,6 @@ impl System {
         }
         process.settle(&model);
         assert!(matches!(process.calls[0], State::Done(Ok(()))), "the next process gets no token");
-    }
-
-    /// Returns all that decides what can happen from here. Numbers that only count are taken relative to the last one.
-    fn fingerprint(&self) -> u64 {
-        let Model { families, refreshes, entry, writes, signed_out } = &self.model;
-        let json = |it: &Credentials| it.to_json().expose().to_string();
-        let entry = entry.as_ref().map(|(generation, it)| (writes - generation.0, json(it)));
-        let mut text = format!("{families:?}{}{entry:?}{signed_out:?}{}", (*refreshes).min(3), self.faults);
-        for process in &self.processes {
-            text += &process.fingerprint(*writes);
-        }
-        let mut hasher = DefaultHasher::new();
-        text.hash(&mut hasher);
-        hasher.finish()
-    }
-}
-
-impl Process {
-    fn fingerprint(&self, writes: u64) -> String {
-        let it = &self.client;
-        let json = |it: &Credentials| it.to_json().expose().to_string();
-        let generation = |it: Option<Generation>| it.map(|it| writes - it.0);
-        let step = match &it.step {
-            Step::Storing(_, credentials, after) => {
-                let after = match after {
-                    After::Finish => "finish".to_string(),
-                    After::Ask(_) => "ask".to_string(),
-                    After::Find(error) => error.to_string(),
-                    After::FailForgotten(error) => error.to_string(),
-                };
-                format!("{:?}{after}", credentials.as_ref().map(|it| json(it)))
-            }
-            _ => String::new(),
-        };
-        let counts = |counts: Counts| {
-            // There is one issuer, so no tokens of another one are taken into use.
-            let Counts { refreshes, authorizations, completed, switches: _ } = it.counts;
-            (refreshes - counts.refreshes, authorizations - counts.authorizations, completed - counts.completed)
-        };
-        let token = |token: TokenId| it.token_id - token.0;
-        let mut text = format!(
-            "{}{step}{:?}{:?}{:?}{:?}{:?}{:?}{:?}{}{}{}",
-            it.step.name(),
-            it.goal,
-            counts(it.counts_before),
-            it.error,
-            it.refusal(),
-            it.signed_out.map(|(flow, id)| (it.flow - flow, token(id))),
-            generation(it.base),
-            it.credentials.as_ref().map(json),
-            it.is_stored,
-            it.overwrites,
-            it.metadata.is_some(),
-        );
-        for state in &self.calls {
-            text += &match state {
-                State::Waiting => "waiting".to_string(),
-                State::Done(result) => format!("{result:?}"),
-                State::Running(call, asked) => {
-                    let Attempts { flow, since, .. } = &call.attempts;
-                    format!(
-                        "{:?}{:?}{:?}{asked}",
-                        call.used.map(token),
-                        flow.map(|flow| it.flow - flow),
-                        since.map(counts)
-                    )
-                }
-            };
-        }
-        text += &match &self.action {
-            Some(Action::Request(request)) => {
-                let refresh = request.body.expose().split('&').find(|pair| pair.starts_with("refresh_token="));
-                format!("{}{refresh:?}", request.url.path())
-            }
-            Some(Action::Store { expected, .. }) => format!("store {:?}", generation(*expected)),
-            other => format!("{}", other.is_some()),
-        };
-        text += &match &self.answer {
-            Some(Answer::Response(_, status, body)) => format!("{status}{body}"),
-            Some(Answer::Stored(_, StoreReply::Stored(new))) => format!("stored {}", writes - new.0),
-            Some(Answer::Stored(_, StoreReply::Conflict(found))) => {
-                format!("{:?}", found.as_ref().map(|it| (writes - it.0.0, json(&it.1))))
-            }
-            Some(Answer::Stored(_, StoreReply::Failed)) => "failed".to_string(),
-            None => String::new(),
-        };
-        text + &format!("{:?}{}{}{}", self.initiator, self.has_signed_out, self.has_crashed, self.has_failed)
     }
 }
 

@@ -167,6 +167,9 @@ fn a_request_with_the_old_token_while_the_user_is_asked_does_not_hold_back_the_n
         for call in [&mut first, &mut second] {
             assert_eq!(call.ask(&mut client, at(5)), expected);
         }
+        if is_granted {
+            accept(&mut client);
+        }
         // The new token, or the pause after the failure, ends within the hour.
         let mut later = Call::new(&client);
         assert_eq!(later.wait(&mut world, &mut client, at(600)), Verdict::Wait);
@@ -199,6 +202,66 @@ fn refused_tokens_allow_step_up_and_client_grants() {
         assert_eq!(call.again(&mut service, at(now)), Verdict::Fail(AuthError::Refused));
     }
     assert_eq!((world.opened.len(), world.count(TOKEN)), (2, 4));
+}
+
+#[test]
+fn a_new_token_is_refused_also_if_no_request_waits_for_it_any_more() {
+    for refresh in [None, Some("r1")] {
+        let mut world = World::new();
+        world.grant("one", refresh);
+        let mut client = client(&mut world, settings());
+        // The request has ended before the user consents.
+        assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(0)), Verdict::Wait);
+        world.consent(&mut client, at(40));
+        world.refuse("invalid_grant");
+        let accepted = client.clone();
+        for now in [50, 60, 3649] {
+            let mut call = Call::new(&client);
+            let verdict = match call.ask(&mut client, at(now)) {
+                Verdict::Wait => {
+                    world.run(&mut client, at(now));
+                    call.ask(&mut client, at(now))
+                }
+                verdict => verdict,
+            };
+            assert_eq!((verdict, world.opened.len()), (Verdict::Fail(AuthError::Refused), 1), "{now}");
+        }
+        let mut later = client.clone();
+        assert_eq!(Call::new(&later).wait(&mut world, &mut later, at(3650)), Verdict::Wait);
+        client.ask_again();
+        assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(3649)), Verdict::Wait);
+        // One that the server has taken, or that has had the time to be revoked or to expire, is not new.
+        for (is_accepted, now) in [(true, 50), (false, 3639), (false, 3640)] {
+            let mut client = accepted.clone();
+            if is_accepted {
+                accept(&mut client);
+            }
+            let expected = if now == 3639 { Verdict::Fail(AuthError::Refused) } else { Verdict::Wait };
+            let mut call = Call::new(&client);
+            let mut verdict = call.ask(&mut client, at(now));
+            if verdict == Verdict::Wait {
+                world.run(&mut client, at(now));
+                verdict = call.ask(&mut client, at(now));
+            }
+            assert_eq!(verdict, expected, "{refresh:?} {is_accepted} {now}");
+        }
+    }
+}
+
+#[test]
+fn a_token_that_is_taken_in_the_end_ends_the_hold() {
+    let mut world = World::new();
+    let mut client = client(&mut world, settings());
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(0)), Verdict::Wait);
+    world.consent(&mut client, at(1));
+    world.grant("two", None);
+    let mut call = Call::new(&client);
+    assert_eq!(call.wait(&mut world, &mut client, at(2)), Verdict::Retry);
+    let former = call.used.expect("a token");
+    for (used, is_held) in [(former, true), (client.token().expect("a token").id, false)] {
+        client.handle_accepted(used);
+        assert_eq!(client.refusal().is_some(), is_held);
+    }
 }
 
 #[test]

@@ -201,6 +201,7 @@ fn at_both(world: &mut World) -> AuthClient {
     world.run(&mut client, at(2));
     world.consent(&mut client, at(3));
     assert_eq!(token(&client), Some("two"));
+    accept(&mut client);
     client
 }
 
@@ -253,6 +254,7 @@ fn a_server_that_becomes_its_own_issuer_keeps_the_credentials_of_the_other_one()
         assert_eq!(token(&client), None, "that of another issuer");
         world.consent(&mut client, at(3));
         assert_eq!(token(&client), Some("own"));
+        accept(&mut client);
         let (_, entry) = &world.store.entries[SERVER];
         let issuers: Vec<_> = entry.clone().into_each().map(|it| it.client.issuer).collect();
         assert_eq!(issuers, [OWN, A]);
@@ -327,6 +329,7 @@ fn the_issuers_that_are_kept_are_few_and_the_last() {
             world.refuse("invalid_grant");
             assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(index)), Verdict::Wait);
             world.consent(&mut client, at(index));
+            accept(&mut client);
             let (_, entry) = &world.store.entries[SERVER];
             assert_eq!((&entry.client.issuer, client.is_stored()), (&issuer, true));
             assert!(Credentials::from_json(entry.to_json().expose().as_bytes()).is_ok());

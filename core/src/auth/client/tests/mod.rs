@@ -357,7 +357,7 @@ impl Call {
     }
 }
 
-/// A client with the token `one` and the refresh token `r1`.
+/// A client with the token `one`, which the server has taken, and the refresh token `r1`.
 fn authorized(world: &mut World) -> AuthClient {
     authorized_with(world, settings())
 }
@@ -367,7 +367,13 @@ fn authorized_with(world: &mut World, settings: Settings) -> AuthClient {
     assert_eq!(Call::new(&client).wait(world, &mut client, at(0)), Verdict::Wait);
     world.consent(&mut client, at(1));
     assert_eq!(token(&client), Some("one"));
+    accept(&mut client);
     client
+}
+
+/// The server takes the current token.
+fn accept(client: &mut AuthClient) {
+    client.handle_accepted(client.token().expect("a token").id);
 }
 
 fn rejected(code: &str) -> AuthError {

@@ -53,6 +53,7 @@ fn step_up_requests_all_earlier_scopes() {
     assert_eq!(world.asked("scope").as_deref(), Some("a+b+c"));
     world.consent(&mut client, at(3));
     assert_eq!(call.ask(&mut client, at(3)), Verdict::Retry);
+    accept(&mut client);
     // Scopes that were gained stay when the tokens have to be replaced.
     world.refuse("invalid_grant");
     assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(4)), Verdict::Wait);
