@@ -198,13 +198,15 @@ impl core::str::FromStr for Url {
 /// Returns whether `resource`, which metadata claim to be about, covers the server at `server` (RFC 9728, section 3.3).
 ///
 /// Scheme, host and port have to be equal, and the path of `resource` a prefix of that of the server which ends at a segment.
-/// A trailing slash does not count, and queries are not looked at. A path with `.` or `..` segments or with an encoded slash
-/// covers nothing but itself.
+/// A trailing slash does not count. The query is a part of the identifier (RFC 8707, section 2): that of `resource` is the one
+/// of the server, byte for byte, or there is none. A path with `.` or `..` segments or with an encoded slash covers nothing but
+/// itself.
 #[must_use]
 pub fn covers(resource: &Url, server: &Url) -> bool {
     let (prefix, path) = (resource.path(), server.path());
     let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
     let is_prefix = resource.is_same_origin(server)
+        && resource.query().is_none_or(|query| server.query() == Some(query))
         && has_plain_path(resource)
         && has_plain_path(server)
         && path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -332,7 +334,7 @@ mod tests {
             ("https://mcp.example", true),
             ("https://mcp.example/", true),
             ("HTTPS://MCP.example:443/a/mcp", true),
-            ("https://mcp.example/a/mcp?x", true),
+            ("https://mcp.example/a/mcp?x", false),
             ("https://mcp.example/a/mc", false),
             ("https://mcp.example/a/mcpx", false),
             ("https://mcp.example/A/mcp", false),
@@ -344,6 +346,20 @@ mod tests {
             ("https://mcp.example:8443/a/mcp", false),
             ("https://mcp.example.evil.example/a/mcp", false),
             ("https://evil.example/a/mcp", false),
+        ] {
+            assert_eq!(covers(&url(resource), &server), expected, "{resource}");
+        }
+        let server = url("https://mcp.example/a/mcp?tenant=a");
+        for (resource, expected) in [
+            ("https://mcp.example/a/mcp?tenant=a", true),
+            ("https://mcp.example/a/mcp/?tenant=a", true),
+            ("https://MCP.example/a?tenant=a", true),
+            ("https://mcp.example/a/mcp", true),
+            ("https://mcp.example", true),
+            ("https://mcp.example/a/mcp?tenant=b", false),
+            ("https://mcp.example/a/mcp?tenant=a&x=1", false),
+            ("https://mcp.example/a/mcp?tenant=A", false),
+            ("https://mcp.example/a/mcp?", false),
         ] {
             assert_eq!(covers(&url(resource), &server), expected, "{resource}");
         }

@@ -361,6 +361,16 @@ fn a_client_of_another_server_gets_no_tokens() {
     ] {
         assert_eq!(oauth.check_server(&url.parse().expect("a URI")).is_ok(), is_for_server, "{url}");
     }
+    // Tenants in the query are servers of their own.
+    let oauth = OAuth::<Threads>::builder("https://mcp.example/mcp?tenant=a").expect("a URL").build();
+    let oauth = oauth.expect("random bytes");
+    for (url, is_for_server) in [
+        ("https://mcp.example/mcp?tenant=a", true),
+        ("https://mcp.example/mcp?tenant=b", false),
+        ("https://mcp.example/mcp", false),
+    ] {
+        assert_eq!(oauth.check_server(&url.parse().expect("a URI")).is_ok(), is_for_server, "{url}");
+    }
 }
 
 #[test]

@@ -250,3 +250,18 @@ fn resource_metadata_covers_escaped_paths() {
     assert_eq!(asked(&mut world, &mut client, "Bearer"), Ok("https://as.example/authorize".into()));
     assert_eq!(world.asked("resource").as_deref(), Some("https%3A%2F%2Fmcp.example%2Fa%252Fb%2Fmcp"));
 }
+
+#[test]
+fn metadata_of_another_tenant_are_refused() {
+    let server = "https://mcp.example/mcp?tenant=a";
+    for (resource, is_taken) in
+        [(server, true), (SERVER, true), ("https://mcp.example/mcp?tenant=b", false), ("https://mcp.example?x", false)]
+    {
+        let mut world = World::new();
+        let body = json!({"resource": resource, "authorization_servers": ["https://as.example"]});
+        world.set(&format!("{RESOURCE}?tenant=a"), 200, &body);
+        let mut client = AuthClient::new(url(server), settings(), [7; 32]);
+        world.run(&mut client, at(0));
+        assert_eq!(asked(&mut world, &mut client, "Bearer").is_ok(), is_taken, "{resource}");
+    }
+}
