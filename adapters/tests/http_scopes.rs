@@ -10,12 +10,13 @@ use std::{
 };
 
 use http_body_util::{BodyExt, Full};
+use mcp_proto::schema::TaskSupport;
 use mcp_service::{Service, Tool};
 use serde_json::{Value, json};
 
 use crate::{
     adapter::http::{Body, Endpoint},
-    http_protected::{ask, begin, endpoint, initialize, request},
+    http_protected::{Received, ask, begin, endpoint, initialize, request},
     run,
 };
 
@@ -32,7 +33,9 @@ fn service() -> (Service, Arc<AtomicUsize>) {
     let service = Service::builder("scopes", "1")
         .tool(tool("open"))
         .tool(tool("write").scope("files:read").scope("files:write"))
-        .tool(tool("purge").scope("files:purge").scope("files:read"));
+        .tool(tool("purge").scope("files:purge").scope("files:read"))
+        .tool(tool("scan").scope("files:read").scope("files:write").task_support(TaskSupport::Optional))
+        .tool(tool("count").task_support(TaskSupport::Optional));
     (service.build().expect("all names differ"), runs)
 }
 
@@ -124,6 +127,81 @@ fn a_batch_needs_the_scopes_of_all_its_calls() {
         let done = ask(&endpoint, post("ada-writes"), &batch).await;
         assert_eq!((done.status, runs.load(Ordering::SeqCst)), (200, 2), "{}", done.body);
         assert!(done.body.contains("Unknown tool"), "{}", done.body);
+        endpoint.close().await;
+    });
+}
+
+/// Sends a request in a session, or one of 2026-07-28 of a client with tasks.
+async fn send(endpoint: &Endpoint, session: Option<&str>, token: &str, method: &str, mut params: Value) -> Received {
+    let mut head = request("POST", "/mcp", Some(token));
+    match session {
+        Some(id) => head = head.header("mcp-session-id", id),
+        None => {
+            let name = params.get("name").or_else(|| params.get("taskId")).and_then(Value::as_str).map(str::to_owned);
+            params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+            head = head.header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
+            head = name.into_iter().fold(head, |head, name| head.header("mcp-name", name));
+        }
+    }
+    ask(endpoint, head, &json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params})).await
+}
+
+/// Calls a tool as a task, and returns the id of the task.
+async fn begin_task(endpoint: &Endpoint, session: Option<&str>, tool: &str) -> String {
+    let mut params = json!({"name": tool, "arguments": {}});
+    if session.is_some() {
+        params["task"] = json!({});
+    }
+    let begun = send(endpoint, session, "ada-writes", "tools/call", params).await;
+    let (_, id) = begun.body.split_once("\"taskId\":\"").expect("a task");
+    id.split_once('"').expect("an id").0.to_owned()
+}
+
+// req: AUTH-059 AUTH-060 M-AUTH-037
+#[test]
+fn requests_for_a_task_need_the_scopes_of_its_tool() {
+    run(async {
+        let (service, _) = service();
+        let endpoint = endpoint(&service);
+        let session = begin(&endpoint, "2025-11-25", "ada").await;
+        for (session, methods) in [
+            (Some(&*session), &["tasks/get", "tasks/result", "tasks/cancel"][..]),
+            (None, &["tasks/get", "tasks/update", "tasks/cancel", "subscriptions/listen"]),
+        ] {
+            let (protected, open) =
+                (begin_task(&endpoint, session, "scan").await, begin_task(&endpoint, session, "count").await);
+            let params = |method: &str, task: &str| match method {
+                "tasks/update" => json!({"taskId": task, "inputResponses": {}}),
+                "subscriptions/listen" => json!({"notifications": {"taskIds": [task]}}),
+                _ => json!({"taskId": task}),
+            };
+            for method in methods {
+                let refused = send(&endpoint, session, "ada", method, params(method, &protected)).await;
+                let shown = (refused.status, refused.challenged("error"), refused.challenged("scope"));
+                let expected = (403, Some("insufficient_scope"), Some("mcp files:read files:write"));
+                assert_eq!(shown, expected, "{method}: {}", refused.body);
+                // An unknown task, and one of another subject, are not found.
+                if *method != "subscriptions/listen" {
+                    let unknown = send(&endpoint, session, "ada", method, params(method, "unknown")).await;
+                    assert!(unknown.body.contains("Task not found"), "{method}: {}", unknown.body);
+                }
+            }
+            let listed = match session {
+                Some(_) => send(&endpoint, session, "ada", "tasks/list", json!({})).await.body,
+                None => open.clone(),
+            };
+            assert!(listed.contains(&open) && !listed.contains(&protected), "{listed}");
+            // The handler has not been cancelled, and the scopes are enough.
+            let get = send(&endpoint, session, "ada-writes", "tasks/get", params("", &protected)).await;
+            assert!(get.status == 200 && get.body.contains(&protected), "{}", get.body);
+            let get = send(&endpoint, session, "ada", "tasks/get", params("", &open)).await;
+            assert!(get.status == 200 && get.body.contains(&open), "{}", get.body);
+        }
+        // Another subject does not find it.
+        let protected = begin_task(&endpoint, None, "scan").await;
+        let other = send(&endpoint, None, "eve", "tasks/get", json!({"taskId": protected})).await;
+        assert!(other.body.contains("Task not found"), "{}", other.body);
         endpoint.close().await;
     });
 }

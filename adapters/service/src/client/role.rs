@@ -97,7 +97,7 @@ impl Role for ClientRole {
             Some(Method::CreateMessage) if host.sampling.is_some() => shared.sample(&inbound),
             Some(Method::Elicit) => shared.elicit(&inbound),
             Some(method @ (Method::GetTask | Method::GetTaskResult | Method::ListTasks | Method::CancelTask)) => {
-                Ok(shared.handle_session_task_request(method, &inbound))
+                Ok(shared.handle_session_task_request(method, &inbound, &|_| true))
             }
             _ => return Err(inbound),
         };
@@ -217,7 +217,7 @@ impl SessionState<ClientRole> {
             Some(task) => self.session_task_job(
                 inbound,
                 meta,
-                task,
+                (task, Vec::new()),
                 kind,
                 |_| None,
                 move |context| Deferred::poll_once(f(params, context.clone())),

@@ -40,6 +40,8 @@ struct Table<X> {
 /// One task.
 struct Entry<X> {
     id: String,
+    /// The scopes that requests about it need.
+    scopes: Vec<String>,
     in_flight: Arc<InFlight<X>>,
     status: TaskStatus,
     message: Option<String>,
@@ -76,12 +78,13 @@ impl<X: RoleInFlight> TaskStore<X> {
         Self { policy, random, clock: Clock::default(), tasks: Mutex::new(Table::new()) }
     }
 
-    /// Creates a working task. Its params take `weight` bytes.
+    /// Creates a working task. Its params take `weight` bytes, and requests about it need `scopes`.
     pub(crate) fn create(
         &self,
         now: Timestamp,
         ttl: Option<u64>,
         weight: usize,
+        scopes: &[String],
         in_flight: impl FnOnce(String) -> Arc<InFlight<X>>,
     ) -> RpcResult<Task> {
         let mut table = lock(&self.tasks);
@@ -92,6 +95,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         let entry = Entry {
             in_flight: in_flight(id.clone()),
             id: id.clone(),
+            scopes: scopes.to_vec(),
             status: TaskStatus::Working,
             message: None,
             created: now,
@@ -149,9 +153,23 @@ impl<X: RoleInFlight> TaskStore<X> {
         Ok(self.show(&entry))
     }
 
-    pub(crate) fn list(&self, cursor: Option<&str>) -> RpcResult<(Vec<Task>, Option<String>)> {
+    /// Returns a page of the tasks whose scopes `has_scopes` accepts.
+    pub(crate) fn list(
+        &self,
+        cursor: Option<&str>,
+        has_scopes: impl Fn(&[String]) -> bool,
+    ) -> RpcResult<(Vec<Task>, Option<String>)> {
         let (page, next) = lock(&self.tasks).tasks.page(cursor, self.policy.page_size)?;
-        Ok((page.iter().map(|entry| self.show(&lock(entry))).collect(), next))
+        let show = |entry: &Arc<Mutex<Entry<X>>>| {
+            let entry = lock(entry);
+            has_scopes(&entry.scopes).then(|| self.show(&entry))
+        };
+        Ok((page.iter().filter_map(show).collect(), next))
+    }
+
+    /// Returns the scopes that requests about a task need. None for an unknown task.
+    pub(crate) fn scopes(&self, id: &str) -> Vec<String> {
+        self.entry(id).map(|entry| lock(&entry).scopes.clone()).unwrap_or_default()
     }
 
     /// Returns the outcome of a task; `None` if the request `key` has to wait for it.

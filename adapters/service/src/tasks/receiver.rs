@@ -10,7 +10,7 @@ use mcp_proto::{
         At, CancelTaskParams, CancelTaskResult, CreateTaskResult, Encode, GetTaskParams, GetTaskPayloadParams,
         GetTaskPayloadResult, GetTaskResult, ListTasksParams, ListTasksResult, Meta, TaskMetadata,
     },
-    wire::{ErrorObject, Json, RawJson},
+    wire::{ErrorObject, Json},
 };
 
 use crate::{
@@ -45,21 +45,26 @@ fn json<T: Encode>(result: &T) -> RpcResult<Json> {
 }
 
 impl<E: Dispatch> SessionState<E> {
-    /// Handles `tasks/*`.
+    /// Handles `tasks/*`. Lists contain the tasks whose scopes `has_scopes` accepts.
     pub(crate) fn handle_session_task_request(
         self: &Arc<Self>,
         method: Method,
         inbound: &InboundRequest<'_, E>,
+        has_scopes: &dyn Fn(&[String]) -> bool,
     ) -> Option<Job> {
         let span = Span::of(inbound);
-        span.within(|| self.deal_with_tasks(method, inbound))
+        span.within(|| self.deal_with_tasks(method, inbound, has_scopes))
     }
 
-    fn deal_with_tasks(self: &Arc<Self>, method: Method, inbound: &InboundRequest<'_, E>) -> Option<Job> {
-        let InboundRequest { connection, key, params, .. } = inbound;
-        let (key, params) = (*key, params.as_ref());
+    fn deal_with_tasks(
+        self: &Arc<Self>,
+        method: Method,
+        inbound: &InboundRequest<'_, E>,
+        has_scopes: &dyn Fn(&[String]) -> bool,
+    ) -> Option<Job> {
+        let InboundRequest { connection, key, .. } = *inbound;
         let mut effects = connection.update(|_, now| self.tasks.expire(now));
-        match self.about_tasks(connection, method, key, params, &mut effects) {
+        match self.about_tasks(method, inbound, has_scopes, &mut effects) {
             Ok(None) => {}
             Ok(Some(result)) => effects.answers.push((key, Ok(result))),
             Err(error) => effects.answers.push((key, Err(error))),
@@ -69,12 +74,13 @@ impl<E: Dispatch> SessionState<E> {
 
     fn about_tasks(
         &self,
-        connection: &Arc<dyn ConnectionHandle<E>>,
         method: Method,
-        key: ReplyKey,
-        raw: Option<&RawJson<'_>>,
+        inbound: &InboundRequest<'_, E>,
+        has_scopes: &dyn Fn(&[String]) -> bool,
         effects: &mut Effects<E::InFlight>,
     ) -> RpcResult<Option<Json>> {
+        let InboundRequest { connection, key, .. } = *inbound;
+        let raw = inbound.params.as_ref();
         match method {
             Method::GetTask => {
                 let GetTaskParams { task_id, .. } = params(raw)?;
@@ -86,7 +92,7 @@ impl<E: Dispatch> SessionState<E> {
             }
             Method::ListTasks => {
                 let ListTasksParams { cursor, .. } = params(raw)?;
-                let (tasks, next_cursor) = self.tasks.list(cursor.as_deref())?;
+                let (tasks, next_cursor) = self.tasks.list(cursor.as_deref(), has_scopes)?;
                 json(&ListTasksResult { next_cursor, ..ListTasksResult::new(tasks) }).map(Some)
             }
             Method::CancelTask => {
@@ -145,12 +151,13 @@ impl<E: Dispatch> SessionState<E> {
 
     /// Responds to a request with a task, and returns the job of this kind that runs it.
     ///
-    /// `fault` returns the reason if a result means that the task has failed.
+    /// `task` has the scopes that requests about the task need. `fault` returns the reason if a result means that the
+    /// task has failed.
     pub(crate) fn session_task_job<T: Encode + Send + 'static>(
         self: &Arc<Self>,
         inbound: &InboundRequest<'_, E>,
         meta: Option<Meta>,
-        task: TaskMetadata,
+        (task, scopes): (TaskMetadata, Vec<String>),
         kind: HandlerKind,
         fault: fn(&T) -> Option<String>,
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
@@ -160,7 +167,7 @@ impl<E: Dispatch> SessionState<E> {
         // The task is created at once, so that the response is sent before any other message about the task.
         let weight = inbound.params.as_ref().map_or(0, |params| params.get().len());
         let mut begun =
-            self.begin_task(connection, Responder::new(self, connection, key), meta.clone(), (&task, weight));
+            self.begin_task(connection, Responder::new(self, connection, key), meta.clone(), (&task, &scopes, weight));
         let (shared, connection) = (self.clone(), connection.clone());
         let future = async move {
             let execution = loop {
@@ -174,7 +181,7 @@ impl<E: Dispatch> SessionState<E> {
                             || connection.read(|conn| if conn.has_room() { Ok(()) } else { Err(SendError::Busy) });
                         // It is only ever refused as busy.
                         let _ = connection.when_writable(has_room).await;
-                        begun = shared.begin_task(&connection, responder, meta.clone(), (&task, weight));
+                        begun = shared.begin_task(&connection, responder, meta.clone(), (&task, &scopes, weight));
                     }
                 }
             };
@@ -195,7 +202,7 @@ impl<E: Dispatch> SessionState<E> {
         connection: &Arc<dyn ConnectionHandle<E>>,
         responder: Responder<E>,
         meta: Option<Meta>,
-        (task, weight): (&TaskMetadata, usize),
+        (task, scopes, weight): (&TaskMetadata, &[String], usize),
     ) -> TaskCreation<E> {
         let key = responder.key();
         let effects = connection.update(|_, now| self.tasks.expire(now));
@@ -203,7 +210,7 @@ impl<E: Dispatch> SessionState<E> {
         self.give_up(connection, self.apply_now(connection, effects));
         let begun = connection.update(|conn, now| {
             let mut in_flight = None;
-            let task = self.tasks.create(now, task.ttl, weight, |id| {
+            let task = self.tasks.create(now, task.ttl, weight, scopes, |id| {
                 let begun = InFlight::of_task(id, meta);
                 let _ = begun.info.set(Box::new(E::info(conn, Some(key))));
                 in_flight = Some(begun.clone());

@@ -18,6 +18,7 @@ mod questions;
 mod resources;
 mod rounds;
 mod schemas;
+mod scopes;
 mod sessions;
 #[cfg(feature = "skills")]
 mod skills;

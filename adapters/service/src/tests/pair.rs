@@ -160,7 +160,12 @@ impl<E: Send + 'static> End<E> {
 
     /// Handles a line from another client than the peer, with a principal.
     pub(crate) fn input_from(&self, principal: &str, line: &[u8]) {
-        let arrival = Arrival { principal: Some(Arc::new(Principal::new(principal))), ..Arrival::default() };
+        self.input_of(Principal::new(principal), line);
+    }
+
+    /// Handles a line of a client with this principal.
+    pub(crate) fn input_of(&self, principal: Principal, line: &[u8]) {
+        let arrival = Arrival { principal: Some(Arc::new(principal)), ..Arrival::default() };
         let event =
             self.with_conn(|conn| conn.handle_frame_from(self.now(), Frame::new(line), arrival).map(Event::into_owned));
         self.events(event);

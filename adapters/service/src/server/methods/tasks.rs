@@ -1,20 +1,27 @@
 //! Tools that run as tasks, and the requests about these tasks.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use mcp_proto::{
     connection::ServerRole,
     protocol::{Capability, Method},
-    schema::{MissingRequiredClientCapability, TaskSupport, ToolExecution},
+    schema::{MissingRequiredClientCapability, SubscriptionsListenParams, TaskSupport, ToolExecution},
     wire::{ErrorCode, ErrorObject, OwnedRawJson},
 };
 
+use super::common::caller;
 use crate::{
     driver_api::job::Job,
-    inbound::{context::Context, rpc_result::RpcResult, shared_state::HandlerState, state::SessionState},
+    inbound::{
+        context::Context,
+        rpc_result::RpcResult,
+        shared_state::HandlerState,
+        state::{Role, SessionState},
+    },
     server::{
         call_params::CallParams,
-        routes::{Request, Route},
+        required_scopes::{has_scopes, lacks_scopes},
+        routes::{Request, Route, SentRequest},
         tool::{TaskRoutes, Tool, ToolCall},
         tool_result::ToolAnswer,
     },
@@ -45,15 +52,49 @@ impl<S: HandlerState> Tool<S> {
     }
 }
 
-static TASKS: TaskRoutes = TaskRoutes { call, route: Route { answer, scopes: |_, _| Vec::new() } };
+static TASKS: TaskRoutes = TaskRoutes { call, route: Route { answer, scopes } };
+
+/// Returns the scopes of a request that was not passed to the connection yet. Only tasks of sessions have such requests:
+/// each request of the modern era has a response of its own.
+fn scopes(shared: &SessionState<ServerRole>, sent: &SentRequest<'_>) -> Vec<String> {
+    sent.subject().map(|task| shared.tasks.scopes(&task)).unwrap_or_default()
+}
+
+/// Returns the scopes of the tools whose tasks a request is about.
+fn needed_scopes(shared: &SessionState<ServerRole>, method: Method, inbound: &Request<'_>) -> Vec<String> {
+    let Some(params) = inbound.params.as_ref() else { return Vec::new() };
+    let subject = || params.member(method.subject_param()?)?.decode::<String>().ok();
+    let named = match method {
+        Method::GetTask | Method::GetTaskResult | Method::CancelTask => {
+            return subject().map(|task| shared.tasks.scopes(&task)).unwrap_or_default();
+        }
+        Method::Listen => {
+            let wanted = params.decode::<SubscriptionsListenParams>().ok();
+            wanted.and_then(|wanted| wanted.notifications.task_ids).unwrap_or_default()
+        }
+        _ => subject().into_iter().collect(),
+    };
+    let owner = caller(inbound).and_then(|caller| caller.principal);
+    let found = named.iter().filter_map(|task| shared.app.tasks().find(task, owner.as_deref()).ok());
+    let needed: BTreeSet<String> = found.flat_map(|task| task.scopes().to_vec()).collect();
+    needed.into_iter().collect()
+}
 
 fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
+    // A task has the result of its tool, so it is no way around the scopes of the tool.
+    if let Some(refused) = lacks_scopes(inbound, &needed_scopes(shared, method, inbound)) {
+        return refused.map(|()| None);
+    }
     match method {
         Method::Listen => shared.listen_to_tasks(inbound),
         Method::ExtGetTask | Method::ExtUpdateTask | Method::ExtCancelTask => {
             shared.handle_task_request(method, inbound)
         }
-        _ => Ok(shared.handle_session_task_request(method, inbound)),
+        _ => {
+            let principal = inbound.connection.read(|conn| ServerRole::info(conn, Some(inbound.key))).principal;
+            let has_scopes = |required: &[String]| has_scopes(inbound.connection, principal.as_ref(), required);
+            Ok(shared.handle_session_task_request(method, inbound, &has_scopes))
+        }
     }
 }
 
@@ -70,7 +111,8 @@ fn call(
         }
         (Some(true), TaskSupport::Optional | TaskSupport::Required) => {
             let ToolCall { called: CallParams { arguments, meta, .. }, tool, .. } = tool_call;
-            let (how, arguments) = ((tool.kind(), tool.task_start), OwnedRawJson::from(arguments));
+            let how = (tool.kind(), tool.task_start, tool.scopes.clone());
+            let arguments = OwnedRawJson::from(arguments);
             let run = move |context: &Context| {
                 tool.run(&arguments.get(), context).map(|answer| answer.map(ToolAnswer::into_result))
             };
@@ -83,6 +125,7 @@ fn call(
         (Some(task), TaskSupport::Optional | TaskSupport::Required) if has_tasks() => {
             let ToolCall { called: CallParams { arguments, meta, .. }, tool, .. } = tool_call;
             let (kind, arguments) = (tool.kind(), OwnedRawJson::from(arguments));
+            let task = (task, tool.scopes.clone());
             let run = move |context: &Context| tool.run(&arguments.get(), context);
             Ok(Some(shared.session_task_job(inbound, meta, task, kind, failure_text, run)))
         }

@@ -36,6 +36,8 @@ use crate::{
 pub(crate) struct TaskUpgrade {
     /// The principal of the request.
     owner: Option<String>,
+    /// The scopes of the tool.
+    scopes: Vec<String>,
     /// The size of the params, in bytes.
     weight: usize,
 }
@@ -73,7 +75,7 @@ impl SessionState<ServerRole> {
         self: &Arc<Self>,
         inbound: &InboundRequest<'_, ServerRole>,
         meta: Option<Meta>,
-        (kind, task_start): (HandlerKind, TaskStart),
+        (kind, task_start, scopes): (HandlerKind, TaskStart, Vec<String>),
         run: impl FnOnce(&Context) -> Deferred<RpcResult<CallToolResult>> + Send + 'static,
     ) -> RpcResult<Option<Job>> {
         let InboundRequest { connection, key, params, .. } = inbound;
@@ -85,7 +87,10 @@ impl SessionState<ServerRole> {
         let in_flight = self.in_flight.begin(*key, meta);
         let scope = self.request_scope(inbound);
         let weight = params.as_ref().map_or(0, |params| params.get().len());
-        let _ = (in_flight.info.set(Box::new(info)), in_flight.role.task_upgrade.set(TaskUpgrade { owner, weight }));
+        let _ = (
+            in_flight.info.set(Box::new(info)),
+            in_flight.role.task_upgrade.set(TaskUpgrade { owner, scopes, weight }),
+        );
         if let Some(rounds) = rounds {
             let _ = in_flight.role.rounds.set(Box::new(rounds));
         }
@@ -136,7 +141,7 @@ impl SessionState<ServerRole> {
                 return Err(UpgradeError::Cancelled);
             }
             let now = self.task_time_at(now);
-            let owner = task_upgrade.owner.clone();
+            let owner = (task_upgrade.owner.clone(), task_upgrade.scopes.clone());
             let task =
                 tasks.create(now, owner, holder, in_flight, task_upgrade.weight).map_err(UpgradeError::Refused)?;
             match conn.respond(*key, &CreateTaskResult::from(tasks.show(&task))) {

@@ -56,6 +56,8 @@ pub(crate) struct Task {
     id: String,
     /// The principal of the request, if it is known. Other principals cannot find the task.
     owner: Option<String>,
+    /// The scopes that requests about it need.
+    scopes: Vec<String>,
     /// Weak, since the work owns its task.
     in_flight: Weak<InFlight<ServerInFlight>>,
     created: Timestamp,
@@ -119,7 +121,7 @@ impl Tasks {
     pub(super) fn create(
         &self,
         now: Timestamp,
-        owner: Option<String>,
+        (owner, scopes): (Option<String>, Vec<String>),
         holder: TaskHolder,
         in_flight: &Arc<InFlight<ServerInFlight>>,
         weight: usize,
@@ -147,7 +149,8 @@ impl Tasks {
                 subscribers: Vec::new(),
             };
             let (in_flight, ttl) = (Arc::downgrade(in_flight), self.policy.grant(None));
-            Arc::new(Task { id, owner, in_flight, created: now, ttl, share: share.clone(), state: Mutex::new(state) })
+            let (share, state) = (share.clone(), Mutex::new(state));
+            Arc::new(Task { id, owner, scopes, in_flight, created: now, ttl, share, state })
         });
         match task {
             Ok(task) if !table.tasks.contains_key(&task.id) => {
@@ -171,7 +174,7 @@ impl Tasks {
     }
 
     /// Returns the task with this id if `owner` started it.
-    pub(super) fn find(&self, id: &str, owner: Option<&str>) -> RpcResult<Arc<Task>> {
+    pub(in crate::server) fn find(&self, id: &str, owner: Option<&str>) -> RpcResult<Arc<Task>> {
         let task = lock(&self.table).tasks.get(id).filter(|task| task.owner.as_deref() == owner).cloned();
         task.ok_or_else(|| ErrorObject::invalid_params("Task not found"))
     }
@@ -358,6 +361,10 @@ impl Task {
         &self.id
     }
 
+    pub(in crate::server) fn scopes(&self) -> &[String] {
+        &self.scopes
+    }
+
     fn expiry(&self) -> Option<Timestamp> {
         self.ttl.map(|ttl| self.created + ttl)
     }
@@ -441,7 +448,9 @@ mod tests {
         for end in ends {
             let tasks = Arc::new(Tasks::new(TaskPolicy::default(), Random::default()));
             let in_flight = InFlight::of_task("x".into(), None);
-            let task = tasks.create(Timestamp::ZERO, None, TaskHolder::Connection(1), &in_flight, 100).expect("a task");
+            let task = tasks
+                .create(Timestamp::ZERO, (None, vec![]), TaskHolder::Connection(1), &in_flight, 100)
+                .expect("a task");
             let question = ListRootsParams::default().into();
             let (_, slot) = tasks.ask(Timestamp::ZERO, &task, None, question).expect("there is room");
             let look = Arc::new(Look { tasks: tasks.clone(), task: task.clone(), woken: AtomicUsize::new(0) });
