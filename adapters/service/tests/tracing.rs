@@ -25,7 +25,7 @@ use mcp_service::{
     ResultOrTask, Service, ServiceBuilder, Tool,
     testing::{Side, TestClient},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
@@ -50,6 +50,8 @@ struct Seen {
     entered: Vec<u64>,
     events: Vec<(Option<u64>, String, Fields)>,
     closed: Vec<u64>,
+    /// How many handles there are of each span, in addition to the first one.
+    clones: BTreeMap<u64, usize>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -130,8 +132,18 @@ impl Subscriber for Collector {
         assert_eq!(seen.entered.pop(), Some(span.into_u64()), "spans are left in order");
     }
 
+    fn clone_span(&self, span: &Id) -> Id {
+        *self.seen().clones.entry(span.into_u64()).or_default() += 1;
+        span.clone()
+    }
+
     fn try_close(&self, span: Id) -> bool {
-        self.seen().closed.push(span.into_u64());
+        let mut seen = self.seen();
+        if let Some(clones) = seen.clones.get_mut(&span.into_u64()).filter(|clones| **clones > 0) {
+            *clones -= 1;
+            return false;
+        }
+        seen.closed.push(span.into_u64());
         true
     }
 }
@@ -242,6 +254,13 @@ impl fmt::Display for Leak {
     }
 }
 
+#[derive(serde::Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[allow(dead_code, reason = "only its schema counts")]
+struct Named {
+    name: String,
+}
+
 fn leaks() -> ServiceBuilder {
     Service::builder("test", "1")
         .tool(Tool::new_async("tool", async || Err::<String, _>(Leak)))
@@ -334,6 +353,108 @@ fn masked_failures_are_logged_and_not_sent() {
             }
         });
     }
+}
+
+#[test]
+fn every_request_has_one_span() {
+    const HIDDEN: &str = "hidden";
+    let service = || {
+        Service::builder("test", "1")
+            .tool(Tool::new_async("works", async || "done").task_support(TaskSupport::Optional))
+            .tool(Tool::new_async("scoped", async || "done").scope("write"))
+            .tool(Tool::new_async(HIDDEN, async || "done"))
+            .tool(Tool::new_async("named", async |_: Named| "done"))
+            .prompt(
+                Prompt::with_arguments("prompt", [PromptArgument::new("name")], || "text")
+                    .complete_async("name", async |_: CompletionRequest| vec!["text"]),
+            )
+            .resource(Resource::new_async("a://b", "b", async || "text"))
+            .subscriptions()
+            .visible(|item, _| item.name() != HIDDEN)
+            .build()
+            .expect("a good service")
+    };
+    let of_both = [
+        ("tools/call", json!({"name": "works"}), "result"),
+        ("tools/call", json!({"name": "unknown"}), "error"),
+        ("tools/call", json!({"name": HIDDEN}), "error"),
+        ("tools/call", json!({"name": "scoped"}), "error"),
+        ("tools/call", json!({"name": "named", "arguments": {"name": 1}}), "failed"),
+        ("tools/call", json!({"name": ["works"]}), "error"),
+        ("tools/list", json!({"cursor": "wrong"}), "error"),
+        ("prompts/get", json!({"name": "unknown"}), "error"),
+        ("resources/read", json!({"uri": "a://unknown"}), "error"),
+        ("resources/read", json!({"uri": "no URI"}), "error"),
+        (
+            "completion/complete",
+            json!({"ref": {"type": "ref/prompt", "name": "unknown"},
+            "argument": {"name": "a", "value": ""}}),
+            "error",
+        ),
+        ("custom/unknown", json!({}), "error"),
+        ("tasks/get", json!({"taskId": "unknown"}), "error"),
+        ("tasks/cancel", json!({"taskId": "unknown"}), "error"),
+    ];
+    let of_sessions = [
+        ("resources/subscribe", json!({"uri": "a://unknown"}), "error"),
+        ("logging/setLevel", json!({"level": "info"}), "result"),
+        ("tasks/result", json!({"taskId": "unknown"}), "error"),
+        ("tasks/list", json!({}), "result"),
+        ("tasks/list", json!({"cursor": "wrong"}), "error"),
+    ];
+    for (version, own) in [(ProtocolVersion::V2025_11_25, &of_sessions[..]), (ProtocolVersion::V2026_07_28, &[])] {
+        for (method, params, outcome) in of_both.iter().chain(own) {
+            collect(|collector| {
+                let client = TestClient::of(&service()).version(version).principal(Principal::new("me")).connect();
+                let mut params = params.clone();
+                if version == ProtocolVersion::V2026_07_28 {
+                    params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                        "io.modelcontextprotocol/clientCapabilities":
+                            {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+                }
+                let line = json!({"jsonrpc": "2.0", "id": "mine", "method": method, "params": params});
+                client.send_line(&line.to_string());
+                let spans = collector.completed();
+                let outcomes: Vec<_> = spans.iter().map(|span| (span.get("method"), span.get("outcome"))).collect();
+                assert_eq!(outcomes, [(*method, *outcome)], "{version:?} {line}: {spans:?}\n{}", client.transcript());
+                assert_eq!(spans[0].get("code") == "-", *outcome != "error", "{spans:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn the_span_of_a_request_ends_with_the_task_for_which_it_waits() {
+    collect(|collector| {
+        let slow = Tool::new_async("slow", async |context: Context| {
+            context.sleep(Duration::from_secs(10)).await.map(|()| "done")
+        });
+        let service = Service::builder("test", "1").tool(slow.task_support(TaskSupport::Optional)).build();
+        let client = TestClient::of(&service.expect("a good service")).version(ProtocolVersion::V2025_11_25).connect();
+        let server = client.server();
+        let tools = client.wait(server.list_tools(None).expect("a request")).expect("a list").tools;
+        let pending = server.call_tool_as_task(&tools[0], (), None).expect("a request");
+        let ResultOrTask::Task(task) = client.wait(pending).expect("a task") else { panic!("it is a task") };
+        let ask = |id: &str| {
+            client.send_line(
+                &json!({"jsonrpc": "2.0", "id": id, "method": "tasks/result", "params": {"taskId": task.id()}})
+                    .to_string(),
+            );
+        };
+        let outcomes = || {
+            let spans = collector.completed();
+            let waiting = spans.iter().filter(|span| span.has("method", "tasks/result"));
+            waiting.map(|span| (span.get("id").to_owned(), span.get("outcome").to_owned())).collect::<Vec<_>>()
+        };
+        ask("first");
+        ask("second");
+        assert_eq!(outcomes(), [], "they wait");
+        client.send_line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"first"}}"#);
+        let cancelled = ("\"first\"".to_owned(), "cancelled".to_owned());
+        assert_eq!(outcomes(), vec![cancelled.clone()]);
+        client.advance(Duration::from_secs(20));
+        assert_eq!(outcomes(), [cancelled, ("\"second\"".to_owned(), "result".to_owned())]);
+    });
 }
 
 #[test]

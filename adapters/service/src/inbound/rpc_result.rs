@@ -91,3 +91,10 @@ pub enum ResponseKind {
     /// An error.
     Error(ErrorObject),
 }
+
+impl ResponseKind {
+    /// Returns the kind of a response that is no result of a handler.
+    pub(crate) fn of<T>(answer: &RpcResult<T>) -> Self {
+        answer.as_ref().map_or_else(|error| Self::Error(error.clone()), |_| Self::Result)
+    }
+}

@@ -14,7 +14,8 @@ use mcp_proto::{
 
 use super::{
     in_flight::{InFlight, RoleInFlight},
-    rpc_result::RpcResult,
+    rpc_result::{ResponseKind, RpcResult},
+    span::Span,
     task_policy::TaskPolicy,
 };
 use crate::{
@@ -50,8 +51,8 @@ struct Entry<X> {
     ttl: Option<Duration>,
     /// The response that the request would have got. Set when the status is final.
     outcome: Option<RpcResult<Json>>,
-    /// `tasks/result` requests that wait for it.
-    awaited_by: Vec<ReplyKey>,
+    /// `tasks/result` requests that wait for it, with their spans.
+    awaited_by: Vec<(ReplyKey, Span)>,
     /// The number of requests to the peer that the task waits for.
     questions: usize,
     /// Its progress, if the peer has requested progress notifications.
@@ -139,7 +140,7 @@ impl<X: RoleInFlight> TaskStore<X> {
             table.tasks.remove(&entry.id);
             table.bytes -= entry.weight;
             let error = ErrorObject::invalid_params("The task has expired");
-            effects.answers.extend(entry.awaited_by.drain(..).map(|key| (key, Err(error.clone()))));
+            effects.answers.extend(entry.answered(&Err(error)));
             if !entry.status.is_terminal() {
                 effects.stop.push(entry.in_flight.clone());
             }
@@ -172,15 +173,15 @@ impl<X: RoleInFlight> TaskStore<X> {
         self.entry(id).map(|entry| lock(&entry).scopes.clone()).unwrap_or_default()
     }
 
-    /// Returns the outcome of a task; `None` if the request `key` has to wait for it.
-    pub(crate) fn result(&self, id: &str, key: ReplyKey) -> Option<RpcResult<Json>> {
+    /// Returns the outcome of a task; `None` if the request `key` has to wait for it. Then its span ends with it.
+    pub(crate) fn result(&self, id: &str, key: ReplyKey, span: &Span) -> Option<RpcResult<Json>> {
         let entry = match self.find(id) {
             Ok(entry) => entry,
             Err(error) => return Some(Err(error)),
         };
         let mut entry = lock(&entry);
         if entry.outcome.is_none() {
-            entry.awaited_by.push(key);
+            entry.awaited_by.push((key, span.clone()));
         }
         entry.fetched |= entry.outcome.is_some();
         entry.outcome.clone()
@@ -190,9 +191,9 @@ impl<X: RoleInFlight> TaskStore<X> {
     pub(crate) fn no_longer_awaited(&self, key: ReplyKey) -> bool {
         lock(&self.tasks).tasks.iter().any(|entry| {
             let awaited_by = &mut lock(entry).awaited_by;
-            let before = awaited_by.len();
-            awaited_by.retain(|waiting| *waiting != key);
-            awaited_by.len() < before
+            let Some(at) = awaited_by.iter().position(|(waiting, _)| *waiting == key) else { return false };
+            awaited_by.remove(at).1.end(true, || ResponseKind::Result);
+            true
         })
     }
 
@@ -263,7 +264,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         entry.progress = None;
         // Requests that wait get it now.
         entry.fetched |= !entry.awaited_by.is_empty();
-        let answers = entry.awaited_by.drain(..).map(|key| (key, outcome.clone())).collect();
+        let answers = entry.answered(&outcome);
         entry.outcome = Some(outcome);
         Effects { answers, changed: vec![self.show(entry)], stop: Vec::new() }
     }
@@ -298,7 +299,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         let entry = &mut *lock(&entry);
         // A request that waits for the result takes it along: elsewhere the result could arrive first.
         match (&mut entry.progress, entry.awaited_by.first()) {
-            (Some(token), Some(waiting)) => conn.task_progress_on(*waiting, token, progress, total, message),
+            (Some(token), Some((waiting, _))) => conn.task_progress_on(*waiting, token, progress, total, message),
             (Some(token), None) => conn.task_progress(token, progress, total, message),
             (None, _) => Ok(()),
         }
@@ -308,8 +309,10 @@ impl<X: RoleInFlight> TaskStore<X> {
     pub(crate) fn close(&self) {
         let table = std::mem::replace(&mut *lock(&self.tasks), Table::new());
         for entry in table.tasks.iter() {
+            let mut entry = lock(entry);
+            entry.awaited_by.drain(..).for_each(|(_, span)| span.end(true, || ResponseKind::Result));
             // Their input requests have ended with the connection.
-            lock(entry).in_flight.cancel(CancelCause::Closed);
+            entry.in_flight.cancel(CancelCause::Closed);
         }
     }
 
@@ -390,6 +393,15 @@ impl<X: RoleInFlight> Entry<X> {
             self.updated = now;
         }
         may
+    }
+
+    /// Returns the responses to the requests that wait for this outcome.
+    fn answered(&mut self, outcome: &RpcResult<Json>) -> Vec<(ReplyKey, RpcResult<Json>)> {
+        let answer = |(key, span): (ReplyKey, Span)| {
+            span.end(false, || ResponseKind::of(outcome));
+            (key, outcome.clone())
+        };
+        self.awaited_by.drain(..).map(answer).collect()
     }
 
     fn has_expired(&self, now: Timestamp) -> bool {

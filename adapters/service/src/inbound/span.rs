@@ -9,22 +9,27 @@ mod there {
 
     use crate::inbound::{
         log::plain,
-        request::{InboundRequest, RequestSummary, summary},
+        request::{InboundRequest, RequestInfo, RequestSummary, summary},
         rpc_result::ResponseKind,
         state::Role,
     };
 
     /// The span of a request.
-    #[derive(Debug)]
+    #[derive(Clone, Debug)]
     pub(crate) struct Span(tracing::Span);
 
     impl Span {
         /// Creates the span of a request when it arrives, so waiting for a handler is part of it.
         pub(crate) fn of<E: Role>(inbound: &InboundRequest<'_, E>) -> Self {
+            Self::with_info(inbound, || inbound.connection.read(|conn| E::info(conn, Some(inbound.key))))
+        }
+
+        /// Creates the span of a request in these circumstances, which the connection may not know any more.
+        pub(crate) fn with_info<E: Role>(inbound: &InboundRequest<'_, E>, info: impl FnOnce() -> RequestInfo) -> Self {
             if !tracing::span_enabled!(target: "mcp_service", Level::INFO) {
                 return Self(tracing::Span::none());
             }
-            let info = inbound.connection.read(|conn| E::info(conn, Some(inbound.key)));
+            let info = info();
             let RequestSummary { id, method, name } = summary(inbound);
             let trace = info.trace.or_else(|| inbound.meta()?.trace());
             let trace = trace.as_ref();
@@ -88,13 +93,21 @@ mod there {
 mod there {
     use std::future::Future;
 
-    use crate::inbound::{request::InboundRequest, rpc_result::ResponseKind, state::Role};
+    use crate::inbound::{
+        request::{InboundRequest, RequestInfo},
+        rpc_result::ResponseKind,
+        state::Role,
+    };
 
-    #[derive(Debug)]
+    #[derive(Clone, Debug)]
     pub(crate) struct Span;
 
     impl Span {
         pub(crate) const fn of<E: Role>(_: &InboundRequest<'_, E>) -> Self {
+            Self
+        }
+
+        pub(crate) fn with_info<E: Role>(_: &InboundRequest<'_, E>, _: impl FnOnce() -> RequestInfo) -> Self {
             Self
         }
 

@@ -76,16 +76,16 @@ pub(super) fn lacks_scopes(inbound: &Request<'_>, required: &[String]) -> Option
     if required.is_empty() {
         return None;
     }
-    let principal = inbound.connection.read(|conn| ServerRole::info(conn, Some(inbound.key))).principal;
-    if has_scopes(inbound.connection, principal.as_ref(), required) {
+    let info = inbound.connection.read(|conn| ServerRole::info(conn, Some(inbound.key)));
+    if has_scopes(inbound.connection, info.principal.as_ref(), required) {
         return None;
     }
     let why = format!("Insufficient scope: {}", required.join(" "));
     let error = ErrorObject::new(ErrorCode::INVALID_REQUEST, why);
-    let span = Span::of(inbound);
     if !inbound.connection.needs_scopes(inbound.key, required) {
         return Some(Err(error));
     }
-    span.end(false, || ResponseKind::Error(error));
+    // This request gets no other response, which would have a span.
+    Span::with_info(inbound, || info).end(false, || ResponseKind::Error(error));
     Some(Ok(()))
 }

@@ -25,12 +25,15 @@ use crate::{
         in_flight::{InFlight, RequestOrigin},
         request::{InboundRequest, params},
         responder::Responder,
-        rpc_result::{RpcResult, respond},
+        rpc_result::{ResponseKind, RpcResult, respond},
         session_tasks::{Effects, notify_status},
         span::Span,
         state::SessionState,
     },
 };
+
+/// Returns whether the sender of a request has scopes.
+pub(crate) type HasScopes<'a> = &'a dyn Fn(&[String]) -> bool;
 
 /// Responses for which the outbox had no room.
 type DueResponses = Vec<(ReplyKey, RpcResult<Json>)>;
@@ -50,24 +53,25 @@ impl<E: Dispatch> SessionState<E> {
         self: &Arc<Self>,
         method: Method,
         inbound: &InboundRequest<'_, E>,
-        has_scopes: &dyn Fn(&[String]) -> bool,
+        has_scopes: HasScopes<'_>,
     ) -> Option<Job> {
         let span = Span::of(inbound);
-        span.within(|| self.deal_with_tasks(method, inbound, has_scopes))
+        span.within(|| self.deal_with_tasks(method, inbound, has_scopes, &span))
     }
 
     fn deal_with_tasks(
         self: &Arc<Self>,
         method: Method,
         inbound: &InboundRequest<'_, E>,
-        has_scopes: &dyn Fn(&[String]) -> bool,
+        has_scopes: HasScopes<'_>,
+        span: &Span,
     ) -> Option<Job> {
         let InboundRequest { connection, key, .. } = *inbound;
         let mut effects = connection.update(|_, now| self.tasks.expire(now));
-        match self.about_tasks(method, inbound, has_scopes, &mut effects) {
-            Ok(None) => {}
-            Ok(Some(result)) => effects.answers.push((key, Ok(result))),
-            Err(error) => effects.answers.push((key, Err(error))),
+        let answer = self.about_tasks(method, inbound, (has_scopes, span), &mut effects);
+        if let Some(answer) = answer.transpose() {
+            span.end(false, || ResponseKind::of(&answer));
+            effects.answers.push((key, answer));
         }
         self.apply(connection, effects)
     }
@@ -76,7 +80,7 @@ impl<E: Dispatch> SessionState<E> {
         &self,
         method: Method,
         inbound: &InboundRequest<'_, E>,
-        has_scopes: &dyn Fn(&[String]) -> bool,
+        (has_scopes, span): (HasScopes<'_>, &Span),
         effects: &mut Effects<E::InFlight>,
     ) -> RpcResult<Option<Json>> {
         let InboundRequest { connection, key, .. } = *inbound;
@@ -88,7 +92,7 @@ impl<E: Dispatch> SessionState<E> {
             }
             Method::GetTaskResult => {
                 let GetTaskPayloadParams { task_id, .. } = params(raw)?;
-                self.tasks.result(&task_id, key).transpose()
+                self.tasks.result(&task_id, key, span).transpose()
             }
             Method::ListTasks => {
                 let ListTasksParams { cursor, .. } = params(raw)?;
