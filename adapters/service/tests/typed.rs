@@ -111,6 +111,63 @@ fn the_schema_of_a_result_is_that_of_its_type() {
     assert!(call("fails").is_error());
 }
 
+#[derive(serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    short_note: Option<String>,
+    long_note: Option<String>,
+    #[serde(skip)]
+    _hidden: u8,
+    #[serde(flatten)]
+    sum: Sum,
+    shape: Shape,
+    ratio: f64,
+    #[serde(serialize_with = "written")]
+    number: i64,
+}
+
+#[derive(serde::Serialize, schemars::JsonSchema)]
+#[serde(tag = "kind")]
+enum Shape {
+    Circle { radius: f32 },
+}
+
+/// Writes a negative number as its text, which the schema does not say.
+fn written<S: serde::Serializer>(number: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    if *number < 0 { serializer.collect_str(number) } else { serializer.serialize_i64(*number) }
+}
+
+// req: TOOL-031
+#[test]
+fn data_that_does_not_match_its_schema_is_not_sent() {
+    let report = |ratio, number| {
+        let (short_note, long_note, shape) = (None, None, Shape::Circle { radius: 0.5 });
+        move || Structured(Report { short_note, long_note, _hidden: 1, sum: Sum { sum: 3 }, shape, ratio, number })
+    };
+    let tool = |name: &'static str, ratio, number| Tool::new(name, move || report(ratio, number)());
+    let service = Service::builder("test", "1")
+        .tool(tool("good", 0.5, 1))
+        .tool(tool("infinite", f64::INFINITY, 1))
+        .tool(tool("none", f64::NAN, 1))
+        .tool(tool("text", 0.5, -1));
+    let service = service.build().expect("a good service");
+    for version in [ProtocolVersion::V2024_11_05, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        let client = TestClient::of(&service).version(version).connect();
+        let good = client.call_tool("good", ()).expect("a result");
+        let data: Value = serde_json::from_str(good.content[0].as_text().expect("a text")).expect("JSON");
+        let shape = json!({"kind": "Circle", "radius": 0.5});
+        assert_eq!(data, json!({"longNote": null, "sum": 3, "shape": shape, "ratio": 0.5, "number": 1}));
+        for (tool, place) in [("infinite", "/ratio"), ("none", "/ratio"), ("text", "/number")] {
+            let error = client.call_tool(tool, ()).expect_err("it is not sent");
+            let error = error.rpc().expect("an error of the server");
+            assert_eq!(error.code.0, -32603, "{tool}: {error}");
+            let why = &error.message;
+            assert!(why.contains("does not fit the output schema") && why.contains(place), "{tool}: {why}");
+        }
+    }
+}
+
 // req: TOOL-015
 #[test]
 fn handlers_return_what_they_have() {

@@ -218,7 +218,7 @@ impl IntoToolResult for serde_json::Value {
 /// Data as a result: as structured content (2025-06-18), and the same as text. Data that is not serialized as a JSON
 /// object is structured content since 2026-07-28, and only text before.
 ///
-/// Its type is the output schema of the tool, so that the data always matches it:
+/// The output schema of the tool is that of its type as it is serialized:
 ///
 /// ```
 /// use mcp_service::{Structured, Tool};
@@ -230,6 +230,9 @@ impl IntoToolResult for serde_json::Value {
 ///
 /// let tool = Tool::new("weather", || Structured(Weather { celsius: 21.5 }));
 /// ```
+///
+/// Data is checked against the schema before it is sent. Data that `Serialize` writes in another way than `JsonSchema`
+/// describes it, such as a number that is not finite, is not sent: the call fails with the error -32603.
 ///
 /// For data whose schema is not known before the program runs, return a [`serde_json::Value`], and set the schema with
 /// [`Tool::output_schema`](crate::Tool::output_schema).
