@@ -35,7 +35,13 @@ fn service() -> (Service, Arc<AtomicUsize>) {
         .tool(tool("write").scope("files:read").scope("files:write"))
         .tool(tool("purge").scope("files:purge").scope("files:read"))
         .tool(tool("scan").scope("files:read").scope("files:write").task_support(TaskSupport::Optional))
-        .tool(tool("count").task_support(TaskSupport::Optional));
+        .tool(tool("count").task_support(TaskSupport::Optional))
+        .on_notification("custom/count", {
+            let count = runs.clone();
+            move |_: Value, _| {
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        });
     (service.build().expect("all names differ"), runs)
 }
 
@@ -123,6 +129,14 @@ fn a_batch_needs_the_scopes_of_all_its_calls() {
             assert_eq!(error.get("id"), None, "it answers no single request");
             assert_eq!(runs.load(Ordering::SeqCst), 0, "no handler has run");
         }
+        // Nor is a notification handled: it is sent again with the batch.
+        let notification = json!({"jsonrpc": "2.0", "method": "custom/count", "params": {}});
+        let batch = json!([notification, call(1, "write"), notification]);
+        assert_eq!(ask(&endpoint, post("ada"), &batch).await.status, 403);
+        assert_eq!(runs.load(Ordering::SeqCst), 0, "no handler has run");
+        // Notifications are handled before the requests after them.
+        let done = ask(&endpoint, post("ada-writes"), &json!([notification, call(1, "write")])).await;
+        assert_eq!((done.status, runs.swap(0, Ordering::SeqCst)), (200, 2), "{}", done.body);
         let batch = json!([call(1, "open"), call(2, "write"), call(3, "nothing")]);
         let done = ask(&endpoint, post("ada-writes"), &batch).await;
         assert_eq!((done.status, runs.load(Ordering::SeqCst)), (200, 2), "{}", done.body);
