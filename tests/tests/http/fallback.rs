@@ -249,6 +249,21 @@ fn lost_http_sse_probe_is_retried_once() {
     }
 }
 
+/// Some servers redirect each `GET` to a page for people.
+#[test]
+fn a_redirected_http_sse_probe_reports_the_refusal() {
+    for (status, location) in [(302, "/login"), (303, "/docs"), (307, "https://other.example/"), (301, "::")] {
+        let mut caller = refused(VersionSet::LEGACY, 405);
+        let (exchange, _) = caller.request();
+        caller.respond(exchange, Response::builder().status(status).header("location", location), "");
+        let events = caller.take_events();
+        assert!(
+            matches!(&events[..], [Event::Closed(CloseReason::Failed(Failure::Status { status: 405, .. }))]),
+            "{status}: {events:?}"
+        );
+    }
+}
+
 /// Returns a client that has fallen back to HTTP+SSE, with its stream open.
 fn old() -> (HttpClient, ExchangeId) {
     let mut caller = refused(VersionSet::LEGACY, 405);

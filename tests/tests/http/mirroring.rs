@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use http::Response;
 use mcp_proto::{
     connection::{Event, Failure, Outcome, Violation},
     http::client::ExchangeId,
     protocol::{InvalidHeaderParam, VersionSet},
 };
 use mcp_tests::harness::full_client_with;
-use mcp_tests::http_client::{HttpClient, header, json_response, message};
+use mcp_tests::http_client::{HttpClient, event, header, json_response, message, stream_response};
 use serde_json::{Value, json};
 
 fn answer(id: &Value, result: Value) -> Value {
@@ -72,9 +73,9 @@ fn headers_mirror_the_request_body() {
 fn requests_of_a_modern_server_are_not_answered() {
     let mut caller = HttpClient::modern();
     let (exchange, _) = call(&mut caller, "t", &json!({}));
-    caller.head(exchange, mcp_tests::http_client::stream_response());
+    caller.head(exchange, stream_response());
     let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"});
-    caller.body(exchange, mcp_tests::http_client::event("", &ask));
+    caller.body(exchange, event("", &ask));
     assert!(matches!(&caller.take_events()[..], [Event::Violation(Violation::UnexpectedRequest(_))]));
     assert_eq!(caller.requests.len(), 0);
 }
@@ -160,8 +161,34 @@ fn unusable_tools_are_dropped_and_reported() {
 
 /// Refuses the headers of a call as the server.
 fn mismatch(caller: &mut HttpClient, exchange: ExchangeId, id: &Value) {
+    mismatch_as("400", caller, exchange, id);
+}
+
+/// Refuses the headers of a call with a status, as one JSON text or on a stream.
+fn mismatch_as(form: &str, caller: &mut HttpClient, exchange: ExchangeId, id: &Value) {
     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32020, "message": "Header mismatch"}});
-    caller.respond(exchange, json_response(400), error.to_string());
+    match form {
+        "400" => caller.respond(exchange, json_response(400), error.to_string()),
+        "200" => caller.respond(exchange, json_response(200), error.to_string()),
+        _ => caller.respond(exchange, stream_response(), event("", &error)),
+    }
+}
+
+#[test]
+fn header_mismatch_is_found_in_each_form_of_response() {
+    for form in ["400", "200", "stream"] {
+        let mut caller = HttpClient::modern();
+        caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 12}}));
+        let (exchange, request) = caller.posted("tools/call");
+        mismatch_as(form, &mut caller, exchange, &message(&request)["id"]);
+        let (exchange, request) = caller.posted("tools/list");
+        let pick = tool("pick", &json!({"row": {"type": "integer", "x-mcp-header": "Row"}}));
+        let page = json!({"tools": [pick], "ttlMs": 0, "cacheScope": "private"});
+        caller.answer(exchange, &answer(&message(&request)["id"], page));
+        let (_, request) = caller.posted("tools/call");
+        assert_eq!(header(&request, "mcp-param-row"), Some("12"), "{form}");
+        assert_eq!(caller.take_events(), [], "{form}");
+    }
 }
 
 // req: M-HTTP-076
@@ -196,22 +223,29 @@ fn header_mismatch_relists_tools_and_retries_once() {
     );
     assert_eq!(caller.requests.len(), 0);
     // Without a list, the call fails with the first error.
-    for silent in [false, true] {
+    for way in ["error", "silence", "lost", "500", "400", "redirected", "empty"] {
         let asked = caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 12}}));
         let (exchange, request) = caller.posted("tools/call");
         mismatch(&mut caller, exchange, &message(&request)["id"]);
         let (exchange, request) = caller.posted("tools/list");
-        if silent {
-            caller.advance(Duration::from_secs(30));
-        } else {
-            let error =
-                json!({"jsonrpc": "2.0", "id": message(&request)["id"], "error": {"code": -32603, "message": "no"}});
-            caller.answer(exchange, &error);
+        let error =
+            json!({"jsonrpc": "2.0", "id": message(&request)["id"], "error": {"code": -32603, "message": "no"}});
+        match way {
+            "error" => caller.answer(exchange, &error),
+            "silence" => caller.advance(Duration::from_secs(30)),
+            "lost" => caller.fail(exchange),
+            "500" => caller.respond(exchange, Response::builder().status(500), "what?"),
+            "400" => caller.respond(exchange, json_response(400), error.to_string()),
+            "redirected" => {
+                caller.respond(exchange, Response::builder().status(302).header("location", "/login"), "");
+            }
+            _ => caller.respond(exchange, json_response(200), ""),
         }
         let events = caller.take_events();
         assert!(
-            matches!(&events[..], [Event::Response { call, outcome: Outcome::Error(_) }] if *call == asked),
-            "{events:?}"
+            matches!(&events[..], [Event::Response { call, outcome: Outcome::Error(error) }, ..]
+                if *call == asked && error.code.0 == -32020),
+            "{way}: {events:?}"
         );
     }
     caller.advance(Duration::from_secs(2));

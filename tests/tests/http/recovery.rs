@@ -399,6 +399,80 @@ fn closes_when_the_session_cannot_be_renewed() {
     }
 }
 
+/// The processes behind a balancer may each have sessions of their own.
+#[test]
+fn closes_when_new_sessions_are_unknown_at_once() {
+    let open = |caller: &mut HttpClient| {
+        let (exchange, request) = caller.posted("initialize");
+        let response = json_response(200).header("mcp-session-id", "s-2");
+        caller.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
+        caller.posted("notifications/initialized").0
+    };
+    let lose = |caller: &mut HttpClient| {
+        let now = caller.now;
+        caller.core.connection(now).notify_raw("vendor/news", None).expect("it is allowed");
+        let (exchange, _) = caller.posted("vendor/news");
+        caller.respond(exchange, not_found(), "");
+    };
+    for is_renewed in [false, true] {
+        let mut caller = if is_renewed {
+            let (mut caller, _) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
+            lose(&mut caller);
+            caller
+        } else {
+            HttpClient::new(full_client_with(VersionSet::LEGACY), options())
+        };
+        // A session that is accepted in the end begins the count anew.
+        for accepted in [true, false] {
+            for _ in 0..2 {
+                let exchange = open(&mut caller);
+                caller.respond(exchange, not_found(), "what?");
+            }
+            let exchange = open(&mut caller);
+            caller.take_events();
+            if accepted {
+                caller.accept(exchange);
+                let (stream, _) = caller.request();
+                caller.head(stream, stream_response());
+                lose(&mut caller);
+            } else {
+                caller.respond(exchange, not_found(), "what?");
+            }
+        }
+        let events = caller.take_events();
+        assert!(
+            matches!(&events[..], [Event::Closed(CloseReason::Failed(Failure::Status { status: 404, .. }))]),
+            "{events:?}"
+        );
+        assert!(caller.requests.iter().all(|(_, request)| request.method() == "DELETE"));
+    }
+}
+
+/// The last event id of a lost session may belong to another stream in the next one.
+#[test]
+fn a_resumption_that_waits_for_credentials_is_lost_with_its_session() {
+    let mut options = options();
+    options.authenticates = true;
+    let (mut caller, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options);
+    caller.head(stream, stream_response());
+    let call = caller.call("tools/list", &json!({}));
+    let (exchange, _) = caller.posted("tools/list");
+    caller.respond(exchange, stream_response(), "id: 1\ndata: \n\n");
+    caller.advance(Duration::from_secs(1));
+    let (resumption, request) = caller.request();
+    assert_eq!(header(&request, "last-event-id"), Some("1"));
+    caller.respond(resumption, Response::builder().status(401), "");
+    let now = caller.now;
+    caller.core.connection(now).notify_raw("vendor/news", None).expect("it is allowed");
+    let (exchange, _) = caller.posted("vendor/news");
+    caller.respond(exchange, not_found(), "");
+    let lost = Outcome::Failed(Failure::SessionLost);
+    assert_eq!(caller.take_events(), [Event::Response { call, outcome: lost }]);
+    let now = caller.now;
+    assert_eq!(caller.core.retry(now, resumption), None);
+    renewed(&mut caller, ProtocolVersion::V2025_11_25);
+}
+
 #[test]
 fn takes_session_id_only_from_initialize_response() {
     // A session id in an error or in a later response is ignored.
@@ -462,25 +536,32 @@ fn close_deletes_the_session_without_waiting() {
     caller.advance(Duration::from_secs(3));
     assert_eq!(caller.aborted, [exchange]);
     assert!(caller.core.is_over());
-    // A redirect or a challenge of the DELETE does not drop the session id and does not extend its timeout.
-    for status in [307, 401] {
+    // A redirect of the DELETE does not drop the session id and does not extend its timeout.
+    let (mut caller, _) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
+    let now = caller.now;
+    caller.core.close(now);
+    caller.take_events();
+    let (first, _) = caller.request();
+    caller.advance(Duration::from_secs(1));
+    caller.respond(first, Response::builder().status(307).header("location", "/mcp"), "");
+    let (exchange, request) = caller.request();
+    assert_eq!((request.method().as_str(), header(&request, "mcp-session-id")), ("DELETE", Some("s-1")));
+    assert_eq!(header(&request, "mcp-protocol-version"), Some("2025-11-25"));
+    caller.aborted.clear();
+    caller.advance(Duration::from_secs(2));
+    assert_eq!(caller.aborted, [exchange]);
+    assert!(caller.core.is_over());
+    // A challenge of the DELETE is not handled: the user is not asked for a client that is being closed.
+    for status in [401, 403] {
         let mut options = options();
         options.authenticates = true;
         let (mut caller, _) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options);
         let now = caller.now;
         caller.core.close(now);
         caller.take_events();
-        let (first, _) = caller.request();
-        caller.advance(Duration::from_secs(1));
-        caller.respond(first, Response::builder().status(status).header("location", "/mcp"), "");
-        let now = caller.now;
-        caller.core.retry(now, first);
-        let (exchange, request) = caller.request();
-        assert_eq!((request.method().as_str(), header(&request, "mcp-session-id")), ("DELETE", Some("s-1")));
-        assert_eq!(header(&request, "mcp-protocol-version"), Some("2025-11-25"));
-        caller.aborted.clear();
-        caller.advance(Duration::from_secs(2));
-        assert_eq!(caller.aborted, [exchange], "{status}");
+        let (exchange, _) = caller.request();
+        caller.respond(exchange, Response::builder().status(status), "");
+        assert_eq!(caller.authentications, []);
         assert!(caller.core.is_over());
     }
     // Without a session there is nothing to delete.

@@ -39,7 +39,9 @@ impl Client {
             let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
             return self.redirected(id, status, &location);
         }
-        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) && self.options.authenticates {
+        // A client that is being closed does not obtain credentials.
+        let may_authenticate = self.options.authenticates && !matches!(exchange.purpose, Purpose::DeleteSession(_));
+        if may_authenticate && matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             let refused = refused(head);
             let challenges = refused.challenges.clone();
             exchange.state = ExchangeState::Authenticating(refused);
@@ -259,8 +261,10 @@ impl Client {
             waiting @ ExchangeState::Authenticating(_) => exchange.state = waiting,
             ExchangeState::Whole(body) if broken.is_none() => {
                 self.deliver(id, &body);
-                let Some(Exchange { purpose, .. }) = self.exchanges.remove(&id) else { return };
-                self.unanswered(&purpose, Failure::NoAnswer);
+                let Some(Exchange { purpose, state, .. }) = self.exchanges.remove(&id) else { return };
+                if !matches!(state, ExchangeState::Over { .. }) {
+                    self.unanswered(&purpose, Failure::NoAnswer);
+                }
             }
             ExchangeState::Whole(_) | ExchangeState::Sent => {
                 let why = broken.unwrap_or_else(|| "the response ended before it began".to_string());
@@ -281,12 +285,17 @@ impl Client {
             && self.conn.awaits(request.id)
         {
             self.conn.fail(request.call, failure);
+            self.refreshed(request.id, &[]);
         }
     }
 
+    /// Ends an exchange that carries no response to its message.
     pub(super) fn fail(&mut self, id: ExchangeId, failure: Failure) {
-        if let Some(purpose) = self.relieve(id) {
-            self.unanswered(&purpose, failure);
+        match self.relieve(id) {
+            // The refusal of the message for which the old transport is tried remains the result.
+            Some(Purpose::Old(Some(why))) => self.refused(Purpose::Post(why.post), why.refused),
+            Some(purpose) => self.unanswered(&purpose, failure),
+            None => {}
         }
     }
 }

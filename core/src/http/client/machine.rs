@@ -50,6 +50,8 @@ pub struct Client {
     pub(super) gate: SendGate,
     /// The id of the session, if the server has given one.
     pub(super) session: Option<HeaderValue>,
+    /// How many sessions in sequence the server did not know at their first message.
+    pub(super) unknown_sessions: u8,
     /// Messages that wait for a session.
     pub(super) queued: VecDeque<PostRequest>,
     pub(super) retry_timers: Vec<RetryTimer>,
@@ -149,6 +151,7 @@ impl Client {
             transport: Transport::Streamable,
             gate: SendGate::Open,
             session: None,
+            unknown_sessions: 0,
             queued: VecDeque::new(),
             retry_timers: Vec::new(),
             no_server_stream: false,

@@ -11,6 +11,10 @@ use super::{
 };
 use crate::connection::{CloseReason, Failure};
 
+/// The maximum number of sessions in sequence that are replaced because the server does not know them at their first
+/// message.
+const MAX_UNKNOWN_SESSIONS: u8 = 2;
+
 impl Client {
     pub(super) fn broken(&mut self, id: ExchangeId, why: String) {
         let Some(Exchange { purpose, uri, redirects, .. }) = self.exchanges.remove(&id) else { return };
@@ -73,6 +77,7 @@ impl Client {
     pub(super) fn accepted(&mut self, id: ExchangeId) {
         self.dismiss(id);
         if self.gate == SendGate::Initialized(id) {
+            self.unknown_sessions = 0;
             self.open_gate();
         }
     }
@@ -113,6 +118,16 @@ impl Client {
         let Some(purpose) = self.relieve(id) else { return };
         let is_news = self.session.is_some() && self.session == sent_in;
         match purpose {
+            // The server does not know the session that it has just opened. Perhaps another process has opened it, and
+            // the next one would end likewise.
+            Purpose::Post(PostRequest { kind: PostKind::Initialized, .. })
+                if is_news && self.unknown_sessions == MAX_UNKNOWN_SESSIONS =>
+            {
+                let (challenges, body) = (Vec::new(), String::new());
+                let refused = Failure::Status { status: 404, challenges, retry_after: None, body };
+                return self.end(CloseReason::Failed(refused));
+            }
+            Purpose::Post(PostRequest { kind: PostKind::Initialized, .. }) if is_news => self.unknown_sessions += 1,
             // The message belongs to the lost session.
             Purpose::Post(PostRequest { request: None, .. }) => {}
             Purpose::Post(post) if post.again => {
@@ -136,7 +151,9 @@ impl Client {
             (_, ExchangeState::Over { .. }) => false,
             // A redirect or new credentials would send the message in the next session.
             (Purpose::Post(PostRequest { request: None, .. }), _) => it.sent_in == sent_in,
-            (Purpose::Listen(_), _) | (_, ExchangeState::Events(_) | ExchangeState::Whole(_)) => true,
+            // So would they resume a stream there that belongs to another message.
+            (Purpose::Listen(_) | Purpose::Resume(_), _) => true,
+            (_, ExchangeState::Events(_) | ExchangeState::Whole(_)) => true,
             _ => false,
         };
         let lost: Vec<_> = self.exchanges.iter().filter(|(_, it)| is_lost(it)).map(|(id, _)| *id).collect();

@@ -82,7 +82,7 @@ impl Client {
     }
 
     /// Handles the response to a request, if it was a request for a page of the list of tools. Requests the next page,
-    /// or sends the call again.
+    /// or sends the call again. The response is empty if the request has failed.
     pub(super) fn refreshed(&mut self, request: u64, answer: &[u8]) {
         let Some(index) = self.refreshes.waiting.iter().position(|it| it.request == request) else { return };
         let mut refresh = self.refreshes.waiting.swap_remove(index);

@@ -89,12 +89,14 @@ impl Client {
                 encode::error(&mut frame, Ok(&RequestId::from(request.id)), &error);
                 let event = self.conn.handle_frame(self.clock, Frame::new(&frame)).map(Event::into_owned);
                 self.events.extend(event);
+                self.refreshed(request.id, &[]);
             }
             (Some(request), None) => {
                 let Rejection { status, challenges, retry_after, body } = refused;
                 let body = String::from_utf8_lossy(&body).into_owned();
                 if self.conn.awaits(request.id) {
                     self.conn.fail(request.call, Failure::Status { status, challenges, retry_after, body });
+                    self.refreshed(request.id, &[]);
                 }
             }
             (None, Some(error)) => self.events.push_back(Event::PeerError(error)),
