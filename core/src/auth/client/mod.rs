@@ -40,7 +40,8 @@
 //!
 //! Credentials belong to the issuer that has given them out, and are sent to no other one. Those of the last
 //! [few](Credentials::MAX_OTHERS) issuers of a server are kept. If the server names one of them again, its tokens and its
-//! registration are used again.
+//! registration are used again, also while the user is not asked. No issuer makes the user be asked in that time, since the
+//! server chooses which one it names.
 
 mod action;
 mod credentials;
@@ -177,9 +178,10 @@ pub struct AuthClient {
     signed_out: Option<(u64, TokenId)>,
     /// The generation that the store is known to have.
     base: Option<Generation>,
-    /// What is in use, and whether it is stored.
+    /// What is in use.
     credentials: Option<Credentials>,
-    is_stored: bool,
+    /// The issuers whose credentials could not be stored.
+    unsaved: Vec<String>,
     /// The credentials at other issuers.
     others: Vec<Credentials>,
     /// Whether the flow may take tokens of another issuer into use, and whether it has.
@@ -245,7 +247,7 @@ impl AuthClient {
             signed_out: None,
             base: None,
             credentials: None,
-            is_stored: true,
+            unsaved: Vec::new(),
             others: Vec::new(),
             may_switch: true,
             has_switched: false,
@@ -308,8 +310,8 @@ impl AuthClient {
 
     /// Returns whether the tokens in use are stored. Those that could not be stored are used as long as the process runs.
     #[must_use]
-    pub const fn is_stored(&self) -> bool {
-        self.is_stored
+    pub fn is_stored(&self) -> bool {
+        self.credentials.as_ref().is_none_or(|credentials| !self.unsaved.contains(&credentials.client.issuer))
     }
 
     /// Returns how the last flow has failed: a load, a refresh, an authorization or a sign-out.
@@ -424,8 +426,9 @@ impl AuthClient {
             return Verdict::Fail(AuthError::Refused);
         }
         match self.refusal() {
-            Some(refusal) => Verdict::Fail(refusal),
-            None => self.wait(Goal::Authorize, wanted, attempts),
+            // The server may have gone back to another issuer, whose tokens need no user.
+            Some(refusal) if self.others.iter().all(|other| other.tokens.is_none()) => Verdict::Fail(refusal),
+            _ => self.wait(Goal::Authorize, wanted, attempts),
         }
     }
 

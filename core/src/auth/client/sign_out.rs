@@ -115,6 +115,7 @@ impl AuthClient {
             }
             None => {
                 self.others.clear();
+                self.unsaved.clear();
                 self.step = Step::Idle;
             }
         }

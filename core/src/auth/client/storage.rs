@@ -41,7 +41,6 @@ impl AuthClient {
         self.before = tokens.map(|tokens| tokens.requested.clone()).unwrap_or_default();
         self.has_switched = tokens.is_some() && self.may_switch;
         self.counts.switches += u64::from(self.has_switched);
-        self.is_stored = true;
         self.new_until = None;
         self.set_credentials(found);
     }
@@ -95,22 +94,35 @@ impl AuthClient {
         let all: Vec<_> = found.into_iter().flat_map(|(_, found)| found.into_each()).collect();
         let found = all.first().filter(|it| self.settings.identities.has(&it.client)).cloned();
         let found = found.map(|it| self.with_usable_tokens(it));
-        let has_unsaved = !self.is_stored && self.credentials.as_ref().is_some_and(|it| it.tokens.is_some());
-        let is_new = !(has_unsaved && found.as_ref().is_some_and(|it| it.tokens.is_none()));
+        let own = self.credentials.as_ref();
+        let is_new = !found.as_ref().is_some_and(|it| own.is_some_and(|own| self.outlives(own, it)));
         if is_new {
             self.set_credentials(found);
-            self.is_stored = true;
             self.new_until = None;
         }
-        self.keep_others(all);
+        self.keep_others(all, is_new);
         is_new
     }
 
-    /// Keeps the credentials at other issuers than that of those in use.
-    fn keep_others(&mut self, all: Vec<Credentials>) {
-        let issuer = self.credentials.as_ref().map(|credentials| &*credentials.client.issuer);
-        self.others = all.into_iter().filter(|it| Some(&*it.client.issuer) != issuer).collect();
-        self.others.truncate(Credentials::MAX_OTHERS);
+    /// Returns whether credentials could not be stored, and what is stored instead has no tokens.
+    fn outlives(&self, own: &Credentials, stored: &Credentials) -> bool {
+        self.unsaved.contains(&own.client.issuer) && own.tokens.is_some() && stored.tokens.is_none()
+    }
+
+    /// Keeps the credentials at other issuers than that of those in use, which are stored as well if `is_stored`.
+    fn keep_others(&mut self, all: Vec<Credentials>, is_stored: bool) {
+        let issuer = self.credentials.as_ref().map(|credentials| credentials.client.issuer.clone());
+        let mut unsaved: Vec<_> = issuer.clone().into_iter().filter(|_| !is_stored).collect();
+        let mut others: Vec<_> = all.into_iter().filter(|it| Some(&it.client.issuer) != issuer.as_ref()).collect();
+        others.truncate(Credentials::MAX_OTHERS);
+        for other in &mut others {
+            let own = self.others.iter().find(|own| own.client.issuer == other.client.issuer);
+            if let Some(own) = own.filter(|own| self.outlives(own, other)) {
+                unsaved.push(own.client.issuer.clone());
+                *other = own.clone();
+            }
+        }
+        (self.others, self.unsaved) = (others, unsaved);
     }
 
     /// Leaves out tokens that are bound to another key.
@@ -185,7 +197,7 @@ impl AuthClient {
             }
         };
         self.set_credentials(credentials);
-        self.is_stored = is_stored;
+        self.note_stored(is_stored);
         if self.goal == Goal::SignOut {
             return self.start(Goal::SignOut, None);
         }
@@ -204,6 +216,17 @@ impl AuthClient {
                 self.find_resource();
             }
             After::FailForgotten(error) => self.fail_forgotten(error),
+        }
+    }
+
+    /// Remembers whether what is in use is stored. What is stored has the credentials at other issuers as well.
+    fn note_stored(&mut self, is_stored: bool) {
+        let issuer = self.credentials.as_ref().map(|credentials| credentials.client.issuer.clone());
+        if is_stored {
+            self.unsaved.clear();
+        } else if let Some(issuer) = issuer {
+            self.unsaved.retain(|known| self.others.iter().any(|other| other.client.issuer == *known));
+            self.unsaved.push(issuer);
         }
     }
 

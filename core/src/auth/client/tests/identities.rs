@@ -273,6 +273,67 @@ fn a_server_that_becomes_its_own_issuer_keeps_the_credentials_of_the_other_one()
 }
 
 #[test]
+fn a_refusal_at_one_issuer_does_not_hide_the_tokens_of_another_one() {
+    for is_cancelled in [true, false] {
+        let mut world = World::new();
+        let mut client = at_both(&mut world);
+        assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(4)), Verdict::Wait);
+        if is_cancelled {
+            client.handle_cancelled();
+        } else {
+            client.handle_redirect(at(4), &world.redirect("error=invalid_scope")).expect_err("it is denied");
+        }
+        let error = client.error().expect("an error").clone();
+        assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(5)), Verdict::Fail(error.clone()));
+        name_server(&mut world, A);
+        world.grant("again", Some("ra2"));
+        let mut call = Call::new(&client);
+        assert_eq!(call.wait(&mut world, &mut client, at(6)), Verdict::Retry);
+        assert_eq!((token(&client), world.opened.len()), (Some("again"), 3));
+        // The user is not asked at any of them.
+        world.refuse("invalid_grant");
+        assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(7)), Verdict::Fail(error));
+        assert_eq!(world.opened.len(), 3);
+    }
+}
+
+#[test]
+fn tokens_that_are_not_stored_are_kept_when_the_issuer_changes() {
+    let mut world = World::new();
+    let mut client = at_both(&mut world);
+    world.store.is_broken = true;
+    name_server(&mut world, A);
+    world.grant("again", Some("ra2"));
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(4)), Verdict::Retry);
+    assert_eq!((token(&client), client.is_stored()), (Some("again"), false));
+    name_server(&mut world, B);
+    world.refuse("invalid_target");
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(5)), Verdict::Retry);
+    assert_eq!((token(&client), client.is_stored()), (Some("two"), true), "those of the other issuer are stored");
+    // Another process has found out that what it has stored is spent.
+    let (_, mut entry) = world.store.entries[SERVER].clone();
+    assert_eq!((entry.client.issuer.as_str(), entry.others[0].client.issuer.as_str()), (B, A));
+    entry.others[0].tokens = None;
+    world.store.put(SERVER, Some(entry));
+    name_server(&mut world, A);
+    world.grant("more", Some("ra3"));
+    let mut call = Call::new(&client);
+    assert_eq!(call.wait(&mut world, &mut client, at(6)), Verdict::Retry, "the entry is new");
+    assert_eq!(call.again(&mut client, at(6)), Verdict::Wait);
+    let is_token = |action: &Action| matches!(action, Action::Request(it) if it.method == "POST");
+    let request = world.run_to(&mut client, at(6), is_token);
+    assert_eq!((token(&client), client.is_stored()), (Some("again"), false));
+    world.store.is_broken = false;
+    world.perform(&mut client, at(6), request);
+    world.run(&mut client, at(6));
+    assert_eq!(
+        (call.ask(&mut client, at(6)), token(&client), client.is_stored()),
+        (Verdict::Retry, Some("more"), true)
+    );
+    assert!(world.bodies(TOKEN).last().expect("a request").contains("refresh_token=ra2&"));
+}
+
+#[test]
 fn another_start_finds_the_tokens_of_each_issuer() {
     let mut world = World::new();
     at_both(&mut world);

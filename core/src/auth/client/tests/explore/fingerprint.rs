@@ -55,7 +55,7 @@ impl Process {
             it.signed_out.map(|(flow, id)| (it.flow - flow, token(id))),
             generation(it.base),
             it.credentials.as_ref().map(json),
-            it.is_stored,
+            it.unsaved.len(),
             it.overwrites,
             it.metadata.is_some(),
             it.new_until.is_some(),
