@@ -440,3 +440,52 @@ fn lost_subscriptions_resubscribe_on_request() {
         assert_eq!((caller.requests.len(), caller.core.usage().retry_timers), (0, 0));
     }
 }
+
+/// The reason may be temporary, and later requests get credentials.
+#[test]
+fn streams_without_credentials_are_tried_again() {
+    let unauthorized = || Response::builder().status(401);
+    for kind in ["listening", "resumption"] {
+        let mut options = options();
+        options.authenticates = true;
+        let attempts = options.limits.attempts;
+        let (mut caller, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options);
+        let call = (kind == "resumption").then(|| {
+            let call = caller.call_with("tools/list", &json!({}), RequestOptions::no_timeout());
+            let (exchange, _) = caller.posted("tools/list");
+            caller.respond(exchange, stream_response(), "id: 1\ndata: \n\n");
+            call
+        });
+        if call.is_none() {
+            caller.end(stream);
+        }
+        caller.advance(Duration::from_secs(2));
+        let (exchange, request) = caller.request();
+        assert_eq!(header(&request, "last-event-id"), call.map(|_| "1"));
+        caller.respond(exchange, unauthorized(), "");
+        let now = caller.now;
+        caller.core.give_up(now, exchange);
+        caller.advance(Duration::from_secs(5));
+        let (exchange, request) = caller.request();
+        assert_eq!(
+            (request.method().as_str(), header(&request, "last-event-id")),
+            ("GET", call.map(|_| "1")),
+            "{kind}"
+        );
+        assert_eq!(caller.take_events(), [], "{kind}");
+        // The number of attempts is limited.
+        let mut waiting = Some(exchange);
+        let mut refusals = 1;
+        while let Some(exchange) = waiting.take() {
+            caller.respond(exchange, unauthorized(), "");
+            let now = caller.now;
+            caller.core.give_up(now, exchange);
+            refusals += 1;
+            caller.advance(Duration::from_secs(50));
+            waiting = caller.requests.pop().map(|(exchange, _)| exchange);
+        }
+        assert_eq!(refusals, attempts, "{kind}");
+        let lost = call.map(|call| Event::Response { call, outcome: Outcome::Failed(Failure::StreamLost) });
+        assert_eq!(caller.take_events(), Vec::from_iter(lost), "{kind}");
+    }
+}

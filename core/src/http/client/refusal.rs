@@ -47,13 +47,11 @@ impl Client {
 
     /// Handles the refusal of a request: tries the old transport, or reports the failure of the message.
     pub(super) fn refused(&mut self, purpose: Purpose, refused: Rejection) {
-        let Purpose::Post(post) = purpose else {
-            if let Purpose::Old(Some(why)) = purpose {
-                self.refused(Purpose::Post(why.post), why.refused);
-            } else {
-                self.unanswered(&purpose, Failure::StreamLost);
-            }
-            return;
+        let post = match purpose {
+            Purpose::Post(post) => post,
+            Purpose::Old(Some(why)) => return self.refused(Purpose::Post(why.post), why.refused),
+            // There were no credentials for the stream. The reason may be temporary.
+            purpose => return self.come_back(purpose),
         };
         let newest = self.conn.settings().versions.iter().rev().find(|version| version.era() == Era::Legacy);
         let is_old = newest.is_some_and(|version| ProtocolVersion::means_http_sse(version, refused.status));
