@@ -156,6 +156,7 @@ fn parses_token_responses() {
             granted(Some("r"), Some(60), Some("a b")),
         ),
         (200, r#"{"access_token":"t","token_type":"bearer","refresh_token":""}"#, granted(None, None, None)),
+        (200, "\r\n\t {\"access_token\":\"t\",\"token_type\":\"bearer\"}\n", granted(None, None, None)),
         (200, "access_token=t&token_type=bearer&scope=a%20b&expires_in=9", granted(None, Some(9), Some("a b"))),
         (200, "error=bad_verification_code&error_description=gone", rejected("bad_verification_code", Some("gone"))),
         (200, r#"{"error":"invalid_grant"}"#, rejected("invalid_grant", None)),

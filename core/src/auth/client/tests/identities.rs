@@ -63,18 +63,34 @@ fn a_registration_that_the_server_has_forgotten_is_replaced_once() {
     assert_eq!((world.opened.len(), world.count(REGISTER)), (3, 2));
 }
 
+const OTHER: &str = "http://127.0.0.1:8888/callback";
+
+/// Settings with the redirect URI `OTHER`.
+fn with_other_redirect() -> Settings {
+    let grant_type = GrantType::AuthorizationCode { redirect_uri: url(OTHER) };
+    let identities =
+        ClientOptions { registration: Some(Registration::new("Test", [url(OTHER)])), ..ClientOptions::default() };
+    Settings { identities, grant_type, ..settings() }
+}
+
+/// A client with stored tokens that registers again, as `renewed` with `OTHER`, and a request that waits for the user.
+fn registered_again(world: &mut World) -> (AuthClient, Call) {
+    authorized(world);
+    let mut client = client(world, with_other_redirect());
+    world.set(REGISTER, 201, &json!({"client_id": "renewed"}));
+    let mut call = Call::refused(&client, 403, &insufficient("b"));
+    assert_eq!(call.wait(world, &mut client, at(2)), Verdict::Wait);
+    (client, call)
+}
+
 // req: AUTH-067 M-AUTH-048
 #[test]
 fn another_redirect_uri_is_registered() {
-    const OTHER: &str = "http://127.0.0.1:8888/callback";
     let mut world = World::new();
     let mut client = client(&mut world, settings());
     assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(0)), Verdict::Wait);
     client.handle_cancelled();
-    let grant_type = GrantType::AuthorizationCode { redirect_uri: url(OTHER) };
-    let identities =
-        ClientOptions { registration: Some(Registration::new("Test", [url(OTHER)])), ..ClientOptions::default() };
-    let other = Settings { identities, grant_type, ..settings() };
+    let other = with_other_redirect();
     let mut client = super::client(&mut world, other.clone());
     assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(1)), Verdict::Wait);
     assert_eq!(world.count(REGISTER), 2);
@@ -93,16 +109,8 @@ fn another_redirect_uri_is_registered() {
 
 #[test]
 fn new_registration_keeps_working_tokens() {
-    const OTHER: &str = "http://127.0.0.1:8888/callback";
     let mut world = World::new();
-    authorized(&mut world);
-    let grant_type = GrantType::AuthorizationCode { redirect_uri: url(OTHER) };
-    let identities =
-        ClientOptions { registration: Some(Registration::new("Test", [url(OTHER)])), ..ClientOptions::default() };
-    let mut client = client(&mut world, Settings { identities, grant_type, ..settings() });
-    world.set(REGISTER, 201, &json!({"client_id": "renewed"}));
-    let mut call = Call::refused(&client, 403, &insufficient("b"));
-    assert_eq!(call.wait(&mut world, &mut client, at(2)), Verdict::Wait);
+    let (mut client, _) = registered_again(&mut world);
     assert_eq!(world.asked("client_id").as_deref(), Some("renewed"));
     client.handle_cancelled();
     assert_eq!((token(&client), world.store.refresh()), (Some("one"), Some("r1")));
@@ -113,17 +121,9 @@ fn new_registration_keeps_working_tokens() {
 
 #[test]
 fn a_new_registration_that_is_refused_leaves_the_tokens_of_the_old_one() {
-    const OTHER: &str = "http://127.0.0.1:8888/callback";
     for code in ["invalid_client", "unauthorized_client"] {
         let mut world = World::new();
-        authorized(&mut world);
-        let grant_type = GrantType::AuthorizationCode { redirect_uri: url(OTHER) };
-        let identities =
-            ClientOptions { registration: Some(Registration::new("Test", [url(OTHER)])), ..ClientOptions::default() };
-        let mut client = client(&mut world, Settings { identities, grant_type, ..settings() });
-        world.set(REGISTER, 201, &json!({"client_id": "renewed"}));
-        let mut call = Call::refused(&client, 403, &insufficient("b"));
-        assert_eq!(call.wait(&mut world, &mut client, at(2)), Verdict::Wait);
+        let (mut client, mut call) = registered_again(&mut world);
         world.refuse(code);
         world.consent(&mut client, at(3));
         assert_eq!(call.ask(&mut client, at(3)), Verdict::Fail(rejected(code)));

@@ -123,14 +123,20 @@ fn foreign_sign_out_is_not_undone() {
     }
 }
 
-#[test]
-fn foreign_sign_out_is_not_undone_after_an_authorization_at_another_issuer() {
-    let mut world = World::new();
-    let mut client = authorized(&mut world);
+/// A client that is about to store its refreshed tokens, the request that waits for them, and what it stores.
+fn storing(world: &mut World) -> (AuthClient, Call, Action) {
+    let mut client = authorized(world);
     world.grant("two", Some("r2"));
     let mut call = Call::new(&client);
     assert_eq!(call.ask(&mut client, at(2)), Verdict::Wait);
     let store = world.run_to(&mut client, at(2), is_store);
+    (client, call, store)
+}
+
+#[test]
+fn foreign_sign_out_is_not_undone_after_an_authorization_at_another_issuer() {
+    let mut world = World::new();
+    let (mut client, _, store) = storing(&mut world);
     let (_, mut other) = world.store.entries[SERVER].clone();
     other.client.issuer = "https://b.example".into();
     world.store.put(SERVER, Some(other));
@@ -143,11 +149,7 @@ fn foreign_sign_out_is_not_undone_after_an_authorization_at_another_issuer() {
 #[test]
 fn refreshed_tokens_replace_removed_ones() {
     let mut world = World::new();
-    let mut client = authorized(&mut world);
-    world.grant("two", Some("r2"));
-    let mut call = Call::new(&client);
-    assert_eq!(call.ask(&mut client, at(2)), Verdict::Wait);
-    let store = world.run_to(&mut client, at(2), is_store);
+    let (mut client, mut call, store) = storing(&mut world);
     let (_, mut credentials) = world.store.entries[SERVER].clone();
     credentials.tokens = None;
     world.store.put(SERVER, Some(credentials));
