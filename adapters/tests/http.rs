@@ -23,7 +23,7 @@ use mcp_driver::Watched;
 use mcp_proto::wire::JsonObject;
 use mcp_proto::{
     connection::{Principal, Settings},
-    http::{Challenge, server::Caller},
+    http::{AuthRefusal, server::Caller},
     protocol::{ProtocolVersion, VersionSet},
     schema::{CreateMessageParams, CreateMessageResult, Role, SamplingContent, SamplingMessage},
 };
@@ -364,7 +364,7 @@ impl HttpClient for Guarded {
         head.extensions.insert(match known {
             None if self.tokens.is_empty() => Caller::Anybody,
             Some((_, name)) => Caller::Known(Arc::new(Principal::new(*name))),
-            None => Caller::Refused(Challenge::unauthorized(header::HeaderValue::from_static("Bearer"))),
+            None => Caller::Refused(AuthRefusal::unauthorized(header::HeaderValue::from_static("Bearer"))),
         });
         head.headers.insert(header::HOST, header::HeaderValue::from_static("localhost"));
         head.uri = "/mcp".parse().expect("a path");

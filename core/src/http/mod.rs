@@ -18,5 +18,5 @@ pub use deadline::{Deadline, Wake};
 pub use limits::Limits;
 pub use policy::{InvalidPolicy, Policy};
 pub use replay::{MemoryReplayBuffer, ReplayBuffer};
-pub use response::{Challenge, HttpResponse};
+pub use response::{AuthRefusal, HttpResponse};
 pub use session_id::SessionId;

@@ -15,13 +15,13 @@ pub type HttpResponse = Response<Vec<u8>>;
 
 /// The refusal of an unauthorized request: 401, 403 for lack of scope, or 400 for malformed credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Challenge {
+pub struct AuthRefusal {
     status: StatusCode,
     challenges: Vec<HeaderValue>,
     message: Cow<'static, str>,
 }
 
-impl Challenge {
+impl AuthRefusal {
     /// Creates a 401: the client must authenticate. `how` is the value of `WWW-Authenticate`.
     #[must_use]
     pub fn unauthorized(how: HeaderValue) -> Self {

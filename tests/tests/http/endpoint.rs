@@ -4,7 +4,7 @@ use http::{HeaderValue, Method, Request, header};
 use mcp_proto::{
     connection::{Event, ServerConfig, Violation},
     http::{
-        Challenge, Policy,
+        AuthRefusal, Policy,
         server::{Caller, EndpointOptions, Paths},
     },
     protocol::VersionSet,
@@ -95,7 +95,7 @@ fn unauthorized_requests_are_challenged_on_each_route() {
     let how = || HeaderValue::from_static("Bearer resource_metadata=\"https://a.example/.well-known\"");
     for way in ROUTES.into_iter().filter(|(method, _)| *method != "PUT") {
         let mut server = HttpServer::new(both_eras());
-        server.caller = Caller::Refused(Challenge::unauthorized(how()).or(HeaderValue::from_static("Basic")));
+        server.caller = Caller::Refused(AuthRefusal::unauthorized(how()).or(HeaderValue::from_static("Basic")));
         let reply = server.request(empty(route(way).header(header::HOST, "localhost")));
         assert_eq!(reply.status(), 401, "{way:?}");
         let headers = &reply.head.as_ref().expect("it has come").headers;
@@ -104,7 +104,7 @@ fn unauthorized_requests_are_challenged_on_each_route() {
         // A foreign page gets no challenge.
         let stranger = route(way).header(header::HOST, "localhost").header(header::ORIGIN, "http://evil.com");
         assert_eq!(server.request(empty(stranger)).status(), 403);
-        server.caller = Caller::Refused(Challenge::forbidden(None));
+        server.caller = Caller::Refused(AuthRefusal::forbidden(None));
         let reply = server.request(empty(route(way).header(header::HOST, "localhost")));
         assert_eq!((reply.status(), reply.header("www-authenticate")), (403, None));
         assert!(server.sessions.is_empty());
@@ -116,7 +116,7 @@ fn unauthorized_requests_are_challenged_on_each_route() {
 fn every_session_request_is_authorized() {
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let how = || HeaderValue::from_static("Bearer error=\"invalid_token\"");
-        let refusals = [(Challenge::unauthorized(how()), 401), (Challenge::forbidden(Some(how())), 403)];
+        let refusals = [(AuthRefusal::unauthorized(how()), 401), (AuthRefusal::forbidden(Some(how())), 403)];
         let mut server = HttpServer::new(full_server());
         server.set_principal("ada");
         let id = server.begin(version);
@@ -155,9 +155,9 @@ fn every_stateless_request_is_authorized() {
     let how = || HeaderValue::from_static("Bearer");
     for (refused, status) in [
         (None, 200),
-        (Some(Challenge::unauthorized(how())), 401),
+        (Some(AuthRefusal::unauthorized(how())), 401),
         (None, 200),
-        (Some(Challenge::forbidden(Some(how()))), 403),
+        (Some(AuthRefusal::forbidden(Some(how()))), 403),
         (None, 200),
     ] {
         server.set_principal("ada");

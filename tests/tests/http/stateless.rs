@@ -6,7 +6,7 @@ use http::HeaderValue;
 use mcp_proto::{
     connection::{CancelCause, CloseReason, Event, ServerConfig},
     http::{
-        Challenge, Policy,
+        AuthRefusal, Policy,
         server::{Caller, EndpointOptions},
     },
     protocol::VersionSet,
@@ -401,7 +401,7 @@ fn slow_responses_become_streams() {
 #[test]
 fn handlers_can_challenge_a_request() {
     let mut server = server();
-    let how = || Challenge::forbidden(Some(HeaderValue::from_static("Bearer error=\"insufficient_scope\"")));
+    let how = || AuthRefusal::forbidden(Some(HeaderValue::from_static("Bearer error=\"insufficient_scope\"")));
     let (asked, session, key) = call(&mut server, 1);
     server.sessions.get_mut(&session).expect("it is open").challenge(Timestamp::ZERO, key, how()).expect("it is owed");
     server.settle();
@@ -433,7 +433,7 @@ fn a_challenged_member_of_a_batch_gets_an_error() {
     };
     let keys: Vec<_> = events.iter().filter_map(key).collect();
     server.respond(keys[0], &json!({"content": []}));
-    let how = Challenge::forbidden(Some(HeaderValue::from_static("Bearer error=\"insufficient_scope\"")));
+    let how = AuthRefusal::forbidden(Some(HeaderValue::from_static("Bearer error=\"insufficient_scope\"")));
     let (session, now) = (server.sessions.get_mut(&keys[1].0).expect("it is open"), server.now);
     session.challenge(now, keys[1].1, how.message("Insufficient scope: a b")).expect("it is owed");
     server.settle();

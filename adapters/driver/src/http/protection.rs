@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use http::HeaderValue;
-use mcp_proto::http::Challenge;
+use mcp_proto::http::AuthRefusal;
 
 #[cfg(feature = "auth")]
 use crate::http::resource_server::ResourceServer;
@@ -32,9 +32,9 @@ impl Protection {
     }
 
     /// Returns the refusal of a request that needs more scopes than its sender has.
-    pub(super) fn lacks_scopes(&self, scopes: &[String]) -> Challenge {
+    pub(super) fn lacks_scopes(&self, scopes: &[String]) -> AuthRefusal {
         let message = format!("Insufficient scope: {}", scopes.join(" "));
-        Challenge::forbidden(self.scope_challenge(scopes)).message(message)
+        AuthRefusal::forbidden(self.scope_challenge(scopes)).message(message)
     }
 
     /// Returns the value of `WWW-Authenticate` for a request that needs more scopes than its sender has.

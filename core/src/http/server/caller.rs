@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::net::IpAddr;
 
-use crate::{connection::Principal, http::Challenge};
+use crate::{connection::Principal, http::AuthRefusal};
 
 /// The sender of a request, as far as the driver has identified it.
 #[derive(Clone, Debug)]
@@ -18,5 +18,5 @@ pub enum Caller {
     /// Authenticated as this principal.
     Known(Arc<Principal>),
     /// Not allowed, with the challenge for the response.
-    Refused(Challenge),
+    Refused(AuthRefusal),
 }

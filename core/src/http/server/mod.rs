@@ -123,7 +123,7 @@
 //!   Without authentication, this is the sender's address: the share of one caller is limited, so that capacity remains
 //!   for others. A check that needs the method belongs between [`end`](RequestReader::end) and
 //!   [`route`](Endpoint::route): see [`Request::method`], and refuse with
-//!   [`Challenge::response`](super::Challenge::response).
+//!   [`AuthRefusal::response`](super::AuthRefusal::response).
 //! - If several processes share sessions, the driver looks up an unknown session between [`begin`](Endpoint::begin) and
 //!   the body ([`RequestReader::session`]), and resumes it here if it is found ([`Endpoint::adopt`]);
 //!   [`poll_replay_request`](Session::poll_replay_request) requests messages that other processes have sent.

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     collections::{LazyBox, SeqMap},
     connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerRole, SessionSnapshot},
-    http::{Challenge, Deadline, HttpResponse, ReplayBuffer, SessionId, Wake, response},
+    http::{AuthRefusal, Deadline, HttpResponse, ReplayBuffer, SessionId, Wake, response},
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
 };
@@ -83,7 +83,7 @@ pub struct Session {
     /// Whether the connection may have events and messages that were not routed yet.
     pub(super) touched: bool,
     /// The exchange whose response carries a challenge, while the connection queues its error response.
-    pub(super) challenge: Option<Box<(ExchangeId, Challenge)>>,
+    pub(super) challenge: Option<Box<(ExchangeId, AuthRefusal)>>,
     /// Streams that other processes have sent.
     pub(super) remote_streams: RemoteStreams,
 }
@@ -352,7 +352,7 @@ impl Session {
     ///
     /// # Errors
     /// Returns the errors of [`respond_error`](Connection::respond_error).
-    pub fn challenge(&mut self, now: Timestamp, key: ReplyKey, how: Challenge) -> Result<(), SendError> {
+    pub fn challenge(&mut self, now: Timestamp, key: ReplyKey, how: AuthRefusal) -> Result<(), SendError> {
         self.clock = self.clock.max(now);
         self.pump();
         let stream = self.conn.stream_of(key);

@@ -13,7 +13,7 @@ use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use mcp_proto::{
     auth::{BearerError, Network, ResourceMetadata, Scopes, Url, UrlError, bearer_token},
     connection::Principal,
-    http::{Challenge, HttpResponse, server::Caller},
+    http::{AuthRefusal, HttpResponse, server::Caller},
 };
 
 pub use introspection::IntrospectionVerifier;
@@ -162,12 +162,12 @@ impl ResourceServer {
         header_value(self.metadata().challenge(Some(&BearerError::InsufficientScope), &scopes))
     }
 
-    fn refusal(&self, error: Option<&BearerError>) -> Challenge {
+    fn refusal(&self, error: Option<&BearerError>) -> AuthRefusal {
         let how = header_value(self.metadata().challenge(error, &Scopes::default()));
         match error {
-            Some(BearerError::InvalidRequest) => Challenge::malformed(how),
-            Some(BearerError::InsufficientScope) => Challenge::forbidden(Some(how)),
-            _ => Challenge::unauthorized(how),
+            Some(BearerError::InvalidRequest) => AuthRefusal::malformed(how),
+            Some(BearerError::InsufficientScope) => AuthRefusal::forbidden(Some(how)),
+            _ => AuthRefusal::unauthorized(how),
         }
     }
 }
