@@ -344,16 +344,18 @@ impl HttpServer {
     /// Returns the only request that applications received since the last call, with its session.
     #[track_caller]
     pub fn take_request(&mut self) -> (usize, ReplyKey) {
-        let events = std::mem::take(&mut self.events);
-        let keys: Vec<_> = events
-            .iter()
-            .filter_map(|(session, event)| match event {
-                Event::Request { key, .. } => Some((*session, *key)),
-                _ => None,
-            })
-            .collect();
-        let [key] = keys[..] else { panic!("this is not one request: {events:?}") };
+        let keys = self.take_requests();
+        let [key] = keys[..] else { panic!("this is not one request: {keys:?}") };
         key
+    }
+
+    /// Returns all requests that applications received since the last call, each with its session.
+    pub fn take_requests(&mut self) -> Vec<(usize, ReplyKey)> {
+        let key = |(session, event)| match event {
+            Event::Request { key, .. } => Some((session, key)),
+            _ => None,
+        };
+        std::mem::take(&mut self.events).into_iter().filter_map(key).collect()
     }
 
     /// Sends the application's result.
@@ -422,7 +424,12 @@ impl HttpServer {
 
     /// Sets the principal of the following requests.
     pub fn set_principal(&mut self, principal: &str) {
-        self.caller = Caller::Known(Arc::new(Principal::new(principal)));
+        self.set_caller(Principal::new(principal));
+    }
+
+    /// Sets the principal of the following requests, with its scopes and claims.
+    pub fn set_caller(&mut self, principal: Principal) {
+        self.caller = Caller::Known(Arc::new(principal));
     }
 
     /// Whether the client reads a response.

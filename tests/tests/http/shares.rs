@@ -3,12 +3,13 @@
 
 use http::Request;
 use mcp_proto::{
-    connection::ServerConfig,
+    connection::{Principal, ServerConfig},
     http::{
         Policy,
         server::{EndpointOptions, RequestReader},
     },
     protocol::{Capability, VersionSet},
+    wire::Json,
 };
 use mcp_tests::{
     harness::full_server,
@@ -202,6 +203,39 @@ fn batches_count_against_the_request_limit() {
     server.take_events();
     server.set_principal("ada");
     is_served(&mut server);
+}
+
+/// Each request may have a principal of its own, whose claims the client has chosen.
+#[test]
+fn requests_count_their_principals() {
+    const CLAIMS: usize = 100_000;
+    let mut server = with_request_bytes(8 * MIB);
+    let mut eve = Principal::new("eve");
+    eve.scopes = (0..100).map(|number| format!("scope-{number}")).collect();
+    eve.claims = Some(Json::new(&json!({"groups": "x".repeat(CLAIMS)})).expect("JSON"));
+    server.set_caller(eve);
+    let call = |number: u64| json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "t"}});
+    for batches in [false, true] {
+        let id = server.begin("2025-03-26");
+        let mut asked = Vec::new();
+        for number in 0..100 {
+            let message = if batches { json!([call(number)]) } else { call(number) };
+            asked.push(server.send_message(&id, &message));
+        }
+        let mut opened = server.take_requests();
+        assert!((10..84).contains(&opened.len()), "{} requests are open", opened.len());
+        assert!((opened.len() * CLAIMS..8 * MIB).contains(&in_flight(&server)), "{} bytes", in_flight(&server));
+        while let Some(key) = opened.pop() {
+            server.respond(key, &json!({"content": []}));
+            opened.extend(server.take_requests());
+        }
+        assert_eq!(in_flight(&server), 0);
+    }
+    let asked = server.send(modern(&json!(1), "tools/call", json!({"name": "t"})));
+    assert!(in_flight(&server) > CLAIMS, "{} bytes", in_flight(&server));
+    let key = server.take_request();
+    server.respond(key, &json!({"resultType": "complete", "content": []}));
+    assert_eq!((server.reply(asked).status(), in_flight(&server)), (200, 0));
 }
 
 #[test]

@@ -47,6 +47,7 @@ const CONNECTION: usize = (256 << 10) + (48 << 10);
 ///   ([`max_bytes`](mcp_service::TaskPolicy::max_bytes)), URIs that a session has subscribed to
 ///   ([`max_subscription_bytes`](mcp_service::ServiceBuilder::max_subscription_bytes)), and requests that handlers send
 ///   to clients;
+/// - the caches of a token verifier: at most 1,024 responses of 8 KiB for an introspection endpoint, and the keys;
 /// - a [shared store](super::Store), and messages that wait to be written there;
 /// - stacks of threads, and the buffers that the system has for sockets.
 ///

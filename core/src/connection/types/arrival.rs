@@ -17,6 +17,13 @@ pub struct Arrival {
     pub headers: Option<Arc<MirroredHeaders>>,
 }
 
+impl Arrival {
+    /// Returns the bytes that a request retains of its arrival, besides those of its message.
+    pub(crate) fn weight(&self) -> usize {
+        self.principal.as_deref().map_or(0, Principal::weight)
+    }
+}
+
 /// The sender of a request, as authenticated by the application or a component in front of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -36,6 +43,13 @@ impl Principal {
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
         Self { id: id.into(), client_id: None, scopes: Vec::new(), claims: None }
+    }
+
+    /// Returns the bytes that it takes while a request is in flight, with a copy for the handler.
+    pub(crate) fn weight(&self) -> usize {
+        let texts = self.scopes.iter().chain([&self.id]).chain(&self.client_id);
+        let claims = self.claims.as_ref().map_or(0, |claims| claims.get().len());
+        2 * texts.map(|text| size_of::<String>() + text.len()).sum::<usize>().saturating_add(claims)
     }
 
     /// Returns whether it was granted a scope.

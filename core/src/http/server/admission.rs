@@ -61,7 +61,7 @@ struct Queued {
 impl Request {
     /// Returns the number of bytes that the request takes while it waits.
     fn waiting_weight(&self) -> usize {
-        self.body.len() + ENTRY
+        self.weight + ENTRY
     }
 }
 

@@ -143,7 +143,8 @@ impl RequestReader {
         let Parsed { kind, offsets, .. } = parsed;
         let client = share.client().clone();
         let mut request = Request { target, kind, config, principal, client, is_known_here, weight: 0, body, offsets };
-        request.weight = request.body.len().saturating_add(request.described());
+        let principal = request.principal.as_deref().map_or(0, Principal::weight);
+        request.weight = request.body.len().saturating_add(request.described()).saturating_add(principal);
         Ok(request)
     }
 }

@@ -138,19 +138,21 @@ impl Engine {
         origin: Origin,
     ) -> Result<ReplyKey, Violation<'static>> {
         let limits = self.limits();
+        let bytes = origin.bytes.saturating_add(self.arrival.as_ref().map_or(0, |arrival| arrival.weight()));
         if self.requests.len() >= limits.requests
-            || self.request_bytes.saturating_add(origin.bytes) > limits.request_bytes
+            || self.request_bytes.saturating_add(bytes) > limits.request_bytes
             || origin.batch.is_some() && !self.has_room_in_batches()
         {
             self.refuse(origin, Some(&id), &ErrorObject::internal("Too many requests in flight"));
             return Err(Violation::TooManyRequests);
         }
         tag.arrival.clone_from(&self.arrival);
+        tag.bytes = bytes;
         let timeout = self.settings().reply_timeout;
         match self.requests.insert(self.clock, id, tag) {
             Inserted::Duplicate(id) => Err(Violation::DuplicateId(id)),
             Inserted::New(key) => {
-                self.request_bytes += origin.bytes;
+                self.request_bytes += bytes;
                 if let Some(batch) = origin.batch {
                     self.batch_request(batch);
                 }

@@ -128,9 +128,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Sets the bytes that a request counts, which must not be more than before.
+    /// Sets the bytes of its message that a request counts, which must not be more than before.
     fn counts(&mut self, key: ReplyKey, bytes: usize) {
         if let Some((entry, _)) = self.requests.get_mut(key) {
+            let bytes = bytes + entry.tag.arrival.as_ref().map_or(0, |arrival| arrival.weight());
             let before = core::mem::replace(&mut entry.tag.bytes, bytes);
             self.request_bytes = self.request_bytes - before + bytes;
         }
