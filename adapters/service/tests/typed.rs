@@ -6,7 +6,7 @@ use mcp_proto::{
     protocol::ProtocolVersion,
     schema::{
         CallToolResult, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult,
-        ElicitValue, ImageContent, Role, SamplingContent,
+        ElicitValue, ImageContent, Role, SamplingContent, SamplingMessage,
     },
 };
 use mcp_service::{CallError, Context, Elicited, Failure, Host, Service, Structured, Tool, testing::TestClient};
@@ -79,6 +79,7 @@ fn client(answer: ElicitResult) -> TestClient {
         })
         .sampling(|params: CreateMessageParams, _| {
             assert_eq!(params.max_tokens, 10);
+            assert_eq!(params.messages, [SamplingMessage::user("2 + 2?")]);
             Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("4"), "model"))
         });
     TestClient::of(&service()).host(&host.build()).connect()
@@ -150,13 +151,25 @@ fn data_that_does_not_match_its_schema_is_not_sent() {
         .tool(tool("good", 0.5, 1))
         .tool(tool("infinite", f64::INFINITY, 1))
         .tool(tool("none", f64::NAN, 1))
-        .tool(tool("text", 0.5, -1));
+        .tool(tool("text", 0.5, -1))
+        .tool(Tool::new("shape", || Structured(Shape::Circle { radius: 0.5 })));
     let service = service.build().expect("a good service");
+    let newest = TestClient::new(&service);
+    let tools = newest.wait(newest.server().list_tools(None).expect("a request")).expect("a list").tools;
+    let schema = |name: &str| {
+        let tool = tools.iter().find(|tool| tool.name == name).expect("it is listed");
+        serde_json::from_str::<Value>(tool.output_schema.as_ref().expect("a schema").get()).expect("JSON")
+    };
     for version in [ProtocolVersion::V2024_11_05, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
         let client = TestClient::of(&service).version(version).connect();
         let good = client.call_tool("good", ()).expect("a result");
         let data: Value = serde_json::from_str(good.content[0].as_text().expect("a text")).expect("JSON");
         let shape = json!({"kind": "Circle", "radius": 0.5});
+        let required = schema("good")["required"].clone();
+        let is_required = |name: &str| required.as_array().is_some_and(|all| all.iter().any(|known| known == name));
+        assert_eq!(["longNote", "shortNote", "sum"].map(is_required), [true, false, true], "{required}");
+        assert_eq!(schema("good")["properties"]["ratio"], json!({"type": "number"}), "no format of Rust");
+        assert_eq!(schema("shape")["type"], "object", "each variant is an object");
         assert_eq!(data, json!({"longNote": null, "sum": 3, "shape": shape, "ratio": 0.5, "number": 1}));
         for (tool, place) in [("infinite", "/ratio"), ("none", "/ratio"), ("text", "/number")] {
             let error = client.call_tool(tool, ()).expect_err("it is not sent");
@@ -228,6 +241,14 @@ fn a_form_is_made_of_a_type_and_read_into_it() {
 fn a_model_responds_with_a_text() {
     let result = client(ElicitResult::decline()).call_tool("ask", ()).expect("a result");
     assert_eq!(result.content, CallToolResult::text("4").content);
+    let draws = Host::builder("test", "1").sampling(|_, _| {
+        let image = SamplingContent::Image(ImageContent::from_bytes(b"GIF89a", "image/gif"));
+        Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, image, "model"))
+    });
+    let client = TestClient::of(&service()).host(&draws.build()).connect();
+    let result = client.call_tool("ask", ()).expect("a result");
+    assert!(result.is_error());
+    assert!(result.content[0].as_text().expect("a text").contains("the response of the model is not a text"));
 }
 
 #[derive(Debug, serde::Deserialize)]

@@ -207,6 +207,31 @@ mod tests {
 
     impl Error for Inner {}
 
+    /// An error that is its own cause.
+    #[derive(Debug)]
+    struct Endless(std::cell::Cell<u32>);
+
+    impl Display for Endless {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.set(self.0.get() + 1);
+            assert!(self.0.get() < 100, "there is no end");
+            write!(f, "{}", self.0.get())
+        }
+    }
+
+    impl Error for Endless {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(self)
+        }
+    }
+
+    #[test]
+    fn the_causes_of_an_error_are_bounded() {
+        let failure = Failure::with_causes(&Endless(std::cell::Cell::new(0)));
+        let text = failure.split(ProtocolVersion::LATEST).expect("a text");
+        assert_eq!(text.split(": ").count(), 17, "{text}");
+    }
+
     #[test]
     fn a_failure_has_the_causes_of_its_error() {
         let text = |failure: Failure| failure.split(ProtocolVersion::LATEST).expect("a text");

@@ -381,7 +381,7 @@ mod tests {
         #[serde(deny_unknown_fields)]
         struct Closed {
             rooms: BTreeSet<Room>,
-            #[schemars(length(min = 1, max = 3))]
+            #[schemars(length(min = 1, max = 3), extend("format" = "uuid"))]
             code: String,
             level: Option<i64>,
         }
@@ -406,6 +406,9 @@ mod tests {
         let set = |names: &[&str]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
         let version = ProtocolVersion::LATEST;
         assert_eq!(fields(form_of::<Stay>(version)), (set(&["nights", "name"]), Some(names(&["nights", "name"]))));
+        let form = form_of::<Closed>(version).expect("a flat type");
+        let Some(PrimitiveSchema::String(code)) = form.properties.get("code") else { panic!("a text: {form:?}") };
+        assert_eq!((code.min_length, code.max_length, &code.format), (Some(1), Some(3), &None));
         let (closed, required) = (set(&["rooms", "code", "level"]), names(&["rooms", "code"]));
         assert_eq!(fields(form_of::<Closed>(version)), (closed, Some(required)));
         assert_eq!(fields(form_of::<Empty>(version)), (set(&[]), None));
