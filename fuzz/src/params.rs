@@ -128,7 +128,7 @@ fn read<T>(text: &str, decode: impl Fn(&str) -> Decoded<T>) -> T {
     decode(text).unwrap_or_else(|error| panic!("what was written cannot be read: {error}\n{text}"))
 }
 
-/// Whether `whole` contains all members of `part`. `null` stands for an absent member.
+/// Returns whether `whole` contains all members of `part`. `null` stands for an absent member.
 fn holds(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => part.iter().all(|(name, part)| match whole.get(name) {

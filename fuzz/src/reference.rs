@@ -70,14 +70,14 @@ const IN_META: (&str, &str) = (
     "protocolVersion clientInfo clientCapabilities logLevel subscriptionId related-task serverInfo model-immediate-response",
 );
 
-/// Whether duplicates of a member are rejected.
+/// Returns whether duplicates of a member are rejected.
 fn decides(name: &str) -> bool {
     let (prefix, rest) = IN_META;
     let is_in = |list: &str, name: &str| list.split(' ').any(|other| other == name);
     is_in(IN_PARAMS, name) || name.strip_prefix(prefix).is_some_and(|name| is_in(rest, name))
 }
 
-/// Whether an object contains a duplicate of such a member.
+/// Returns whether an object contains a duplicate of such a member.
 fn is_ambiguous(text: &str) -> bool {
     let members = members(text).unwrap_or_default();
     members.iter().any(|(name, _)| decides(name) && members.iter().filter(|(other, _)| other == name).count() > 1)

@@ -141,7 +141,7 @@ impl<'a> Scanner<'a> {
         Ok(revisions)
     }
 
-    /// Whether a program that is compiled from this file lists the item as a test that is not ignored.
+    /// Returns whether a program that is compiled from this file lists the item as a test that is not ignored.
     fn runs(&self, path: &Path, item: &Item) -> bool {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let lists = |program: &Program, test: &str| match item.kind {
@@ -161,7 +161,7 @@ impl<'a> Scanner<'a> {
         compiled.into_iter().any(|program| program.tests.iter().any(|test| lists(program, test)))
     }
 
-    /// Whether an item contains an assertion, and which revisions it names, including the items of its file that it
+    /// Returns whether an item contains an assertion, and which revisions it names, including the items of its file that it
     /// mentions.
     fn reach(&self, path: &Path, item: &Item) -> (bool, BTreeSet<&'static str>) {
         let own = self.items.get(path).map_or(&[][..], Vec::as_slice);
@@ -198,7 +198,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Whether a test in `path` can use the items of `other`: a file of the test support crate, one of the same folder, or
+/// Returns whether a test in `path` can use the items of `other`: a file of the test support crate, one of the same folder, or
 /// one that several programs share.
 fn shares(path: &Path, other: &Path) -> bool {
     let supports = other.parent().is_some_and(|folder| folder.to_string_lossy().ends_with("_support"));

@@ -196,7 +196,7 @@ impl HttpClient {
         Self::in_session_with(version, options())
     }
 
-    /// As [`in_session`](Self::in_session), with the given options.
+    /// Returns what [`in_session`](Self::in_session) returns, for these options.
     #[must_use]
     #[track_caller]
     pub fn in_session_with(version: ProtocolVersion, options: ClientOptions) -> (Self, ExchangeId) {

@@ -432,7 +432,7 @@ impl HttpServer {
         self.caller = Caller::Known(Arc::new(principal));
     }
 
-    /// Whether the client reads a response.
+    /// Returns whether the client reads a response.
     #[must_use]
     pub fn is_reading(&self, sent: RequestRef) -> bool {
         !self.unread.contains(&sent)

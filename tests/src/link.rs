@@ -62,7 +62,7 @@ impl Link {
         self.config
     }
 
-    /// Whether the link broke at its configured cut.
+    /// Returns whether the link broke at its configured cut.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.config.cut_after.is_some_and(|cut| cut <= self.carried)

@@ -29,7 +29,7 @@ pub struct ModernMethod {
 }
 
 impl ModernMethod {
-    /// Whether a message with this name is a notification.
+    /// Returns whether a message with this name is a notification.
     #[must_use]
     pub fn is_notification(&self) -> bool {
         self.name.starts_with("notifications/")

@@ -262,7 +262,7 @@ fn named(name: &str, tokens: &[TokenTree], at: usize) -> Vec<&'static str> {
     }
 }
 
-/// Whether a macro call is an assertion that depends on an expression.
+/// Returns whether a macro call is an assertion that depends on an expression.
 fn asserts(name: &str, arguments: &[TokenTree]) -> bool {
     fn varies(tokens: &[TokenTree]) -> bool {
         tokens.iter().any(|token| match token {
@@ -301,7 +301,7 @@ fn braces(tokens: &[TokenTree], at: usize) -> Option<TokenStream> {
     }
 }
 
-/// Whether an item ends here: at a semicolon or a pair of braces.
+/// Returns whether an item ends here: at a semicolon or a pair of braces.
 fn ends_item(tokens: &[TokenTree], at: usize) -> bool {
     is_punct(tokens, at, ';') || braces(tokens, at).is_some()
 }

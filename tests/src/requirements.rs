@@ -22,7 +22,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Whether the row counts for the coverage: a MUST or MUST NOT that can be tested in a library.
+    /// Returns whether the row counts for the coverage: a MUST or MUST NOT that can be tested in a library.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.level.starts_with("MUST") && !self.text.starts_with("(withdrawn)") && !self.area.ends_with("-HOST")

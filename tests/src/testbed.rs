@@ -200,7 +200,7 @@ impl Testbed {
         Self::with_opening(client, Opening::unknown(), server, up, down)
     }
 
-    /// [`new`](Self::new) for a client that has prior information about its server.
+    /// Connects a client that has prior information about its server to a server.
     #[must_use]
     pub fn with_opening(
         client: ClientConfig,

@@ -236,12 +236,12 @@ impl App {
         ensure(!modern || stray.is_none(), Rule::Events, || format!("{stray:?} is an input request of an ended call"))
     }
 
-    /// Whether violations of the peer are allowed.
+    /// Returns whether violations of the peer are allowed.
     pub(super) const fn is_lenient(&self) -> bool {
         self.lenient
     }
 
-    /// Whether the call with this number is open.
+    /// Returns whether the call with this number is open.
     pub(super) fn is_open(&self, number: u64) -> bool {
         (0..self.calls.len()).any(|index| !self.calls[index].over && self.number(index) == number)
     }
@@ -252,12 +252,12 @@ impl App {
         (0..self.calls.len()).filter(listens).map(|index| self.number(index))
     }
 
-    /// Whether a request of the peer has no response yet.
+    /// Returns whether a request of the peer has no response yet.
     pub(super) fn has_unanswered_requests(&self) -> bool {
         self.requests.iter().any(|request| request.state == RequestState::Open)
     }
 
-    /// Whether a call is open.
+    /// Returns whether a call is open.
     pub(super) fn has_open_calls(&self) -> bool {
         self.calls.iter().any(|call| !call.over)
     }

@@ -75,7 +75,7 @@ impl CoverPoint {
 pub struct CoverPoints(u16);
 
 impl CoverPoints {
-    /// Whether the set contains this cover point.
+    /// Returns whether the set contains this cover point.
     #[must_use]
     pub const fn contains(self, what: CoverPoint) -> bool {
         self.0 & (1 << what as u16) != 0

@@ -45,7 +45,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Whether it is the response to the request with this id.
+    /// Returns whether it is the response to the request with this id.
     pub(super) fn answers(&self, id: &str) -> bool {
         matches!(&self.messages[..], [Message::Response(Some(answered))] if &**answered == id)
     }
@@ -100,7 +100,7 @@ fn read(message: &Value) -> Message {
     }
 }
 
-/// Whether the progress notification with this number has a total and a message.
+/// Returns whether the progress notification with this number has a total and a message.
 pub(super) fn progress_has_message(number: f64) -> bool {
     number % 2.0 == 0.0
 }

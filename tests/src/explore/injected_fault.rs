@@ -93,7 +93,7 @@ impl InjectedFault {
         }
     }
 
-    /// Whether a written frame is lost.
+    /// Returns whether a written frame is lost.
     pub(super) fn drops(self, frame: &Frame) -> bool {
         self == Self::ResponseLost && matches!(frame.messages[0], Message::Response(_))
     }

@@ -285,7 +285,7 @@ impl Scenario {
         }
     }
 
-    /// Whether conforming peers may report violations: frames are duplicated, limits are small, or a probe reaches a
+    /// Returns whether conforming peers may report violations: frames are duplicated, limits are small, or a probe reaches a
     /// server of the legacy era.
     pub(super) fn is_lenient(&self) -> bool {
         let tight = self.client.limits.is_some() || self.server.limits.is_some();

@@ -520,7 +520,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// Whether two messages may be sent in one frame: requests with notifications, or responses with responses.
+/// Returns whether two messages may be sent in one frame: requests with notifications, or responses with responses.
 fn are_batchable(first: &Frame, second: &Frame) -> bool {
     let kind = |frame: &Frame| match &frame.messages[..] {
         _ if frame.is_batch => None,

@@ -45,7 +45,7 @@ impl PeerIo {
         self.role
     }
 
-    /// Whether its requests are stateless.
+    /// Returns whether its requests are stateless.
     #[must_use]
     pub fn is_modern(&self) -> bool {
         self.version.era() == Era::Modern
@@ -129,7 +129,7 @@ impl PeerIo {
         self.request_with(id, method, members, CLIENT_CAPABILITIES, "");
     }
 
-    /// [`request`](Self::request) with the client's capabilities and more members of `_meta`.
+    /// Writes a request with these capabilities of the client and more members of `_meta`.
     pub fn request_with(&mut self, id: impl Display, method: &str, members: &str, capabilities: &str, meta: &str) {
         let comma = if members.is_empty() { "" } else { "," };
         let meta = match (self.is_modern() && self.role == Role::Client, meta) {

@@ -15,7 +15,7 @@ pub(super) struct Pause {
 }
 
 impl Model {
-    /// Whether the connection accepts input. The driver calls it before each frame.
+    /// Returns whether the connection accepts input. The driver calls it before each frame.
     pub fn wants_input(&mut self) -> bool {
         let [calls, requests, _] = self.holds();
         // A handler may wait for the response to a call, so reading continues.

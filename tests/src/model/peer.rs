@@ -109,7 +109,7 @@ impl Model {
         }
     }
 
-    /// Whether requests are stateless.
+    /// Returns whether requests are stateless.
     #[must_use]
     pub fn is_modern(&self) -> bool {
         self.revision.era() == Era::Modern
@@ -153,7 +153,7 @@ impl Model {
         [self.live().count(), requests, self.control.len() + self.request_queue.len()]
     }
 
-    /// Whether it is closed and all output was sent.
+    /// Returns whether it is closed and all output was sent.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.phase == Phase::Closed && self.sendable().is_empty()

@@ -77,7 +77,7 @@ pub struct ExpectedResponse {
 }
 
 impl ExpectedResponse {
-    /// Whether the response is still expected.
+    /// Returns whether the response is still expected.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         !(self.answered || self.cancelled || self.lost)
@@ -493,7 +493,7 @@ impl Stream {
         }
     }
 
-    /// Whether the client can resume the stream, and has a reason to.
+    /// Returns whether the client can resume the stream, and has a reason to.
     #[must_use]
     pub fn is_resumable(&self) -> bool {
         self.exchange.is_none() && !self.over && !self.last_id.is_empty()

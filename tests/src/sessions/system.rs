@@ -526,7 +526,7 @@ impl System {
         Ok(())
     }
 
-    /// Whether a client of a session has an exchange that it does not read and has not replaced.
+    /// Returns whether a client of a session has an exchange that it does not read and has not replaced.
     fn is_blocked_by_reader(&self, session: usize) -> bool {
         let carriers = self.clients.iter().flat_map(|client| &client.streams).filter_map(|it| it.exchange.as_ref());
         let mut slow = carriers.filter(|exchange| exchange.sent.session == session);
@@ -554,7 +554,7 @@ impl System {
         Ok(())
     }
 
-    /// Whether a request has a response: of the application, or of the core. The core responds to requests that the
+    /// Returns whether a request has a response: of the application, or of the core. The core responds to requests that the
     /// application has not received, unless requests of the session wait for capacity.
     fn is_answered(&self, response: &ExpectedResponse, waits: bool) -> bool {
         let mut jobs = self.jobs.iter().filter(|job| Some(job.number) == response.number).peekable();

@@ -304,7 +304,7 @@ impl Application {
     }
 }
 
-/// Whether requests are stateless.
+/// Returns whether requests are stateless.
 pub fn is_modern<E>(conn: &Connection<E>) -> bool {
     conn.version().is_some_and(|version| version.era() == Era::Modern)
 }

@@ -50,7 +50,7 @@ impl CacheModel {
         }
     }
 
-    /// Whether a request may be answered with the result of another request.
+    /// Returns whether a request may be answered with the result of another request.
     #[must_use]
     pub fn contains(&self, now: Timestamp, method: &str, number: u64) -> bool {
         self.known.get(&number).is_some_and(|known| known.method == method && now < known.until)

@@ -249,7 +249,7 @@ fn draw_message(rng: &mut Rng, kind: &TransportKind) -> ClientMessage {
     if alone { ClientMessage::Call { progress: true } } else { message }
 }
 
-/// Whether a client may disconnect. The stream of HTTP+SSE is its session, so its disconnection is rare.
+/// Returns whether a client may disconnect. The stream of HTTP+SSE is its session, so its disconnection is rare.
 fn may_hang_up(system: &System, client_index: usize, at: usize) -> bool {
     !(matches!(system.clients[client_index].kind, TransportKind::HttpSse(_))
         && at == 0

@@ -21,19 +21,7 @@
 //! | [`http_pair`] | a client over HTTP and its server: connections break at any byte, streams are resumed, the server loses its sessions, elicitation and sampling | each call of either side ends once and with its own result; none is delivered twice; nothing is left |
 //! | [`simulation`] | | the run becomes idle; all notifications arrive; changes are received |
 //!
-//! # Runs so far
-//!
-//! The seeds from 0 to 999,999, on 20 November 2026 with commit `3d7dc5c`: 639,747,776 entries, 147 years of virtual
-//! time, in 49 minutes on a share of two busy cores (400 runs a second with an idle core). None failed.
-//!
-//! Eight had failed with earlier commits of that day. Six were errors of the simulation (31024, 43723, 49074, 84429,
-//! 95504, 99851). Two were a bug (645509, 993082): the status of a task was reported after the end of its call, if its
-//! responses had become too large to be sent. `tests/tests/modern/{task_polling,bloat}.rs` test it.
-//!
-//! These runs were without clients over HTTP ([`http_clients`], [`http_pair`]), which were added later. A million seeds
-//! with them have not been run yet. Seed 458 was a bug: after the start of a new session, a client responded to a
-//! request of the lost session, and the server took that for the response to another request
-//! (`tests/tests/http/recovery.rs`).
+//! `tests/HOW-WE-KNOW.md` has the seeds that were run.
 
 pub mod application;
 pub mod cache_model;

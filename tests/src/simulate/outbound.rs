@@ -92,7 +92,7 @@ impl OutgoingRequest {
         (self.progress, self.last_activity) = (progress, now);
     }
 
-    /// Whether the peer may answer with `input_required`. The idle timeout does not run in such a round.
+    /// Returns whether the peer may answer with `input_required`. The idle timeout does not run in such a round.
     fn may_require_input(&self) -> bool {
         matches!(self.method, "tools/call" | "prompts/get" | "resources/read")
     }
@@ -105,13 +105,13 @@ impl OutgoingRequest {
         self.options.idle_timeout.map(|idle| self.last_activity + idle).filter(|_| !self.is_acknowledged)
     }
 
-    /// Whether the connection may have sent it again, which restarts its idle timeout: with responses to input
+    /// Returns whether the connection may have sent it again, which restarts its idle timeout: with responses to input
     /// requests, after a pause, or after the server has rejected the revision.
     fn may_be_resent(&self, is_conforming: bool) -> bool {
         !is_conforming || self.may_require_input() || self.method == LISTEN && self.options.resubscribe
     }
 
-    /// Whether it should have ended.
+    /// Returns whether it should have ended.
     pub fn is_overdue(&self, now: Timestamp, other: PeerTraits, is_modern: bool) -> bool {
         let has_passed = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
         let is_idle = has_passed(self.idle_at()) && !(is_modern && self.may_be_resent(other.is_conforming));
@@ -157,7 +157,7 @@ impl OutgoingRequest {
         }
     }
 
-    /// Whether only its response or a cancellation can end it. A task is polled, and each poll has its own timeout.
+    /// Returns whether only its response or a cancellation can end it. A task is polled, and each poll has its own timeout.
     #[must_use]
     pub fn is_endless(&self) -> bool {
         let has_no_deadline = self.options.idle_timeout.is_none() || self.has_followed_task;

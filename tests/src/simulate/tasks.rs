@@ -97,7 +97,7 @@ impl Environment<'_> {
         self.schedule_within(most, Action::AdvanceTask(id));
     }
 
-    /// Whether the server has this task.
+    /// Returns whether the server has this task.
     #[must_use]
     pub fn has_task(&self, id: &str) -> bool {
         id.parse().is_ok_and(|id| self.tasks.0.contains_key(&id))

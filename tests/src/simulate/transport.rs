@@ -94,7 +94,7 @@ impl Transport {
         Self { plan, kind, to_server, stalled_until: Timestamp::ZERO, abandoned: false }
     }
 
-    /// Whether it carries messages.
+    /// Returns whether it carries messages.
     #[must_use]
     pub const fn carries_messages(&self) -> bool {
         matches!(self.kind, Kind::Messages(_))
@@ -115,7 +115,7 @@ impl Transport {
         if link.is_cut() { Err(Disconnected) } else { Ok(written) }
     }
 
-    /// Whether another message fits. Also true if the reader has disconnected, so that a write detects it.
+    /// Returns whether another message fits. Also true if the reader has disconnected, so that a write detects it.
     #[must_use]
     pub fn has_room(&self) -> bool {
         match &self.kind {

@@ -259,7 +259,7 @@ impl Finder<'_> {
     }
 }
 
-/// Whether the code of a module names `word` outside of its imports.
+/// Returns whether the code of a module names `word` outside of its imports.
 fn mentions(module: &Module, word: &str) -> bool {
     module.words.contains_key(word)
         || module.calls.contains_key(word)

@@ -261,7 +261,7 @@ impl Parser {
     }
 }
 
-/// Whether `tree` is the part in parentheses of `pub(crate)`, `pub(super)` or `pub(in path)`.
+/// Returns whether `tree` is the part in parentheses of `pub(crate)`, `pub(super)` or `pub(in path)`.
 fn is_visibility(tree: Option<&TokenTree>) -> bool {
     let first = group(tree, Delimiter::Parenthesis).and_then(|inner| ident(inner.first()));
     first.is_some_and(|name| ["crate", "super", "self", "in"].contains(&&*name))

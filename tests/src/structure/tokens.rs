@@ -34,7 +34,7 @@ pub(super) fn is_punct(tree: Option<&TokenTree>, sign: char) -> bool {
     matches!(tree, Some(TokenTree::Punct(punct)) if punct.as_char() == sign)
 }
 
-/// Whether `::` starts at `at`.
+/// Returns whether `::` starts at `at`.
 pub(super) fn is_colons(trees: &[TokenTree], at: usize) -> bool {
     is_punct(trees.get(at), ':') && is_punct(trees.get(at + 1), ':')
 }
@@ -89,7 +89,7 @@ fn collect(trees: &[TokenTree], found: &mut Vec<Word>) {
     }
 }
 
-/// Whether `#[cfg(test)]` or `#[cfg(all(test, ..))]` starts at `at`.
+/// Returns whether `#[cfg(test)]` or `#[cfg(all(test, ..))]` starts at `at`.
 pub(super) fn is_test_attribute(trees: &[TokenTree], at: usize) -> bool {
     let Some(inner) = is_punct(trees.get(at), '#').then(|| group(trees.get(at + 1), Delimiter::Bracket)).flatten()
     else {

@@ -60,7 +60,7 @@ fn add(items: Vec<Item>, folder: &Path, module: Vec<String>, modules: &mut Modul
     modules.insert(module, items);
 }
 
-/// Whether an attribute is `#[cfg(test)]`.
+/// Returns whether an attribute is `#[cfg(test)]`.
 fn is_test(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg") && print(&attribute.meta) == "cfg(test)"
 }

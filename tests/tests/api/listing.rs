@@ -244,7 +244,7 @@ fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
-/// Whether an attribute is `#[doc(hidden)]`.
+/// Returns whether an attribute is `#[doc(hidden)]`.
 fn is_hidden(attribute: &Attribute) -> bool {
     attribute.path().is_ident("doc") && print(&attribute.meta) == "doc(hidden)"
 }

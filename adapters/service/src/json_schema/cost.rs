@@ -428,7 +428,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Whether a schema of a peer can be measured, and how often a value of it was looked at.
+    /// Returns whether a schema of a peer can be measured, and how often a value of it was looked at.
     fn counted(schema: &Value) -> (Result<Cost, SchemaError>, u64) {
         match CostWalker::new(schema, false) {
             Ok(mut walk) => (walk.cost(), walk.looks.get()),

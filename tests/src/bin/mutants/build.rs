@@ -60,7 +60,7 @@ impl Clone {
         })
     }
 
-    /// Whether the compiler may also run the function of a mutant.
+    /// Returns whether the compiler may also run the function of a mutant.
     pub(crate) fn is_const(&self, mutant: &Mutant) -> bool {
         let Some(((start, _), _)) = mutant.function else { return true };
         let lines = self.sources[&mutant.file].lines().skip(start - 1).map(str::trim_start);
