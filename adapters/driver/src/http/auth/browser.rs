@@ -73,17 +73,10 @@ impl Browser {
 
 /// Returns a URL that may be the argument of a program: its scheme is `http` or `https`, so it is no option.
 fn checked(url: &Url) -> io::Result<&str> {
-    if url.is_https() || is_loopback(url) {
+    if url.is_https() || Network::of_url(url) == Network::Loopback {
         return Ok(url.as_str());
     }
     Err(io::Error::new(io::ErrorKind::InvalidInput, "the URL is neither https nor on the loopback interface"))
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.address() {
-        Some(address) => Network::of(address) == Network::Loopback,
-        None => url.host().eq_ignore_ascii_case("localhost"),
-    }
 }
 
 impl fmt::Debug for Browser {
@@ -116,9 +109,14 @@ mod tests {
         ] {
             assert!(checked(&parse(url)).is_err(), "{url}");
         }
-        for url in
-            ["https://a.example/$(id)?a=%60id%60&b='", "HTTP://127.0.0.1:1/", "http://[::1]:1/", "http://localhost/"]
-        {
+        for url in [
+            "https://a.example/$(id)?a=%60id%60&b='",
+            "HTTP://127.0.0.1:1/",
+            "http://[::1]:1/",
+            "http://localhost/",
+            "http://localhost./",
+            "http://as.localhost/",
+        ] {
             assert_eq!(checked(&parse(url)).expect(url), parse(url).as_str());
         }
     }
