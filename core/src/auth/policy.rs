@@ -105,7 +105,8 @@ fn is_number(label: &str) -> bool {
 ///
 /// - The scheme is `https`, except on the loopback interface.
 /// - A loopback or private address is followed only if the server itself is in that network, a link-local one only if it is
-///   the host of the server.
+///   the host of the server. The name of the server itself may have a loopback or private address: requests to the origin
+///   of the server are sent there anyway.
 /// - A redirect stays at its origin.
 ///
 /// A name is resolved after that by the application, which asks [`check_address`](Self::check_address) before it connects:
@@ -178,7 +179,9 @@ impl UrlPolicy {
         if !url.is_https() && network != Network::Loopback {
             return Err(UrlRefused::NotEncrypted);
         }
-        self.check_network(url, network)
+        // A server that is reached by name may be in a private network. The network of another host is a different matter.
+        let is_own = matches!(network, Network::Loopback | Network::Private) && url.is_same_origin(&self.server);
+        if is_own { Ok(()) } else { self.check_network(url, network) }
     }
 
     fn check_network(&self, url: &Url, network: Network) -> Result<(), UrlRefused> {
@@ -203,6 +206,8 @@ impl UrlPolicy {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     fn url(text: &str) -> Url {
@@ -312,6 +317,15 @@ mod tests {
             ("::ffff:10.0.0.1", Network::Private),
         ] {
             assert_eq!(check(&policy, address), Err(UrlRefused::Network(network)));
+        }
+        // The host of the server may be in a private network, and no other.
+        let same = |port: &str| url(&format!("https://MCP.example{port}/.well-known/x"));
+        for (address, allowed) in
+            [("10.0.0.9", true), ("127.0.0.1", true), ("169.254.169.254", false), ("0.0.0.0", false)]
+        {
+            let address = address.parse().expect(address);
+            assert_eq!(policy.check_address(&same(""), address).is_ok(), allowed, "{address}");
+            assert!(policy.check_address(&same(":444"), address).is_err(), "{address} at another port");
         }
         // A server whose name leads into a private network may name others there.
         let office = policy.with_server_address(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9)));
