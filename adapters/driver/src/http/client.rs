@@ -67,7 +67,8 @@ pub trait AuthProvider: Send + Sync + 'static {
 }
 
 /// The refusal of a request by the server.
-#[derive(Debug)]
+///
+/// `Debug` does not show the challenges: they may quote the token that was sent.
 #[non_exhaustive]
 pub struct Refusal {
     /// The status: 401, or 403 if the server requires more permissions.
@@ -76,6 +77,12 @@ pub struct Refusal {
     pub challenges: Vec<String>,
     /// The extensions of the request. They are those of the request that is sent again.
     pub extensions: Extensions,
+}
+
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refusal").field("status", &self.status).finish_non_exhaustive()
+    }
 }
 
 /// Receives the response to one request. Dropping it before the end reports that the request was given up.
@@ -311,4 +318,16 @@ impl<R: Runtime> TransportIo<ClientRole, HttpClientBinding> for RequestRunner<R>
 #[must_use]
 pub fn seed() -> u64 {
     mcp_service::driver_api::Random::default().seed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusal_hides_challenges() {
+        let challenges = vec!["Bearer error_description=\"canary\"".to_owned()];
+        let refusal = Refusal { status: 401, challenges, extensions: Extensions::new() };
+        assert_eq!(format!("{refusal:?}"), "Refusal { status: 401, .. }");
+    }
 }

@@ -4,7 +4,10 @@ use alloc::{string::String, vec::Vec};
 use core::{fmt, time::Duration};
 
 /// The reason why a request or its response could not be delivered, although the connection stays open.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `Debug` and `Display` show no challenge, and no body of a response with status 401, 403 or 407: such texts may quote
+/// the token that was sent.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
     /// No stream to the peer is open, and too many messages wait for one.
@@ -66,14 +69,42 @@ impl Failure {
     }
 }
 
+/// Returns the body of a response, unless it is about credentials.
+const fn shown(status: u16, body: &str) -> &str {
+    if matches!(status, 401 | 403 | 407) { "" } else { body }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::Status { status, challenges: _, retry_after, body } => {
+                let mut out = f.debug_struct("Status");
+                out.field("status", status).field("retry_after", retry_after).field("body", &shown(*status, body));
+                return out.finish_non_exhaustive();
+            }
+            Self::Redirected(location) => return f.debug_tuple("Redirected").field(location).finish(),
+            Self::Network(why) => return f.debug_tuple("Network").field(why).finish(),
+            Self::NoStream => "NoStream",
+            Self::StreamLost => "StreamLost",
+            Self::SessionLost => "SessionLost",
+            Self::NoAnswer => "NoAnswer",
+            Self::TooLarge => "TooLarge",
+            Self::NoHeader => "NoHeader",
+        };
+        f.write_str(name)
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoStream => f.write_str("there is no stream to the peer"),
             Self::StreamLost => f.write_str("the stream ended before the response"),
             Self::SessionLost => f.write_str("the session ended before the response"),
-            Self::Status { status, body, .. } if body.is_empty() => write!(f, "HTTP status {status}"),
-            Self::Status { status, body, .. } => write!(f, "HTTP status {status}: {body}"),
+            Self::Status { status, body, .. } => match shown(*status, body) {
+                "" => write!(f, "HTTP status {status}"),
+                body => write!(f, "HTTP status {status}: {body}"),
+            },
             Self::Redirected(location) => write!(f, "redirected to {location}, where this client does not go"),
             Self::NoAnswer => f.write_str("the HTTP response does not contain a JSON-RPC response"),
             Self::TooLarge => f.write_str("the HTTP response is larger than the limit"),
@@ -84,3 +115,24 @@ impl fmt::Display for Failure {
 }
 
 impl core::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{format, vec};
+
+    use super::*;
+
+    #[test]
+    fn shows_neither_challenges_nor_bodies_about_credentials() {
+        for (status, is_shown) in [(400, true), (401, false), (403, false), (404, true), (407, false), (500, true)] {
+            let (challenges, body) = (vec!["Bearer error_description=\"canary\"".into()], "parrot".into());
+            let failure = Failure::Status { status, challenges, retry_after: None, body };
+            let (debug, display) = (format!("{failure:?}"), format!("{failure}"));
+            assert!(!debug.contains("canary") && !display.contains("canary"), "{status}: {debug}, {display}");
+            for text in [debug, display] {
+                assert!(text.contains(&format!("{status}")), "{text}");
+                assert_eq!(text.contains("parrot"), is_shown, "{text}");
+            }
+        }
+    }
+}
