@@ -301,13 +301,18 @@ mod tests {
     }
 
     #[test]
-    fn parses_every_prefix_of_a_challenge() {
+    fn prefix_has_all_complete_challenges() {
         let value = r#"Basic realm="a\"b", Bearer error="x", resource_metadata="https://a.example/", Negotiate YWJj=="#;
+        let whole = Challenge::parse_all([value.as_bytes()]);
+        assert_eq!(whole.len(), 3);
+        let ends = [", Bearer", ", Negotiate"].map(|next| value.find(next).expect(next));
+        let ends = [ends[0], ends[1], value.len()];
         for end in 0..=value.len() {
             let challenges = Challenge::parse_all([&value.as_bytes()[..end]]);
-            assert!(challenges.len() <= 3);
+            let complete = ends.iter().filter(|it| **it <= end).count();
+            assert_eq!(challenges.get(..complete), whole.get(..complete), "{end}");
+            assert!(challenges.len() <= complete + 2, "{end}");
         }
-        assert_eq!(parsed(value).len(), 3);
     }
 
     // req: AUTH-033 AUTH-036 M-AUTH-006

@@ -133,7 +133,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::http::net::happy_eyeballs::tests::Flight;
+    use crate::http::net::happy_eyeballs::tests::{Flight, connects};
 
     /// Returns the first request of an authorization at a server.
     fn first_request(server: &str) -> Request {
@@ -157,11 +157,12 @@ mod tests {
         let (route, runtime, request) =
             (ConnectPath::default(), Flight { flies: true }, first_request("http://localhost:3/mcp"));
         let send = |server: &str| {
-            let policy = UrlPolicy::new(&url(server));
-            mcp_service::block_on(exchange(&route, &runtime, &request, &policy)).expect_err("nothing answers").kind()
+            let (policy, before) = (UrlPolicy::new(&url(server)), connects());
+            let result = mcp_service::block_on(exchange(&route, &runtime, &request, &policy));
+            (result.expect_err("nothing answers").kind(), connects() - before)
         };
-        assert_eq!(send("https://mcp.example/mcp"), ErrorKind::PermissionDenied);
-        assert_eq!(send("http://localhost:3/mcp"), ErrorKind::Other, "it has connected");
+        assert_eq!(send("https://mcp.example/mcp"), (ErrorKind::PermissionDenied, 0));
+        assert_eq!(send("http://localhost:3/mcp"), (ErrorKind::Other, 1));
     }
 
     fn url(text: &str) -> Url {
@@ -184,5 +185,9 @@ mod tests {
             assert!(refused.get_ref().is_some_and(|why| why.is::<UrlRefused>()), "{address}: without its reason");
         }
         assert_eq!(allowed(VecDeque::new(), &document, &policy).expect("none"), VecDeque::new());
+        // The name of the server may lead into a private network.
+        let own = url("https://mcp.example/.well-known/oauth-protected-resource/mcp");
+        let found = all(&["10.0.0.1", "169.254.169.254"]);
+        assert_eq!(allowed(found, &own, &policy).expect("the server"), all(&["10.0.0.1"]));
     }
 }

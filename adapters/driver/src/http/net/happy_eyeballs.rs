@@ -79,6 +79,7 @@ pub(super) async fn race<N: NetRuntime>(runtime: &N, mut addresses: VecDeque<Soc
 #[cfg(test)]
 pub(super) mod tests {
     use std::{
+        cell::Cell,
         future::pending,
         io::ErrorKind,
         net::TcpListener,
@@ -95,6 +96,15 @@ pub(super) mod tests {
     #[derive(Clone)]
     pub(in crate::http::net) struct Flight {
         pub(in crate::http::net) flies: bool,
+    }
+
+    thread_local! {
+        /// The number of connections that this thread has opened.
+        static CONNECTS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(in crate::http::net) fn connects() -> usize {
+        CONNECTS.get()
     }
 
     /// A connection without any input.
@@ -136,6 +146,7 @@ pub(super) mod tests {
 
         /// Never connects to port 1, is refused by port 2, and connects to all others.
         async fn connect(address: SocketAddr) -> io::Result<Silent> {
+            CONNECTS.set(CONNECTS.get() + 1);
             match address.port() {
                 1 => pending().await,
                 2 => Err(ErrorKind::ConnectionRefused.into()),
