@@ -27,7 +27,7 @@
 //! use mcp_blocking::{Client, Command, mcp_service::Host};
 //!
 //! let host = Host::builder("my-client", "1.0.0").build();
-//! let client = Client::spawn(Command::new("target/debug/examples/echo-blocking"), &host)?;
+//! let client = Client::spawn(Command::new("target/debug/echo"), &host)?;
 //! let result = client.call_tool("echo", serde_json::json!({"message": "hello"}))?.wait()?;
 //! assert_eq!(result.content[0].as_text(), Some("hello"));
 //! client.close();

@@ -28,7 +28,7 @@
 //! use mcp_smol::{Client, Command, mcp_service::Host};
 //!
 //! let host = Host::builder("my-client", "1.0.0").build();
-//! let client = Client::spawn(Command::new("target/debug/examples/echo-smol"), &host).await?;
+//! let client = Client::spawn(Command::new("target/debug/echo"), &host).await?;
 //! let result = client.call_tool("echo", serde_json::json!({"message": "hello"}))?.await?;
 //! assert_eq!(result.content[0].as_text(), Some("hello"));
 //! client.close().await;

@@ -31,7 +31,7 @@
 //! use mcp_tokio::{Client, Command, mcp_service::Host};
 //!
 //! let host = Host::builder("my-client", "1.0.0").build();
-//! let client = Client::spawn(Command::new("target/debug/examples/echo-tokio"), &host).await?;
+//! let client = Client::spawn(Command::new("target/debug/echo"), &host).await?;
 //! let result = client.call_tool("echo", serde_json::json!({"message": "hello"}))?.await?;
 //! assert_eq!(result.content[0].as_text(), Some("hello"));
 //! client.close().await;
