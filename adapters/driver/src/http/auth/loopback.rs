@@ -41,13 +41,13 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long no connection is accepted after one could not be.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes the user to a URL, and calls the function if that fails later.
+/// Shows a URL to the user, and calls the function if that fails later.
 type Open = dyn Fn(&Url, Box<dyn FnOnce(io::Error) + Send>) -> io::Result<()> + Send + Sync;
 
 /// Opens a browser, and listens for the redirect on the loopback interface.
 ///
-/// The port is reserved as long as this value lives. Requests are only read during an authorization, and only a `GET` of
-/// the redirect URI is one of them.
+/// The port is reserved as long as this value lives. Requests are read only during an authorization, and only a `GET`
+/// of the redirect URI is accepted.
 pub struct Loopback {
     listener: Arc<TcpListener>,
     redirect_uri: Url,
@@ -63,10 +63,10 @@ impl Loopback {
         Self::on(0)
     }
 
-    /// Listens on a port of `127.0.0.1`, so that the redirect URI is `http://127.0.0.1:<port>/callback` each time.
+    /// Listens on a port of `127.0.0.1`, so that the redirect URI is always `http://127.0.0.1:<port>/callback`.
     ///
-    /// This is for a client whose redirect URI is registered with its port. An authorization server must let the port of a
-    /// loopback redirect URI vary (RFC 8252, section 7.3), but not all do. Only one process at a time listens on a port.
+    /// This is for a client whose redirect URI is registered with its port. An authorization server must accept any port
+    /// of a loopback redirect URI (RFC 8252, section 7.3), but not all do. Only one process at a time listens on a port.
     /// With [`new`](Self::new), a client that registers by itself registers again in each process.
     ///
     /// # Errors
@@ -80,7 +80,8 @@ impl Loopback {
         Ok(loopback.browser(Browser::system()))
     }
 
-    /// Sets the browser. If it ends with an error in five seconds, the user could not be asked.
+    /// Sets the browser. If it ends with an error in five seconds, the authorization
+    /// fails with [`AuthError::NotOpened`](mcp_proto::auth::client::AuthError::NotOpened).
     #[must_use]
     pub fn browser(mut self, browser: Browser) -> Self {
         self.open = Arc::new(move |url, failed| browser.open_or(url, failed));
@@ -126,7 +127,7 @@ impl UserAgent for Loopback {
     }
 }
 
-/// Returns an error that says what has failed.
+/// Returns an error with the operation that has failed.
 fn failed(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
@@ -262,8 +263,8 @@ impl Incoming {
     }
 }
 
-/// Returns the status and the text of the response, and whether the authorization has ended. The text has nothing of the
-/// request.
+/// Returns the status and the text of the response, and whether the authorization has ended. The text contains nothing
+/// of the request.
 fn answer_to(head: &[u8], redirects: &Redirects) -> (&'static str, &'static str, bool) {
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let line = str::from_utf8(line).unwrap_or_default();

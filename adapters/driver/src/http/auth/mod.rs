@@ -1,10 +1,11 @@
-//! OAuth for clients over HTTP: performs what the state machine of [`mcp_proto::auth`] asks for.
+//! OAuth for clients over HTTP: performs the actions of the state machine of
+//! [`mcp_proto::auth`].
 //!
-//! [`OAuth`] provides the credentials of a client. It needs to know who the client is ([`Settings`]), where tokens are
-//! kept ([`TokenStore`]), and how a user is asked ([`UserAgent`]), if there is one:
+//! [`OAuth`] provides the credentials of a client. It is built from [`Settings`], the store of the tokens
+//! ([`TokenStore`]), and the user agent ([`UserAgent`]), if there is a user:
 //!
 //! - [`Loopback`] opens a browser and listens for the redirect on this machine. [`Headless`] is a function.
-//! - [`MemoryTokenStore`] forgets the tokens when the process ends, [`FileTokenStore`] keeps them in a file.
+//! - [`MemoryTokenStore`] keeps the tokens until the process ends, [`FileTokenStore`] keeps them in a file.
 //! - A client that authenticates with `private_key_jwt` has an [`AssertionSigner`], and one whose tokens are bound to a
 //!   key (DPoP) has a [`ProofSigner`]. With the feature `signing` these are `SigningKey` and `ProofKey`.
 //!
@@ -12,7 +13,8 @@
 //!
 //! The requests of an authorization go to any origin that the metadata name. Each address to which a document leads
 //! passes [`UrlPolicy`] before the client connects to it, so they do not use a proxy, which would resolve names itself.
-//! Those of a URL in the settings, the token endpoint of an [`IdentityProvider`], are not checked. A server that is reached by name in a private network names its address in [`OAuthBuilder::policy`].
+//! Those of a URL in the settings, the token endpoint of an [`IdentityProvider`], are not checked. If documents of the
+//! server name other hosts in a private network, [`OAuthBuilder::policy`] permits them.
 
 mod browser;
 mod drive;

@@ -1,4 +1,4 @@
-//! What a client signs, and which assertions it has.
+//! The interface to keys and assertions of the application.
 
 use std::io;
 
@@ -30,7 +30,7 @@ pub trait ProofSigner: Send + Sync + 'static {
     fn sign(&self, claims: &ProofClaims) -> io::Result<Secret>;
 }
 
-/// Asks the application for a JWT.
+/// A request for a JWT of the application.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AssertionRequest {

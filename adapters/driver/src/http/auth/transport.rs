@@ -10,13 +10,13 @@ use crate::{http::client::Soon, runtime::Runtime};
 /// Sends the requests of an authorization, to any origin.
 ///
 /// It follows no redirects, and reads at most [`MAX_LEN`](mcp_proto::auth::document::MAX_LEN) bytes of a body and one
-/// more. It asks [`UrlPolicy::check_address`] before it connects to an address, unless the request
+/// more. It calls [`UrlPolicy::check_address`] before it connects to an address, unless the request
 /// [is configured](Request::is_configured). The caller limits the time.
 pub trait AuthTransport<R>: Send + Sync + 'static {
     /// Sends a request and returns its response.
     ///
-    /// If the policy allows none of the addresses, the error is made of the [`UrlRefused`], with [`io::Error::new`]: the
-    /// error of the authorization says so then, and not that there was no response.
+    /// If the policy allows none of the addresses, the error is made of the [`UrlRefused`], with [`io::Error::new`]. It is
+    /// then the cause of the error of the authorization.
     ///
     /// [`UrlRefused`]: mcp_proto::auth::UrlRefused
     fn exchange(

@@ -1,4 +1,4 @@
-//! How a user is asked.
+//! User agents: how an authorization URL is shown, and its redirect received.
 
 use std::{
     fmt,
@@ -11,7 +11,7 @@ use mcp_proto::auth::Url;
 
 use crate::http::client::Soon;
 
-/// Takes the user to an authorization server, and the redirect back.
+/// Shows authorization URLs to the user, and receives the redirects.
 pub trait UserAgent: Send + Sync + 'static {
     /// Returns the redirect URI of the client.
     fn redirect_uri(&self) -> &Url;
@@ -21,9 +21,9 @@ pub trait UserAgent: Send + Sync + 'static {
     /// The future is dropped when the authorization has ended otherwise, for example because it has expired.
     ///
     /// # Errors
-    /// If the user cannot be asked. The requests that wait fail with [`AuthError::NotOpened`] then, and later ones ask
-    /// again. If it ends without an error and no redirect has ended the authorization, the user has cancelled it, and is
-    /// not asked again before [`OAuth::ask_again`](super::OAuth::ask_again).
+    /// If the URL cannot be shown. The requests that wait then fail with [`AuthError::NotOpened`], and later ones begin
+    /// another authorization. If the future ends without an error and no redirect has ended the authorization, the user
+    /// has cancelled it: no authorization begins before [`OAuth::ask_again`](super::OAuth::ask_again).
     ///
     /// [`AuthError::NotOpened`]: mcp_proto::auth::client::AuthError::NotOpened
     fn authorize(&self, url: Url, redirects: Redirects) -> Soon<'static, io::Result<()>>;

@@ -40,11 +40,11 @@ const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// The most tokens that are looked up at the same time.
 const MAX_LOOKUPS: usize = 32;
 
-/// Verifies access tokens by asking their authorization server about them.
+/// Verifies access tokens by requests to their authorization server.
 ///
 /// The response about an active token is kept for a short time, and not longer than the token is valid. That a token is
-/// refused is kept for five seconds. Requests with the same token wait for one response, and the server is asked about
-/// 32 tokens at the same time; requests with others wait. Responses of more than 8 KiB are not kept. A token that names
+/// refused is kept for five seconds. Requests with the same token wait for one response. At most
+/// 32 tokens are introspected at the same time; requests with others wait. Responses of more than 8 KiB are not kept. A token that names
 /// another audience than this server, or none, is refused.
 #[derive(Clone)]
 pub struct IntrospectionVerifier(Arc<Inner>);
@@ -113,7 +113,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// What is known of tokens, each for a time.
+/// Results for tokens, each for a time.
 struct Cache<T>(BTreeMap<Id, (Instant, T)>);
 
 impl<T> Default for Cache<T> {
@@ -149,7 +149,7 @@ enum Found<'a> {
 }
 
 impl IntrospectionVerifier {
-    /// Asks the introspection endpoint at `url` about tokens of `issuer` for `resource`. This server authenticates
+    /// Creates a verifier that introspects tokens of `issuer` for `resource` at `url`. This server authenticates
     /// itself there with a client id and a secret (`client_secret_basic`).
     ///
     /// # Errors
@@ -175,7 +175,8 @@ impl IntrospectionVerifier {
         })))
     }
 
-    /// Sets how long a response is kept at most: so long is a revoked token accepted. Default 30 seconds, at most an hour.
+    /// Sets how long a response is kept at most. A revoked token is accepted for that long. Default 30 seconds, at most
+    /// an hour.
     ///
     /// # Panics
     /// If the verifier was cloned before.
@@ -193,7 +194,7 @@ impl IntrospectionVerifier {
 impl Inner {
     async fn verify(self: &Arc<Self>, token: Secret) -> Verified {
         let id = token.sha256();
-        // Tokens that are known do not wait for those that are not.
+        // Tokens in the cache do not wait for others.
         if let Some(known) = self.known(&mut lock(&self.state), &id) {
             return known;
         }
@@ -219,14 +220,14 @@ impl Inner {
         verified.unwrap_or_else(|| Err(TokenError::Unavailable("the introspection has ended".into())))
     }
 
-    /// Returns what is known of a token.
+    /// Returns the cached result of a token.
     fn known(&self, state: &mut State, id: &Id) -> Option<Verified> {
         let (now, _) = (self.now)();
         let refused = |state: &mut State| state.refused.get(id, now).map(Err);
         state.active.get(id, now).map(Ok).or_else(|| refused(state))
     }
 
-    /// Returns what is known of a token, or its lookup, unless there are too many.
+    /// Returns the cached result of a token, or its lookup, unless there are too many.
     fn find(&self, id: Id) -> Option<Found<'_>> {
         let mut state = lock(&self.state);
         if let Some(known) = self.known(&mut state, &id) {
@@ -281,7 +282,7 @@ impl Inner {
         Ok(token)
     }
 
-    /// Returns what the authorization server says about a token, and how long that is.
+    /// Returns the response of the authorization server about a token, and its length.
     async fn request(&self, token: &Secret) -> Result<(AccessToken, usize), TokenError> {
         let unavailable = |why: String| TokenError::Unavailable(why);
         let body = format!("token={}&token_type_hint=access_token", form_encode(token.expose()));

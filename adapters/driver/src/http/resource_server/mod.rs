@@ -21,7 +21,7 @@ pub use introspection::IntrospectionVerifier;
 pub use jwt::{Algorithm, JwtVerifier, KeySet, KeySetError, Keys};
 pub use verifier::{AccessToken, TokenError, TokenVerifier};
 
-/// A protected server: it accepts requests with valid access tokens, and says where clients get these.
+/// A protected server: it accepts requests with valid access tokens, and publishes where clients get these.
 ///
 /// An endpoint checks the token of each request before it does anything else for it. A request without a valid token
 /// gets a challenge: 401, 403 for lack of scope, or 400 if it is malformed. Its body is not read. The caller of other
@@ -58,7 +58,7 @@ impl ResourceServer {
     }
 
     /// Protects a server with this metadata: its name, its scopes, and several authorization servers, for example. A
-    /// token of another issuer than these is refused, whatever the verifier says.
+    /// token of another issuer than these is refused, whatever the verifier returns.
     #[must_use]
     pub fn of(metadata: ResourceMetadata, verifier: impl TokenVerifier) -> Self {
         let (paths, document) = (metadata.paths().collect(), metadata.document());
@@ -137,7 +137,7 @@ impl ResourceServer {
         let token = bearer_token(values)?.ok_or(VerifyError::Bearer(None))?;
         let token = self.inner.verifier.verify(&token).await?;
         if token.expires.is_some_and(|at| at < SystemTime::now()) {
-            // A verifier that keeps what it knows may not have looked.
+            // A verifier with a cache may not have compared it.
             return Err(TokenError::Expired.into());
         }
         if !self.metadata().issuers().iter().any(|issuer| issuer.as_str() == token.issuer) {

@@ -29,7 +29,7 @@ where
     }
 }
 
-/// What is known of a valid access token. The token itself is not part of it.
+/// The claims of a valid access token. The token itself is not part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccessToken {
@@ -48,7 +48,7 @@ pub struct AccessToken {
 }
 
 impl AccessToken {
-    /// Creates what is known of a token of an issuer for a subject, without scopes, client and expiry.
+    /// Creates the claims of a token of an issuer for a subject, without scopes, client and expiry.
     #[must_use]
     pub fn new(issuer: impl Into<String>, subject: impl Into<String>) -> Self {
         Self {
@@ -121,7 +121,7 @@ pub enum TokenError {
     NotYetValid,
     /// A claim is missing or has another type.
     Claim(&'static str),
-    /// The authorization server does not know it, or has revoked it.
+    /// For the authorization server it is unknown, expired or revoked.
     Inactive,
     /// Another reason.
     Refused(&'static str),

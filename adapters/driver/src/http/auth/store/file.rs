@@ -401,7 +401,7 @@ mod tests {
     /// The variable with the path of the file to which a process of the test writes.
     const SHARED: &str = "MCP_TEST_TOKENS";
 
-    /// Replaces an entry several times, and returns how often nothing else had done so meanwhile.
+    /// Replaces an entry several times, and returns how often no other process had replaced it.
     fn race(store: &FileTokenStore) -> u64 {
         let mut wins = 0;
         for _ in 0..8 {

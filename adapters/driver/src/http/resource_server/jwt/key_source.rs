@@ -60,7 +60,7 @@ struct State {
 /// The most names of missing keys that are kept, and the most bytes of each.
 pub(super) const MAX_MISSING: (usize, usize) = (100, 256);
 
-/// How long keys are used before they are fetched again, even if no token asks for others.
+/// How long keys are used before they are fetched again, even if no token needs others.
 const FRESH: Duration = Duration::from_secs(60 * 60);
 
 /// How long keys are used if they cannot be fetched again.

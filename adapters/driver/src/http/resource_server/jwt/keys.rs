@@ -43,7 +43,7 @@ impl std::error::Error for KeySetError {}
 #[derive(Clone)]
 pub(super) struct Key {
     id: Option<String>,
-    /// The only algorithm that it is for, if it says so.
+    /// The only algorithm that it is for, if it names one.
     algorithm: Option<Algorithm>,
     material: Material,
 }
