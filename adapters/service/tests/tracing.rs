@@ -12,17 +12,18 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::Principal,
+    connection::{Principal, Server, ServerRole},
     protocol::ProtocolVersion,
+    rpc::Timestamp,
     schema::{
         CallToolResult, CreateMessageParams, CreateMessageResult, PromptArgument, PromptReference, Role,
         SamplingContent, SamplingMessage, TaskSupport, TraceContext,
     },
-    wire::ErrorObject,
+    wire::{ErrorObject, Json, RawJson},
 };
 use mcp_service::{
-    CallError, CompletionRequest, Context, Failure, Host, IncomingRequest, Next, Prompt, Resource, ResourceTemplate,
-    ResultOrTask, Service, ServiceBuilder, Tool,
+    Application, CallError, CompletionRequest, ConnectionHandle, Context, Failure, Host, IncomingRequest, Next, Prompt,
+    Resource, ResourceTemplate, ResultOrTask, Service, ServiceBuilder, Tool, Waiters,
     testing::{Side, TestClient},
 };
 use serde_json::{Value, json};
@@ -420,6 +421,52 @@ fn every_request_has_one_span() {
                 assert_eq!(spans[0].get("code") == "-", *outcome != "error", "{spans:?}");
             });
         }
+    }
+}
+
+/// A connection that receives nothing.
+struct Handle(Mutex<Server>, Waiters);
+
+impl ConnectionHandle<ServerRole> for Handle {
+    fn with_mut(&self, f: &mut dyn FnMut(&mut Server, Timestamp)) {
+        f(&mut self.0.lock().expect("no panic"), Timestamp::ZERO);
+    }
+
+    fn with_ref(&self, f: &mut dyn FnMut(&Server)) {
+        f(&self.0.lock().expect("no panic"));
+    }
+
+    fn waiters(&self) -> &Waiters {
+        &self.1
+    }
+}
+
+/// A driver asks before it passes on a batch, and refuses the batch.
+#[test]
+fn each_request_of_a_refused_batch_has_a_span() {
+    let tool = |name: &str| Tool::new_async(name, async || "done");
+    let service = Service::builder("test", "1").tool(tool("open")).tool(tool("write").scope("write"));
+    let service = service.build().expect("a good service");
+    let server = Server::new(service.config(), Timestamp::ZERO);
+    let connection: Arc<dyn ConnectionHandle<ServerRole>> = Arc::new(Handle(Mutex::new(server), Waiters::new()));
+    let (session, params) = (service.session(), ["open", "write"].map(|name| Json::new(&json!({"name": name}))));
+    for (scopes, spans) in [(&[][..], 2), (&["write"], 0)] {
+        collect(|collector| {
+            let mut principal = Principal::new("me");
+            principal.scopes = scopes.iter().map(ToString::to_string).collect();
+            let mut requests =
+                params.iter().map(|params| ("tools/call".into(), params.as_ref().ok().map(RawJson::from)));
+            let required = session.required_scopes(&connection, Some(&principal), &mut requests);
+            assert_eq!(required, [["write"]]);
+            let seen = collector.completed();
+            assert_eq!(seen.len(), spans, "{seen:?}");
+            for (span, name) in seen.iter().zip(["open", "write"]) {
+                assert_eq!(
+                    ["name", "principal", "outcome", "code"].map(|it| span.get(it)),
+                    [name, "me", "error", "-32600"]
+                );
+            }
+        });
     }
 }
 

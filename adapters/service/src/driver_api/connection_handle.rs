@@ -98,7 +98,8 @@ pub trait Application<E>: Send + Sync + 'static {
 
     /// Returns the scopes that each of these requests of one sender requires, with their methods and params; those
     /// without scopes are left out. A driver calls this, outside of the lock of the connection, before it passes on
-    /// requests that it cannot [refuse](ConnectionHandle::needs_scopes) later.
+    /// requests that it cannot [refuse](ConnectionHandle::needs_scopes) later. It refuses all of them if the sender
+    /// lacks a scope.
     fn required_scopes(
         &self,
         _connection: &Arc<dyn ConnectionHandle<E>>,

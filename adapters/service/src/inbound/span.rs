@@ -19,20 +19,24 @@ mod there {
     pub(crate) struct Span(tracing::Span);
 
     impl Span {
-        /// Creates the span of a request when it arrives, so waiting for a handler is part of it.
-        pub(crate) fn of<E: Role>(inbound: &InboundRequest<'_, E>) -> Self {
-            Self::with_info(inbound, || inbound.connection.read(|conn| E::info(conn, Some(inbound.key))))
+        /// Returns whether spans are recorded.
+        pub(crate) fn is_enabled() -> bool {
+            tracing::span_enabled!(target: "mcp_service", Level::INFO)
         }
 
-        /// Creates the span of a request in these circumstances, which the connection may not know any more.
-        pub(crate) fn with_info<E: Role>(inbound: &InboundRequest<'_, E>, info: impl FnOnce() -> RequestInfo) -> Self {
-            if !tracing::span_enabled!(target: "mcp_service", Level::INFO) {
+        /// Creates the span of a request when it arrives, so waiting for a handler is part of it.
+        pub(crate) fn of<E: Role>(inbound: &InboundRequest<'_, E>) -> Self {
+            if !Self::is_enabled() {
                 return Self(tracing::Span::none());
             }
-            let info = info();
-            let RequestSummary { id, method, name } = summary(inbound);
-            let trace = info.trace.or_else(|| inbound.meta()?.trace());
-            let trace = trace.as_ref();
+            let mut info = inbound.connection.read(|conn| E::info(conn, Some(inbound.key)));
+            info.trace = info.trace.or_else(|| inbound.meta()?.trace());
+            Self::new(info, summary(inbound))
+        }
+
+        /// Creates the span of a request that the connection does not know.
+        pub(crate) fn new(info: RequestInfo, RequestSummary { id, method, name }: RequestSummary) -> Self {
+            let trace = info.trace.as_ref();
             // Baggage can contain data of systems in front of the client.
             let has_details = tracing::enabled!(target: "mcp_service", Level::DEBUG);
             let era = match info.version.era() {
@@ -94,7 +98,7 @@ mod there {
     use std::future::Future;
 
     use crate::inbound::{
-        request::{InboundRequest, RequestInfo},
+        request::{InboundRequest, RequestInfo, RequestSummary},
         rpc_result::ResponseKind,
         state::Role,
     };
@@ -103,11 +107,15 @@ mod there {
     pub(crate) struct Span;
 
     impl Span {
+        pub(crate) const fn is_enabled() -> bool {
+            false
+        }
+
         pub(crate) const fn of<E: Role>(_: &InboundRequest<'_, E>) -> Self {
             Self
         }
 
-        pub(crate) fn with_info<E: Role>(_: &InboundRequest<'_, E>, _: impl FnOnce() -> RequestInfo) -> Self {
+        pub(crate) fn new(_: RequestInfo, _: RequestSummary) -> Self {
             Self
         }
 

@@ -1,6 +1,6 @@
 //! Scopes that requests need.
 
-use std::{cell::OnceCell, sync::Arc};
+use std::{borrow::Cow, cell::OnceCell, sync::Arc};
 
 use mcp_proto::{
     connection::{Principal, ServerRole},
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     driver_api::connection_handle::{ConnectionHandle, SentRequests},
     inbound::{
-        request::RequestInfo,
+        request::{RequestInfo, RequestSummary, summary},
         rpc_result::{ResponseKind, RpcResult},
         span::Span,
         state::{Role, SessionState},
@@ -61,13 +61,33 @@ impl SessionState<ServerRole> {
         // With a copy of the client information, which can be large: one for all requests.
         let visible = OnceCell::new();
         let is_visible = |tool: &Tool| visible.get_or_init(|| self.app.0.visible_to_sender(info)).allows(tool);
-        let scopes = |method: &str, params: Option<&RawJson<'_>>| {
-            let method = Method::parse(method)?;
-            Some(self.app.0.routes.scopes(self, &SentRequest { is_visible: &is_visible, method, params }))
+        let mut summaries = Vec::new();
+        let scopes = |(name, params): (Cow<'_, str>, Option<RawJson<'_>>)| {
+            let sent = Method::parse(&name).map(|method| SentRequest {
+                is_visible: &is_visible,
+                method,
+                params: params.as_ref(),
+            });
+            if Span::is_enabled() {
+                let subject = sent.as_ref().and_then(SentRequest::subject);
+                summaries.push(RequestSummary { id: None, method: name.into_owned(), name: subject });
+            }
+            sent.map(|sent| self.app.0.routes.scopes(self, &sent)).filter(|scopes| !scopes.is_empty())
         };
-        let required = requests.filter_map(|(method, params)| scopes(&method, params.as_ref()));
-        required.filter(|scopes| !scopes.is_empty()).collect()
+        let required: Vec<_> = requests.filter_map(scopes).collect();
+        // The driver refuses all of them then, and the connection does not get them.
+        if let Some(lacking) = required.iter().find(|scopes| !has_scopes(connection, sender, scopes)) {
+            for summary in summaries {
+                Span::new(info(), summary).end(false, || ResponseKind::Error(insufficient(lacking)));
+            }
+        }
+        required
     }
+}
+
+/// Returns the error of a request that lacks these scopes.
+fn insufficient(required: &[String]) -> ErrorObject {
+    ErrorObject::new(ErrorCode::INVALID_REQUEST, format!("Insufficient scope: {}", required.join(" ")))
 }
 
 /// Refuses a request whose sender does not have all of these scopes. Returns `None` if it has them, or where the
@@ -80,12 +100,15 @@ pub(super) fn lacks_scopes(inbound: &Request<'_>, required: &[String]) -> Option
     if has_scopes(inbound.connection, info.principal.as_ref(), required) {
         return None;
     }
-    let why = format!("Insufficient scope: {}", required.join(" "));
-    let error = ErrorObject::new(ErrorCode::INVALID_REQUEST, why);
+    let error = insufficient(required);
+    // The connection does not know a request that has a response.
+    let summary = Span::is_enabled().then(|| summary(inbound));
     if !inbound.connection.needs_scopes(inbound.key, required) {
         return Some(Err(error));
     }
-    // This request gets no other response, which would have a span.
-    Span::with_info(inbound, || info).end(false, || ResponseKind::Error(error));
+    if let Some(summary) = summary {
+        let trace = info.trace.clone().or_else(|| inbound.meta()?.trace());
+        Span::new(RequestInfo { trace, ..info }, summary).end(false, || ResponseKind::Error(error));
+    }
     Some(Ok(()))
 }
