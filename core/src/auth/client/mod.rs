@@ -93,8 +93,8 @@ pub struct Attempts {
     /// What had happened when the request was refused first.
     since: Option<Counts>,
     step_ups: u32,
-    /// Whether it was repeated with a nonce.
-    has_nonce: bool,
+    /// The token with which it was repeated because of a nonce.
+    repeated: Option<TokenId>,
 }
 
 /// How often tokens were refreshed, and authorizations requested and completed.
@@ -379,7 +379,7 @@ impl AuthClient {
         let known = || challenges.iter().filter(is_known);
         let is_current = self.token().is_some_and(|token| Some(token.id) == used);
         if is_current && known().any(|challenge| challenge.error() == Some(dpop::USE_NONCE)) {
-            let is_new = self.nonce.is_some() && !core::mem::replace(&mut attempts.has_nonce, true);
+            let is_new = self.nonce.is_some() && core::mem::replace(&mut attempts.repeated, used) != used;
             return if is_new { Verdict::Retry } else { Verdict::Fail(AuthError::Refused) };
         }
         let wanted = known().find_map(Challenge::scopes);

@@ -311,6 +311,25 @@ fn request_is_retried_once_with_server_nonce() {
     assert_eq!((world.count(TOKEN), client.poll_action()), (1, None), "no token changes that");
 }
 
+/// The nonce may be old when there is another token: the user may have taken minutes.
+#[test]
+fn request_is_retried_with_server_nonce_once_per_token() {
+    let (mut world, settings) = binding(false);
+    let mut client = authorized_with(&mut world, settings);
+    client.handle_nonce("n1");
+    let mut call = Call::refused(&client, 401, CHALLENGE);
+    assert_eq!(call.ask(&mut client, at(2)), Verdict::Retry);
+    world.set(TOKEN, 200, &bound("two"));
+    call.challenges = Challenge::parse_all([br#"DPoP error="invalid_token""#.as_slice()]);
+    assert_eq!(call.wait(&mut world, &mut client, at(3)), Verdict::Retry);
+    assert!(client.token().is_some_and(|token| token.token.expose() == "two"));
+    client.handle_nonce("n2");
+    call.challenges = Challenge::parse_all([CHALLENGE.as_bytes()]);
+    assert_eq!(call.again(&mut client, at(4)), Verdict::Retry);
+    client.handle_nonce("n3");
+    assert_eq!(call.again(&mut client, at(5)), Verdict::Fail(AuthError::Refused));
+}
+
 #[test]
 fn nonces_are_bounded() {
     let (mut world, settings) = binding(false);
