@@ -4,6 +4,7 @@
 //! reads it. The peak of allocated memory is checked by `cargo test -p mcp-tests-cost`; instructions are counted under
 //! valgrind by `cargo run --release -p mcp-tests-cost --bin decoder-cost`. Both fail where a cost grows faster than its input.
 
+mod auth;
 mod connection;
 mod http;
 mod schemas;
@@ -57,7 +58,7 @@ pub struct Case {
 /// All cases.
 #[must_use]
 pub fn cases() -> Vec<Case> {
-    [wire::CASES, connection::CASES, http::CASES, service::CASES, schemas::CASES].concat()
+    [wire::CASES, connection::CASES, http::CASES, service::CASES, schemas::CASES, auth::CASES].concat()
 }
 
 /// Text of a comma-separated list of about `size` bytes; `item` is given the index of each.
