@@ -225,6 +225,36 @@ mod tests {
         }
     }
 
+    /// An error that writes its cause itself, or never.
+    #[derive(Debug)]
+    struct Written(bool);
+
+    impl Display for Written {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(if self.0 { "saving: no such file" } else { "saving" })
+        }
+    }
+
+    impl Error for Written {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&Inner)
+        }
+    }
+
+    #[test]
+    fn each_cause_is_written_once() {
+        let text = |failure: Failure| failure.split(ProtocolVersion::LATEST).expect("a text");
+        for error in [true, false] {
+            let all = "saving: no such file";
+            assert_eq!(text(Failure::with_causes(&Written(error))), all);
+            assert_eq!(text(Box::<dyn Error>::from(Written(error)).into()), all);
+            assert_eq!(text(Box::<dyn Error + Send + Sync>::from(Written(error)).into()), all);
+            assert_eq!(text(io::Error::other(Written(error)).into()), all);
+        }
+        // Other types have only the texts that they write.
+        assert_eq!(text(Written(false).into()), "saving");
+    }
+
     #[test]
     fn the_causes_of_an_error_are_bounded() {
         let failure = Failure::with_causes(&Endless(std::cell::Cell::new(0)));

@@ -96,8 +96,8 @@ const VALUES: [&str; 5] = ["enum", "const", "default", "examples", "required"];
 
 /// Keywords whose errors have those of all their schemas.
 const CHOICES: [&str; 2] = ["anyOf", "oneOf"];
-/// Keywords whose values are copied to errors.
-const COPIED: [&str; 5] = ["enum", "const", "required", "dependentRequired", "pattern"];
+/// Keywords with texts that are copied to errors. Errors share the values of `enum` and `const`.
+const COPIED: [&str; 4] = ["required", "dependentRequired", "dependencies", "pattern"];
 
 impl Cost {
     /// Measures a schema, in a time that grows with its size.
@@ -142,10 +142,9 @@ impl Cost {
     /// Returns whether all errors of a value of this size fit into memory.
     fn can_collect(self, size: Size) -> bool {
         let errors = self.paths.saturating_mul(size.parts).saturating_mul(self.ways(size));
+        // Where an error lists the names of an object, they are no longer than a place for each of them.
         let each = ERROR_BYTES.saturating_add(self.longest).saturating_add(size.place);
-        // An error may list all names.
-        let names = self.paths.saturating_mul(self.ways(size)).saturating_mul(size.text);
-        errors.saturating_mul(each).saturating_add(names) <= MAX_ERROR_BYTES
+        errors.saturating_mul(each) <= MAX_ERROR_BYTES
     }
 
     /// Returns how many paths lead to a schema for each path that is counted.
@@ -188,11 +187,12 @@ impl Size {
     }
 }
 
-/// Returns about how many bytes a value has in memory.
-fn text_bytes(value: &Value) -> u64 {
+/// Returns the length of the longest text in a value, in bytes.
+fn longest_text(value: &Value) -> u64 {
+    let of_member = |(name, value): (&String, &Value)| longest_text(value).max(name.len() as u64);
     match value {
-        Value::Array(items) => items.iter().map(|item| 32 + text_bytes(item)).sum(),
-        Value::Object(members) => members.iter().map(|(name, value)| 64 + name.len() as u64 + text_bytes(value)).sum(),
+        Value::Array(items) => items.iter().map(longest_text).max().unwrap_or(0),
+        Value::Object(members) => members.iter().map(of_member).max().unwrap_or(0),
         Value::String(text) => text.len() as u64,
         _ => 0,
     }
@@ -338,7 +338,7 @@ impl<'a> CostWalker<'a> {
         for (name, value) in members {
             self.has_choices |= CHOICES.contains(&name.as_str());
             if COPIED.contains(&name.as_str()) {
-                self.longest = self.longest.max(text_bytes(value));
+                self.longest = self.longest.max(longest_text(value));
             }
             match (name.as_str(), value) {
                 // Each value of the list is compared.

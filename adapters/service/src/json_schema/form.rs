@@ -192,6 +192,7 @@ mod tests {
         room: Room,
         view: Option<View>,
         meals: Vec<Room>,
+        views: Option<Vec<View>>,
     }
 
     #[derive(JsonSchema)]
@@ -228,6 +229,8 @@ mod tests {
                 "view": {"type": "string",
                          "oneOf": [{"const": "Street", "title": "Street"}, {"const": "Sea", "title": "The sea"}]},
                 "meals": {"type": "array", "items": {"type": "string", "enum": ["single", "double"]}},
+                "views": {"type": "array", "items":
+                    {"anyOf": [{"const": "Street", "title": "Street"}, {"const": "Sea", "title": "The sea"}]}},
             })
         );
         assert_eq!(form["required"], json!(["name", "guests", "price", "room", "meals"]));
