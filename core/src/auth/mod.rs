@@ -48,5 +48,7 @@ pub use policy::{Network, UrlPolicy, UrlRefused};
 pub use resource_metadata::ResourceMetadata;
 pub use scope::Scopes;
 pub use secret::Secret;
-pub use token::{Grant, NotRequestable, RefreshToken, TokenReply, TokenRequest, TokenType, Tokens};
+pub use token::{
+    Grant, NotRequestable, RefreshToken, TokenReply, TokenRequest, TokenType, Tokens, basic_credentials, form_encode,
+};
 pub use url::{Url, UrlError, canonical, covers};

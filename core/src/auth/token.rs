@@ -164,7 +164,7 @@ impl TokenRequest {
                 form.put("scope", &format!("{scopes}"));
             }
         }
-        form.send(server.token_endpoint.clone(), server, client, assertion)
+        form.into_request(server.token_endpoint.clone(), server, client, assertion)
     }
 
     /// Makes a request to revoke a token (RFC 7009). `hint` is `refresh_token` or `access_token`.
@@ -182,7 +182,7 @@ impl TokenRequest {
         let mut form = Form::new();
         form.put("token", token.expose());
         form.put("token_type_hint", hint);
-        form.send(url, server, client, assertion)
+        form.into_request(url, server, client, assertion)
     }
 }
 
@@ -201,8 +201,8 @@ impl Form {
         }
     }
 
-    /// Adds what authenticates the client.
-    fn send(
+    /// Adds the authentication of the client and returns the request.
+    fn into_request(
         mut self,
         url: Url,
         server: &AuthorizationServer,
@@ -222,11 +222,7 @@ impl Form {
             AuthMethod::None => self.put("client_id", &client.client_id),
             AuthMethod::ClientSecretBasic => {
                 let secret = secret.ok_or(NotRequestable::NoSecret)?;
-                // Both are encoded as in forms before they are joined (RFC 6749, section 2.3.1).
-                let [id, secret] = [&*client.client_id, secret.expose()]
-                    .map(|text| byte_serialize(text.as_bytes()).collect::<String>());
-                let pair = Base64::encode_string(format!("{id}:{secret}").as_bytes());
-                authorization = Some(Secret::new(format!("Basic {pair}")));
+                authorization = Some(basic_credentials(&client.client_id, secret));
             }
             AuthMethod::ClientSecretPost => {
                 self.put("client_id", &client.client_id);
@@ -240,6 +236,20 @@ impl Form {
         }
         Ok(TokenRequest { url, authorization, body: Secret::new(self.0.finish()) })
     }
+}
+
+/// Returns the value of `Authorization` for `client_secret_basic` (RFC 6749, section 2.3.1).
+#[must_use]
+pub fn basic_credentials(client_id: &str, secret: &Secret) -> Secret {
+    // Both are encoded as in forms before they are joined.
+    let pair = format!("{}:{}", form_encode(client_id), form_encode(secret.expose()));
+    Secret::new(format!("Basic {}", Base64::encode_string(pair.as_bytes())))
+}
+
+/// Encodes the name or the value of a parameter for `application/x-www-form-urlencoded`.
+#[must_use]
+pub fn form_encode(text: &str) -> String {
+    byte_serialize(text.as_bytes()).collect()
 }
 
 /// How a token is presented.

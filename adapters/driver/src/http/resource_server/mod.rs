@@ -1,5 +1,6 @@
 //! Authorization of requests with OAuth 2.1: access tokens, challenges, and the metadata document of the server.
 
+mod claims;
 mod introspection;
 mod json;
 #[cfg(feature = "jwt")]

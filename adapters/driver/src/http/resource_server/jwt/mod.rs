@@ -10,7 +10,7 @@ mod tests;
 use std::{
     fmt,
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
 use mcp_proto::{auth::Secret, wire::Json};
@@ -22,6 +22,7 @@ pub use keys::{KeySet, KeySetError};
 
 use self::jws::Jws;
 use super::{
+    claims::ClaimRules,
     json::{Invalid, members},
     verifier::{AccessToken, LEEWAY, TokenError, TokenVerifier},
 };
@@ -114,45 +115,23 @@ impl Settings {
     }
 
     fn check(&self, claims: Json) -> Result<AccessToken, TokenError> {
-        let names = ["iss", "aud", "exp", "nbf", "sub", "client_id", "azp", "scope", "scp", "cnf"];
-        let [issuer, audience, expires, begins, subject, client, party, scope, scp, key] =
-            members(&claims, names).map_err(|Invalid| TokenError::Malformed)?;
-        let invalid = |name| move |Invalid| TokenError::Claim(name);
-        if issuer.text().map_err(invalid("iss"))?.ok_or(TokenError::Claim("iss"))? != self.issuer {
-            return Err(TokenError::Issuer);
-        }
-        if !audience.is_there() {
-            return Err(TokenError::Claim("aud"));
-        }
-        if !audience.texts().map_err(invalid("aud"))?.iter().any(|audience| self.audiences.contains(audience)) {
-            return Err(TokenError::Audience);
-        }
-        let now = (self.now)().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        let (expires, leeway) = (expires.seconds().map_err(invalid("exp"))?, self.leeway.as_secs_f64());
-        let expires = expires.ok_or(TokenError::Claim("exp"))? + leeway;
-        if expires <= now {
-            return Err(TokenError::Expired);
-        }
-        if begins.seconds().map_err(invalid("nbf"))?.is_some_and(|begins| begins - leeway > now) {
-            return Err(TokenError::NotYetValid);
-        }
-        if key.is_there() {
-            return Err(TokenError::BOUND);
-        }
-        let scopes = if scope.is_there() {
-            scope.texts().map_err(invalid("scope"))
-        } else {
-            scp.texts().map_err(invalid("scp"))
+        // Some authorization servers have other names for these claims.
+        let [scope, scp, party] = members(&claims, ["scope", "scp", "azp"]).map_err(|Invalid| TokenError::Malformed)?;
+        let rules = ClaimRules {
+            issuer: &self.issuer,
+            audiences: &self.audiences,
+            leeway: self.leeway,
+            requires_issuer_and_expiry: true,
         };
-        let client = client.text().map_err(invalid("client_id"))?;
-        Ok(AccessToken {
-            issuer: self.issuer.clone(),
-            subject: subject.text().map_err(invalid("sub"))?,
-            client_id: client.or(party.text().map_err(invalid("azp"))?),
-            scope: scopes?.join(" "),
-            expires: Duration::try_from_secs_f64(expires).ok().and_then(|after| UNIX_EPOCH.checked_add(after)),
-            claims: Some(claims),
-        })
+        let mut token = rules.check(claims, (self.now)())?;
+        let invalid = |name| move |Invalid| TokenError::Claim(name);
+        if !scope.is_there() {
+            token.scope = scp.texts().map_err(invalid("scp"))?.join(" ");
+        }
+        if token.client_id.is_none() {
+            token.client_id = party.text().map_err(invalid("azp"))?;
+        }
+        Ok(token)
     }
 }
 

@@ -3,7 +3,7 @@
 mod rotation;
 mod rsa;
 
-use std::sync::LazyLock;
+use std::{sync::LazyLock, time::UNIX_EPOCH};
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use ring::{
