@@ -38,7 +38,7 @@ impl Child {
     pub(crate) fn spawn(command: &Command) -> io::Result<(Transport, Self)> {
         let mut started = command.to_std().spawn()?;
         let child = Self(Arc::new(Inner {
-            process: ChildState::of(command),
+            process: ChildState::new(command),
             group: ProcessGroup::of(started.id()),
             threads: Mutex::default(),
         }));
@@ -100,7 +100,7 @@ impl Child {
     /// Returns the exit of the process, if it has ended. Waits a bounded time for the rest of its standard error.
     pub(crate) fn exit(&self) -> Option<Exit> {
         if self.0.process.has_ended() {
-            self.0.process.wait_silent(STDERR_GRACE);
+            self.0.process.wait_stderr_ended(STDERR_GRACE);
         }
         self.0.process.exit()
     }
@@ -123,7 +123,7 @@ impl Child {
             }
         }
         // The wait is bounded, because a process that has left the group can keep standard error open.
-        process.wait_silent(STDERR_GRACE);
+        process.wait_stderr_ended(STDERR_GRACE);
         let (threads, stop_stderr) = std::mem::take(&mut *lock(&self.0.threads));
         if let Some(stop) = stop_stderr {
             stop();

@@ -19,7 +19,7 @@ pub(crate) trait StaticDefault: 'static {
 
 impl<T> LazyBox<T> {
     /// Returns the value, if it was allocated.
-    pub(crate) fn made(&mut self) -> Option<&mut T> {
+    pub(crate) fn allocated_mut(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()
     }
 
@@ -67,9 +67,9 @@ mod tests {
     fn allocates_on_first_mutation() {
         let mut rare = LazyBox::<VecDeque<u8>>::default();
         assert_eq!((rare.len(), size_of_val(&rare)), (0, size_of::<usize>()));
-        assert!(rare.made().is_none(), "looking at it makes nothing");
+        assert!(rare.allocated_mut().is_none(), "looking at it makes nothing");
         rare.push_back(1);
         assert_eq!(std::format!("{rare:?}"), "[1]");
-        assert_eq!(rare.made(), Some(&mut VecDeque::from([1])));
+        assert_eq!(rare.allocated_mut(), Some(&mut VecDeque::from([1])));
     }
 }

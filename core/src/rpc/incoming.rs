@@ -195,7 +195,8 @@ impl<T: 'static> Incoming<T> {
     }
 
     pub(crate) fn get_mut(&mut self, key: ReplyKey) -> Option<(&mut Entry<T>, State)> {
-        let entry = self.tables.made()?.slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial)?;
+        let entry =
+            self.tables.allocated_mut()?.slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial)?;
         let state = entry.state;
         Some((entry, state))
     }
@@ -209,7 +210,7 @@ impl<T: 'static> Incoming<T> {
 
     /// Records that the response of an open request was queued.
     pub(crate) fn answered(&mut self, key: ReplyKey) {
-        let Some(tables) = self.tables.made() else { return };
+        let Some(tables) = self.tables.allocated_mut() else { return };
         let entry = tables.slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial);
         let Some(entry) = entry else { return };
         if entry.state == State::Open {
@@ -232,7 +233,7 @@ impl<T: 'static> Incoming<T> {
     pub(crate) fn retire(&mut self, key: ReplyKey) -> Option<T> {
         self.release_id(key);
         let (_, state) = self.get(key)?;
-        let tables = self.tables.made()?;
+        let tables = self.tables.allocated_mut()?;
         tables.set_deadline(key, None);
         tables.open -= usize::from(state == State::Open);
         Some(tables.slots.remove(key.slot as usize).tag)
@@ -241,7 +242,7 @@ impl<T: 'static> Incoming<T> {
     fn release_id(&mut self, key: ReplyKey) {
         let Some((entry, State::Open | State::Answered)) = self.get(key) else { return };
         let hash = entry.hash;
-        if let Some(tables) = self.tables.made() {
+        if let Some(tables) = self.tables.allocated_mut() {
             tables.by_id.remove(hash, key.slot);
         }
     }

@@ -307,7 +307,7 @@ impl Outbox {
     #[cfg(feature = "http")]
     pub(crate) fn trim(&mut self) {
         self.control.trim();
-        if let Some(requests) = self.requests.made() {
+        if let Some(requests) = self.requests.allocated_mut() {
             requests.trim();
         }
     }
@@ -362,7 +362,7 @@ impl Outbox {
     pub(crate) fn pop(&mut self, priority: Priority, out: &mut Vec<u8>) -> Option<FrameOwner> {
         let owner = match priority {
             Priority::Control => self.control.pop(out)?,
-            Priority::Request => self.requests.made()?.pop(out)?,
+            Priority::Request => self.requests.allocated_mut()?.pop(out)?,
         };
         self.answered -= usize::from(matches!(owner, FrameOwner::Answered(_)));
         Some(owner)
@@ -386,13 +386,13 @@ impl Outbox {
     pub(crate) fn take_back(&mut self, priority: Priority, matches: impl Fn(FrameOwner) -> bool) -> usize {
         match priority {
             Priority::Control => self.control.take_back(matches),
-            Priority::Request => self.requests.made().map_or(0, |queue| queue.take_back(matches)),
+            Priority::Request => self.requests.allocated_mut().map_or(0, |queue| queue.take_back(matches)),
         }
     }
 
     /// Removes the frame of a call that waits in the queue of requests. Returns whether there was one.
     pub(crate) fn take_back_call(&mut self, id: CallId) -> bool {
-        self.requests.made().is_some_and(|queue| queue.take_back_call(id))
+        self.requests.allocated_mut().is_some_and(|queue| queue.take_back_call(id))
     }
 
     /// Removes the connection's own response to the request with this id, and returns its stream.

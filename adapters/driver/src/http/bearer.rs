@@ -4,7 +4,7 @@ use std::{fmt, io, sync::Arc};
 
 use http::{HeaderValue, Request, header};
 
-use crate::http::client::{AuthProvider, Refusal, Soon};
+use crate::http::client::{AuthProvider, BoxFuture, Refusal};
 
 /// Sends the same token with each request (RFC 6750). It is not renewed: a refusal fails the request.
 #[derive(Clone)]
@@ -27,12 +27,12 @@ impl Bearer {
 }
 
 impl AuthProvider for Bearer {
-    fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> Soon<'a, io::Result<()>> {
+    fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> BoxFuture<'a, io::Result<()>> {
         request.headers_mut().insert(header::AUTHORIZATION, self.0.clone());
         Box::pin(async { Ok(()) })
     }
 
-    fn challenged<'a>(&'a self, _: &'a mut Refusal) -> Soon<'a, bool> {
+    fn challenged<'a>(&'a self, _: &'a mut Refusal) -> BoxFuture<'a, bool> {
         Box::pin(async { false })
     }
 }

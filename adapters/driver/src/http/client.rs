@@ -28,13 +28,13 @@ use crate::{
 };
 
 /// A boxed future that may borrow.
-pub(crate) type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// An HTTP client library.
 pub trait HttpClient: Send + Sync + 'static {
     /// Sends one request unchanged, and passes its response to `response` as it arrives. It follows no redirects and
     /// does not retry. Dropping the future closes the connection of the request.
-    fn make(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> Soon<'static, ()>;
+    fn make(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> BoxFuture<'static, ()>;
 }
 
 /// Provides the credentials of a client.
@@ -55,7 +55,7 @@ pub trait AuthProvider: Send + Sync + 'static {
     ///
     /// # Errors
     /// If no credentials are available: the request fails.
-    fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> Soon<'a, io::Result<()>>;
+    fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> BoxFuture<'a, io::Result<()>>;
 
     /// Handles the head of a response of the server, also of one that is a refusal. `extensions` are those of its request.
     fn handle_response(&self, head: &Parts, extensions: &Extensions) {
@@ -63,7 +63,7 @@ pub trait AuthProvider: Send + Sync + 'static {
     }
 
     /// Handles a refusal of the server. Returns whether to send the request again with better credentials.
-    fn challenged<'a>(&'a self, refusal: &'a mut Refusal) -> Soon<'a, bool>;
+    fn challenged<'a>(&'a self, refusal: &'a mut Refusal) -> BoxFuture<'a, bool>;
 }
 
 /// The refusal of a request by the server.

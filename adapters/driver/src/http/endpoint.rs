@@ -61,7 +61,7 @@ impl<R: Runtime> Endpoint<R> {
     /// Does what [`with`](Self::with) does, on a given runtime.
     #[must_use]
     pub fn on(service: &Service, endpoint: EndpointOptions, options: &DriverOptions, runtime: R) -> Self {
-        Self::made(service, endpoint, options, runtime, None)
+        Self::with_runtime(service, endpoint, options, runtime, None)
     }
 
     /// Does what [`with`](Self::with) does, with sessions that are shared with other processes, behind a proxy that
@@ -75,10 +75,10 @@ impl<R: Runtime> Endpoint<R> {
         options: &DriverOptions,
         shared: Store,
     ) -> io::Result<Self> {
-        Ok(Self::made(service, endpoint, options, R::current()?, Some(shared)))
+        Ok(Self::with_runtime(service, endpoint, options, R::current()?, Some(shared)))
     }
 
-    pub(super) fn made(
+    pub(super) fn with_runtime(
         service: &Service,
         endpoint: EndpointOptions,
         options: &DriverOptions,

@@ -55,7 +55,7 @@ impl Child {
         let (stdin, stdout, stderr) = pipes().inspect_err(|_: &io::Error| child.kill())?;
         let listening = stderr.map(|stderr| {
             let (child, command) = (child.clone(), command.clone());
-            runtime.spawn(async move { child.listen(&command, stderr).await })
+            runtime.spawn(async move { child.read_stderr(&command, stderr).await })
         });
         let (end, on) = (child.clone(), runtime.clone());
         let shut_down = async move {
@@ -69,11 +69,11 @@ impl Child {
 
     /// Creates the state of the process with this id, which was started by a command.
     fn new(command: &Command, number: u32) -> Self {
-        Self { process: ChildState::of(command), group: ProcessGroup::of(number) }
+        Self { process: ChildState::new(command), group: ProcessGroup::of(number) }
     }
 
     /// Reads its standard error to the end.
-    async fn listen(&self, command: &Command, mut source: impl ByteReader) {
+    async fn read_stderr(&self, command: &Command, mut source: impl ByteReader) {
         let mut stderr = Stderr::new(&self.process, command);
         let mut chunk = vec![0; 8 * 1024];
         loop {
@@ -94,9 +94,9 @@ impl Child {
         Output {
             source: Box::new(source),
             ended: Box::pin(async move { ended.process.until_ended().await }),
-            last_words: Box::pin(async move {
+            exit_known: Box::pin(async move {
                 if timeout(&runtime, STDERR_GRACE, gone.process.until_ended()).await.is_some() {
-                    timeout(&runtime, STDERR_GRACE, gone.process.until_silent()).await;
+                    timeout(&runtime, STDERR_GRACE, gone.process.until_stderr_ended()).await;
                 }
             }),
             at_end: false,
@@ -123,7 +123,7 @@ impl Child {
             }
         }
         // The wait is bounded, because a process that has left the group can keep standard error open.
-        timeout(&runtime, STDERR_GRACE, process.until_silent()).await;
+        timeout(&runtime, STDERR_GRACE, process.until_stderr_ended()).await;
     }
 
     /// Returns the exit of the process, if it has ended.
@@ -154,7 +154,7 @@ struct Output {
     /// Ready when the process has ended.
     ended: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Ready when the exit status and the end of standard error are known, or after a bounded wait for them.
-    last_words: Pin<Box<dyn Future<Output = ()> + Send>>,
+    exit_known: Pin<Box<dyn Future<Output = ()> + Send>>,
     at_end: bool,
     child: Child,
 }
@@ -171,11 +171,11 @@ impl ByteReader for Output {
             }
             self.at_end = true;
         }
-        if self.last_words.as_mut().poll(cx).is_pending() {
+        if self.exit_known.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
         // A later read returns the same result without waiting.
-        self.last_words = Box::pin(async {});
+        self.exit_known = Box::pin(async {});
         Poll::Ready(match self.child.exit() {
             Some(exit) if !exit.success() => Err(io::Error::other(format!("the server ended with {exit}"))),
             _ => Ok(0),
@@ -207,7 +207,11 @@ mod tests {
         let (mut started, child) = sleeping();
         child.process.ended(None);
         drop(KillOnDrop(child));
-        assert_eq!(started.wait().expect("it is ours").signal(), Some(9), "who is left in the group is killed");
+        assert_eq!(
+            started.wait().expect("it is ours").signal(),
+            Some(9),
+            "the remaining members of the group are killed"
+        );
         let (mut started, child) = sleeping();
         child.process.ended(None);
         child.process.group_ended();
@@ -215,6 +219,6 @@ mod tests {
         drop(KillOnDrop(child.clone()));
         // The id may belong to another group now, so it must not be killed. If it was, SIGTERM would come too late.
         child.group.terminate();
-        assert_eq!(started.wait().expect("it is ours").signal(), Some(15), "its number is not used any more");
+        assert_eq!(started.wait().expect("it is ours").signal(), Some(15), "its id is not used any more");
     }
 }

@@ -17,14 +17,14 @@ use crate::{
 };
 
 /// How long to wait after SIGKILL. Only the kernel can delay the end of a killed process.
-const KILLED: Duration = Duration::from_secs(1);
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The first and the longest interval of checks whether the group has members left. The system has no notification for
 /// that.
 const POLL_INTERVALS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
 /// How many bytes of one line of standard error are kept.
-const LINE: usize = 8 * 1024;
+const MAX_STDERR_LINE: usize = 8 * 1024;
 
 /// How many bytes of standard error are kept.
 const MAX_STDERR: usize = 16 * 1024;
@@ -73,15 +73,15 @@ struct Status {
     /// The group has no members left, or could not be ended. Its id must not be used any more.
     group_ended: bool,
     /// Standard error has ended, or is not read by this process.
-    silent: bool,
+    stderr_ended: bool,
     tail: Tail,
 }
 
 impl ChildState {
     /// Creates the state of a process that a command has started.
     #[must_use]
-    pub fn of(command: &Command) -> Arc<Self> {
-        let status = Status { silent: !command.keeps_stderr(), ..Status::default() };
+    pub fn new(command: &Command) -> Arc<Self> {
+        let status = Status { stderr_ended: !command.keeps_stderr(), ..Status::default() };
         Arc::new(Self { status: Watched::new(status), shutdown_timeouts: command.get_shutdown_timeouts() })
     }
 
@@ -91,8 +91,8 @@ impl ChildState {
     }
 
     /// Records that its standard error has ended.
-    pub fn silenced(&self) {
-        self.status.update(|status| status.silent = true);
+    pub fn set_stderr_ended(&self) {
+        self.status.update(|status| status.stderr_ended = true);
     }
 
     /// Records that its group has no members left, or could not be ended. Its id must not be used afterwards, since the
@@ -114,7 +114,7 @@ impl ChildState {
     }
 
     /// Returns the exit of the process, if it has ended. The last lines may still be missing: see
-    /// [`until_silent`](Self::until_silent).
+    /// [`until_stderr_ended`](Self::until_stderr_ended).
     #[must_use]
     pub fn exit(&self) -> Option<Exit> {
         self.status.read(|status| status.ended.then(|| Exit { status: status.exit, stderr: status.tail.lines() }))
@@ -126,8 +126,8 @@ impl ChildState {
     }
 
     /// Blocks until its standard error has ended, but no longer than `timeout`, and returns whether it has.
-    pub fn wait_silent(&self, timeout: Duration) -> bool {
-        self.status.wait_until(timeout, |status| status.silent)
+    pub fn wait_stderr_ended(&self, timeout: Duration) -> bool {
+        self.status.wait_until(timeout, |status| status.stderr_ended)
     }
 
     /// Waits until the process has ended.
@@ -136,15 +136,20 @@ impl ChildState {
     }
 
     /// Waits until its standard error has ended.
-    pub async fn until_silent(&self) {
-        self.status.wait_for(|status| status.silent.then_some(())).await;
+    pub async fn until_stderr_ended(&self) {
+        self.status.wait_for(|status| status.stderr_ended.then_some(())).await;
     }
 
     /// Returns the steps that end the process and its group.
     #[must_use]
     pub fn shutdown_sequence(&self, now: Instant) -> ShutdownSequence {
         let ShutdownTimeouts { after_eof, after_sigterm } = self.shutdown_timeouts;
-        ShutdownSequence { after_sigterm, step: Step::StdinClosed, until: now + after_eof, look: POLL_INTERVALS[0] }
+        ShutdownSequence {
+            after_sigterm,
+            step: Step::StdinClosed,
+            until: now + after_eof,
+            poll_interval: POLL_INTERVALS[0],
+        }
     }
 }
 
@@ -157,7 +162,7 @@ pub struct ShutdownSequence {
     after_sigterm: Duration,
     step: Step,
     until: Instant,
-    look: Duration,
+    poll_interval: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,14 +200,14 @@ impl ShutdownSequence {
                 ShutdownStep::Terminate
             }
             Step::Terminated if left.is_zero() => {
-                (self.step, self.until, self.look) = (Step::Killed, now + KILLED, POLL_INTERVALS[0]);
+                (self.step, self.until, self.poll_interval) = (Step::Killed, now + KILL_TIMEOUT, POLL_INTERVALS[0]);
                 ShutdownStep::Kill
             }
             Step::Killed if left.is_zero() => ShutdownStep::Done,
             _ if has_ended => {
-                let look = self.look;
-                self.look = (2 * look).min(POLL_INTERVALS[1]);
-                ShutdownStep::Wait(look.min(left))
+                let poll_interval = self.poll_interval;
+                self.poll_interval = (2 * poll_interval).min(POLL_INTERVALS[1]);
+                ShutdownStep::Wait(poll_interval.min(left))
             }
             _ => ShutdownStep::Wait(left),
         }
@@ -221,7 +226,7 @@ impl Stderr {
     /// Creates an empty reader. Dropping it counts as the end of standard error.
     #[must_use]
     pub fn new(process: &Arc<ChildState>, command: &Command) -> Self {
-        Self { process: process.clone(), lines: LineDecoder::new(LINE), on_line: command.on_line() }
+        Self { process: process.clone(), lines: LineDecoder::new(MAX_STDERR_LINE), on_line: command.on_line() }
     }
 
     /// Processes bytes that were read. An empty slice is the end.
@@ -247,7 +252,7 @@ impl Stderr {
 
 impl Drop for Stderr {
     fn drop(&mut self) {
-        self.process.silenced();
+        self.process.set_stderr_ended();
     }
 }
 
@@ -288,7 +293,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn shutdown_sequence(now: Instant) -> ShutdownSequence {
-        ChildState::of(&Command::new("x").shutdown_timeouts(2 * SECOND, 3 * SECOND)).shutdown_sequence(now)
+        ChildState::new(&Command::new("x").shutdown_timeouts(2 * SECOND, 3 * SECOND)).shutdown_sequence(now)
     }
 
     // req: STDIO-011 STDIO-012 STDIO-013
@@ -302,7 +307,7 @@ mod tests {
             (1, ShutdownStep::Terminate),
             (0, ShutdownStep::Wait(3 * SECOND)),
             (3, ShutdownStep::Kill),
-            (0, ShutdownStep::Wait(KILLED)),
+            (0, ShutdownStep::Wait(KILL_TIMEOUT)),
             (1, ShutdownStep::Done),
             (0, ShutdownStep::Done),
         ] {
@@ -333,17 +338,17 @@ mod tests {
         let seen = Arc::new(Mutex::new(0));
         let count = seen.clone();
         let command = Command::new("x").on_stderr(move |_| *count.lock().expect("no panic") += 1);
-        let process = ChildState::of(&command);
+        let process = ChildState::new(&command);
         let mut stderr = Stderr::new(&process, &command);
         for number in 0..100_000 {
             stderr.feed(format!("line {number}\n").as_bytes());
         }
         stderr.feed(b"half a ");
         stderr.feed(b"line");
-        assert!(!process.wait_silent(Duration::ZERO));
+        assert!(!process.wait_stderr_ended(Duration::ZERO));
         stderr.feed(b"");
         drop(stderr);
-        assert!(process.wait_silent(Duration::ZERO));
+        assert!(process.wait_stderr_ended(Duration::ZERO));
         assert_eq!(*seen.lock().expect("no panic"), 100_001);
         assert!(process.exit().is_none());
         process.ended(None);
@@ -358,7 +363,7 @@ mod tests {
     #[test]
     fn panicking_stderr_callback_does_not_lose_lines() {
         let command = Command::new("x").on_stderr(|_| panic!("on purpose"));
-        let process = ChildState::of(&command);
+        let process = ChildState::new(&command);
         let mut stderr = Stderr::new(&process, &command);
         stderr.feed(b"a\nb\n");
         process.ended(None);

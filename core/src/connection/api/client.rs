@@ -97,7 +97,7 @@ impl Connection<ClientRole> {
         if *own != principal {
             *own = principal;
             start_state.principal_changed = true;
-            if let Some(retries) = retries.made() {
+            if let Some(retries) = retries.allocated_mut() {
                 retries.forbid_caching();
             }
         }

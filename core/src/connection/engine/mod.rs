@@ -185,12 +185,14 @@ impl Engine {
         if let Some(stream) = self.pop_batch(out) {
             return Some((Route::Connection, stream));
         }
-        while let Some((key, retry)) = self.streams.made().and_then(|streams| streams.release_stream.pop_front()) {
+        while let Some((key, retry)) =
+            self.streams.allocated_mut().and_then(|streams| streams.release_stream.pop_front())
+        {
             if let Some((entry, State::Open)) = self.requests.get(key) {
                 return Some((Route::StreamReleased { key, retry }, entry.tag.stream()));
             }
         }
-        if let Some(stream) = self.streams.made().and_then(|streams| streams.unanswered.pop_front()) {
+        if let Some(stream) = self.streams.allocated_mut().and_then(|streams| streams.unanswered.pop_front()) {
             return Some((Route::Unanswered, Some(stream)));
         }
         let owner = self.outbox.pop(Priority::Request, out)?;

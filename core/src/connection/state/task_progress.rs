@@ -15,7 +15,7 @@ impl TaskProgressTable {
     }
 
     pub(crate) fn end(&mut self, task: u64) {
-        if let Some(tasks) = self.0.made() {
+        if let Some(tasks) = self.0.allocated_mut() {
             tasks.retain(|(_, followed)| *followed != task);
         }
     }

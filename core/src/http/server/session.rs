@@ -282,7 +282,7 @@ impl Session {
     pub fn handle_disconnect(&mut self, now: Timestamp, id: ExchangeId) {
         self.clock = self.clock.max(now);
         let Some(exchange) = self.remove(id) else { return };
-        self.queue.made().and_then(|queue| queue.remove(id));
+        self.queue.allocated_mut().and_then(|queue| queue.remove(id));
         match &mut self.kind {
             // A client that disconnects cancels its request.
             SessionKind::Modern { .. } => self.conn.handle_disconnect(),

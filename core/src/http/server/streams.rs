@@ -251,7 +251,7 @@ impl Streams {
 
     /// Removes and returns the message that has waited longest.
     pub(super) fn next_waiting(&mut self) -> Option<(Option<CallId>, Vec<u8>)> {
-        let QueuedMessage { call, message } = self.waiting.made()?.pop_front()?;
+        let QueuedMessage { call, message } = self.waiting.allocated_mut()?.pop_front()?;
         self.waiting_bytes -= message.len();
         Some((call, message))
     }

@@ -21,7 +21,7 @@ use crate::{
             browser::Browser,
             user_agent::{Redirected, Redirects, UserAgent},
         },
-        client::Soon,
+        client::BoxFuture,
     },
     watched::Watched,
 };
@@ -101,7 +101,7 @@ impl UserAgent for Loopback {
         &self.redirect_uri
     }
 
-    fn authorize(&self, url: Url, redirects: Redirects) -> Soon<'static, io::Result<()>> {
+    fn authorize(&self, url: Url, redirects: Redirects) -> BoxFuture<'static, io::Result<()>> {
         let (listener, open) = (self.listener.clone(), self.open.clone());
         Box::pin(async move {
             // The thread ends when the other end is dropped.

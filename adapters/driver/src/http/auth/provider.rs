@@ -27,7 +27,7 @@ use crate::{
             transport::{AuthRuntime, AuthTransport},
             user_agent::UserAgent,
         },
-        client::{AuthProvider, Refusal, Soon},
+        client::{AuthProvider, BoxFuture, Refusal},
     },
     sync::lock,
     watched::Watched,
@@ -65,7 +65,7 @@ pub(super) struct Shared<R> {
 }
 
 /// A function that supplies a JWT.
-pub(super) type Assertions = dyn Fn(AssertionRequest) -> Soon<'static, io::Result<Secret>> + Send + Sync;
+pub(super) type Assertions = dyn Fn(AssertionRequest) -> BoxFuture<'static, io::Result<Secret>> + Send + Sync;
 
 /// The state machine, and who performs its actions.
 pub(super) struct State {
@@ -449,11 +449,11 @@ impl<R: AuthRuntime> AuthProvider for OAuth<R> {
         }
     }
 
-    fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> Soon<'a, io::Result<()>> {
+    fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> BoxFuture<'a, io::Result<()>> {
         Box::pin(self.0.authorize(request))
     }
 
-    fn challenged<'a>(&'a self, refusal: &'a mut Refusal) -> Soon<'a, bool> {
+    fn challenged<'a>(&'a self, refusal: &'a mut Refusal) -> BoxFuture<'a, bool> {
         Box::pin(self.0.challenged(refusal))
     }
 }

@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 use http::Response;
 use mcp_proto::auth::{UrlPolicy, client::Request};
 
-use crate::{http::client::Soon, runtime::Runtime};
+use crate::{http::client::BoxFuture, runtime::Runtime};
 
 /// Sends the requests of an authorization, to any origin.
 ///
@@ -24,7 +24,7 @@ pub trait AuthTransport<R>: Send + Sync + 'static {
         runtime: &R,
         request: Request,
         policy: UrlPolicy,
-    ) -> Soon<'static, io::Result<Response<Vec<u8>>>>;
+    ) -> BoxFuture<'static, io::Result<Response<Vec<u8>>>>;
 }
 
 /// A runtime that has an HTTP client for authorizations.

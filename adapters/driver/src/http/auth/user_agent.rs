@@ -9,7 +9,7 @@ use std::{
 
 use mcp_proto::auth::Url;
 
-use crate::http::client::Soon;
+use crate::http::client::BoxFuture;
 
 /// Shows authorization URLs to the user, and receives the redirects.
 pub trait UserAgent: Send + Sync + 'static {
@@ -26,7 +26,7 @@ pub trait UserAgent: Send + Sync + 'static {
     /// has cancelled it: no authorization begins before [`OAuth::ask_again`](super::OAuth::ask_again).
     ///
     /// [`AuthError::NotOpened`]: mcp_proto::auth::client::AuthError::NotOpened
-    fn authorize(&self, url: Url, redirects: Redirects) -> Soon<'static, io::Result<()>>;
+    fn authorize(&self, url: Url, redirects: Redirects) -> BoxFuture<'static, io::Result<()>>;
 }
 
 /// What a redirect means for its authorization.
@@ -89,7 +89,7 @@ where
         &self.redirect_uri
     }
 
-    fn authorize(&self, url: Url, redirects: Redirects) -> Soon<'static, io::Result<()>> {
+    fn authorize(&self, url: Url, redirects: Redirects) -> BoxFuture<'static, io::Result<()>> {
         let query = (self.authorize)(url);
         Box::pin(async move {
             match redirects.handle(&query.await?) {

@@ -18,7 +18,7 @@ use mcp_proto::auth::{Url, UrlPolicy, client::Request, document::MAX_LEN};
 use crate::http::{
     auth::AuthTransport,
     body::Body,
-    client::Soon,
+    client::BoxFuture,
     net::{
         connect::ConnectPath,
         error::error_chain,
@@ -61,7 +61,7 @@ impl<N: NetRuntime> AuthTransport<N> for NetTransport<N> {
         runtime: &N,
         request: Request,
         policy: UrlPolicy,
-    ) -> Soon<'static, io::Result<Response<Vec<u8>>>> {
+    ) -> BoxFuture<'static, io::Result<Response<Vec<u8>>>> {
         let (route, runtime) = (self.route.clone(), runtime.clone());
         Box::pin(async move { exchange(&route, &runtime, &request, &policy).await })
     }
@@ -78,7 +78,7 @@ async fn exchange<N: NetRuntime>(
     let found = addresses(runtime, &origin.host, origin.port).await?;
     let found = if request.is_configured { found } else { allowed(found, url, policy)? };
     let stream = race(runtime, found).await?;
-    let mut line = route.start(runtime, &origin, stream).await.map_err(io::Error::other)?;
+    let mut connection = route.start(runtime, &origin, stream).await.map_err(io::Error::other)?;
     let mut message = http::Request::builder().method(request.method);
     let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
     let path = if url.path().is_empty() { "/" } else { url.path() };
@@ -91,7 +91,7 @@ async fn exchange<N: NetRuntime>(
     let body = Body::shared(Arc::from(request.body.expose().as_bytes()));
     let message = message.body(body).map_err(|_| io::Error::from(ErrorKind::InvalidData))?;
     let failed = |error: hyper::Error| io::Error::other(error_chain(&error));
-    let (head, body) = line.sender.send_request(message).await.map_err(failed)?.into_parts();
+    let (head, body) = connection.sender.send_request(message).await.map_err(failed)?.into_parts();
     let (mut body, mut read) = (pin!(body), Vec::new());
     while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
         if let Some(data) = frame.map_err(failed)?.data_ref() {
@@ -133,7 +133,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::http::net::happy_eyeballs::tests::{Flight, connects};
+    use crate::http::net::happy_eyeballs::tests::{TestRuntime, connects};
 
     /// Returns the first request of an authorization at a server.
     fn first_request(server: &str) -> Request {
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn refuses_private_addresses_before_connecting() {
         let (route, runtime, request) =
-            (ConnectPath::default(), Flight { flies: true }, first_request("http://localhost:3/mcp"));
+            (ConnectPath::default(), TestRuntime { fires: true }, first_request("http://localhost:3/mcp"));
         let send = |server: &str| {
             let (policy, before) = (UrlPolicy::new(&url(server)), connects());
             let result = mcp_service::block_on(exchange(&route, &runtime, &request, &policy));

@@ -59,7 +59,7 @@ impl ConnectPath {
             Some(proxy) if origin.is_secure => {
                 self.secure(runtime, origin, proxy.tunnel(runtime, origin, stream).await?).await
             }
-            Some(_) => line(runtime, origin, stream).await,
+            Some(_) => handshake(runtime, origin, stream).await,
             None => self.start(runtime, origin, stream).await,
         }
     }
@@ -71,7 +71,11 @@ impl ConnectPath {
         origin: &Origin,
         stream: impl Read + Write + Send + Unpin + 'static,
     ) -> Result<PooledConnection, String> {
-        if origin.is_secure { self.secure(runtime, origin, stream).await } else { line(runtime, origin, stream).await }
+        if origin.is_secure {
+            self.secure(runtime, origin, stream).await
+        } else {
+            handshake(runtime, origin, stream).await
+        }
     }
 
     #[cfg(feature = "tls")]
@@ -89,7 +93,7 @@ impl ConnectPath {
             }
         };
         let stream = Tls::client(config, &origin.host, stream).await.map_err(|error| error.to_string())?;
-        line(runtime, origin, stream).await
+        handshake(runtime, origin, stream).await
     }
 
     #[cfg(not(feature = "tls"))]
@@ -100,7 +104,7 @@ impl ConnectPath {
 }
 
 /// Starts HTTP/1.1 on a stream.
-async fn line<N: NetRuntime>(
+async fn handshake<N: NetRuntime>(
     runtime: &N,
     origin: &Origin,
     stream: impl Read + Write + Send + Unpin + 'static,

@@ -4,11 +4,11 @@ use std::error::Error;
 
 /// Returns the message of an error, followed by those of its causes.
 pub(super) fn error_chain(error: &dyn Error) -> String {
-    let mut story = error.to_string();
+    let mut message = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
-        story = format!("{story}: {error}");
+        message = format!("{message}: {error}");
         source = error.source();
     }
-    story
+    message
 }

@@ -40,8 +40,8 @@ fn interleave(found: &[SocketAddr]) -> VecDeque<SocketAddr> {
     (0..len).flat_map(|index| [one.get(index).copied(), other.get(index).copied()]).flatten().collect()
 }
 
-/// Tries the addresses in order, each with a head start before the next one. Returns the first connection, or the last
-/// error.
+/// Tries the addresses in order, starting the next one after [`ATTEMPT_DELAY`] or a failure. Returns the first
+/// connection, or the last error.
 pub(super) async fn race<N: NetRuntime>(runtime: &N, mut addresses: VecDeque<SocketAddr>) -> io::Result<N::Stream> {
     type Attempt<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;
     let mut attempts: Vec<Attempt<N::Stream>> = Vec::new();
@@ -94,8 +94,8 @@ pub(super) mod tests {
 
     /// A runtime whose timers fire at once or never.
     #[derive(Clone)]
-    pub(in crate::http::net) struct Flight {
-        pub(in crate::http::net) flies: bool,
+    pub(in crate::http::net) struct TestRuntime {
+        pub(in crate::http::net) fires: bool,
     }
 
     thread_local! {
@@ -111,12 +111,12 @@ pub(super) mod tests {
     #[derive(Debug, PartialEq)]
     pub(in crate::http::net) struct Silent(SocketAddr);
 
-    impl Runtime for Flight {
+    impl Runtime for TestRuntime {
         type Task = ();
         type Timer = Self;
 
         fn current() -> io::Result<Self> {
-            Ok(Self { flies: true })
+            Ok(Self { fires: true })
         }
 
         fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
@@ -134,13 +134,13 @@ pub(super) mod tests {
         }
     }
 
-    impl Timer for Flight {
+    impl Timer for TestRuntime {
         fn poll_until(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
-            if self.flies || at <= Instant::now() { Poll::Ready(()) } else { Poll::Pending }
+            if self.fires || at <= Instant::now() { Poll::Ready(()) } else { Poll::Pending }
         }
     }
 
-    impl NetRuntime for Flight {
+    impl NetRuntime for TestRuntime {
         type Stream = Silent;
         type Socket = TcpListener;
 
@@ -185,10 +185,10 @@ pub(super) mod tests {
 
     /// Returns the result of a race between these ports of one host: the port, the error, or nothing while it is
     /// pending.
-    fn outcome(ports: &[u16], flies: bool) -> Option<Result<u16, ErrorKind>> {
+    fn outcome(ports: &[u16], fires: bool) -> Option<Result<u16, ErrorKind>> {
         let addresses = ports.iter().map(|port| SocketAddr::from(([127, 0, 0, 1], *port))).collect();
-        let flight = Flight { flies };
-        let mut race = pin!(race(&flight, addresses));
+        let runtime = TestRuntime { fires };
+        let mut race = pin!(race(&runtime, addresses));
         match race.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => Some(result.map(|stream| stream.0.port()).map_err(|error| error.kind())),
             Poll::Pending => None,
@@ -212,8 +212,8 @@ pub(super) mod tests {
     fn interleaves_address_families() {
         let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
         let found = ["[::1]:1", "[::2]:1", "[::3]:1", "1.1.1.1:1"].map(address);
-        let turns: Vec<_> = interleave(&found).iter().map(ToString::to_string).collect();
-        assert_eq!(turns, ["[::1]:1", "1.1.1.1:1", "[::2]:1", "[::3]:1"]);
+        let order: Vec<_> = interleave(&found).iter().map(ToString::to_string).collect();
+        assert_eq!(order, ["[::1]:1", "1.1.1.1:1", "[::2]:1", "[::3]:1"]);
         assert!(interleave(&[]).is_empty());
     }
 }

@@ -80,15 +80,15 @@ pub(super) async fn exchange<N: NetRuntime>(
     let runtime = N::current().map_err(|error| error.to_string())?;
     let origin = Origin::of(request.uri());
     prepare(&mut request, &origin, route.forward_proxy(&origin))?;
-    let (line, answer) = loop {
+    let (connection, answer) = loop {
         let used = pool.take(&origin);
         let is_used = used.is_some();
-        let mut line = match used {
-            Some(line) => line,
+        let mut connection = match used {
+            Some(connection) => connection,
             None => route.open(&runtime, &origin).await?,
         };
-        match line.sender.try_send_request(request).await {
-            Ok(answer) => break (line, answer),
+        match connection.sender.try_send_request(request).await {
+            Ok(answer) => break (connection, answer),
             Err(mut error) => match error.take_message() {
                 // The server closed the idle connection before the request was written, so it is sent on another one.
                 Some(unsent) if is_used => request = unsent,
@@ -104,23 +104,23 @@ pub(super) async fn exchange<N: NetRuntime>(
             response.chunk(data)?;
         }
     }
-    keep(&runtime, pool, line);
+    keep(&runtime, pool, connection);
     Ok(())
 }
 
 /// Returns a connection to the pool. The caller has not reported the end of the response yet, so a request that this
 /// end causes can use the connection.
-fn keep<N: NetRuntime>(runtime: &N, pool: &Arc<Pool>, mut line: PooledConnection) {
-    if line.sender.is_ready() {
-        return pool.keep(line);
+fn keep<N: NetRuntime>(runtime: &N, pool: &Arc<Pool>, mut connection: PooledConnection) {
+    if connection.sender.is_ready() {
+        return pool.keep(connection);
     }
     // The connection becomes ready shortly, or closes.
     let pool = Arc::downgrade(pool);
     N::detach(runtime.spawn(async move {
-        if line.sender.ready().await.is_ok()
+        if connection.sender.ready().await.is_ok()
             && let Some(pool) = pool.upgrade()
         {
-            pool.keep(line);
+            pool.keep(connection);
         }
     }));
 }

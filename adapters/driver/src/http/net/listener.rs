@@ -192,7 +192,7 @@ impl<N: NetRuntime> Listener<N> {
     pub async fn serve(self, service: &Service) -> Result<(), Error> {
         let runtime = N::current()?;
         let (endpoint, shared) = (self.endpoint.clone(), self.shared.clone());
-        let endpoint = Endpoint::made(service, endpoint, &self.options, runtime.clone(), shared);
+        let endpoint = Endpoint::with_runtime(service, endpoint, &self.options, runtime.clone(), shared);
         let endpoint = endpoint.read_timeout(self.read_timeout);
         #[cfg(feature = "auth")]
         let endpoint = match self.protection.clone() {

@@ -69,15 +69,15 @@ impl Proxy {
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(header::PROXY_AUTHORIZATION, authorization.clone());
         }
-        let story = |error: hyper::Error| format!("the proxy: {}", error_chain(&error));
-        let (mut sender, connection) = http1::handshake(stream).await.map_err(story)?;
+        let message = |error: hyper::Error| format!("the proxy: {}", error_chain(&error));
+        let (mut sender, connection) = http1::handshake(stream).await.map_err(message)?;
         // The connection to the proxy ends with this exchange, and its stream becomes the tunnel.
         let exchange = runtime.spawn(async move { _ = connection.with_upgrades().await });
-        let response = sender.send_request(request).await.map_err(story)?;
+        let response = sender.send_request(request).await.map_err(message)?;
         if !response.status().is_success() {
             return Err(format!("the proxy responded with {}", response.status()));
         }
-        let tunnel = upgrade::on(response).await.map_err(story)?;
+        let tunnel = upgrade::on(response).await.map_err(message)?;
         N::detach(exchange);
         Ok(tunnel)
     }

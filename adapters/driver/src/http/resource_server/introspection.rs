@@ -18,7 +18,7 @@ use super::{
     claims::ClaimRules,
     json::{Invalid, members, object},
     secure_url,
-    single_flight::{Need, SingleFlight},
+    single_flight::{Demand, SingleFlight},
     verifier::{AccessToken, LEEWAY, TokenError, TokenVerifier},
 };
 use crate::{http::fetch::HttpFetch, sync::lock};
@@ -202,7 +202,7 @@ impl Inner {
             Found::Lookup(waiter) => waiter,
         };
         let lookup = &waiter.lookup;
-        let need = |_| if lock(&lookup.result).is_some() { Need::Nothing } else { Need::Wait };
+        let demand = |_| if lock(&lookup.result).is_some() { Demand::Nothing } else { Demand::Wait };
         let begin = || {
             let (inner, lookup) = (self.clone(), Arc::downgrade(lookup));
             async move {
@@ -214,7 +214,7 @@ impl Inner {
                 }
             }
         };
-        lookup.flight.run(need, begin).await;
+        lookup.flight.run(demand, begin).await;
         let verified = lock(&lookup.result).clone();
         verified.unwrap_or_else(|| Err(TokenError::Unavailable("the introspection has ended".into())))
     }

@@ -41,9 +41,9 @@ pub(super) enum Progress {
     Driven,
 }
 
-/// What a caller wants.
+/// The demand of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum Demand {
     /// It does not wait.
     Nothing,
     /// It waits for the end of the operation, and begins it if there is none.
@@ -53,22 +53,22 @@ pub(super) enum Need {
 }
 
 impl SingleFlight {
-    /// Asks `need` what to do, and waits for the end of the operation if that is needed. `need` is called once, under a
-    /// lock, so that of several callers only one finds that there is no operation.
+    /// Calls `demand` once, under a lock, and waits for the end of the operation if it returns `Wait` or `Restart`. Of
+    /// several callers, only one finds that there is no operation.
     ///
     /// If the operation panics, it has ended for all that wait for it.
     pub(super) async fn run<F: Future<Output = ()> + Send + 'static>(
         &self,
-        need: impl FnOnce(Progress) -> Need,
+        demand: impl FnOnce(Progress) -> Demand,
         begin: impl FnOnce() -> F,
     ) {
         let (first, ended, stale) = {
             let mut state = lock(&self.state);
-            let need = need(state.progress());
-            if need == Need::Nothing {
+            let demand = demand(state.progress());
+            if demand == Demand::Nothing {
                 return;
             }
-            let stale = state.parked.take_if(|_| need == Need::Restart);
+            let stale = state.parked.take_if(|_| demand == Demand::Restart);
             (self.drive(&mut state), state.ended, stale)
         };
         drop(stale);
@@ -162,15 +162,15 @@ mod tests {
     fn callers_share_one_operation() {
         let (flight, begun) = (SingleFlight::default(), Arc::new(AtomicUsize::new(0)));
         let cx = &mut Context::from_waker(Waker::noop());
-        let mut first = Box::pin(flight.run(|_| Need::Wait, || twice(&begun)));
-        let mut second = pin!(flight.run(|_| Need::Wait, || twice(&begun)));
+        let mut first = Box::pin(flight.run(|_| Demand::Wait, || twice(&begun)));
+        let mut second = pin!(flight.run(|_| Demand::Wait, || twice(&begun)));
         assert!(first.as_mut().poll(cx).is_pending());
         assert!(second.as_mut().poll(cx).is_pending());
         // The one that has begun it does not have to stay.
         drop(first);
         assert!(second.as_mut().poll(cx).is_ready());
         assert_eq!(begun.load(Ordering::SeqCst), 1);
-        let mut late = pin!(flight.run(|_| Need::Wait, || twice(&begun)));
+        let mut late = pin!(flight.run(|_| Demand::Wait, || twice(&begun)));
         assert!(late.as_mut().poll(cx).is_pending());
         assert!(late.as_mut().poll(cx).is_ready());
         assert_eq!(begun.load(Ordering::SeqCst), 2);
@@ -180,23 +180,23 @@ mod tests {
     fn abandoned_operation_is_resumed_or_restarted() {
         let (flight, begun) = (SingleFlight::default(), Arc::new(AtomicUsize::new(0)));
         let cx = &mut Context::from_waker(Waker::noop());
-        let need = |expected: Progress, need: Need| {
+        let demand = |expected: Progress, demand: Demand| {
             move |progress| {
                 assert_eq!(progress, expected);
-                need
+                demand
             }
         };
         let mut run = |expected, wanted, polls: usize| {
-            let mut call = pin!(flight.run(need(expected, wanted), || twice(&begun)));
+            let mut call = pin!(flight.run(demand(expected, wanted), || twice(&begun)));
             let polled = (0..polls).map(|_| call.as_mut().poll(cx).is_ready()).last();
             (polled, begun.load(Ordering::SeqCst))
         };
-        assert_eq!(run(Progress::Idle, Need::Nothing, 1), (Some(true), 0));
-        assert_eq!(run(Progress::Idle, Need::Wait, 1), (Some(false), 1));
-        assert_eq!(run(Progress::Parked, Need::Nothing, 1), (Some(true), 1));
-        assert_eq!(run(Progress::Parked, Need::Restart, 1), (Some(false), 2));
-        assert_eq!(run(Progress::Parked, Need::Wait, 1), (Some(true), 2));
-        assert_eq!(run(Progress::Idle, Need::Wait, 2), (Some(true), 3));
+        assert_eq!(run(Progress::Idle, Demand::Nothing, 1), (Some(true), 0));
+        assert_eq!(run(Progress::Idle, Demand::Wait, 1), (Some(false), 1));
+        assert_eq!(run(Progress::Parked, Demand::Nothing, 1), (Some(true), 1));
+        assert_eq!(run(Progress::Parked, Demand::Restart, 1), (Some(false), 2));
+        assert_eq!(run(Progress::Parked, Demand::Wait, 1), (Some(true), 2));
+        assert_eq!(run(Progress::Idle, Demand::Wait, 2), (Some(true), 3));
     }
 
     /// Counts how often it was woken.
@@ -219,8 +219,8 @@ mod tests {
             polled += 1;
             if polled > CROWD { Poll::Ready(()) } else { Poll::Pending }
         });
-        let mut first = pin!(flight.run(|_| Need::Wait, || slow));
-        let wait = || Box::pin(flight.run(|_| Need::Wait, || async { unreachable!("there is one") }));
+        let mut first = pin!(flight.run(|_| Demand::Wait, || slow));
+        let wait = || Box::pin(flight.run(|_| Demand::Wait, || async { unreachable!("there is one") }));
         assert!(first.as_mut().poll(cx).is_pending());
         let mut crowd: Vec<_> = (0..CROWD).map(|_| wait()).collect();
         assert!(crowd.iter_mut().all(|call| call.as_mut().poll(cx).is_pending()));
@@ -242,14 +242,14 @@ mod tests {
             assert_eq!(polled, 1, "it panics");
             Poll::Pending
         });
-        let mut first = Box::pin(flight.run(|_| Need::Wait, || panics));
-        let mut second = pin!(flight.run(|_| Need::Wait, || async { unreachable!("there is one") }));
+        let mut first = Box::pin(flight.run(|_| Demand::Wait, || panics));
+        let mut second = pin!(flight.run(|_| Demand::Wait, || async { unreachable!("there is one") }));
         assert!(first.as_mut().poll(cx).is_pending());
         assert!(second.as_mut().poll(cx).is_pending());
         assert!(catch_unwind(AssertUnwindSafe(|| first.as_mut().poll(cx))).is_err());
         drop(first);
         assert!(second.as_mut().poll(cx).is_ready());
-        let mut next = pin!(flight.run(|_| Need::Wait, || async {}));
+        let mut next = pin!(flight.run(|_| Demand::Wait, || async {}));
         assert!(next.as_mut().poll(cx).is_ready());
     }
 }

@@ -60,7 +60,7 @@ impl Engine {
     /// Returns a call that is completed from the cache, if the cache has a fresh result.
     fn respond_from_cache(&mut self, now: Timestamp, key: &CacheKey) -> Option<CallId> {
         let now = self.clock.max(now);
-        let result = self.cache.made()?.get(now, key)?;
+        let result = self.cache.allocated_mut()?.get(now, key)?;
         let result = RawJson::trusted(result).into_owned();
         self.stats.cache_hits += 1;
         let call = self.calls.next_cached();
@@ -84,7 +84,7 @@ impl Engine {
     /// Caches a final result if its request was cacheable.
     pub(crate) fn keep_result(&mut self, call: CallId, result: &RawJson<'_>) {
         // The result of several input rounds is valid for this call only.
-        let retries = self.retries.made();
+        let retries = self.retries.allocated_mut();
         let cacheable = retries.and_then(|retries| {
             retries.change(call, |retry| retry.cacheable.take().filter(|_| !retry.round.has_begun()))
         });

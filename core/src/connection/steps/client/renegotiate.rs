@@ -72,7 +72,7 @@ impl Engine {
     /// Sends the deferred request in the new session, if the server has the capabilities that it needs. Else the
     /// request ends with its error.
     pub(crate) fn session_started(&mut self) -> Option<Event<'static>> {
-        let Some((call, error)) = self.retries.made().and_then(|retries| retries.take_deferred()) else {
+        let Some((call, error)) = self.retries.allocated_mut().and_then(|retries| retries.take_deferred()) else {
             return Some(Event::Ready);
         };
         let method = self.retries.get(call).and_then(|retry| retry.method.known());

@@ -14,7 +14,7 @@ use crate::{
 impl Engine {
     /// Drops the retained request of a call that has ended.
     pub(crate) fn drop_retry(&mut self, call: CallId) {
-        if let Some(retries) = self.retries.made() {
+        if let Some(retries) = self.retries.allocated_mut() {
             retries.end(call);
         }
     }
@@ -30,7 +30,7 @@ impl Engine {
 
     /// Sends the calls that are due again.
     pub(crate) fn send_due(&mut self, now: Timestamp) {
-        while let Some(call) = self.retries.made().and_then(|retries| retries.take_due(now)) {
+        while let Some(call) = self.retries.allocated_mut().and_then(|retries| retries.take_due(now)) {
             self.resend(call);
         }
     }

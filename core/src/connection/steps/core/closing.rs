@@ -76,7 +76,7 @@ impl Engine {
         self.note_exit(&reason);
         self.end_calls(&reason);
         self.end_subscriptions();
-        if let Some(subscriptions) = self.subscriptions.made() {
+        if let Some(subscriptions) = self.subscriptions.allocated_mut() {
             subscriptions.clear();
         }
         self.cancel_requests();

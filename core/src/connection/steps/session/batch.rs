@@ -83,14 +83,16 @@ impl Engine {
     /// Removes a response of the engine itself from its batch. Returns whether there was one.
     pub(crate) fn batch_take_back(&mut self, id: &RequestId) -> bool {
         let hash = self.requests.hash_of(id);
-        let Some(emptied) = self.batches.made().and_then(|batches| batches.take_back(id, hash)) else { return false };
+        let Some(emptied) = self.batches.allocated_mut().and_then(|batches| batches.take_back(id, hash)) else {
+            return false;
+        };
         self.nothing_follows(emptied);
         true
     }
 
     /// Writes the responses of the first complete batch, and returns its stream.
     pub(crate) fn pop_batch(&mut self, out: &mut Vec<u8>) -> Option<Option<u64>> {
-        let (entries, stream) = self.batches.made()?.pop()?;
+        let (entries, stream) = self.batches.allocated_mut()?.pop()?;
         for (index, entry) in entries.into_iter().enumerate() {
             out.push(if index == 0 { b'[' } else { b',' });
             out.extend_from_slice(&entry.text);

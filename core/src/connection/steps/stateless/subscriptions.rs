@@ -302,12 +302,12 @@ impl Engine {
 
     /// Removes a subscription. Returns whether it was active.
     pub(crate) fn end_subscription(&mut self, key: ReplyKey) -> bool {
-        self.subscriptions.made().is_some_and(|subscriptions| subscriptions.end(key))
+        self.subscriptions.allocated_mut().is_some_and(|subscriptions| subscriptions.end(key))
     }
 
     /// Ends every active subscription with its result, followed by the cancellation that some clients wait for.
     pub(crate) fn end_subscriptions(&mut self) {
-        let Some(subscriptions) = self.subscriptions.made() else { return };
+        let Some(subscriptions) = self.subscriptions.allocated_mut() else { return };
         for (key, (id, _)) in core::mem::take(&mut subscriptions.active) {
             let version = self.version_of(key);
             let result = SubscriptionsListenResult::of(&id)

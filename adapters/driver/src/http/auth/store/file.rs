@@ -24,7 +24,7 @@ use crate::http::auth::store::TokenStore;
 const MAX_LEN: u64 = 4 << 20;
 
 /// How long a change waits for the lock: less than the timeout of a call of a store. A change holds it for milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long to wait before the lock is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
@@ -41,7 +41,7 @@ pub struct FileTokenStore {
     /// The user to whom the folder and the file belong.
     user: u32,
     /// How long a change waits for the lock.
-    patience: Duration,
+    lock_timeout: Duration,
     /// Synchronizes a folder.
     sync: fn(&Path) -> io::Result<()>,
 }
@@ -76,7 +76,7 @@ impl FileTokenStore {
         if metadata.mode() & 0o022 != 0 {
             return Err(io::Error::new(ErrorKind::PermissionDenied, "others can write to the folder of the tokens"));
         }
-        Ok(Self { path, user, patience: PATIENCE, sync: |folder| File::open(folder)?.sync_all() })
+        Ok(Self { path, user, lock_timeout: LOCK_TIMEOUT, sync: |folder| File::open(folder)?.sync_all() })
     }
 
     /// Returns the path of a file beside the file.
@@ -92,7 +92,7 @@ impl FileTokenStore {
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).write(true).mode(0o600).custom_flags(FLAGS);
         let file = options.open(self.beside(".lock"))?;
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.lock_timeout;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(file),
@@ -391,7 +391,7 @@ mod tests {
         let folder = Folder::new("lock");
         let (one, mut other) = (folder.store(), folder.store());
         let held = one.lock().expect("a lock");
-        other.patience = Duration::ZERO;
+        other.lock_timeout = Duration::ZERO;
         let error = other.replace(KEY, None, Some(&credentials("x"))).expect_err("it is held");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         drop(held);

@@ -16,7 +16,7 @@ use crate::{
         fetch::HttpFetch,
         resource_server::{
             secure_url,
-            single_flight::{Need, Progress, SingleFlight},
+            single_flight::{Demand, Progress, SingleFlight},
             verifier::TokenError,
         },
     },
@@ -117,8 +117,8 @@ impl Keys {
             Source::Remote(remote) => remote,
         };
         let mut is_held = false;
-        let need = |progress| remote.need(progress, &is_there, &mut is_held);
-        remote.flight.run(need, || remote.clone().refresh()).await;
+        let demand = |progress| remote.demand(progress, &is_there, &mut is_held);
+        remote.flight.run(demand, || remote.clone().refresh()).await;
         let mut state = lock(&remote.state);
         let Some(keys) = remote.usable(&state).cloned() else {
             return Err(TokenError::Unavailable(state.error.clone().unwrap_or_default()));
@@ -153,26 +153,26 @@ impl Remote {
 
     /// Returns whether to fetch the keys now, or to wait until they are fetched. `is_held` is set if they would be
     /// fetched, had they not been just before.
-    fn need(&self, progress: Progress, is_there: impl Fn(&Arc<KeySet>) -> bool, is_held: &mut bool) -> Need {
+    fn demand(&self, progress: Progress, is_there: impl Fn(&Arc<KeySet>) -> bool, is_held: &mut bool) -> Demand {
         let mut state = lock(&self.state);
         let has_key = self.usable(&state).is_some_and(is_there);
         let interval = if state.keys.is_some() { self.interval } else { self.interval.min(RETRY) };
         let is_soon = state.tried.is_some_and(|tried| self.since(tried) < interval);
         let is_fresh = state.fetched.is_some_and(|fetched| self.since(fetched) < FRESH);
         match progress {
-            _ if has_key && is_fresh => return Need::Nothing,
+            _ if has_key && is_fresh => return Demand::Nothing,
             // Those that have their key do not wait for others.
-            Progress::Driven => return if has_key { Need::Nothing } else { Need::Wait },
+            Progress::Driven => return if has_key { Demand::Nothing } else { Demand::Wait },
             // All that waited for it have gone.
-            Progress::Parked if is_soon => return Need::Wait,
+            Progress::Parked if is_soon => return Demand::Wait,
             Progress::Idle if is_soon => {
                 *is_held = !has_key;
-                return Need::Nothing;
+                return Demand::Nothing;
             }
             Progress::Parked | Progress::Idle => {}
         }
         state.tried = Some((self.now)());
-        Need::Restart
+        Demand::Restart
     }
 
     async fn fetch(&self) -> Result<KeySet, String> {
