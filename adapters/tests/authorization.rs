@@ -256,7 +256,7 @@ async fn protected(issuer: &Issuer) -> (Listener, String) {
         ("server", &Secret::new("canary-introspection")),
         FetchClient::new(),
     );
-    let verifier = verifier.expect("it is on the loopback interface").keep_for(Duration::ZERO);
+    let verifier = verifier.expect("it is on the loopback interface").cache_ttl(Duration::ZERO);
     (listener.protect(ResourceServer::of(metadata, verifier)), url)
 }
 

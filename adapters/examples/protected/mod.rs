@@ -6,7 +6,7 @@ use std::{
     io::{self, Write as _},
 };
 
-use mcp_driver::http::{HttpFetch, JwtVerifier, Keys, ResourceServer};
+use mcp_driver::http::{HttpFetch, JwtVerifier, KeySource, ResourceServer};
 use mcp_proto::{
     auth::{ResourceMetadata, Scopes},
     http::{
@@ -55,7 +55,7 @@ impl Wanted {
             .name("Notes")
             .required_scopes(Scopes::of(["mcp"]).ok_or("no scopes")?)
             .supported_scopes(Scopes::of(["notes:write"]).ok_or("no scopes")?);
-        let verifier = JwtVerifier::new(&self.issuer, metadata.resource(), Keys::at(&self.keys, client)?);
+        let verifier = JwtVerifier::new(&self.issuer, metadata.resource(), KeySource::remote(&self.keys, client)?);
         Ok(ResourceServer::of(metadata, verifier))
     }
 }

@@ -31,7 +31,7 @@ use mcp_driver::{
 };
 use mcp_proto::auth::{ResourceMetadata, Scopes};
 use mcp_service::{Context, RegisterError, ResponseKind, Service, Tool};
-use mcp_tokio::http::{Endpoint, EndpointOptions, FetchClient, JwtVerifier, Keys, Policy, ResourceServer};
+use mcp_tokio::http::{Endpoint, EndpointOptions, FetchClient, JwtVerifier, KeySource, Policy, ResourceServer};
 use prometheus_client::{
     encoding::text::encode,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
@@ -140,7 +140,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let metadata = ResourceMetadata::new(url.parse()?, issuer.parse()?)
         .required_scopes(Scopes::of(["mcp"]).ok_or("no scopes")?)
         .supported_scopes(Scopes::of(["notes:write"]).ok_or("no scopes")?);
-    let verifier = JwtVerifier::new(&issuer, metadata.resource(), Keys::at(&keys, FetchClient::new())?);
+    let verifier = JwtVerifier::new(&issuer, metadata.resource(), KeySource::remote(&keys, FetchClient::new())?);
     let authorization = ResourceServer::of(metadata, verifier);
 
     // CORS follows the origins of the policy: the endpoint responds to preflight requests itself. A proxy in front of

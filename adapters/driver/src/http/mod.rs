@@ -101,7 +101,7 @@ pub use net::{FetchClient, NetTransport};
 #[cfg(feature = "auth")]
 pub use resource_server::{AccessToken, IntrospectionVerifier, ResourceServer, TokenError, TokenVerifier};
 #[cfg(feature = "jwt")]
-pub use resource_server::{Algorithm, JwtVerifier, KeySet, KeySetError, Keys};
+pub use resource_server::{Algorithm, JwtVerifier, KeySet, KeySetError, KeySource};
 #[cfg(all(unix, feature = "tls"))]
 pub use rustls;
 #[cfg(feature = "hyper")]

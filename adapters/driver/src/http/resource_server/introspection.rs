@@ -27,16 +27,16 @@ use crate::{http::fetch::HttpFetch, sync::lock};
 const MAX_LEN: usize = 64 * 1024;
 
 /// The most tokens whose responses are kept: so many that are active, and as many that are not.
-const KEPT: usize = 1024;
+const MAX_CACHED: usize = 1024;
 
 /// The most bytes of a response that is kept.
-const KEPT_LEN: usize = 8 * 1024;
+const MAX_CACHED_LEN: usize = 8 * 1024;
 
 /// The longest time that can be set.
-const MAX_KEPT_FOR: Duration = Duration::from_secs(60 * 60);
+const MAX_CACHE_TTL: Duration = Duration::from_secs(60 * 60);
 
 /// How long it is kept that a token is refused. Those who send one again and again cause no more work.
-const REFUSED_FOR: Duration = Duration::from_secs(5);
+const NEGATIVE_CACHE_TTL: Duration = Duration::from_secs(5);
 
 /// The most tokens that are looked up at the same time.
 const MAX_LOOKUPS: usize = 32;
@@ -56,7 +56,7 @@ struct Inner {
     audiences: Vec<String>,
     authorization: Secret,
     client: Box<dyn HttpFetch>,
-    kept_for: Duration,
+    cache_ttl: Duration,
     state: Mutex<State>,
     /// Requests that wait until fewer tokens are looked up.
     waiting: WaitQueue,
@@ -134,10 +134,10 @@ impl<T: Clone> Cache<T> {
     }
 
     fn insert(&mut self, id: Id, value: T, now: Instant, until: Instant) {
-        if self.0.len() >= KEPT {
+        if self.0.len() >= MAX_CACHED {
             self.0.retain(|_, (until, _)| now < *until);
         }
-        if self.0.len() < KEPT && now < until {
+        if self.0.len() < MAX_CACHED && now < until {
             self.0.insert(id, (until, value));
         }
     }
@@ -167,7 +167,7 @@ impl IntrospectionVerifier {
             audiences: vec![resource.to_owned()],
             authorization: basic_credentials(client_id, secret),
             client: Box::new(client),
-            kept_for: Duration::from_secs(30),
+            cache_ttl: Duration::from_secs(30),
             state: Mutex::default(),
             waiting: WaitQueue::default(),
             now: || (Instant::now(), SystemTime::now()),
@@ -180,8 +180,8 @@ impl IntrospectionVerifier {
     /// # Panics
     /// If the verifier was cloned before.
     #[must_use]
-    pub fn keep_for(mut self, time: Duration) -> Self {
-        self.inner().kept_for = time.min(MAX_KEPT_FOR);
+    pub fn cache_ttl(mut self, time: Duration) -> Self {
+        self.inner().cache_ttl = time.min(MAX_CACHE_TTL);
         self
     }
 
@@ -208,7 +208,7 @@ impl Inner {
             async move {
                 let begin = (inner.now)();
                 let response = inner.request(&token).await;
-                let verified = inner.keep(id, begin, response);
+                let verified = inner.cache(id, begin, response);
                 if let Some(lookup) = lookup.upgrade() {
                     inner.finish(id, &lookup, verified);
                 }
@@ -254,7 +254,7 @@ impl Inner {
     }
 
     /// Keeps the response to a lookup that began at this time.
-    fn keep(
+    fn cache(
         &self,
         id: Id,
         begin: (Instant, SystemTime),
@@ -265,7 +265,7 @@ impl Inner {
             Ok(found) => found,
             Err(why) => {
                 if !matches!(why, TokenError::Unavailable(_)) {
-                    let until = begin.0 + REFUSED_FOR.min(self.kept_for);
+                    let until = begin.0 + NEGATIVE_CACHE_TTL.min(self.cache_ttl);
                     lock(&self.state).refused.insert(id, why.clone(), now, until);
                 }
                 return Err(why);
@@ -275,8 +275,8 @@ impl Inner {
         if left.is_zero() {
             return Err(TokenError::Expired);
         }
-        if length <= KEPT_LEN {
-            lock(&self.state).active.insert(id, token.clone(), now, begin.0 + left.min(self.kept_for));
+        if length <= MAX_CACHED_LEN {
+            lock(&self.state).active.insert(id, token.clone(), now, begin.0 + left.min(self.cache_ttl));
         }
         Ok(token)
     }

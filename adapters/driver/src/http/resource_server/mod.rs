@@ -19,7 +19,7 @@ use mcp_proto::{
 
 pub use introspection::IntrospectionVerifier;
 #[cfg(feature = "jwt")]
-pub use jwt::{Algorithm, JwtVerifier, KeySet, KeySetError, Keys};
+pub use jwt::{Algorithm, JwtVerifier, KeySet, KeySetError, KeySource};
 pub use verifier::{AccessToken, TokenError, TokenVerifier};
 
 /// A protected server: it accepts requests with valid access tokens, and publishes where clients get these.

@@ -117,17 +117,17 @@ fn caches_active_responses_up_to_limit() {
     let basic = format!("Basic {}", mcp_service::base64(b"me:canary%3A%2B"));
     let expected = (Some(basic), "token=canary%2B%2F%3D&token_type_hint=access_token".to_owned());
     assert_eq!(*lock(&seen), [expected]);
-    for index in 0..2 * KEPT {
+    for index in 0..2 * MAX_CACHED {
         assert!(ask(&verifier, &index.to_string()));
     }
-    assert_eq!(lock(&verifier.0.state).active.0.len(), KEPT);
+    assert_eq!(lock(&verifier.0.state).active.0.len(), MAX_CACHED);
     assert!(!format!("{verifier:?}").contains("canary"));
 }
 
 #[test]
 fn zero_cache_time_introspects_each_time() {
     let (verifier, seen) = verifier(|| Ok((200, active().to_string().into_bytes())));
-    let verifier = verifier.keep_for(Duration::ZERO);
+    let verifier = verifier.cache_ttl(Duration::ZERO);
     for _ in 0..3 {
         assert!(verifier.verify(&Secret::new("x")).wait().is_ok());
     }
@@ -230,7 +230,7 @@ fn requests_dropped_at_once_on_two_threads_end_the_lookup() {
 #[test]
 fn requests_after_the_result_begin_a_new_lookup() {
     let (verifier, seen) = verifier(|| Ok((200, active().to_string().into_bytes())));
-    let verifier = verifier.keep_for(Duration::ZERO);
+    let verifier = verifier.cache_ttl(Duration::ZERO);
     let token = Secret::new("x");
     let Some(Found::Lookup(late)) = verifier.0.find(token.sha256()) else { panic!("it is not known") };
     // A second request gets the result, while the first one still waits for its thread.

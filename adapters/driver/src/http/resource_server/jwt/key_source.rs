@@ -25,7 +25,7 @@ use crate::{
 
 /// The keys of an authorization server: fixed ones, or a set at a URL that the server changes from time to time.
 #[derive(Clone)]
-pub struct Keys(Source);
+pub struct KeySource(Source);
 
 #[derive(Clone)]
 enum Source {
@@ -61,15 +61,15 @@ struct State {
 pub(super) const MAX_MISSING: (usize, usize) = (100, 256);
 
 /// How long keys are used before they are fetched again, even if no token needs others.
-const FRESH: Duration = Duration::from_secs(60 * 60);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// How long keys are used if they cannot be fetched again.
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The least time between two fetches while there are no keys.
-const RETRY: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-impl Keys {
+impl KeySource {
     /// Fetches the keys from the `jwks_uri` of an authorization server when they are needed.
     ///
     /// They are fetched again after an hour, and when a token names a key that is not there: at most once a minute, and
@@ -82,15 +82,15 @@ impl Keys {
     ///
     /// # Errors
     /// If it is no `https` URL, nor an `http` URL on the loopback interface.
-    pub fn at(url: &str, client: impl HttpFetch) -> Result<Self, UrlError> {
-        Self::every(url, Duration::from_secs(60), client)
+    pub fn remote(url: &str, client: impl HttpFetch) -> Result<Self, UrlError> {
+        Self::remote_with_interval(url, Duration::from_secs(60), client)
     }
 
-    /// Does what [`at`](Self::at) does, with another least time between two fetches.
+    /// Does what [`remote`](Self::remote) does, with another least time between two fetches.
     ///
     /// # Errors
     /// If it is no `https` URL, nor an `http` URL on the loopback interface.
-    pub fn every(url: &str, interval: Duration, client: impl HttpFetch) -> Result<Self, UrlError> {
+    pub fn remote_with_interval(url: &str, interval: Duration, client: impl HttpFetch) -> Result<Self, UrlError> {
         Self::with_clock(url, interval, client, Instant::now)
     }
 
@@ -116,8 +116,8 @@ impl Keys {
             Source::Fixed(keys) => return Ok(keys.clone()),
             Source::Remote(remote) => remote,
         };
-        let mut is_held = false;
-        let demand = |progress| remote.demand(progress, &is_there, &mut is_held);
+        let mut is_throttled = false;
+        let demand = |progress| remote.demand(progress, &is_there, &mut is_throttled);
         remote.flight.run(demand, || remote.clone().refresh()).await;
         let mut state = lock(&remote.state);
         let Some(keys) = remote.usable(&state).cloned() else {
@@ -130,7 +130,7 @@ impl Keys {
         if let Some(error) = &state.error {
             return Err(TokenError::Unavailable(error.clone()));
         }
-        if is_held && name.is_some() {
+        if is_throttled && name.is_some() {
             return Err(TokenError::Unavailable("its key is not fetched again yet".into()));
         }
         let (most, length) = MAX_MISSING;
@@ -151,14 +151,14 @@ impl Remote {
         state.keys.as_ref().filter(|_| state.fetched.is_some_and(|fetched| self.since(fetched) < MAX_AGE))
     }
 
-    /// Returns whether to fetch the keys now, or to wait until they are fetched. `is_held` is set if they would be
+    /// Returns whether to fetch the keys now, or to wait until they are fetched. `is_throttled` is set if they would be
     /// fetched, had they not been just before.
-    fn demand(&self, progress: Progress, is_there: impl Fn(&Arc<KeySet>) -> bool, is_held: &mut bool) -> Demand {
+    fn demand(&self, progress: Progress, is_there: impl Fn(&Arc<KeySet>) -> bool, is_throttled: &mut bool) -> Demand {
         let mut state = lock(&self.state);
         let has_key = self.usable(&state).is_some_and(is_there);
-        let interval = if state.keys.is_some() { self.interval } else { self.interval.min(RETRY) };
+        let interval = if state.keys.is_some() { self.interval } else { self.interval.min(RETRY_INTERVAL) };
         let is_soon = state.tried.is_some_and(|tried| self.since(tried) < interval);
-        let is_fresh = state.fetched.is_some_and(|fetched| self.since(fetched) < FRESH);
+        let is_fresh = state.fetched.is_some_and(|fetched| self.since(fetched) < REFRESH_INTERVAL);
         match progress {
             _ if has_key && is_fresh => return Demand::Nothing,
             // Those that have their key do not wait for others.
@@ -166,7 +166,7 @@ impl Remote {
             // All that waited for it have gone.
             Progress::Parked if is_soon => return Demand::Wait,
             Progress::Idle if is_soon => {
-                *is_held = !has_key;
+                *is_throttled = !has_key;
                 return Demand::Nothing;
             }
             Progress::Parked | Progress::Idle => {}
@@ -203,17 +203,17 @@ impl Remote {
     }
 }
 
-impl From<KeySet> for Keys {
+impl From<KeySet> for KeySource {
     fn from(keys: KeySet) -> Self {
         Self(Source::Fixed(Arc::new(keys)))
     }
 }
 
-impl fmt::Debug for Keys {
+impl fmt::Debug for KeySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Source::Fixed(keys) => f.debug_tuple("Keys").field(keys).finish(),
-            Source::Remote(remote) => f.debug_tuple("Keys").field(&remote.url).finish(),
+            Source::Fixed(keys) => f.debug_tuple("KeySource").field(keys).finish(),
+            Source::Remote(remote) => f.debug_tuple("KeySource").field(&remote.url).finish(),
         }
     }
 }

@@ -17,7 +17,7 @@ use mcp_proto::{auth::Secret, wire::Json};
 use mcp_service::Deferred;
 
 pub use algorithm::Algorithm;
-pub use key_source::Keys;
+pub use key_source::KeySource;
 pub use keys::{KeySet, KeySetError};
 
 use self::jws::Jws;
@@ -42,7 +42,7 @@ struct Settings {
     issuer: String,
     audiences: Vec<String>,
     algorithms: Vec<Algorithm>,
-    keys: Keys,
+    keys: KeySource,
     leeway: Duration,
     now: fn() -> SystemTime,
 }
@@ -54,7 +54,7 @@ impl JwtVerifier {
     /// [identifier](mcp_proto::auth::ResourceMetadata::resource) of the server, unless its authorization server names it
     /// otherwise.
     #[must_use]
-    pub fn new(issuer: impl Into<String>, resource: impl Into<String>, keys: impl Into<Keys>) -> Self {
+    pub fn new(issuer: impl Into<String>, resource: impl Into<String>, keys: impl Into<KeySource>) -> Self {
         Self(Arc::new(Settings {
             issuer: issuer.into(),
             audiences: vec![resource.into()],

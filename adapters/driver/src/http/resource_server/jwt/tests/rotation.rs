@@ -52,7 +52,7 @@ impl Server {
             let body = server.body.lock().expect("no panic").clone();
             body.map(Response::new).ok_or_else(|| io::Error::other("it is down"))
         };
-        let keys = Keys::with_clock("https://auth.example/keys", Duration::from_secs(60), client, clock::<N>);
+        let keys = KeySource::with_clock("https://auth.example/keys", Duration::from_secs(60), client, clock::<N>);
         JwtVerifier::new(ISSUER, RESOURCE, keys.expect("a URL")).at(now)
     }
 }
@@ -239,7 +239,8 @@ impl HttpFetch for Slow {
 
 impl Slow {
     fn verifier<const N: usize>(&self) -> JwtVerifier {
-        let keys = Keys::with_clock("https://auth.example/keys", Duration::from_secs(60), self.clone(), clock::<N>);
+        let keys =
+            KeySource::with_clock("https://auth.example/keys", Duration::from_secs(60), self.clone(), clock::<N>);
         JwtVerifier::new(ISSUER, RESOURCE, keys.expect("a URL")).at(now)
     }
 
@@ -301,7 +302,7 @@ fn dropped_request_does_not_stop_the_fetch() {
 
 #[test]
 fn key_url_requires_https_or_loopback() {
-    let at = |url: &str| Keys::at(url, |_: Request<Vec<u8>>| Ok(Response::default())).map(|_| ());
+    let at = |url: &str| KeySource::remote(url, |_: Request<Vec<u8>>| Ok(Response::default())).map(|_| ());
     for url in ["https://auth.example/keys", "http://127.0.0.1:1/keys", "http://localhost/keys", "http://[::1]/keys"] {
         assert_eq!(at(url), Ok(()), "{url}");
     }
@@ -318,7 +319,7 @@ fn panicking_http_client_does_not_stop_fetches() {
         assert_ne!(asked.fetch_add(1, Ordering::SeqCst), 0, "it panics once");
         Ok(Response::new(body.clone()))
     };
-    let keys = Keys::with_clock("https://auth.example/keys", Duration::from_secs(60), client, clock::<6>);
+    let keys = KeySource::with_clock("https://auth.example/keys", Duration::from_secs(60), client, clock::<6>);
     let verifier = JwtVerifier::new(ISSUER, RESOURCE, keys.expect("a URL")).at(now);
     let verify = || verifier.verify(&Secret::new(one.token())).wait().map(|_| ());
     assert!(catch_unwind(AssertUnwindSafe(verify)).is_err());
