@@ -302,6 +302,38 @@ fn a_token_that_the_application_has_is_sent_with_each_request() {
     });
 }
 
+/// The deadlines of a request are paused while the client authenticates, so the number of attempts is what ends it.
+#[test]
+fn a_server_that_refuses_every_token_gets_a_bounded_number_of_them() {
+    run(async {
+        let issuer = Issuer::start();
+        let (listener, url) = protected(&issuer).await;
+        // The tokens are for another server.
+        issuer.update(|state| state.resource = "https://other.example/mcp".to_owned());
+        let stop = listener.stopper();
+        let served = spawn(async move { listener.serve(&service()).await });
+        let mut settings = Settings::default();
+        settings.identities.registration = Some(Registration::new("test", []));
+        let user = issuer.clone();
+        let browser = Loopback::new().expect("a port").open_with(move |url| {
+            user.consent(url);
+            Ok(())
+        });
+        let oauth = OAuth::builder(&url).expect("a URL").settings(settings).user_agent(browser);
+        let oauth: OAuth = oauth.build().expect("random bytes");
+        let connector = || Connector::new(&url).expect("a URL").credentials(oauth.clone());
+        for _ in 0..2 {
+            let refused = connector().connect(&host()).await.map(drop).expect_err("no token is accepted");
+            assert!(refused.to_string().contains("401"), "{refused}");
+            // The user is not asked again.
+            assert_eq!(issuer.update(|state| state.codes), 1);
+        }
+        assert!(issuer.count("/token") <= 3, "{}", issuer.count("/token"));
+        stop();
+        served.await.expect("it is stopped");
+    });
+}
+
 // req: AUTH-069
 #[test]
 fn no_secret_of_a_whole_authorization_is_logged_or_shown() {

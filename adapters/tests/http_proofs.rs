@@ -5,18 +5,25 @@ use std::{
     io,
     pin::Pin,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use http::{Request, StatusCode, Uri, header, request::Parts};
 use mcp_driver::Watched;
-use mcp_proto::protocol::{Era, ProtocolVersion, VersionSet};
-use mcp_service::{Failure, Service, Tool};
+use mcp_proto::{
+    connection::{RequestOptions, Settings},
+    protocol::{Era, ProtocolVersion, VersionSet},
+};
+use mcp_service::{Failure, Host, Service, Tool};
 use serde_json::json;
 
 use super::{Echo, Guarded, call, endpoint, host, service, within};
 use crate::{
-    adapter::http::{AuthProvider, ClientOptions, Connector, HttpClient, Refusal, ResponseHandler},
-    run,
+    adapter::{
+        Error,
+        http::{AuthProvider, ClientOptions, Connector, HttpClient, Refusal, ResponseHandler},
+    },
+    run, spawn,
 };
 
 /// Counts how often a request was sent.
@@ -281,5 +288,112 @@ fn caller_credentials_are_not_forwarded() {
             within(near.close()).await;
             within(far.close()).await;
         }
+    });
+}
+
+/// A user who signs in when the test says so.
+#[derive(Default)]
+struct SignIn {
+    is_signed_in: bool,
+    /// How many requests have waited for the user.
+    waits: usize,
+}
+
+/// A provider whose requests wait for the user: before they are sent, or after a refusal.
+#[derive(Clone)]
+struct Patient {
+    user: Arc<Watched<SignIn>>,
+    waits_first: bool,
+}
+
+impl Patient {
+    async fn wait(&self) {
+        self.user.update(|user| user.waits += 1);
+        self.user.wait_for(|user| user.is_signed_in.then_some(())).await;
+    }
+}
+
+impl AuthProvider for Patient {
+    fn authorize<'a>(
+        &'a self,
+        request: &'a mut Request<Arc<[u8]>>,
+    ) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
+        Box::pin(async {
+            let has_token = self.user.read(|user| user.is_signed_in);
+            if !has_token && self.waits_first {
+                self.wait().await;
+            }
+            let token = if has_token || self.waits_first { "good" } else { "expired" };
+            request.headers_mut().insert(header::AUTHORIZATION, header::HeaderValue::from_static(token));
+            Ok(())
+        })
+    }
+
+    fn challenged<'a>(&'a self, _: &'a mut Refusal) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+        Box::pin(async {
+            self.wait().await;
+            true
+        })
+    }
+}
+
+/// A server that does not respond.
+struct Silent;
+
+impl HttpClient for Silent {
+    fn make(&self, _: Request<Arc<[u8]>>, response: ResponseHandler) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            std::future::pending::<()>().await;
+            drop(response);
+        })
+    }
+}
+
+/// The time of a sign-in counts neither against the handshake nor against a call.
+#[test]
+fn a_sign_in_outlasts_the_timeouts_of_requests() {
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    run(async {
+        let (service, _) = service();
+        let endpoint = endpoint(&service);
+        let host = |versions| {
+            let request = RequestOptions::within(TIMEOUT);
+            let settings = Settings { handshake_timeout: TIMEOUT, request, ..Settings::default() };
+            Host::builder("test", "1").settings(settings).versions(versions).build()
+        };
+        let connector = || Connector::to(ClientOptions::new("http://server.example/mcp", 1).expect("an address"));
+        // The clients sign in later than the timeouts allow: another client, which started afterwards, has timed out.
+        let late = async |user: &Watched<SignIn>, waits| {
+            within(user.wait_for(|user| (user.waits >= waits).then_some(()))).await;
+            let timed_out = within(connector().requests(Silent).connect(&host(VersionSet::ALL))).await;
+            assert!(matches!(timed_out, Err(Error::Handshake(_))), "{timed_out:?}");
+            user.update(|user| user.is_signed_in = true);
+        };
+        let user = Arc::<Watched<SignIn>>::default();
+        let kinds = [(true, VersionSet::ALL), (true, VersionSet::LEGACY), (false, VersionSet::ALL)];
+        let mut clients = Vec::new();
+        for (waits_first, versions) in kinds.into_iter().chain([(false, VersionSet::LEGACY)]) {
+            let guarded = Guarded { tokens: vec![("good", "alice")], ..Guarded::open(endpoint.clone(), |_| ()) };
+            let credentials = Patient { user: user.clone(), waits_first };
+            let (connector, host) = (connector().requests(guarded).credentials(credentials), host(versions));
+            clients.push(spawn(async move { connector.connect(&host).await }));
+        }
+        late(&user, clients.len()).await;
+        let mut connected = Vec::new();
+        for client in clients {
+            connected.push(within(client).await.expect("the user has signed in"));
+        }
+        // The tokens expire, and each client makes a call.
+        user.update(|user| *user = SignIn::default());
+        let calls: Vec<_> = connected.iter().map(|client| client.call_tool("who", json!({})).expect("room")).collect();
+        late(&user, calls.len()).await;
+        for call in calls {
+            let result = within(call).await.expect("the user has signed in");
+            assert_eq!(result.content[0].as_text(), Some("alice"));
+        }
+        for client in connected {
+            within(client.close()).await;
+        }
+        within(endpoint.close()).await;
     });
 }

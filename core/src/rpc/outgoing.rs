@@ -1,7 +1,7 @@
 //! Requests of this side.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use core::time::Duration;
+use core::{mem, time::Duration};
 
 use hashbrown::HashMap;
 
@@ -55,6 +55,8 @@ pub(crate) struct Call<T> {
     idle: Option<Duration>,
     idle_at: Option<Timestamp>,
     total_at: Option<Timestamp>,
+    /// Whether the deadlines are paused. They are the time that is left then, as seen from the origin of time.
+    is_paused: bool,
 }
 
 impl<T> Call<T> {
@@ -63,11 +65,30 @@ impl<T> Call<T> {
         self.since.0
     }
 
-    /// Returns when the call ends without a response.
+    /// Returns when the call ends without a response. `None` while its deadlines are paused.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        if self.is_paused {
+            return None;
+        }
         match (self.idle_at, self.total_at) {
             (Some(idle), Some(total)) => Some(idle.min(total)),
             (idle, total) => idle.or(total),
+        }
+    }
+
+    /// Pauses the deadlines.
+    fn pause(&mut self, now: Timestamp) {
+        if !mem::replace(&mut self.is_paused, true) {
+            let left = |at: Timestamp| Timestamp::after_zero(at.saturating_since(now));
+            (self.idle_at, self.total_at) = (self.idle_at.map(left), self.total_at.map(left));
+        }
+    }
+
+    /// Resumes paused deadlines, with the time that was left.
+    fn resume(&mut self, now: Timestamp) {
+        if mem::take(&mut self.is_paused) {
+            let at = |left: Timestamp| now + left.saturating_since(Timestamp::ZERO);
+            (self.idle_at, self.total_at) = (self.idle_at.map(at), self.total_at.map(at));
         }
     }
 }
@@ -80,6 +101,8 @@ pub(crate) struct Outgoing<T> {
     aliases: BTreeMap<u64, u64>,
     deadlines: Deadlines<u64>,
     with_deadline: usize,
+    /// Whether the deadlines of calls in the outbox are paused.
+    pauses_unsent: bool,
     next_id: u64,
     /// The number of calls that were completed from the cache.
     cached: u64,
@@ -130,6 +153,7 @@ impl<T> Outgoing<T> {
             aliases: BTreeMap::new(),
             deadlines: Deadlines::new(),
             with_deadline: 0,
+            pauses_unsent: false,
             next_id: first_id,
             cached: 0,
             own: OwnIds { before: first_id, ranges: VecDeque::new(), known_from: 0 },
@@ -182,7 +206,7 @@ impl<T> Outgoing<T> {
         let id = self.next_id;
         self.next_id += 1;
         let idle_at = idle.map(|idle| now + idle);
-        let call = Call {
+        let mut call = Call {
             tag,
             sent: false,
             is_suspended: false,
@@ -192,7 +216,11 @@ impl<T> Outgoing<T> {
             idle,
             idle_at,
             total_at: total.map(|total| now + total),
+            is_paused: false,
         };
+        if self.pauses_unsent {
+            call.pause(now);
+        }
         if let Some(at) = call.deadline() {
             self.deadlines.set(at, id);
             self.with_deadline += 1;
@@ -225,41 +253,92 @@ impl<T> Outgoing<T> {
 
     /// Records that the call has got a response and waits for this side to send it again. It has no idle deadline until
     /// then.
-    pub(crate) fn suspend(&mut self, id: CallId) {
-        self.relax(id, |call| (call.sent, call.is_suspended, call.idle_at) = (false, true, None));
+    pub(crate) fn suspend(&mut self, now: Timestamp, id: CallId) {
+        self.change(id, |call| {
+            call.resume(now);
+            (call.sent, call.is_suspended, call.idle_at) = (false, true, None);
+        });
     }
 
     /// Removes the deadlines of the call. Its idle deadline returns when it is sent again.
     pub(crate) fn unlimit(&mut self, id: CallId) {
-        self.relax(id, |call| (call.idle_at, call.total_at) = (None, None));
+        self.change(id, |call| (call.idle_at, call.total_at) = (None, None));
     }
 
-    fn relax(&mut self, id: CallId, relax: impl FnOnce(&mut Call<T>)) {
+    /// Pauses the deadlines of the call that was last sent under this id.
+    #[cfg(feature = "http")]
+    pub(crate) fn pause(&mut self, now: Timestamp, wire: u64) {
+        if let Some(call) = self.by_wire(wire) {
+            self.change(call, |call| call.pause(now));
+        }
+    }
+
+    /// Resumes the deadlines of the call that was last sent under this id, with the time that was left.
+    #[cfg(feature = "http")]
+    pub(crate) fn resume(&mut self, now: Timestamp, wire: u64) {
+        if let Some(call) = self.by_wire(wire) {
+            self.change(call, |call| call.resume(now));
+        }
+    }
+
+    /// Pauses the deadlines of all calls in the outbox, and of those that are made from now on; or resumes those of the
+    /// calls that are still there.
+    #[cfg(feature = "http")]
+    pub(crate) fn pause_unsent(&mut self, now: Timestamp, pauses: bool) {
+        self.pauses_unsent = pauses;
+        let is_unsent = |call: &Call<T>| !call.sent && !call.is_suspended;
+        let unsent = self.calls.iter().filter(|(_, call)| is_unsent(call)).map(|(id, _)| CallId(*id));
+        let mut unsent: alloc::vec::Vec<_> = unsent.collect();
+        unsent.sort_unstable();
+        for id in unsent {
+            self.change(id, |call| {
+                if pauses {
+                    call.pause(now);
+                } else {
+                    call.resume(now);
+                }
+            });
+        }
+    }
+
+    /// Changes a call, and updates the table of deadlines.
+    fn change(&mut self, id: CallId, change: impl FnOnce(&mut Call<T>)) {
         let Some(call) = self.calls.get_mut(&id.0) else { return };
-        let had = call.deadline().is_some();
-        relax(call);
-        self.deadlines.moved();
-        self.with_deadline -= usize::from(had && call.deadline().is_none());
+        let had = call.deadline();
+        change(call);
+        let has = call.deadline();
+        if had == has {
+            return;
+        }
+        self.with_deadline = self.with_deadline - usize::from(had.is_some()) + usize::from(has.is_some());
+        if had.is_some() {
+            self.deadlines.moved();
+        }
+        // An entry that is early is found at the top and moved.
+        if let Some(at) = has
+            && had.is_none_or(|had| at < had)
+        {
+            self.deadlines.set(at, id.0);
+        }
         self.settle();
     }
 
     /// Records that the call is sent again, under [`next_id`](Self::next_id).
     pub(crate) fn reissue(&mut self, now: Timestamp, id: CallId) {
-        let wire = self.next_id;
-        let Some(call) = self.calls.get_mut(&id.0) else { return };
+        let (wire, pauses) = (self.next_id, self.pauses_unsent);
+        let Some(call) = self.calls.get(&id.0) else { return };
         self.next_id += 1;
         self.own.note(wire);
         self.aliases.remove(&call.wire);
         self.aliases.insert(wire, id.0);
-        let had = call.deadline().is_some();
-        self.deadlines.moved();
-        (call.wire, call.sent, call.is_suspended, call.idle_at) =
-            (wire, false, false, call.idle.map(|idle| now + idle));
-        if let Some(at) = call.deadline() {
-            self.with_deadline += usize::from(!had);
-            self.deadlines.set(at, id.0);
-        }
-        self.settle();
+        self.change(id, |call| {
+            call.resume(now);
+            (call.wire, call.sent, call.is_suspended, call.idle_at) =
+                (wire, false, false, call.idle.map(|idle| now + idle));
+            if pauses {
+                call.pause(now);
+            }
+        });
     }
 
     pub(crate) fn get(&self, id: CallId) -> Option<&Call<T>> {
@@ -270,13 +349,14 @@ impl<T> Outgoing<T> {
         self.calls.get_mut(&id.0)
     }
 
-    /// Restarts the idle deadline of a call.
+    /// Restarts the idle deadline of a call, if it has one now.
     pub(crate) fn touch(&mut self, now: Timestamp, id: CallId) {
-        if let Some(call) = self.calls.get_mut(&id.0) {
-            call.idle_at = call.idle.map(|idle| now + idle).max(call.idle_at);
-            self.deadlines.moved();
-            self.settle();
-        }
+        self.change(id, |call| {
+            if let (Some(idle), Some(at)) = (call.idle, call.idle_at) {
+                let from = if call.is_paused { Timestamp::ZERO } else { now };
+                call.idle_at = Some(at.max(from + idle));
+            }
+        });
     }
 
     /// Restarts the idle deadline as [`touch`](Self::touch) does; returns whether it is then in the future.
@@ -343,6 +423,40 @@ mod tests {
             assert!(known.is_subset(&model));
             let latest = 2_000 - 60;
             assert!(model.range(CallId(latest)..).all(|call| known.contains(call)), "{share}");
+        }
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn next_deadline_is_the_earliest_that_is_not_paused() {
+        let (mut table, mut state) = (Outgoing::<()>::new(1), 5);
+        let mut live = alloc::vec::Vec::new();
+        for step in 0..20_000_u64 {
+            crate::test_rng::roll(&mut state);
+            let now = Timestamp::from_nanos(step * 10);
+            let id = live.get((state >> 30) as usize % (live.len() + 1)).copied();
+            match (state >> 60, id) {
+                (0..3, _) => {
+                    let limit = |bits: u64| (!bits.is_multiple_of(4)).then(|| Duration::from_nanos(bits % 5000));
+                    live.push(table.insert(now, (), false, limit(state >> 40), limit(state >> 20)));
+                }
+                (3, _) => table.pause_unsent(now, state >> 50 & 1 == 0),
+                (4..6, Some(id)) => table.pause(now, table.wire(id).0),
+                (6..9, Some(id)) => table.resume(now, table.wire(id).0),
+                (9, Some(id)) => table.suspend(now, id),
+                (10, Some(id)) => table.reissue(now, id),
+                (11, Some(id)) => table.touch(now, id),
+                (12, Some(id)) if state >> 50 & 1 == 0 => table.unlimit(id),
+                (12, Some(id)) => table.get_mut(id).expect("it is live").sent = true,
+                (_, Some(id)) => {
+                    table.retire(id);
+                    live.retain(|other| *other != id);
+                }
+                _ => {}
+            }
+            let deadlines = live.iter().filter_map(|id| table.get(*id)?.deadline());
+            assert_eq!((table.next_deadline(), table.with_deadline), (deadlines.clone().min(), deadlines.count()));
+            assert!(table.deadlines() <= 2 * table.with_deadline + 64);
         }
     }
 }

@@ -10,7 +10,7 @@ use mcp_proto::{
         Policy,
         server::{Caller as Sender, EndpointOptions, Paths},
     },
-    protocol::VersionSet,
+    protocol::{ProtocolVersion, VersionSet},
     rpc::ReplyKey,
     wire::{Json, RawJson},
 };
@@ -271,9 +271,15 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
     let mut options = options();
     options.authenticates = dice.roll(2) == 0;
     options.limits.exchanges = 8;
-    let mut caller = HttpClient::new(full_client_with(VersionSet::ALL), options);
-    let mut said = String::new();
     let mut open = Vec::new();
+    let mut caller = if dice.roll(2) == 0 {
+        HttpClient::new(full_client_with(VersionSet::ALL), options)
+    } else {
+        let (caller, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options);
+        open.push((stream, "1".to_owned()));
+        caller
+    };
+    let mut said = String::new();
     caller.settle();
     for _ in 0..steps {
         for (exchange, request) in std::mem::take(&mut caller.requests) {
@@ -287,7 +293,7 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
         }
         if !open.is_empty() {
             let (exchange, id) = open[dice.roll(open.len())].clone();
-            match dice.roll(8) {
+            match dice.roll(9) {
                 0 | 1 => {
                     let (status, media_type) = HEADS[dice.roll(HEADS.len())];
                     let mut response = Response::builder().status(status);
@@ -310,6 +316,14 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
                 }
                 5 => caller.end(exchange),
                 6 => caller.fail(exchange),
+                7 => {
+                    let now = caller.now;
+                    if dice.roll(2) == 0 {
+                        caller.core.handle_authentication_started(now, exchange);
+                    } else {
+                        caller.core.handle_authentication_ended(now, exchange);
+                    }
+                }
                 _ => {
                     let now = caller.now;
                     if dice.roll(2) == 0 {
@@ -344,6 +358,17 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
         let usage = caller.core.usage();
         assert!(usage.bytes < 1 << 20 && usage.actions == 0 && usage.events == 0, "{usage:?}");
     }
+    // Without authentications that go on, the deadlines end all calls.
+    for _ in 0..20 {
+        open.extend(std::mem::take(&mut caller.requests).into_iter().map(|(exchange, _)| (exchange, String::new())));
+        for (exchange, _) in std::mem::take(&mut open) {
+            let now = caller.now;
+            caller.core.give_up(now, exchange);
+            caller.fail(exchange);
+        }
+        caller.advance(Duration::from_secs(60));
+    }
+    assert_eq!(caller.core.view().usage().calls, 0);
     let now = caller.now;
     caller.core.close(now);
     caller.advance(Duration::from_secs(10));

@@ -1,6 +1,7 @@
 //! The HTTP bindings, in all revisions that have one. They are one test program, which saves linking.
 
 mod asking;
+mod authentication;
 mod batches;
 mod bounds;
 mod elsewhere;

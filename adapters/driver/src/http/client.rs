@@ -3,11 +3,11 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     io, mem,
     pin::Pin,
     sync::{Arc, Mutex},
-    task::Context,
+    task::{Context, Poll},
 };
 
 use http::{Extensions, Request, Uri, response::Parts};
@@ -38,6 +38,10 @@ pub trait HttpClient: Send + Sync + 'static {
 }
 
 /// Provides the credentials of a client.
+///
+/// The time that a request waits for its credentials does not count against its timeouts, nor against those of the
+/// handshake and of requests that wait for it. So the provider bounds that time: `OAuth` ends an
+/// authorization after ten minutes. If the request is cancelled or the connection ends, the future is dropped.
 pub trait AuthProvider: Send + Sync + 'static {
     /// Checks that the credentials are for the server at this address, before a client connects to it. Default: they are.
     ///
@@ -124,6 +128,19 @@ impl ResponseHandler {
     /// Reports that the request could not be made or that its response broke off, with the reason.
     pub fn fail(mut self, why: impl Into<String>) {
         self.give_up(why.into());
+    }
+
+    /// Waits for the credentials of the request. The deadlines of its message are paused meanwhile.
+    async fn authenticating<T>(&self, credentials: Soon<'_, T>) -> T {
+        let mut credentials = credentials;
+        let at_once = poll_fn(|cx| Poll::Ready(credentials.as_mut().poll(cx))).await;
+        if let Poll::Ready(credentials) = at_once {
+            return credentials;
+        }
+        self.shared.update(|binding, now| binding.client.handle_authentication_started(now, self.exchange));
+        let credentials = credentials.await;
+        self.shared.update(|binding, now| binding.client.handle_authentication_ended(now, self.exchange));
+        credentials
     }
 
     fn give_up(&mut self, why: String) {
@@ -215,7 +232,7 @@ impl<R: Runtime> RequestRunner<R> {
         let task = self.runtime.spawn(async move {
             let mut request = request;
             if let Some(RequestCredentials { provider, extensions }) = credentials {
-                if let Err(error) = provider.authorize(&mut request).await {
+                if let Err(error) = response.authenticating(provider.authorize(&mut request)).await {
                     return response.fail(error.to_string());
                 }
                 lock(&extensions).clone_from(request.extensions());

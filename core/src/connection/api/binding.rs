@@ -126,9 +126,25 @@ impl Connection<ClientRole> {
         if !self.engine.retries.has(call) || self.engine.has_poller(call) {
             return false;
         }
-        self.engine.calls.suspend(call);
+        self.engine.calls.suspend(self.engine.clock, call);
         self.engine.resend(call);
         true
+    }
+
+    /// Pauses the deadlines of the request that was last sent under this id, until it is resumed or sent again.
+    pub(crate) fn pause_deadlines(&mut self, now: Timestamp, wire: u64) {
+        self.engine.calls.pause(now, wire);
+    }
+
+    /// Resumes the deadlines of the request that was last sent under this id, with the time that was left.
+    pub(crate) fn resume_deadlines(&mut self, now: Timestamp, wire: u64) {
+        self.engine.calls.resume(now, wire);
+    }
+
+    /// Pauses or resumes the deadlines of all requests in the outbox, also of those that are made from now on. A request
+    /// that leaves the outbox meanwhile stays paused.
+    pub(crate) fn pause_unsent(&mut self, now: Timestamp, pauses: bool) {
+        self.engine.calls.pause_unsent(now, pauses);
     }
 
     /// Requests a page of the list of tools on behalf of the binding. The application does not get the response.

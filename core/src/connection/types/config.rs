@@ -29,7 +29,8 @@ pub struct Settings {
     /// sends no requests may then hold a connection over TCP for ever; a pipe of a process that has ended reports its
     /// end.
     pub keepalive: Option<Keepalive>,
-    /// How long the handshake may take (clients). Default 30 seconds: servers are often started by it.
+    /// How long the handshake may take (clients). Default 30 seconds: servers are often started by it. Over HTTP the
+    /// time in which it waits for credentials does not count.
     pub handshake_timeout: Duration,
     /// How long a server may take to respond to the probe for the modern era. After that, a client that supports both
     /// eras treats it as a legacy server that ignores unknown requests. At most the handshake timeout, which starts

@@ -180,6 +180,9 @@ pub(super) struct Exchange {
     pub(super) session: Option<HeaderValue>,
     /// When the exchange must be over.
     pub(super) until: Option<Timestamp>,
+    /// Since when the driver has been obtaining credentials: before the request is sent, or after it was refused.
+    /// Deadlines are paused meanwhile.
+    pub(super) authenticates_since: Option<Timestamp>,
 }
 
 impl ExchangeState {
@@ -195,6 +198,20 @@ impl ExchangeState {
 }
 
 impl Exchange {
+    /// Returns whether the driver is obtaining credentials for the exchange.
+    pub(super) const fn is_authenticating(&self) -> bool {
+        self.authenticates_since.is_some()
+    }
+
+    /// Returns when the exchange is aborted, unless its state changes before.
+    pub(super) const fn deadline(&self) -> Option<Timestamp> {
+        match self.state {
+            ExchangeState::Over { until, .. } => Some(until),
+            _ if self.is_authenticating() => None,
+            _ => self.until,
+        }
+    }
+
     /// Returns whether the exchange requests a stream for messages on the server's own initiative, and the outcome is
     /// open.
     pub(super) const fn awaits_stream(&self) -> bool {
@@ -211,6 +228,14 @@ impl Purpose {
         match self {
             Self::Post(post) | Self::Resume(post) => Some(post),
             Self::Listen(_) | Self::Old(_) | Self::DeleteSession(_) | Self::Done => None,
+        }
+    }
+
+    /// Returns the message whose result depends on the exchange.
+    pub(super) fn cause(&self) -> Option<&PostRequest> {
+        match self {
+            Self::Old(Some(why)) => Some(&why.post),
+            _ => self.post(),
         }
     }
 

@@ -26,6 +26,7 @@ use crate::{
 
 impl Client {
     pub(super) fn head(&mut self, id: ExchangeId, head: &Parts) {
+        self.credentials_added(id);
         let Some(exchange) =
             self.exchanges.get_mut(&id).filter(|exchange| matches!(exchange.state, ExchangeState::Sent))
         else {
@@ -45,6 +46,7 @@ impl Client {
             let refused = refused(head);
             let challenges = refused.challenges.clone();
             exchange.state = ExchangeState::Authenticating(refused);
+            self.start_authenticating(id);
             return self.ask(Action::Authenticate { exchange: id, status: status.as_u16(), challenges });
         }
         let has_events = status == StatusCode::OK && media::is(&head.headers, EVENTS);
@@ -252,6 +254,7 @@ impl Client {
 
     /// Handles the end of a response: it is complete, or it broke off for the reason `broken`.
     pub(super) fn body_ended(&mut self, id: ExchangeId, broken: Option<String>) {
+        self.credentials_added(id);
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         match core::mem::replace(&mut exchange.state, ExchangeState::Sent) {
             ExchangeState::Over { .. } => {

@@ -30,7 +30,8 @@ use crate::{
 ///
 /// - **input**: [`handle_head`](Self::handle_head), [`handle_body`](Self::handle_body),
 ///   [`handle_end`](Self::handle_end), [`handle_failure`](Self::handle_failure),
-///   [`handle_timeout`](Self::handle_timeout);
+///   [`handle_authentication_started`](Self::handle_authentication_started),
+///   [`handle_authentication_ended`](Self::handle_authentication_ended), [`handle_timeout`](Self::handle_timeout);
 /// - **actions of the application**: all methods of the [`connection`](Self::connection); [`retry`](Self::retry),
 ///   [`give_up`](Self::give_up), [`close`](Self::close);
 /// - **output**: [`poll_event`](Self::poll_event), [`poll_action`](Self::poll_action),
@@ -59,6 +60,10 @@ pub struct Client {
     pub(super) no_server_stream: bool,
     pub(super) tools: Tools,
     pub(super) refreshes: Refreshes,
+    /// The number of exchanges for which the driver is obtaining credentials.
+    pub(super) authenticating: usize,
+    /// Whether messages wait for such an exchange. The deadlines of their requests are paused.
+    pub(super) is_blocked: bool,
     random: u64,
     frame: Vec<u8>,
 }
@@ -157,6 +162,8 @@ impl Client {
             no_server_stream: false,
             tools: Tools::default(),
             refreshes: Refreshes::default(),
+            authenticating: 0,
+            is_blocked: false,
             frame: Vec::new(),
         }
     }
@@ -196,7 +203,7 @@ impl Client {
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
         self.conn.handle_timeout(now);
-        if matches!(self.gate, SendGate::Listening { until, .. } if until <= now) {
+        if self.listen_deadline().is_some_and(|until| until <= now) {
             self.release_stream();
         }
         self.pump();
@@ -204,11 +211,7 @@ impl Client {
             let RetryTimer { purpose, .. } = self.retry_timers.remove(due);
             self.start(purpose, self.options.url.clone(), 0);
         }
-        let late = |exchange: &Exchange| match exchange.state {
-            ExchangeState::Over { until, .. } => until <= now,
-            ExchangeState::Authenticating(_) => false,
-            _ => exchange.until.is_some_and(|until| until <= now),
-        };
+        let late = |exchange: &Exchange| exchange.deadline().is_some_and(|until| until <= now);
         let late: Vec<_> = self.exchanges.iter().filter(|(_, it)| late(it)).map(|(id, _)| *id).collect();
         for id in late {
             self.abort(id);
@@ -234,31 +237,6 @@ impl Client {
     #[must_use]
     pub const fn view(&self) -> &Connection<ClientRole> {
         &self.conn
-    }
-
-    /// Repeats a request after [`Action::Authenticate`], now that the driver has credentials. Returns the new exchange,
-    /// or `None` if the request is not needed any more.
-    pub fn retry(&mut self, now: Timestamp, exchange: ExchangeId) -> Option<ExchangeId> {
-        self.clock = self.clock.max(now);
-        let mut next = None;
-        if let Some(Exchange { state: ExchangeState::Authenticating(_), .. }) = self.exchanges.get(&exchange)
-            && let Some(Exchange { purpose, uri, redirects, until, .. }) = self.abort(exchange)
-        {
-            next = Some(self.start_again(exchange, until, purpose, uri, redirects));
-        }
-        self.pump();
-        next
-    }
-
-    /// Fails a request after [`Action::Authenticate`], because the driver cannot obtain credentials.
-    pub fn give_up(&mut self, now: Timestamp, exchange: ExchangeId) {
-        self.clock = self.clock.max(now);
-        if let Some(Exchange { state: ExchangeState::Authenticating(_), .. }) = self.exchanges.get(&exchange)
-            && let Some(Exchange { purpose, state: ExchangeState::Authenticating(refused), .. }) = self.abort(exchange)
-        {
-            self.refused(purpose, refused);
-        }
-        self.pump();
     }
 
     /// Closes the connection, and ends the session on the server if there is one.
@@ -296,19 +274,15 @@ impl Client {
     pub fn poll_timeout(&self) -> Option<Deadline> {
         let connection = self.conn.poll_timeout().map(|it| Deadline { at: it.at, wake: Wake::Connection(it.wake) });
         let pauses = self.retry_timers.iter().map(|pause| Deadline { at: pause.at, wake: Wake::Reconnect });
-        let exchanges = self.exchanges.values().filter_map(|exchange| match exchange.state {
-            ExchangeState::Over { until, .. } => Some(Deadline { at: until, wake: Wake::Drain }),
-            // The application has no deadline for a challenge.
-            ExchangeState::Authenticating(_) => None,
-            _ if matches!(exchange.purpose, Purpose::DeleteSession(_)) => {
-                exchange.until.map(|at| Deadline { at, wake: Wake::DeleteSession })
-            }
-            _ => exchange.until.map(|at| Deadline { at, wake: Wake::Accept }),
+        let exchanges = self.exchanges.values().filter_map(|exchange| {
+            let wake = match (&exchange.state, &exchange.purpose) {
+                (ExchangeState::Over { .. }, _) => Wake::Drain,
+                (_, Purpose::DeleteSession(_)) => Wake::DeleteSession,
+                _ => Wake::Accept,
+            };
+            exchange.deadline().map(|at| Deadline { at, wake })
         });
-        let gate = match self.gate {
-            SendGate::Listening { until, .. } => Some(Deadline { at: until, wake: Wake::Listen }),
-            _ => None,
-        };
+        let gate = self.listen_deadline().map(|at| Deadline { at, wake: Wake::Listen });
         exchanges.chain(pauses).chain(connection).chain(gate).min_by_key(|deadline| deadline.at)
     }
 
@@ -387,7 +361,7 @@ impl Client {
                 SendGate::Handshake | SendGate::Initialized(_) | SendGate::Listening { .. } => false,
             };
             if !may_go {
-                return;
+                return self.update_block();
             }
             let mut frame = core::mem::take(&mut self.frame);
             frame.clear();
@@ -398,7 +372,7 @@ impl Client {
             frame.shrink_to(SPARE);
             self.frame = frame;
             if transmit.is_none() {
-                return;
+                return self.update_block();
             }
         }
     }
@@ -413,7 +387,7 @@ impl Client {
     }
 
     /// Returns whether another exchange may begin. Messages that end exchanges or keep them alive have reserved room.
-    fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         let most = self.options.limits.exchanges;
         let reserved = if self.conn.has_control() { RESERVED } else { 0 };
         self.exchanges.len() < most.saturating_add(reserved)
@@ -453,7 +427,8 @@ impl Client {
         let accepts = |kind| matches!(kind, PostKind::Initialized | PostKind::Notification | PostKind::Response);
         let is_no_request = matches!(&purpose, Purpose::Post(post) if accepts(post.kind));
         let until = is_no_request.then(|| self.clock + self.options.limits.accept_timeout);
-        let exchange = Exchange { purpose, state: ExchangeState::Sent, uri, redirects, sent_in, session: None, until };
+        let (state, session, authenticates_since) = (ExchangeState::Sent, None, None);
+        let exchange = Exchange { purpose, state, uri, redirects, sent_in, session, until, authenticates_since };
         self.exchanges.insert(id, exchange);
         id
     }
@@ -469,7 +444,7 @@ impl Client {
     ) -> ExchangeId {
         let id = self.start(purpose, uri, redirects);
         if let Some(exchange) = self.exchanges.get_mut(&id) {
-            exchange.until = exchange.until.or(until);
+            exchange.until = until.or(exchange.until);
         }
         match &mut self.gate {
             SendGate::Initialized(waits) | SendGate::Listening { stream: waits, .. } if *waits == old => *waits = id,
@@ -480,6 +455,7 @@ impl Client {
 
     /// Removes an exchange, and closes its connection or stream.
     pub(super) fn abort(&mut self, id: ExchangeId) -> Option<Exchange> {
+        self.stop_authenticating(id);
         let exchange = self.exchanges.remove(&id)?;
         if !self.take_back(id) {
             self.actions.push_back(Action::Abort(id));
@@ -496,6 +472,7 @@ impl Client {
 
     /// Takes the purpose of an exchange that is not over but no longer needed.
     pub(super) fn relieve(&mut self, id: ExchangeId) -> Option<Purpose> {
+        self.stop_authenticating(id);
         let purpose = core::mem::replace(&mut self.exchanges.get_mut(&id)?.purpose, Purpose::Done);
         self.dismiss(id);
         Some(purpose)

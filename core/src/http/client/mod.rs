@@ -88,12 +88,16 @@
 //!
 //! - Requests are made as they are, concurrently, in any order. Credentials may be added to each of them. The driver
 //!   follows no redirects and retries nothing.
+//! - If a request waits for credentials before it is sent, the driver reports that with
+//!   [`handle_authentication_started`](Client::handle_authentication_started) and
+//!   [`handle_authentication_ended`](Client::handle_authentication_ended). The wait does not count against deadlines.
 //! - A body is passed on as it arrives, and not collected: a stream can last for days. It is passed on decoded, if the
 //!   driver has requested an encoding.
 //! - For each request, [`handle_end`](Client::handle_end) or [`handle_failure`](Client::handle_failure) is the last
 //!   call, unless it was [aborted](Action::Abort).
 //! - The loop ends when [`is_over`](Client::is_over) returns true.
 
+mod authentication;
 mod exchange;
 mod incoming;
 mod machine;

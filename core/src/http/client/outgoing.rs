@@ -42,7 +42,12 @@ impl Client {
                     Err(failure) => return self.conn.fail(call, failure),
                 };
                 let known = known.map(|known| known.in_era(if mirrored.is_some() { Era::Modern } else { Era::Legacy }));
-                (kind, request(call, &id, known), mirrored)
+                let request = request(call, &id, known);
+                if let Some(request) = request.as_ref().filter(|_| self.is_blocked) {
+                    // It was paused in the outbox.
+                    self.conn.resume_deadlines(self.clock, request.id);
+                }
+                (kind, request, mirrored)
             }
             Message::Notification { method, params } => {
                 let known = Method::parse(&method);
@@ -78,7 +83,7 @@ impl Client {
         let post =
             PostRequest { body: Arc::from(frame), kind, mirrored, request, again, position: StreamPosition::default() };
         match self.gate {
-            SendGate::Until(next) if next != kind => self.queued.push_back(post),
+            SendGate::Until(next) if next != kind => self.queue(post),
             SendGate::Until(PostKind::Initialize) => {
                 self.gate = SendGate::Handshake;
                 self.post(post);

@@ -98,6 +98,9 @@ impl Client {
     pub(super) fn release_stream(&mut self) {
         self.gate = SendGate::Open;
         for post in core::mem::take(&mut self.queued) {
+            if let Some(request) = &post.request {
+                self.conn.resume_deadlines(self.clock, request.id);
+            }
             self.post(post);
         }
     }
@@ -136,7 +139,7 @@ impl Client {
             }
             // The server has not accepted the message, so it can be sent in the next session.
             Purpose::Post(post) if is_news || self.gate != SendGate::Open => {
-                self.queued.push_back(PostRequest { again: true, ..post });
+                self.queue(PostRequest { again: true, ..post });
             }
             Purpose::Post(post) => self.post(PostRequest { again: true, ..post }),
             purpose => self.unanswered(&purpose, Failure::SessionLost),

@@ -35,6 +35,8 @@ pub(super) struct Refreshes {
 #[derive(Debug)]
 struct Refresh {
     call: CallId,
+    /// The id of the call on the wire.
+    wire: u64,
     tool: String,
     /// The refusal of the call, which becomes its response if the call is not sent again.
     answer: Vec<u8>,
@@ -54,6 +56,11 @@ impl Refreshes {
         self.bytes
     }
 
+    /// Returns the id on the wire of the call that waits for the response to this request.
+    pub(super) fn call_behind(&self, request: u64) -> Option<u64> {
+        self.waiting.iter().find(|it| it.request == request).map(|it| it.wire)
+    }
+
     fn push(&mut self, refresh: Refresh) {
         self.bytes += refresh.answer.len();
         self.waiting.push(refresh);
@@ -68,16 +75,16 @@ impl Client {
             .request
             .as_ref()
             .filter(|request| request.method == Some(Method::CallTool))
-            .map(|request| request.call);
+            .map(|request| (request.call, request.id));
         let is_mismatch = matches!(Message::error_code(answer), Some((ErrorCode::HEADER_MISMATCH, _)));
-        let (Some(call), true, false) = (call, is_mismatch, post.again) else { return false };
+        let (Some((call, wire)), true, false) = (call, is_mismatch, post.again) else { return false };
         // The bytes of kept responses are limited. Without room, the refusal is final.
         if self.usage().bytes.saturating_add(answer.len()) > self.options.limits.body_bytes {
             return false;
         }
         let Some(tool) = tool(&post.body, self.conn.settings().limits.json_depth) else { return false };
         let Some(request) = self.conn.request_tools(self.clock, None, PAGE_TIMEOUT) else { return false };
-        self.refreshes.push(Refresh { call, tool, answer: answer.to_vec(), request, pages: 1 });
+        self.refreshes.push(Refresh { call, wire, tool, answer: answer.to_vec(), request, pages: 1 });
         true
     }
 

@@ -99,7 +99,7 @@ impl Engine {
             self.send_later(call, deferrals - 1);
             return Ok(());
         }
-        self.calls.suspend(call);
+        self.calls.suspend(self.clock, call);
         let mut keys = Vec::with_capacity(input_requests.len());
         let count = input_requests.len();
         for (index, input_request) in input_requests.into_iter().enumerate() {

@@ -61,7 +61,7 @@ impl Engine {
     }
 
     fn start_session(&mut self, now: Timestamp, call: CallId, version: ProtocolVersion, error: &ErrorObject) {
-        self.calls.suspend(call);
+        self.calls.suspend(self.clock, call);
         self.retries.defer(call, error.clone());
         (self.phase, self.version, self.peer) = (Phase::Opening, None, CapabilitySet::EMPTY);
         self.cache().clear();

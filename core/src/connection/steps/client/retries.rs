@@ -21,7 +21,7 @@ impl Engine {
 
     /// Schedules a call to be sent again after the `n`th backoff delay.
     pub(crate) fn send_later(&mut self, call: CallId, n: u32) {
-        self.calls.suspend(call);
+        self.calls.suspend(self.clock, call);
         match self.settings().backoff.delay(n) {
             pause if pause.is_zero() => self.resend(call),
             pause => self.retries.wait(call, self.clock + pause),

@@ -84,7 +84,7 @@ impl Engine {
             self.stats.violations += 1;
             return self.finish_call(call, Outcome::Malformed);
         }
-        self.calls.suspend(call);
+        self.calls.suspend(self.clock, call);
         if let Some(call) = self.calls.get_mut(call) {
             // Tasks of the extension have no progress notifications.
             call.progress = false;
@@ -100,7 +100,7 @@ impl Engine {
 
     /// Handles the result of a request about the task that a call has become.
     pub(crate) fn task_answered<'a>(&mut self, call: CallId, result: RawJson<'a>) -> Option<Event<'a>> {
-        self.calls.suspend(call);
+        self.calls.suspend(self.clock, call);
         if self.change_poller(call, |poller| poller.sent(true)) == Some(true) {
             // The acknowledgement does not carry the status, so the client polls again.
             self.change_poller(call, |poller| poller.failures = 0);
@@ -139,7 +139,7 @@ impl Engine {
         is_final: bool,
         outcome: Outcome<'static>,
     ) -> Option<Event<'static>> {
-        self.calls.suspend(call);
+        self.calls.suspend(self.clock, call);
         let clock = self.clock;
         let gives_up = self.change_poller(call, |poller| {
             poller.sent(false);
