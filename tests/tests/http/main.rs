@@ -16,6 +16,7 @@ mod mirroring;
 mod old;
 mod pressure;
 mod recovery;
+mod repeated;
 mod resumption;
 mod room;
 mod session;

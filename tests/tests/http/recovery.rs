@@ -15,20 +15,20 @@ use mcp_tests::http_client::{
 };
 use serde_json::{Value, json};
 
-const SESSIONS: [ProtocolVersion; 3] =
+pub(crate) const SESSIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25];
 
-fn not_found() -> http::response::Builder {
+pub(crate) fn not_found() -> http::response::Builder {
     Response::builder().status(404)
 }
 
-fn answer(id: &Value) -> Value {
+pub(crate) fn answer(id: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {"tools": []}})
 }
 
 /// Begins another session, called `s-2`, and returns the requests that the client sends then.
 #[track_caller]
-fn renewed(
+pub(crate) fn renewed(
     caller: &mut HttpClient,
     version: ProtocolVersion,
 ) -> Vec<(ExchangeId, http::Request<std::sync::Arc<[u8]>>)> {

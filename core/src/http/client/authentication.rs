@@ -37,12 +37,14 @@ impl Client {
     }
 
     /// Repeats a request after [`Action::Authenticate`](super::Action::Authenticate), now that the driver has
-    /// credentials. Returns the new exchange, or `None` if the request is not needed any more.
+    /// credentials. Returns the new exchange, or `None` if the request is not needed any more or waits for another
+    /// session.
     pub fn retry(&mut self, now: Timestamp, exchange: ExchangeId) -> Option<ExchangeId> {
         self.clock = self.clock.max(now);
         let mut next = None;
         if let Some(Exchange { state: ExchangeState::Authenticating(_), .. }) = self.exchanges.get(&exchange)
-            && let Some(Exchange { purpose, uri, redirects, until, .. }) = self.abort(exchange)
+            && let Some(Exchange { purpose, uri, redirects, until, sent_in, .. }) = self.abort(exchange)
+            && let Some(purpose) = self.repeatable(sent_in.as_ref(), purpose)
         {
             next = Some(self.start_again(exchange, until, purpose, uri, redirects));
         }

@@ -2,7 +2,7 @@
 
 use alloc::{boxed::Box, string::String, vec::Vec};
 
-use http::{StatusCode, response::Parts};
+use http::{HeaderValue, StatusCode, response::Parts};
 
 use super::{
     Client, ExchangeId,
@@ -112,6 +112,19 @@ impl Client {
         }
         self.gate = SendGate::Until(PostKind::Initialized);
         self.no_server_stream = false;
+    }
+
+    /// Returns the purpose of an exchange that is repeated now. A request whose session was lost meanwhile waits for the
+    /// next one. Other exchanges of a lost session were aborted with it.
+    pub(super) fn repeatable(&mut self, sent_in: Option<&HeaderValue>, purpose: Purpose) -> Option<Purpose> {
+        let is_lost = sent_in.is_some() && self.session.as_ref() != sent_in;
+        match purpose {
+            Purpose::Post(post) if is_lost && self.gate != SendGate::Open => {
+                self.queue(post);
+                None
+            }
+            purpose => Some(purpose),
+        }
     }
 
     /// Handles a 404 to a request of a session: the session is lost, and a new one begins. A message that the server

@@ -31,8 +31,9 @@ impl Client {
             .filter(|_| redirects <= self.options.limits.redirects);
         match target {
             Some(target) => {
-                let until = exchange.until;
-                let Some(purpose) = self.relieve(id) else { return };
+                let (until, sent_in) = (exchange.until, exchange.sent_in.clone());
+                let purpose = self.relieve(id).and_then(|purpose| self.repeatable(sent_in.as_ref(), purpose));
+                let Some(purpose) = purpose else { return };
                 self.start_again(id, until, purpose, target, redirects);
             }
             None => {
