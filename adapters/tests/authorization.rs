@@ -280,7 +280,7 @@ fn a_token_that_the_application_has_is_sent_with_each_request() {
         let issuer = Issuer::start();
         issuer.update(|state| state.active.insert("canary-bearer".into(), "mcp".into()));
         let (listener, url) = protected(&issuer).await;
-        let stop = listener.stopper();
+        let stop = listener.stop_handle();
         let served = spawn(async move { listener.serve(&service()).await });
         let connector = |token: &str| Connector::new(&url).expect("a URL").bearer(token).expect("a token");
         let client = connector("canary-bearer").connect(&host()).await.expect("the token is valid");
@@ -341,7 +341,7 @@ fn no_secret_of_a_whole_authorization_is_logged_or_shown() {
     run(async {
         let issuer = Issuer::start();
         let (listener, url) = protected(&issuer).await;
-        let stop = listener.stopper();
+        let stop = listener.stop_handle();
         let served = spawn(async move { listener.serve(&service()).await });
         let mut settings = Settings::default();
         settings.identities.registration = Some(Registration::new("test", []));

@@ -113,7 +113,7 @@ struct Running {
 impl Running {
     async fn new(address: &str, service: &Service) -> Self {
         let listener = Listener::bind(address.to_owned()).await.expect("there is a port").with_http_sse();
-        let (address, stop) = (listener.local_addr(), listener.stopper());
+        let (address, stop) = (listener.local_addr(), listener.stop_handle());
         let service = service.clone();
         Self { address, stop, served: Box::pin(spawn(async move { listener.serve(&service).await })) }
     }

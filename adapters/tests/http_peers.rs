@@ -98,7 +98,7 @@ impl Running {
             .build()
             .expect("all names differ");
         let listener = set(Listener::bind("127.0.0.1:0".to_owned()).await.expect("there is a port"));
-        let (address, stop) = (listener.local_addr(), listener.stopper());
+        let (address, stop) = (listener.local_addr(), listener.stop_handle());
         Self { address, stop, served: Box::pin(spawn(async move { listener.serve(&service).await })), received }
     }
 

@@ -524,7 +524,7 @@ fn listener_requires_tokens_and_serves_metadata() {
     run(async {
         let (service, _) = service();
         let listener = Listener::bind("127.0.0.1:0").await.expect("there is a port").protect(server());
-        let (address, stop) = (listener.local_addr(), listener.stopper());
+        let (address, stop) = (listener.local_addr(), listener.stop_handle());
         let served = spawn(async move { listener.serve(&service).await });
         let get = |path: &str| Request::get(format!("http://{address}{path}")).body(Vec::new()).expect("a request");
         let (client, path) = (FetchClient::new(), "/.well-known/oauth-protected-resource/mcp");

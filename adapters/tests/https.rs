@@ -63,7 +63,7 @@ impl Running {
 
     fn with(listener: Listener) -> Self {
         let listener = listener.with_http_sse();
-        let (address, stop) = (listener.local_addr(), listener.stopper());
+        let (address, stop) = (listener.local_addr(), listener.stop_handle());
         Self { address, stop, served: Box::pin(spawn(async move { listener.serve(&service()).await })) }
     }
 

@@ -66,7 +66,7 @@ impl Child {
 
     /// Reads standard error to its end.
     fn listen(&self, mut source: FdReader, mut stderr: Stderr) -> io::Result<()> {
-        lock(&self.0.threads).1 = source.stopper();
+        lock(&self.0.threads).1 = source.stop_handle();
         let thread = spawn("mcp-stderr", move || {
             let mut chunk = [0; CHUNK];
             loop {
@@ -160,7 +160,7 @@ impl ByteReader for Output {
         }
     }
 
-    fn stopper(&self) -> Option<StopHandle> {
-        self.source.stopper()
+    fn stop_handle(&self) -> Option<StopHandle> {
+        self.source.stop_handle()
     }
 }

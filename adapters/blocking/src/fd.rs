@@ -16,8 +16,8 @@ impl ByteReader for FdReader {
         self.try_read(buffer)
     }
 
-    fn stopper(&self) -> Option<StopHandle> {
-        Some(Box::new(self.interrupt().stopper()))
+    fn stop_handle(&self) -> Option<StopHandle> {
+        Some(Box::new(self.interrupt().stop_handle()))
     }
 }
 
@@ -30,7 +30,7 @@ impl ByteWriter for FdWriter {
         self.try_write(bytes)
     }
 
-    fn stopper(&self) -> Option<StopHandle> {
-        Some(Box::new(self.interrupt().stopper()))
+    fn stop_handle(&self) -> Option<StopHandle> {
+        Some(Box::new(self.interrupt().stop_handle()))
     }
 }

@@ -134,8 +134,8 @@ impl Listener {
 
     /// Returns a handle with which another thread stops [`serve`](Self::serve).
     #[must_use]
-    pub fn stopper(&self) -> StopHandle {
-        Box::new(self.interrupt.stopper())
+    pub fn stop_handle(&self) -> StopHandle {
+        Box::new(self.interrupt.stop_handle())
     }
 
     /// Accepts and serves connections until it is stopped. Then it closes all connections, as [`Server::close`] does.

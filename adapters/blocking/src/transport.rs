@@ -39,7 +39,7 @@ pub trait ByteReader: Send + 'static {
     /// Returns a handle with which another thread makes the current and all further calls of `read` return `0`.
     ///
     /// Without it, the thread that waits in `read` outlives the connection, until `read` returns.
-    fn stopper(&self) -> Option<StopHandle> {
+    fn stop_handle(&self) -> Option<StopHandle> {
         None
     }
 }
@@ -64,7 +64,7 @@ pub trait ByteWriter: Send + 'static {
     /// Returns a handle with which another thread makes the current and all further calls of `write` fail.
     ///
     /// Without it, a thread that waits in `write` outlives the connection while its peer does not read.
-    fn stopper(&self) -> Option<StopHandle> {
+    fn stop_handle(&self) -> Option<StopHandle> {
         None
     }
 }
@@ -78,8 +78,8 @@ pub trait MessageSource: Send + 'static {
     /// If the transport has failed. The connection ends then.
     fn receive(&mut self, message: &mut Vec<u8>) -> io::Result<bool>;
 
-    /// Returns a handle as [`ByteReader::stopper`] does.
-    fn stopper(&self) -> Option<StopHandle> {
+    /// Returns a handle as [`ByteReader::stop_handle`] does.
+    fn stop_handle(&self) -> Option<StopHandle> {
         None
     }
 }
@@ -92,8 +92,8 @@ pub trait MessageSink: Send + 'static {
     /// If the transport has failed. The connection ends then.
     fn send(&mut self, message: &[u8]) -> io::Result<()>;
 
-    /// Returns a handle as [`ByteWriter::stopper`] does.
-    fn stopper(&self) -> Option<StopHandle> {
+    /// Returns a handle as [`ByteWriter::stop_handle`] does.
+    fn stop_handle(&self) -> Option<StopHandle> {
         None
     }
 }
@@ -119,10 +119,10 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    pub(crate) fn stopper(&self) -> Option<StopHandle> {
+    pub(crate) fn stop_handle(&self) -> Option<StopHandle> {
         match self {
-            Self::Bytes(source) => source.stopper(),
-            Self::Messages(source) => source.stopper(),
+            Self::Bytes(source) => source.stop_handle(),
+            Self::Messages(source) => source.stop_handle(),
         }
     }
 }
@@ -273,8 +273,8 @@ impl<S: MessageSink> ByteWriter for Sending<S> {
         Ok(bytes.len().min(message.len() + 1))
     }
 
-    fn stopper(&self) -> Option<StopHandle> {
-        self.0.stopper()
+    fn stop_handle(&self) -> Option<StopHandle> {
+        self.0.stop_handle()
     }
 }
 
@@ -283,8 +283,8 @@ impl ByteReader for PipeReader {
         block_on(std::future::poll_fn(|cx| self.poll_read(cx, buffer)))
     }
 
-    fn stopper(&self) -> Option<StopHandle> {
-        Some(Box::new(Self::stopper(self)))
+    fn stop_handle(&self) -> Option<StopHandle> {
+        Some(Box::new(Self::stop_handle(self)))
     }
 }
 
@@ -300,7 +300,7 @@ impl ByteWriter for PipeWriter {
         }
     }
 
-    fn stopper(&self) -> Option<StopHandle> {
-        Some(Box::new(Self::stopper(self)))
+    fn stop_handle(&self) -> Option<StopHandle> {
+        Some(Box::new(Self::stop_handle(self)))
     }
 }

@@ -93,8 +93,8 @@ pub(crate) mod adapter {
                 self.0.local_addr()
             }
 
-            pub(crate) fn stopper(&self) -> StopHandle {
-                self.0.stopper()
+            pub(crate) fn stop_handle(&self) -> StopHandle {
+                self.0.stop_handle()
             }
 
             pub(crate) async fn serve(self, service: &Service) -> Result<(), Error> {

@@ -82,7 +82,7 @@ fn servers_and_clients_release_resources() {
         let host = Host::builder("test", "1").versions(versions).build();
         let (service, begun) = service();
         let listener = Listener::bind("127.0.0.1:0").expect("there is a port").with_http_sse();
-        let (address, stop) = (listener.local_addr(), listener.stopper());
+        let (address, stop) = (listener.local_addr(), listener.stop_handle());
         let served = thread::spawn(move || listener.serve(&service));
         let connect = || Client::connect_http(&format!("http://{address}/mcp"), &host).expect("it serves");
         connect().close().into_result().expect("a good end");

@@ -81,7 +81,7 @@ impl Site {
         let mut options = EndpointOptions::new(Policy::loopback());
         options.paths = Paths::at("/mcp");
         let listener = Listener::bind("127.0.0.1:0").expect("there is a port").endpoint(options);
-        let (address, stop) = (listener.local_addr(), listener.stopper());
+        let (address, stop) = (listener.local_addr(), listener.stop_handle());
         let served = thread::spawn(move || listener.serve(&service).expect("it was told to stop"));
         Self { address, stop, served, begun, cancelled, gate }
     }

@@ -74,7 +74,7 @@ impl ByteReader for Silent {
         Ok(0)
     }
 
-    fn stopper(&self) -> Option<StopHandle> {
+    fn stop_handle(&self) -> Option<StopHandle> {
         let told = self.told.clone();
         Some(Box::new(move || {
             *told.0.lock().expect("no panics") = true;

@@ -142,12 +142,12 @@ impl<R: StreamRuntime> Listener<R> {
 
     /// Returns a handle with which another task or thread makes [`serve`](Self::serve) return.
     #[must_use]
-    pub fn stopper(&self) -> StopHandle {
+    pub fn stop_handle(&self) -> StopHandle {
         let stopped = self.stopped.clone();
         Box::new(move || stopped.update(|stopped| *stopped = true))
     }
 
-    /// Accepts and serves connections until it is [stopped](Self::stopper). Then it closes all connections, as
+    /// Accepts and serves connections until it is [stopped](Self::stop_handle). Then it closes all connections, as
     /// [`Server::close`] does, and waits until they have ended. Dropping the future begins to close them, too.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ fn tokio_runtime() -> tokio::runtime::Runtime {
 
 fn serve_on_threads(_: Option<&Identity>) -> Running {
     let listener = mcp_blocking::http::Listener::bind("127.0.0.1:0").expect("there is a port").with_http_sse();
-    let (address, stop) = (listener.local_addr(), listener.stopper());
+    let (address, stop) = (listener.local_addr(), listener.stop_handle());
     Running { address, stop, served: thread::spawn(move || listener.serve(&service()).is_ok()) }
 }
 
@@ -63,7 +63,7 @@ fn serve_on_smol(identity: Option<&Identity>) -> Running {
     if let Some(identity) = identity {
         listener = listener.tls(identity.server.clone());
     }
-    let (address, stop) = (listener.local_addr(), listener.stopper());
+    let (address, stop) = (listener.local_addr(), listener.stop_handle());
     Running { address, stop, served: thread::spawn(move || smol::block_on(listener.serve(&service())).is_ok()) }
 }
 
@@ -74,7 +74,7 @@ fn serve_on_tokio(identity: Option<&Identity>) -> Running {
     if let Some(identity) = identity {
         listener = listener.tls(identity.server.clone());
     }
-    let (address, stop) = (listener.local_addr(), listener.stopper());
+    let (address, stop) = (listener.local_addr(), listener.stop_handle());
     Running { address, stop, served: thread::spawn(move || runtime.block_on(listener.serve(&service())).is_ok()) }
 }
 

@@ -69,7 +69,7 @@ impl Site for Tokio {
             None => listener,
         };
         let limit = listener.memory_limit(service);
-        let (address, stop, service) = (listener.local_addr(), listener.stopper(), service.clone());
+        let (address, stop, service) = (listener.local_addr(), listener.stop_handle(), service.clone());
         (Served::new(address, stop, move || runtime.block_on(listener.serve(&service)).is_ok()), limit)
     }
 }
@@ -91,7 +91,7 @@ impl Site for Blocking {
             None => listener,
         };
         let limit = listener.memory_limit(service);
-        let (address, stop, service) = (listener.local_addr(), listener.stopper(), service.clone());
+        let (address, stop, service) = (listener.local_addr(), listener.stop_handle(), service.clone());
         (Served::new(address, stop, move || listener.serve(&service).is_ok()), limit)
     }
 }
@@ -114,7 +114,7 @@ impl Site for Smol {
             None => listener,
         };
         let limit = listener.memory_limit(service);
-        let (address, stop, service) = (listener.local_addr(), listener.stopper(), service.clone());
+        let (address, stop, service) = (listener.local_addr(), listener.stop_handle(), service.clone());
         (Served::new(address, stop, move || smol::block_on(listener.serve(&service)).is_ok()), limit)
     }
 }

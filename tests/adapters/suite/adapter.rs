@@ -112,7 +112,7 @@ pub(crate) trait Listener: Sized + Send + 'static {
     /// The limit of blocking handlers that run at the same time for all clients, where connections share threads.
     fn functions(self, most: usize) -> Self;
     fn address(&self) -> Option<SocketAddr>;
-    fn stopper(&self) -> StopHandle;
+    fn stop_handle(&self) -> StopHandle;
     fn serve(self, service: &Service) -> Result<(), Error>;
 }
 
@@ -266,8 +266,8 @@ macro_rules! adapter {
                 self.local_addr()
             }
 
-            fn stopper(&self) -> StopHandle {
-                Self::stopper(self)
+            fn stop_handle(&self) -> StopHandle {
+                Self::stop_handle(self)
             }
 
             fn serve(self, service: &Service) -> Result<(), Error> {
@@ -288,8 +288,8 @@ macro_rules! adapter {
                 Some(self.local_addr())
             }
 
-            fn stopper(&self) -> StopHandle {
-                Self::stopper(self)
+            fn stop_handle(&self) -> StopHandle {
+                Self::stop_handle(self)
             }
 
             fn serve(self, service: &Service) -> Result<(), Error> {

@@ -47,7 +47,7 @@ fn serving<A: Adapter>(gate: &Gate, f: impl FnOnce(SocketAddr)) {
         }))
         .build()
         .expect("all names differ");
-    let (address, stop) = (listener.address().expect("it is TCP"), listener.stopper());
+    let (address, stop) = (listener.address().expect("it is TCP"), listener.stop_handle());
     let served = thread::spawn(move || listener.serve(&service).is_ok());
     f(address);
     stop();

@@ -107,7 +107,7 @@ fn echo(client: &impl Client, message: &str) -> String {
 
 /// Runs a listener on a thread until `f` returns, and stops it then.
 fn listening(listener: impl Listener, f: impl FnOnce()) {
-    let (stop, (done, ended)) = (listener.stopper(), channel());
+    let (stop, (done, ended)) = (listener.stop_handle(), channel());
     let thread = thread::spawn(move || done.send(listener.serve(&service()).is_ok()));
     f();
     stop();

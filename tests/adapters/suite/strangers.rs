@@ -56,7 +56,7 @@ fn listening(listener: impl Listener, f: impl FnOnce(&AtomicUsize)) {
         .tool(Tool::new_async("large", async || "x".repeat(LARGE)))
         .build()
         .expect("all names differ");
-    let stop = listener.stopper();
+    let stop = listener.stop_handle();
     let served = thread::spawn(move || listener.serve(&service).is_ok());
     f(&calls);
     stop();
@@ -216,7 +216,7 @@ fn paused_reading_does_not_time_out_a_message<A: Adapter>() {
     let path = env::temp_dir().join(format!("mcp-strangers-pause-{}-{}", A::NAME, process::id()));
     let _ = fs::remove_file(&path);
     let listener = A::listen_unix(&path).timeouts(TIMEOUT, LONG);
-    let stop = listener.stopper();
+    let stop = listener.stop_handle();
     let served = thread::spawn(move || listener.serve(&service).is_ok());
     let dial = || UnixStream::connect(&path).expect("it listens");
     let mut stream = dial();
@@ -339,7 +339,7 @@ fn one_address_cannot_use_every_handler_thread<A: Adapter>() {
         .build()
         .expect("all names differ");
     let listener = A::listen_tcp(16).functions(MOST);
-    let (address, stop) = (listener.address().expect("it is TCP"), listener.stopper());
+    let (address, stop) = (listener.address().expect("it is TCP"), listener.stop_handle());
     let served = thread::spawn(move || listener.serve(&service).is_ok());
     // Two connections, with more calls than one client may run at once.
     let greedy: Vec<_> = (0..2).map(|_| dial(address)).collect();

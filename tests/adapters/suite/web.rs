@@ -79,7 +79,7 @@ impl Served {
     fn new<A: Adapter>(service: &Service) -> Self {
         let listener = A::listen_http();
         let address = listener.address().expect("it is one of TCP");
-        let (stop, service) = (listener.stopper(), service.clone());
+        let (stop, service) = (listener.stop_handle(), service.clone());
         let thread = thread::spawn(move || listener.serve(&service));
         Self { url: format!("http://{address}/mcp"), stop, thread }
     }

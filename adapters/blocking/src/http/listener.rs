@@ -154,8 +154,8 @@ impl Listener {
 
     /// Returns a handle with which another thread stops [`serve`](Self::serve).
     #[must_use]
-    pub fn stopper(&self) -> StopHandle {
-        // A stopper that outlives the listener does not keep its descriptors open.
+    pub fn stop_handle(&self) -> StopHandle {
+        // A stop_handle that outlives the listener does not keep its descriptors open.
         let interrupt = Arc::downgrade(&self.interrupt);
         Box::new(move || interrupt.upgrade().iter().for_each(|interrupt| interrupt.stop()))
     }

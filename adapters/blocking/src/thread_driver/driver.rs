@@ -190,7 +190,7 @@ impl<E: Send + 'static> Driver<E> {
         Transport { input, sink, close_timeout, sniffer, message, end }: Transport,
         options: &DriverOptions,
     ) -> (Arc<Self>, Box<dyn FnOnce() + Send>) {
-        let stop_sink = sink.stopper();
+        let stop_sink = sink.stop_handle();
         let driver = Arc::new(Self {
             workers: WorkerPool::new(options),
             application,

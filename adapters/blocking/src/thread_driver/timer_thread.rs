@@ -22,7 +22,7 @@ impl<E: Send + 'static> Driver<E> {
         close_timeout: Duration,
         end: impl FnOnce(),
     ) {
-        let (stop_source, connection): (_, Arc<dyn ConnectionHandle<E>>) = (input.stopper(), self.clone());
+        let (stop_source, connection): (_, Arc<dyn ConnectionHandle<E>>) = (input.stop_handle(), self.clone());
         let mut reader = Reader::new(self.clone(), input, sniffer);
         // Messages that are already available are processed on this thread, before a worker is started to read.
         let more = reader.read_once(false);

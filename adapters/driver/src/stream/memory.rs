@@ -98,7 +98,7 @@ impl ByteReader for PipeReader {
 
 impl PipeWriter {
     /// Returns a function that makes all further writes fail.
-    pub fn stopper(&self) -> impl Fn() + Send + use<> {
+    pub fn stop_handle(&self) -> impl Fn() + Send + use<> {
         let pipe = self.0.clone();
         move || pipe.end(|content| content.ended = true)
     }
@@ -106,7 +106,7 @@ impl PipeWriter {
 
 impl PipeReader {
     /// Returns a function that makes all further reads return the end of the input.
-    pub fn stopper(&self) -> impl Fn() + Send + use<> {
+    pub fn stop_handle(&self) -> impl Fn() + Send + use<> {
         let pipe = self.0.clone();
         move || pipe.end(|content| content.broken = true)
     }

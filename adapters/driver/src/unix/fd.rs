@@ -270,7 +270,7 @@ impl Interrupt {
     }
 
     /// Returns a function that calls [`stop`](Self::stop).
-    pub fn stopper(self: &Arc<Self>) -> impl Fn() + Send + use<> {
+    pub fn stop_handle(self: &Arc<Self>) -> impl Fn() + Send + use<> {
         let interrupt = self.clone();
         move || interrupt.stop()
     }

@@ -44,10 +44,10 @@ pub struct Listener<N: NetRuntime> {
     stopped: Arc<Watched<bool>>,
     connections: usize,
     read_timeout: Duration,
-    write: Duration,
+    write_timeout: Duration,
     endpoint: EndpointOptions,
     options: DriverOptions,
-    shared: Option<Store>,
+    store: Option<Store>,
     #[cfg(feature = "auth")]
     protection: Option<ResourceServer>,
     #[cfg(feature = "tls")]
@@ -72,10 +72,10 @@ impl<N: NetRuntime> Listener<N> {
             stopped: Arc::default(),
             connections: 2048,
             read_timeout: Duration::from_secs(30),
-            write: WRITE_TIMEOUT,
+            write_timeout: WRITE_TIMEOUT,
             endpoint,
             options: DriverOptions::default(),
-            shared: None,
+            store: None,
             #[cfg(feature = "auth")]
             protection: None,
             #[cfg(feature = "tls")]
@@ -120,7 +120,7 @@ impl<N: NetRuntime> Listener<N> {
     /// Sets how long a client may read nothing of pending output before its connection ends. Default 30 seconds.
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
-        self.write = timeout;
+        self.write_timeout = timeout;
         self
     }
 
@@ -154,8 +154,8 @@ impl<N: NetRuntime> Listener<N> {
     /// Sets a store that this process shares with others: any of them can then respond to any request. Default: each
     /// process has sessions of its own.
     #[must_use]
-    pub fn shared(mut self, shared: Store) -> Self {
-        self.shared = Some(shared);
+    pub fn store(mut self, store: Store) -> Self {
+        self.store = Some(store);
         self
     }
 
@@ -179,7 +179,7 @@ impl<N: NetRuntime> Listener<N> {
 
     /// Returns a handle with which another task or thread stops [`serve`](Self::serve).
     #[must_use]
-    pub fn stopper(&self) -> StopHandle {
+    pub fn stop_handle(&self) -> StopHandle {
         let stopped = self.stopped.clone();
         Box::new(move || stopped.update(|stopped| *stopped = true))
     }
@@ -191,8 +191,8 @@ impl<N: NetRuntime> Listener<N> {
     /// If the socket fails. A connection that fails does not affect the others.
     pub async fn serve(self, service: &Service) -> Result<(), Error> {
         let runtime = N::current()?;
-        let (endpoint, shared) = (self.endpoint.clone(), self.shared.clone());
-        let endpoint = Endpoint::with_runtime(service, endpoint, &self.options, runtime.clone(), shared);
+        let (endpoint, store) = (self.endpoint.clone(), self.store.clone());
+        let endpoint = Endpoint::with_runtime(service, endpoint, &self.options, runtime.clone(), store);
         let endpoint = endpoint.read_timeout(self.read_timeout);
         #[cfg(feature = "auth")]
         let endpoint = match self.protection.clone() {
@@ -238,7 +238,7 @@ impl<N: NetRuntime> Listener<N> {
         (endpoint, permit, disconnected): (Endpoint<N>, Permit, Arc<Watched<bool>>),
     ) -> N::Task {
         let stopped = self.stopped.clone();
-        let stream = WriteTimeout::new(stream, runtime, self.write);
+        let stream = WriteTimeout::new(stream, runtime, self.write_timeout);
         #[cfg(feature = "tls")]
         if let Some(config) = self.tls.clone() {
             return runtime.spawn(async move {
