@@ -238,6 +238,51 @@ fn requests_count_their_principals() {
     assert_eq!((server.reply(asked).status(), in_flight(&server)), (200, 0));
 }
 
+/// A connection has a limit of its own, at which requests wait as well.
+#[test]
+fn requests_with_large_principals_wait_for_room() {
+    let mut config = both_eras();
+    config.settings.limits.request_bytes = MIB;
+    let mut server = HttpServer::with(config, EndpointOptions::new(Policy::loopback()));
+    let mut eve = Principal::new("eve");
+    eve.claims = Some(Json::new(&json!({"groups": "x".repeat(100_000)})).expect("JSON"));
+    server.set_caller(eve);
+    let id = server.begin("2025-03-26");
+    let call = |number: u64| json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "t"}});
+    let asked: Vec<_> = (0..10).map(|number| server.send_message(&id, &call(number))).collect();
+    let mut opened = server.take_requests();
+    assert_eq!(opened.len(), 5);
+    while let Some(key) = opened.pop() {
+        assert!(in_flight(&server) <= MIB);
+        server.respond(key, &json!({"content": []}));
+        opened.extend(server.take_requests());
+    }
+    assert!(asked.iter().all(|asked| server.reply(*asked).json()["result"].is_object()));
+}
+
+/// Each member counts the principal, since members end one by one.
+#[test]
+fn batches_count_the_principal_of_each_member() {
+    let mut server = with_request_bytes(2 * MIB);
+    let mut eve = Principal::new("eve");
+    eve.claims = Some(Json::new(&json!({"groups": "x".repeat(100_000)})).expect("JSON"));
+    server.set_caller(eve);
+    let id = server.begin("2025-03-26");
+    let call = |number: u64| json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "t"}});
+    server.send_message(&id, &call(100));
+    let note = json!({"jsonrpc": "2.0", "method": "vendor/news"});
+    let news: Vec<_> = (0..50).map(|_| &note).collect();
+    let told = server.send_message(&id, &json!(news));
+    assert_eq!(server.reply(told).status(), 202, "only requests keep it");
+    let large: Vec<_> = (0..20).map(call).collect();
+    let refused = server.send_message(&id, &json!(large));
+    assert_eq!(server.reply(refused).status(), 503);
+    assert!(in_flight(&server) < MIB);
+    let small: Vec<_> = (0..4).map(call).collect();
+    server.send_message(&id, &json!(small));
+    assert_eq!(server.take_requests().len(), 5);
+}
+
 #[test]
 fn open_task_subscriptions_count_retained_bytes() {
     let mut config = both_eras();

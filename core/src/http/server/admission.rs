@@ -154,7 +154,7 @@ impl Session {
 
     fn has_room_for(&self, request: &Request) -> bool {
         self.exchanges.len() - self.queue.len() < self.options.limits.exchanges
-            && self.conn.has_room_for_inbound(request.body.len())
+            && self.conn.has_room_for_inbound(request.weight)
     }
 
     /// Queues a request until there is room for it.

@@ -143,7 +143,8 @@ impl RequestReader {
         let Parsed { kind, offsets, .. } = parsed;
         let client = share.client().clone();
         let mut request = Request { target, kind, config, principal, client, is_known_here, weight: 0, body, offsets };
-        let principal = request.principal.as_deref().map_or(0, Principal::weight);
+        let principal = request.principal.as_deref().map(Principal::weight);
+        let principal = principal.map_or(0, |weight| weight.saturating_mul(request.count()));
         request.weight = request.body.len().saturating_add(request.described()).saturating_add(principal);
         Ok(request)
     }
@@ -219,6 +220,15 @@ impl Request {
     /// Returns the message in the body, if that is a request or a notification.
     pub(super) fn message(&self) -> Option<Message<'_>> {
         self.offsets.as_ref()?.message(wire::text(&self.body).ok()?)
+    }
+
+    /// Returns how many JSON-RPC requests are in the body.
+    fn count(&self) -> usize {
+        match self.kind {
+            BodyKind::Request => 1,
+            BodyKind::Batch => self.requests_without_status().count(),
+            BodyKind::Nothing | BodyKind::Notification | BodyKind::Response => 0,
+        }
     }
 
     /// Returns the decoded bytes that a connection counts for a request of the modern era, besides its length.
