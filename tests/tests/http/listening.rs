@@ -489,3 +489,27 @@ fn streams_without_credentials_are_tried_again() {
         assert_eq!(caller.take_events(), Vec::from_iter(lost), "{kind}");
     }
 }
+
+/// Some servers refuse `GET` with 404 instead of 405. Whether the client had credentials makes no difference.
+#[test]
+fn a_404_to_a_stream_that_never_was_open_keeps_the_session() {
+    let mut options = options();
+    options.authenticates = true;
+    let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), options);
+    let (exchange, request) = caller.posted("initialize");
+    let response = json_response(200).header("mcp-session-id", "s-1");
+    caller.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
+    let (exchange, _) = caller.posted("notifications/initialized");
+    caller.accept(exchange);
+    let (exchange, _) = caller.request();
+    caller.respond(exchange, Response::builder().status(401), "");
+    let now = caller.now;
+    caller.core.give_up(now, exchange);
+    caller.advance(Duration::from_secs(2));
+    let (exchange, request) = caller.request();
+    assert_eq!(request.method(), "GET");
+    caller.respond(exchange, Response::builder().status(404), "");
+    caller.advance(Duration::from_secs(600));
+    assert_eq!(caller.requests.len(), 0);
+    assert_eq!(caller.take_events(), [Event::Ready]);
+}

@@ -399,52 +399,72 @@ fn closes_when_the_session_cannot_be_renewed() {
     }
 }
 
+/// Loses the session that a client has just begun, in one of the ways that need no request of the application.
+#[track_caller]
+fn lose_new_session(caller: &mut HttpClient, way: &str) {
+    let (exchange, request) = caller.posted("initialize");
+    let response = json_response(200).header("mcp-session-id", "s-2");
+    caller.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
+    let (exchange, _) = caller.posted("notifications/initialized");
+    if way == "initialized" {
+        return caller.respond(exchange, not_found(), "what?");
+    }
+    match way {
+        "failure" => caller.fail(exchange),
+        _ => caller.accept(exchange),
+    }
+    let (stream, request) = caller.request();
+    assert_eq!(request.method(), "GET");
+    caller.head(stream, stream_response());
+    if way == "request" {
+        let _ = caller.call("tools/list", &json!({}));
+        let (exchange, request) = caller.posted("tools/list");
+        caller.answer(exchange, &answer(&message(&request)["id"]));
+    }
+    caller.body(stream, event("", &ping(1)));
+    let (exchange, _) = caller.request();
+    caller.respond(exchange, not_found(), "");
+}
+
 /// The processes behind a balancer may each have sessions of their own.
 #[test]
-fn closes_when_new_sessions_are_unknown_at_once() {
-    let open = |caller: &mut HttpClient| {
-        let (exchange, request) = caller.posted("initialize");
-        let response = json_response(200).header("mcp-session-id", "s-2");
-        caller.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
-        caller.posted("notifications/initialized").0
-    };
-    let lose = |caller: &mut HttpClient| {
-        let now = caller.now;
-        caller.core.connection(now).notify_raw("vendor/news", None).expect("it is allowed");
-        let (exchange, _) = caller.posted("vendor/news");
-        caller.respond(exchange, not_found(), "");
-    };
-    for is_renewed in [false, true] {
-        let mut caller = if is_renewed {
-            let (mut caller, _) = HttpClient::in_session(ProtocolVersion::V2025_11_25);
-            lose(&mut caller);
-            caller
-        } else {
-            HttpClient::new(full_client_with(VersionSet::LEGACY), options())
-        };
-        // A session that is accepted in the end begins the count anew.
-        for accepted in [true, false] {
-            for _ in 0..2 {
-                let exchange = open(&mut caller);
-                caller.respond(exchange, not_found(), "what?");
-            }
-            let exchange = open(&mut caller);
-            caller.take_events();
-            if accepted {
+fn closes_when_new_sessions_are_lost_in_sequence() {
+    for way in ["initialized", "response", "failure"] {
+        let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), options());
+        for _ in 0..3 {
+            lose_new_session(&mut caller, way);
+        }
+        assert!(caller.take_events().iter().all(|event| matches!(event, Event::Ready | Event::Renewed)));
+        lose_new_session(&mut caller, way);
+        let events = caller.take_events();
+        assert!(
+            matches!(&events[..], [.., Event::Closed(CloseReason::Failed(Failure::Status { status: 404, .. }))]),
+            "{way}: {events:?}"
+        );
+        assert!(caller.requests.iter().all(|(_, request)| request.method() == "DELETE"), "{way}");
+    }
+    // A response to a request, or a minute, ends the sequence.
+    for way in ["request", "pause"] {
+        let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), options());
+        for _ in 0..10 {
+            let (exchange, request) = caller.request();
+            assert_eq!(message(&request)["method"], "initialize");
+            caller.requests.push((exchange, request));
+            lose_new_session(&mut caller, way);
+            if way == "pause" {
+                let (exchange, request) = caller.posted("initialize");
+                let response = json_response(200).header("mcp-session-id", "s-3");
+                caller.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
+                let (exchange, _) = caller.posted("notifications/initialized");
                 caller.accept(exchange);
                 let (stream, _) = caller.request();
                 caller.head(stream, stream_response());
-                lose(&mut caller);
-            } else {
-                caller.respond(exchange, not_found(), "what?");
+                caller.advance(Duration::from_secs(60));
+                caller.body(stream, event("", &ping(1)));
+                let (exchange, _) = caller.request();
+                caller.respond(exchange, not_found(), "");
             }
         }
-        let events = caller.take_events();
-        assert!(
-            matches!(&events[..], [Event::Closed(CloseReason::Failed(Failure::Status { status: 404, .. }))]),
-            "{events:?}"
-        );
-        assert!(caller.requests.iter().all(|(_, request)| request.method() == "DELETE"));
     }
 }
 

@@ -130,6 +130,8 @@ pub(super) struct StreamPosition {
     pub(super) retry: Option<Duration>,
     /// The number of attempts to resume the stream since its last new event.
     pub(super) attempts: u32,
+    /// Whether the server has ever opened the stream.
+    pub(super) was_open: bool,
 }
 
 /// The reason to try the transport of 2024-11-05: the response to `initialize`, and that message.

@@ -66,9 +66,7 @@ impl Client {
                 }
             }
             // Some servers refuse `GET` with 404 instead of 405. If the session is lost, the next message shows it.
-            Purpose::Listen(position)
-                if status == StatusCode::NOT_FOUND && position.last_id.is_empty() && position.attempts == 0 =>
-            {
+            Purpose::Listen(position) if status == StatusCode::NOT_FOUND && !position.was_open => {
                 self.not_resumed(id, head);
             }
             Purpose::Post(_) | Purpose::Listen(_) | Purpose::Resume(_)
@@ -86,7 +84,11 @@ impl Client {
     fn read_events(&mut self, id: ExchangeId) {
         let limit = self.conn.settings().limits.frame_bytes;
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        let last_id = exchange.purpose.position().map(|position| position.last_id.clone()).unwrap_or_default();
+        let last_id = exchange.purpose.position().map(|position| {
+            position.was_open = true;
+            position.last_id.clone()
+        });
+        let last_id = last_id.unwrap_or_default();
         exchange.state = ExchangeState::Events(SseDecoder::resuming(limit, last_id));
     }
 
@@ -227,6 +229,9 @@ impl Client {
             self.opened(id);
         }
         if is_answered {
+            if !opens {
+                self.renewals.end();
+            }
             self.dismiss(id);
         }
     }

@@ -14,6 +14,7 @@ use http::{HeaderValue, Uri, response::Parts};
 use super::{
     Action, ClientOptions, ExchangeId,
     exchange::{Exchange, ExchangeState, PostKind, PostRequest, Purpose, SentRequest, StreamPosition},
+    recovery::Renewals,
     refresh::Refreshes,
     tools::Tools,
 };
@@ -51,8 +52,7 @@ pub struct Client {
     pub(super) gate: SendGate,
     /// The id of the session, if the server has given one.
     pub(super) session: Option<HeaderValue>,
-    /// How many sessions in sequence the server did not know at their first message.
-    pub(super) unknown_sessions: u8,
+    pub(super) renewals: Renewals,
     /// Messages that wait for a session.
     pub(super) queued: VecDeque<PostRequest>,
     pub(super) retry_timers: Vec<RetryTimer>,
@@ -156,7 +156,7 @@ impl Client {
             transport: Transport::Streamable,
             gate: SendGate::Open,
             session: None,
-            unknown_sessions: 0,
+            renewals: Renewals::default(),
             queued: VecDeque::new(),
             retry_timers: Vec::new(),
             no_server_stream: false,

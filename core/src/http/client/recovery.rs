@@ -1,6 +1,7 @@
 //! Recovery of lost streams and sessions, and the messages that wait for a session.
 
 use alloc::{boxed::Box, string::String, vec::Vec};
+use core::time::Duration;
 
 use http::{HeaderValue, StatusCode, response::Parts};
 
@@ -9,11 +10,40 @@ use super::{
     exchange::{Exchange, ExchangeState, PostKind, PostRequest, Purpose, Rejection, ResumeInfo, StreamPosition},
     machine::SendGate,
 };
-use crate::connection::{CloseReason, Failure};
+use crate::{
+    connection::{CloseReason, Failure},
+    rpc::Timestamp,
+};
 
-/// The maximum number of sessions in sequence that are replaced because the server does not know them at their first
-/// message.
-const MAX_UNKNOWN_SESSIONS: u8 = 2;
+/// The maximum number of lost sessions in sequence that are replaced. The processes behind a balancer may each have
+/// sessions of their own, and then no session lasts.
+const MAX_RENEWALS: u8 = 3;
+
+/// A session that is lost later than this after the one before begins a new sequence.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The sessions in sequence that were lost before a request was answered.
+#[derive(Debug, Default)]
+pub(super) struct Renewals {
+    count: u8,
+    last: Timestamp,
+}
+
+impl Renewals {
+    /// Returns whether a session that is lost now is replaced.
+    fn may_renew(&mut self, now: Timestamp) -> bool {
+        if now >= self.last + RENEWAL_INTERVAL {
+            self.count = 0;
+        }
+        (self.count, self.last) = (self.count.saturating_add(1), now);
+        self.count <= MAX_RENEWALS
+    }
+
+    /// Ends the sequence: a request was answered.
+    pub(super) const fn end(&mut self) {
+        self.count = 0;
+    }
+}
 
 impl Client {
     pub(super) fn broken(&mut self, id: ExchangeId, why: String) {
@@ -77,7 +107,6 @@ impl Client {
     pub(super) fn accepted(&mut self, id: ExchangeId) {
         self.dismiss(id);
         if self.gate == SendGate::Initialized(id) {
-            self.unknown_sessions = 0;
             self.open_gate();
         }
     }
@@ -134,16 +163,6 @@ impl Client {
         let Some(purpose) = self.relieve(id) else { return };
         let is_news = self.session.is_some() && self.session == sent_in;
         match purpose {
-            // The server does not know the session that it has just opened. Perhaps another process has opened it, and
-            // the next one would end likewise.
-            Purpose::Post(PostRequest { kind: PostKind::Initialized, .. })
-                if is_news && self.unknown_sessions == MAX_UNKNOWN_SESSIONS =>
-            {
-                let (challenges, body) = (Vec::new(), String::new());
-                let refused = Failure::Status { status: 404, challenges, retry_after: None, body };
-                return self.end(CloseReason::Failed(refused));
-            }
-            Purpose::Post(PostRequest { kind: PostKind::Initialized, .. }) if is_news => self.unknown_sessions += 1,
             // The message belongs to the lost session.
             Purpose::Post(PostRequest { request: None, .. }) => {}
             Purpose::Post(post) if post.again => {
@@ -159,6 +178,11 @@ impl Client {
         }
         if !is_news {
             return;
+        }
+        if !self.renewals.may_renew(self.clock) {
+            let (challenges, body) = (Vec::new(), String::new());
+            let refused = Failure::Status { status: 404, challenges, retry_after: None, body };
+            return self.end(CloseReason::Failed(refused));
         }
         self.session = None;
         // The server uses the ids again in the next session, where these responses would belong to other requests.
