@@ -131,7 +131,7 @@ impl ResponseHandler {
     }
 
     /// Waits for the credentials of the request. The deadlines of its message are paused meanwhile.
-    async fn authenticating<T>(&self, credentials: Soon<'_, T>) -> T {
+    async fn authenticating<T>(&self, credentials: BoxFuture<'_, T>) -> T {
         let mut credentials = credentials;
         let at_once = poll_fn(|cx| Poll::Ready(credentials.as_mut().poll(cx))).await;
         if let Poll::Ready(credentials) = at_once {
