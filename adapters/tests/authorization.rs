@@ -310,7 +310,7 @@ fn a_server_that_refuses_every_token_gets_a_bounded_number_of_them() {
         let (listener, url) = protected(&issuer).await;
         // The tokens are for another server.
         issuer.update(|state| state.resource = "https://other.example/mcp".to_owned());
-        let stop = listener.stopper();
+        let stop = listener.stop_handle();
         let served = spawn(async move { listener.serve(&service()).await });
         let mut settings = Settings::default();
         settings.identities.registration = Some(Registration::new("test", []));
