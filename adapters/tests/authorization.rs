@@ -321,7 +321,7 @@ fn a_server_that_refuses_every_token_gets_a_bounded_number_of_them() {
         });
         let oauth = OAuth::builder(&url).expect("a URL").settings(settings).user_agent(browser);
         let oauth: OAuth = oauth.build().expect("random bytes");
-        let connector = || Connector::new(&url).expect("a URL").credentials(oauth.clone());
+        let connector = || Connector::new(&url).expect("a URL").auth(oauth.clone());
         for _ in 0..2 {
             let refused = connector().connect(&host()).await.map(drop).expect_err("no token is accepted");
             assert!(refused.to_string().contains("401"), "{refused}");
@@ -352,7 +352,7 @@ fn no_secret_of_a_whole_authorization_is_logged_or_shown() {
         });
         let oauth = OAuth::builder(&url).expect("a URL").settings(settings).user_agent(browser);
         let oauth: OAuth = oauth.build().expect("random bytes");
-        let connector = Connector::new(&url).expect("a URL").credentials(oauth.clone());
+        let connector = Connector::new(&url).expect("a URL").auth(oauth.clone());
         let client = connector.connect(&host()).await.expect("the user consents");
         let mut shown = String::new();
         // The user consents to the scopes of the server, then to those of a tool.

@@ -395,7 +395,7 @@ fn handler_messages_use_the_stream_of_the_request() {
         // The client opens no other stream for these messages.
         let mut address = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
         address.listen = false;
-        let connector = Connector::to(address).requests(watched);
+        let connector = Connector::with_client_options(address).http_client(watched);
         let client = within(connector.connect(&host(VersionSet::only(ProtocolVersion::V2025_11_25)))).await;
         let client = client.expect("it serves");
         // The first request of the server waits for the end of the handshake, so its exchange is not counted below.
@@ -442,9 +442,11 @@ fn mirrored_headers_must_match_arguments() {
             assert_eq!(body["error"]["code"].as_i64(), code, "{body}");
         }
         // The client sends the header, since the tool list contains its name.
-        let connector = Connector::to(ClientOptions::new("http://server.example/mcp", 1).expect("an address"));
+        let connector =
+            Connector::with_client_options(ClientOptions::new("http://server.example/mcp", 1).expect("an address"));
         let client =
-            within(connector.requests(Guarded::open(endpoint.clone(), |_| ())).connect(&host(VersionSet::ALL))).await;
+            within(connector.http_client(Guarded::open(endpoint.clone(), |_| ())).connect(&host(VersionSet::ALL)))
+                .await;
         let client = client.expect("it serves");
         assert_eq!(call(&client, "pick", json!({"row": 7})).await, "picked");
         within(client.close()).await;

@@ -84,8 +84,9 @@ fn every_request_carries_its_authorization() {
                 log.lock().expect("no panic").push((head.method.to_string(), proves && !tells));
             };
             let guarded = Guarded { tokens: vec![("Bearer s3cret", "alice")], ..Guarded::open(endpoint.clone(), look) };
-            let connector = Connector::to(ClientOptions::new("http://server.example/mcp", 1).expect("an address"));
-            let connector = connector.requests(guarded).credentials(purse);
+            let connector =
+                Connector::with_client_options(ClientOptions::new("http://server.example/mcp", 1).expect("an address"));
+            let connector = connector.http_client(guarded).auth(purse);
             let client = within(connector.connect(&host(VersionSet::only(version)))).await.expect("it is let in");
             for _ in 0..2 {
                 assert_eq!(call(&client, "who", json!({})).await, "alice");
@@ -114,7 +115,7 @@ fn client_authenticates_after_a_challenge() {
                 let tokens = vec![("good", "alice"), ("better", "else")];
                 let guarded = Guarded { tokens, ..Guarded::open(endpoint.clone(), |_| ()) };
                 let address = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
-                let connector = Connector::to(address).requests(guarded).credentials(purse);
+                let connector = Connector::with_client_options(address).http_client(guarded).auth(purse);
                 let client = within(connector.connect(&host(versions))).await;
                 let seen = challenges.lock().expect("no panic").clone();
                 match expected {
@@ -223,7 +224,7 @@ fn credentials_for_another_server_are_not_sent() {
         let endpoint = endpoint(&service);
         let address = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
         let open = Guarded::open(endpoint.clone(), |_| panic!("nothing is sent"));
-        let connector = Connector::to(address).requests(open).credentials(Elsewhere);
+        let connector = Connector::with_client_options(address).http_client(open).auth(Elsewhere);
         let error = within(connector.connect(&host(VersionSet::ALL))).await.expect_err("it does not connect");
         assert_eq!(error.to_string(), "the tokens are for another server");
         within(endpoint.close()).await;
@@ -240,7 +241,7 @@ fn slow_401_body_does_not_lose_credentials() {
         let asking = Arc::<Watched<Asking>>::default();
         let address = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
         let looking = Looking(asking.clone());
-        let connector = Connector::to(address).requests(Slow { guarded, asking }).credentials(looking);
+        let connector = Connector::with_client_options(address).http_client(Slow { guarded, asking }).auth(looking);
         let client = within(connector.connect(&host(VersionSet::LEGACY))).await.expect("it is let in");
         assert_eq!(call(&client, "who", json!({})).await, "alice");
         within(client.close()).await;
@@ -261,7 +262,8 @@ fn caller_credentials_are_not_forwarded() {
                 log.lock().expect("no panic").push(format!("{:?}", head.headers));
             });
             let address = ClientOptions::new("http://far.example/mcp", 1).expect("an address");
-            let beyond = within(Connector::to(address).requests(watched).connect(&host(versions))).await;
+            let beyond =
+                within(Connector::with_client_options(address).http_client(watched).connect(&host(versions))).await;
             let beyond = Arc::new(beyond.expect("it serves"));
             let asked = beyond.clone();
             let between = Tool::new_async("echo", move |echo: Echo| {
@@ -273,7 +275,7 @@ fn caller_credentials_are_not_forwarded() {
             let mut address = ClientOptions::new("http://near.example/mcp", 1).expect("an address");
             address.headers.insert(header::COOKIE, header::HeaderValue::from_static("s3cret"));
             let purse = Purse { tokens: Mutex::new(vec!["s3cret"]), challenges: Arc::default() };
-            let connector = Connector::to(address).requests(guarded).credentials(purse);
+            let connector = Connector::with_client_options(address).http_client(guarded).auth(purse);
             let client = within(connector.connect(&host(versions))).await.expect("it is let in");
             assert_eq!(call(&client, "echo", json!({"message": "hi"})).await, "hi");
             let seen = std::mem::take(&mut *seen.lock().expect("no panic"));
@@ -361,11 +363,12 @@ fn a_sign_in_outlasts_the_timeouts_of_requests() {
             let settings = Settings { handshake_timeout: TIMEOUT, request, ..Settings::default() };
             Host::builder("test", "1").settings(settings).versions(versions).build()
         };
-        let connector = || Connector::to(ClientOptions::new("http://server.example/mcp", 1).expect("an address"));
+        let connector =
+            || Connector::with_client_options(ClientOptions::new("http://server.example/mcp", 1).expect("an address"));
         // The clients sign in later than the timeouts allow: another client, which started afterwards, has timed out.
         let late = async |user: &Watched<SignIn>, waits| {
             within(user.wait_for(|user| (user.waits >= waits).then_some(()))).await;
-            let timed_out = within(connector().requests(Silent).connect(&host(VersionSet::ALL))).await;
+            let timed_out = within(connector().http_client(Silent).connect(&host(VersionSet::ALL))).await;
             assert!(matches!(timed_out, Err(Error::Handshake(_))), "{timed_out:?}");
             user.update(|user| user.is_signed_in = true);
         };
@@ -375,7 +378,7 @@ fn a_sign_in_outlasts_the_timeouts_of_requests() {
         for (waits_first, versions) in kinds.into_iter().chain([(false, VersionSet::LEGACY)]) {
             let guarded = Guarded { tokens: vec![("good", "alice")], ..Guarded::open(endpoint.clone(), |_| ()) };
             let credentials = Patient { user: user.clone(), waits_first };
-            let (connector, host) = (connector().requests(guarded).credentials(credentials), host(versions));
+            let (connector, host) = (connector().http_client(guarded).auth(credentials), host(versions));
             clients.push(spawn(async move { connector.connect(&host).await }));
         }
         late(&user, clients.len()).await;

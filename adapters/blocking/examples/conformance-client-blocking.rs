@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut connector = Connector::new(&scenario.url)?;
     if let Some(credentials) = scenario.credentials()? {
         let credentials: OAuth = credentials;
-        connector = connector.credentials(credentials);
+        connector = connector.auth(credentials);
     }
     let client = connector.connect(&scenario.host)?;
     let played = block_on(scenario.play(&client));

@@ -58,8 +58,8 @@ pub(crate) mod adapter {
                 self.0.bearer(token).map(Self)
             }
 
-            pub(crate) fn credentials(self, credentials: impl AuthProvider) -> Self {
-                Self(self.0.credentials(credentials))
+            pub(crate) fn auth(self, credentials: impl AuthProvider) -> Self {
+                Self(self.0.auth(credentials))
             }
 
             pub(crate) async fn connect(self, host: &Host) -> Result<Connected, Error> {

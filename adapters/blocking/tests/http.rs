@@ -105,16 +105,16 @@ pub(crate) mod adapter {
         pub(crate) struct Connector(mcp_blocking::http::Connector);
 
         impl Connector {
-            pub(crate) fn to(address: ClientOptions) -> Self {
-                Self(mcp_blocking::http::Connector::to(address))
+            pub(crate) fn with_client_options(address: ClientOptions) -> Self {
+                Self(mcp_blocking::http::Connector::with_client_options(address))
             }
 
-            pub(crate) fn requests(self, requests: impl HttpClient) -> Self {
-                Self(self.0.requests(requests))
+            pub(crate) fn http_client(self, requests: impl HttpClient) -> Self {
+                Self(self.0.http_client(requests))
             }
 
-            pub(crate) fn credentials(self, credentials: impl AuthProvider) -> Self {
-                Self(self.0.credentials(credentials))
+            pub(crate) fn auth(self, credentials: impl AuthProvider) -> Self {
+                Self(self.0.auth(credentials))
             }
 
             pub(crate) async fn connect(self, host: &Host) -> Result<Client, Error> {

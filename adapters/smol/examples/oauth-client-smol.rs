@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 async fn run() -> Result<(), Box<dyn Error>> {
     let wanted = Wanted::from_env()?;
     let credentials: OAuth = wanted.credentials()?;
-    let connector = Connector::new(&wanted.url)?.credentials(credentials.clone());
+    let connector = Connector::new(&wanted.url)?.auth(credentials.clone());
     let client = match connector.connect(&Wanted::host()).await {
         Ok(client) => client,
         // The provider of credentials has a more detailed error than the refusal of the server.

@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut connector = Connector::new(&scenario.url)?;
     if let Some(credentials) = scenario.credentials()? {
         let credentials: OAuth = credentials;
-        connector = connector.credentials(credentials);
+        connector = connector.auth(credentials);
     }
     let client = connector.connect(&scenario.host).await?;
     let played = scenario.play(&client).await;

@@ -484,7 +484,8 @@ async fn a_client_need_not_know(shared: Both) {
         address.listen = false;
         let balanced = Balanced { endpoints: [a.clone(), b.clone()], count: count.clone() };
         let host = Host::builder("round", "1").versions(VersionSet::only(version)).build();
-        let client = Connector::to(address).requests(balanced).connect(&host).await.expect("it serves");
+        let client =
+            Connector::with_client_options(address).http_client(balanced).connect(&host).await.expect("it serves");
         for round in 0..5 {
             for (tool, expected) in [("client", "round"), ("later", "you are back"), ("count", "counted")] {
                 let result = client.call_tool(tool, json!({})).expect("it is sent").await;

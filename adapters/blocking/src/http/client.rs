@@ -30,7 +30,7 @@ impl Client {
 
     pub(super) fn over_http(connector: &Connector, host: &Host) -> Result<Self, Error> {
         let options = &connector.options;
-        if let Some(credentials) = &connector.credentials {
+        if let Some(credentials) = &connector.auth {
             credentials.check_server(&connector.client_options.url)?;
         }
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
@@ -38,7 +38,7 @@ impl Client {
         let threads = Threads::current()?;
         let (config, client_options, opening) = (host.config(), connector.client_options.clone(), options.opening);
         let client = |now| http::client::Client::with_opening(config, client_options, opening, now);
-        let (requests, credentials) = (connector.requests_on(&threads), connector.credentials.clone());
+        let (requests, credentials) = (connector.requests_on(&threads), connector.auth.clone());
         let handle = mcp_driver::Handle::over_http(client, session, requests, credentials, options, &threads);
         let connection = handle.connection();
         let end = HttpConnection { handle, threads: Mutex::new(Some(threads)) };

@@ -20,10 +20,10 @@ use mcp_proto::http::client::ClientOptions;
 pub struct Connector {
     pub(super) client_options: ClientOptions,
     pub(super) options: DriverOptions,
-    pub(super) credentials: Option<Arc<dyn AuthProvider>>,
+    pub(super) auth: Option<Arc<dyn AuthProvider>>,
     config: Config,
     /// The HTTP client that sends the requests, if it is not ureq.
-    requests: Option<Arc<dyn HttpClient>>,
+    http_client: Option<Arc<dyn HttpClient>>,
 }
 
 impl Connector {
@@ -33,19 +33,19 @@ impl Connector {
     /// If it is not an HTTP address.
     pub fn new(url: &str) -> Result<Self, Error> {
         let invalid = |error| Error::Io(io::Error::new(io::ErrorKind::InvalidInput, error));
-        Ok(Self::to(ClientOptions::new(url, seed()).map_err(invalid)?))
+        Ok(Self::with_client_options(ClientOptions::new(url, seed()).map_err(invalid)?))
     }
 
     /// Creates a connector with more options: headers, limits, the order of attempts. Whether there are
-    /// [credentials](Self::credentials) decides how a challenge is handled.
+    /// [credentials](Self::auth) decides how a challenge is handled.
     #[must_use]
-    pub fn to(client_options: ClientOptions) -> Self {
+    pub fn with_client_options(client_options: ClientOptions) -> Self {
         Self {
             client_options,
             options: DriverOptions::default(),
-            credentials: None,
+            auth: None,
             config: default_config(),
-            requests: None,
+            http_client: None,
         }
     }
 
@@ -61,13 +61,13 @@ impl Connector {
     /// # Errors
     /// If the token has characters that no token has.
     pub fn bearer(self, token: &str) -> Result<Self, Error> {
-        Ok(self.credentials(Bearer::new(token)?))
+        Ok(self.auth(Bearer::new(token)?))
     }
 
     /// Sets the provider of credentials.
     #[must_use]
-    pub fn credentials(mut self, credentials: impl AuthProvider) -> Self {
-        self.credentials = Some(Arc::new(credentials));
+    pub fn auth(mut self, auth: impl AuthProvider) -> Self {
+        self.auth = Some(Arc::new(auth));
         self
     }
 
@@ -76,15 +76,15 @@ impl Connector {
     /// for connecting, and the certificates that the system trusts.
     #[must_use]
     pub fn ureq(mut self, config: Config) -> Self {
-        (self.config, self.requests) = (config, None);
+        (self.config, self.http_client) = (config, None);
         self
     }
 
     /// Sets the HTTP client that sends the requests, instead of ureq. Its futures share a few threads and must not
     /// block.
     #[must_use]
-    pub fn requests(mut self, requests: impl HttpClient) -> Self {
-        self.requests = Some(Arc::new(requests));
+    pub fn http_client(mut self, http_client: impl HttpClient) -> Self {
+        self.http_client = Some(Arc::new(http_client));
         self
     }
 
@@ -93,14 +93,14 @@ impl Connector {
     /// # Errors
     /// If no server listens at the address, or the host cannot talk to it.
     pub fn connect(mut self, host: &Host) -> Result<Client, Error> {
-        self.client_options.authenticates = self.credentials.is_some();
+        self.client_options.authenticates = self.auth.is_some();
         Client::over_http(&self, host)
     }
 
     /// Returns the HTTP client that sends the requests: that of the application, or ureq on these threads.
     pub(super) fn requests_on(&self, threads: &Threads) -> Arc<dyn HttpClient> {
         let default_config = || Arc::new(UreqClient::new(threads.clone(), self.config.clone())) as _;
-        self.requests.clone().unwrap_or_else(default_config)
+        self.http_client.clone().unwrap_or_else(default_config)
     }
 }
 

@@ -21,8 +21,8 @@ use mcp_service::Host;
 pub struct Connector<N> {
     client_options: ClientOptions,
     options: DriverOptions,
-    requests: Option<Arc<dyn HttpClient>>,
-    credentials: Option<Arc<dyn AuthProvider>>,
+    http_client: Option<Arc<dyn HttpClient>>,
+    auth: Option<Arc<dyn AuthProvider>>,
     route: ConnectPath,
     net: PhantomData<fn() -> N>,
 }
@@ -34,15 +34,15 @@ impl<N: NetRuntime> Connector<N> {
     /// If it is not an HTTP address.
     pub fn new(url: &str) -> Result<Self, Error> {
         let invalid = |error| Error::Io(io::Error::new(io::ErrorKind::InvalidInput, error));
-        Ok(Self::to(ClientOptions::new(url, seed()).map_err(invalid)?))
+        Ok(Self::with_client_options(ClientOptions::new(url, seed()).map_err(invalid)?))
     }
 
     /// Creates a connector with more options: headers, limits, the order of attempts. Whether there are
-    /// [credentials](Self::credentials) decides how a challenge is handled.
+    /// [credentials](Self::auth) decides how a challenge is handled.
     #[must_use]
-    pub fn to(client_options: ClientOptions) -> Self {
+    pub fn with_client_options(client_options: ClientOptions) -> Self {
         let (options, route) = (DriverOptions::default(), ConnectPath::default());
-        Self { client_options, options, requests: None, credentials: None, route, net: PhantomData }
+        Self { client_options, options, http_client: None, auth: None, route, net: PhantomData }
     }
 
     /// Sets the options of the connection.
@@ -57,13 +57,13 @@ impl<N: NetRuntime> Connector<N> {
     /// # Errors
     /// If the token has characters that no token has.
     pub fn bearer(self, token: &str) -> Result<Self, Error> {
-        Ok(self.credentials(Bearer::new(token)?))
+        Ok(self.auth(Bearer::new(token)?))
     }
 
     /// Sets the provider of credentials.
     #[must_use]
-    pub fn credentials(mut self, credentials: impl AuthProvider) -> Self {
-        self.credentials = Some(Arc::new(credentials));
+    pub fn auth(mut self, auth: impl AuthProvider) -> Self {
+        self.auth = Some(Arc::new(auth));
         self
     }
 
@@ -86,8 +86,8 @@ impl<N: NetRuntime> Connector<N> {
     /// Sets the HTTP client that sends the requests, instead of hyper: another library, or one in memory. That client
     /// is then responsible for proxies and certificates.
     #[must_use]
-    pub fn requests(mut self, requests: impl HttpClient) -> Self {
-        self.requests = Some(Arc::new(requests));
+    pub fn http_client(mut self, http_client: impl HttpClient) -> Self {
+        self.http_client = Some(Arc::new(http_client));
         self
     }
 
@@ -96,10 +96,10 @@ impl<N: NetRuntime> Connector<N> {
     /// # Errors
     /// If there is no runtime, no server listens at the address, or the host cannot talk to it.
     pub async fn connect(self, host: &Host) -> Result<Client<N>, Error> {
-        let Self { mut client_options, options, requests, credentials, route, .. } = self;
-        client_options.authenticates = credentials.is_some();
-        let requests = requests.unwrap_or_else(|| Arc::new(Http1::<N>::new(route)));
-        Client::over_http(client_options, requests, credentials, host, &options).await
+        let Self { mut client_options, options, http_client, auth, route, .. } = self;
+        client_options.authenticates = auth.is_some();
+        let http_client = http_client.unwrap_or_else(|| Arc::new(Http1::<N>::new(route)));
+        Client::over_http(client_options, http_client, auth, host, &options).await
     }
 }
 
@@ -120,8 +120,8 @@ impl<N> Clone for Connector<N> {
         Self {
             client_options: self.client_options.clone(),
             options: self.options.clone(),
-            requests: self.requests.clone(),
-            credentials: self.credentials.clone(),
+            http_client: self.http_client.clone(),
+            auth: self.auth.clone(),
             route: self.route.clone(),
             net: PhantomData,
         }
@@ -149,8 +149,8 @@ mod tests {
         let connector = Connector::<()> {
             client_options: address.clone(),
             options: DriverOptions::default(),
-            requests: None,
-            credentials: None,
+            http_client: None,
+            auth: None,
             route: ConnectPath { proxy: Some(proxy.clone()), ..ConnectPath::default() },
             net: PhantomData,
         };
