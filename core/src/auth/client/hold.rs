@@ -16,6 +16,9 @@ const SHORT_HOLD: Duration = Duration::from_secs(60);
 pub(super) struct Hold {
     until: Timestamp,
     error: AuthError,
+    /// The last token that the server has refused since then. A server that serves a part of the requests to everybody does
+    /// not look at it there.
+    refused: Option<TokenId>,
 }
 
 impl AuthClient {
@@ -35,14 +38,23 @@ impl AuthClient {
     /// Handles that the server has taken the token `used`: a response with a status from 200 to 299 to a request that had it.
     pub fn handle_accepted(&mut self, used: TokenId) {
         if self.token().is_some_and(|token| token.id == used) {
-            self.take_accepted();
+            self.end_hold_refused(Some(used));
         }
     }
 
-    /// Takes that the server has taken the current token.
-    pub(super) fn take_accepted(&mut self) {
+    /// Handles the acceptance of the current token by the server. It ends a hold because of a refusal, unless `used` is the
+    /// token that was refused.
+    pub(super) fn end_hold_refused(&mut self, used: Option<TokenId>) {
         self.new_until = None;
-        self.hold = self.hold.take().filter(|hold| hold.error != AuthError::Refused);
+        let stays = |hold: &Hold| hold.error != AuthError::Refused || used.is_some() && hold.refused == used;
+        self.hold = self.hold.take().filter(stays);
+    }
+
+    /// Handles the refusal of the current token by the server.
+    pub(super) fn handle_refused(&mut self, used: TokenId) {
+        if let Some(hold) = self.hold.as_mut().filter(|hold| hold.error == AuthError::Refused) {
+            hold.refused = Some(used);
+        }
     }
 
     /// Takes that there are tokens of an authorization.
@@ -58,7 +70,7 @@ impl AuthClient {
     /// Takes that the server has refused the token of an authorization.
     pub(super) fn hold_refused(&mut self) {
         self.new_until = None;
-        self.hold = Some(Hold { until: self.instant + HOLD, error: AuthError::Refused });
+        self.hold = Some(Hold { until: self.instant + HOLD, error: AuthError::Refused, refused: None });
     }
 
     /// Ends the flow with an error. If the user was asked, the next authorization is held back.
@@ -68,7 +80,7 @@ impl AuthClient {
         }
         let has_asked = self.counts.authorizations > self.counts_before.authorizations;
         if let (true, Some(time)) = (has_asked && self.settings.redirect_uri().is_some(), time(&error)) {
-            self.hold = Some(Hold { until: self.instant + time, error: error.clone() });
+            self.hold = Some(Hold { until: self.instant + time, error: error.clone(), refused: None });
         }
         self.error = Some(error);
         self.action = None;

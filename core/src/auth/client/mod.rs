@@ -391,6 +391,9 @@ impl AuthClient {
         if status == 401 && is_current && is_refused {
             self.hold_refused();
         }
+        if let (401, true, Some(used)) = (status, is_current, used) {
+            self.handle_refused(used);
+        }
         let has_other = self.token().is_some_and(|token| Some(token.id) != used);
         if has_other && self.is_busy() && self.goal == Goal::Authorize && !self.is_expired(now) {
             // The server has not refused this token to the request, and the user may take minutes.
@@ -415,7 +418,8 @@ impl AuthClient {
             let is_about_scopes =
                 known().any(|challenge| challenge.error() == Some(BearerError::InsufficientScope.code()));
             if is_about_scopes && is_current {
-                self.take_accepted();
+                // The server has looked at the token, and would take it for less.
+                self.end_hold_refused(None);
             }
             return self.step_up(wanted.filter(|_| is_about_scopes), attempts);
         }

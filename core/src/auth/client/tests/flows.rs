@@ -264,6 +264,35 @@ fn a_token_that_is_taken_in_the_end_ends_the_hold() {
     }
 }
 
+/// Some servers serve a part of the requests to everybody, and do not look at their tokens.
+#[test]
+fn a_refused_token_that_is_taken_elsewhere_does_not_end_the_hold() {
+    for refresh in [None, Some("r1")] {
+        let mut world = World::new();
+        let mut client = client(&mut world, settings());
+        world.grant("one", refresh);
+        for _ in 0..3 {
+            let mut call = Call::new(&client);
+            let mut verdict = call.ask(&mut client, at(0));
+            for round in 0..4 {
+                if verdict == Verdict::Wait {
+                    world.run(&mut client, at(0));
+                    if client.is_busy() {
+                        world.consent(&mut client, at(0));
+                    }
+                    verdict = call.ask(&mut client, at(0));
+                } else if verdict == Verdict::Retry {
+                    world.grant(&format!("token-{round}"), refresh);
+                    verdict = call.again(&mut client, at(0));
+                }
+            }
+            assert_eq!(verdict, Verdict::Fail(AuthError::Refused));
+            accept(&mut client);
+        }
+        assert_eq!(world.opened.len(), 1, "the user has been asked once");
+    }
+}
+
 #[test]
 fn waiting_request_remembers_its_first_flow() {
     let mut world = World::new();
