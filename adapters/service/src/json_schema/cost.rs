@@ -60,7 +60,9 @@ pub(super) struct Cost {
 /// The size of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Size {
+    /// The values in it, and one more for every 64 bytes of a text.
     parts: u64,
+    values: u64,
     /// Bytes of texts and of names.
     text: u64,
     /// Bytes of the longest place in it, which is a pointer of names.
@@ -141,7 +143,7 @@ impl Cost {
 
     /// Returns whether all errors of a value of this size fit into memory.
     fn can_collect(self, size: Size) -> bool {
-        let errors = self.paths.saturating_mul(size.parts).saturating_mul(self.ways(size));
+        let errors = self.paths.saturating_mul(size.values).saturating_mul(self.ways(size));
         // Where an error lists the names of an object, they are no longer than a place for each of them.
         let each = ERROR_BYTES.saturating_add(self.longest).saturating_add(size.place);
         errors.saturating_mul(each) <= MAX_ERROR_BYTES
@@ -162,11 +164,12 @@ impl Size {
         /// The bytes of an index, assumed.
         const INDEX_BYTES: usize = 8;
 
-        let mut size = Self { parts: 1, text: 0, place: 0, depth: 0 };
+        let mut size = Self { parts: 1, values: 1, text: 0, place: 0, depth: 0 };
         let mut deepest = 0;
         let mut add = |name: usize, value| {
-            let Self { parts, text, place, depth } = Self::of(value);
+            let Self { parts, values, text, place, depth } = Self::of(value);
             size.parts += parts;
+            size.values += values;
             size.text += text;
             size.place = size.place.max(name as u64 + 1 + place);
             deepest = depth.max(deepest);

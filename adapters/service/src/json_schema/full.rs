@@ -157,6 +157,22 @@ mod tests {
     }
 
     #[test]
+    fn a_long_text_does_not_hide_the_place_of_an_error() {
+        let schema = json!({
+            "properties": {
+                "path": {"type": "string"},
+                "content": {"type": "string"},
+                "mode": {"anyOf": [{"enum": ["append", "truncate"]}, {"type": "null"}]},
+            },
+            "required": ["path", "content"],
+        });
+        let full = FullChecker::new(&schema, true).expect("a good schema");
+        let error =
+            full.check(&json!({"content": "x".repeat(400_000), "mode": "append"})).expect_err("it does not fit");
+        assert!(error.contains("\"path\" is a required property"), "{error}");
+    }
+
+    #[test]
     fn the_memory_for_errors_is_bounded() {
         let integers: Vec<_> = (0..3_000).map(|n| json!({"type": "integer", "minimum": n})).collect();
         let names: Vec<_> = (0..20_000).map(|n| format!("name {n}")).collect();
@@ -172,6 +188,7 @@ mod tests {
             ("many schemas in a choice", every(json!({"anyOf": [{"allOf": integers}, false]})), &some),
             ("a long constant", every(json!({"const": long})), &some),
             ("many constants", every(json!({"enum": names})), &some),
+            ("long texts in a choice", every(json!({"anyOf": choices})), &json!([long, long, long])),
             ("a long name", every(json!({"required": [long]})), &json!(vec![json!({}); 250])),
             (
                 "a long place",
