@@ -17,7 +17,8 @@ fn prefixes(data: &[u8]) {
     std::hint::black_box(commas.map(|(at, _)| data[..at].to_vec()).collect::<Vec<_>>());
 }
 
-/// Returns whether one of 1,000 mutated inputs, as a short run of a target has them, shows that a decoder costs too much.
+/// Returns whether one of 1,000 mutated inputs, as a short run of a target has them, shows that a decoder costs too
+/// much.
 fn is_found(decode: fn(&[u8])) -> bool {
     let corpus = corpus("message").expect("each target has a corpus");
     let mut rng = Rng::new(1);

@@ -161,8 +161,8 @@ impl<'a> Scanner<'a> {
         compiled.into_iter().any(|program| program.tests.iter().any(|test| lists(program, test)))
     }
 
-    /// Returns whether an item contains an assertion, and which revisions it names, including the items of its file that it
-    /// mentions.
+    /// Returns whether an item contains an assertion, and which revisions it names, including the items of its file
+    /// that it mentions.
     fn reach(&self, path: &Path, item: &Item) -> (bool, BTreeSet<&'static str>) {
         let own = self.items.get(path).map_or(&[][..], Vec::as_slice);
         let (mut asserts, mut revisions) = (item.asserts, item.revisions.clone());
@@ -198,8 +198,8 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Returns whether a test in `path` can use the items of `other`: a file of the test support crate, one of the same folder, or
-/// one that several programs share.
+/// Returns whether a test in `path` can use the items of `other`: a file of the test support crate, one of the same
+/// folder, or one that several programs share.
 fn shares(path: &Path, other: &Path) -> bool {
     let supports = other.parent().is_some_and(|folder| folder.to_string_lossy().ends_with("_support"));
     supports || other.starts_with("tests/src") || other.parent() == path.parent()

@@ -15,7 +15,8 @@ pub struct Coverage {
     pub reasons: BTreeMap<String, String>,
     /// Rows of several revisions that no test runs in each of them, with the reasons.
     pub untried: BTreeMap<String, String>,
-    /// Rows of several revisions whose code is the same in each of them, with the reasons. A test in one of them is enough.
+    /// Rows of several revisions whose code is the same in each of them, with the reasons. A test in one of them is
+    /// enough.
     pub independent: BTreeMap<String, String>,
     /// All citations.
     pub citations: Vec<Citation>,

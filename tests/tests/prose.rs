@@ -1,4 +1,4 @@
-//! Checks the prose of the repository: words that it avoids, the width of Markdown, and paths on pages.
+//! Checks the prose of the repository: words that it avoids, the width of Markdown and of comments, and paths on pages.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,6 +28,9 @@ const KNOWN: [(&str, usize); 13] = [
 
 /// The widest line of Markdown outside of tables and code blocks, in characters.
 const WIDEST: usize = 100;
+
+/// The widest line of a comment in a source file, in characters. `cargo fmt` does not wrap comments.
+const WIDEST_COMMENT: usize = 120;
 
 /// Reads the files of a folder, or those that lie in the root itself.
 fn files(folder: &str, extensions: &[&str]) -> Vec<Source> {
@@ -68,6 +71,30 @@ fn wide(source: &Source) -> Vec<String> {
         // A single word cannot be broken: an address, for example.
         let is_one_word = line.split_whitespace().count() <= 1;
         if width > WIDEST && !is_code && !is_one_word && !line.starts_with('|') {
+            found.push(format!("{}:{}: {width} columns", source.path.display(), at + 1));
+        }
+    }
+    found
+}
+
+/// Returns the lines of comments that are too wide, as `path:line: width`. Tables, code and lists of requirements
+/// cannot be broken.
+fn wide_comments(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut is_code = false;
+    for (at, line) in source.text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            is_code = false;
+            continue;
+        };
+        let comment = comment.trim_start_matches(['/', '!']).trim_start();
+        if comment.starts_with("```") {
+            is_code = !is_code;
+        }
+        let width = line.chars().count();
+        let is_one_word = comment.split_whitespace().count() <= 1;
+        let is_table = comment.starts_with('|') || comment.starts_with("req: ");
+        if width > WIDEST_COMMENT && !is_code && !is_one_word && !is_table {
             found.push(format!("{}:{}: {width} columns", source.path.display(), at + 1));
         }
     }
@@ -125,6 +152,13 @@ fn markdown_lines_are_at_most_100_columns() {
 }
 
 #[test]
+fn comments_are_at_most_120_columns() {
+    let sources: Vec<_> = KNOWN.iter().flat_map(|(folder, _)| files(folder, &["rs"])).collect();
+    assert!(sources.len() > 100, "only {} sources found", sources.len());
+    report(&sources.iter().flat_map(wide_comments).collect::<Vec<_>>());
+}
+
+#[test]
 fn paths_in_pages_exist() {
     // The changelog names files that existed earlier.
     let mut pages = files(".", &["md"]);
@@ -149,5 +183,12 @@ fn finds_pronouns_and_wide_lines() {
     assert_eq!(wide(&source(&format!("\n{words}"))), ["page.md:2: 105 columns"]);
     for text in [format!("```\n{words}\n```"), format!("|{words}|"), "w".repeat(101), "word ".repeat(20)] {
         assert_eq!(wide(&source(&text)), [""; 0], "{text}");
+    }
+    let words = "word ".repeat(24);
+    assert_eq!(wide_comments(&source(&format!("fn a() {{\n    //! {words}"))), ["page.md:2: 128 columns"]);
+    let code = format!("/// ```\n/// {words}\n/// ```");
+    let address = format!("/// {}", "w".repeat(121));
+    for text in [code, format!("/// | {words}"), format!("// req: {words}"), address, format!("\"{words}\"")] {
+        assert_eq!(wide_comments(&source(&text)), [""; 0], "{text}");
     }
 }

@@ -97,11 +97,13 @@
 //! # Ok::<(), mcp_service::RegisterError>(())
 //! ```
 //!
-//! - The parameters of a handler are the state, the arguments and the [`Context`], in this order, each of them optional.
+//! - The parameters of a handler are the state, the arguments and the [`Context`], in this order, each of them
+//!   optional.
 //! - The state is `&S`, [`State<S>`](State) or `Arc<S>`. An `async fn` can use `&S` until it ends.
-//! - The type needs no `Clone`. It is `Send` and `Sync`, and handlers run at the same time: what changes is behind a lock
-//!   or atomic. A lock of `std` cannot be held across `.await` in a handler, since its future must be `Send`.
-//! - A handler with another state than that of the builder does not compile. For a part of the state, see [`FromState`].
+//! - The type needs no `Clone`. It is `Send` and `Sync`, and handlers run at the same time: what changes is behind a
+//!   lock or atomic. A lock of `std` cannot be held across `.await` in a handler, since its future must be `Send`.
+//! - A handler with another state than that of the builder does not compile. For a part of the state, see
+//!   [`FromState`].
 //! - [`with_shared_state`](ServiceBuilder::with_shared_state) takes an `Arc` that the program keeps.
 //!   [`Tool::with_state`] sets the state of one item, which can then be [added](Service::add) later.
 //!

@@ -85,8 +85,8 @@ impl core::error::Error for NotAuthorizable {}
 
 /// An authorization that has begun and waits for its redirect.
 ///
-/// It holds everything that the redirect is checked against and that the token request needs: `state`, the code verifier, and
-/// the issuer of the metadata from which the request was made. It is used at most once.
+/// It holds everything that the redirect is checked against and that the token request needs: `state`, the code
+/// verifier, and the issuer of the metadata from which the request was made. It is used at most once.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Authorization {
@@ -129,8 +129,8 @@ pub enum RedirectError {
     Duplicate(&'static str),
     /// The `state` is missing or another one. The authorization can still be used.
     State,
-    /// The `iss` is that of another issuer, or missing where the metadata promise it. The authorization can still be used.
-    /// What the redirect says beside it must not be shown.
+    /// The `iss` is that of another issuer, or missing where the metadata promise it. The authorization can still be
+    /// used. What the redirect says beside it must not be shown.
     Issuer,
     /// The authorization has expired.
     Expired,
@@ -166,8 +166,8 @@ impl Authorization {
     /// The most bytes of the query of a redirect.
     pub const MAX_REDIRECT: usize = 16 * 1024;
 
-    /// Begins an authorization: draws `state` and code verifier from `seed` and makes the URL that the user opens. It expires
-    /// `lifetime` after `now`.
+    /// Begins an authorization: draws `state` and code verifier from `seed` and makes the URL that the user opens. It
+    /// expires `lifetime` after `now`.
     ///
     /// # Errors
     /// Returns why the server cannot be asked.
@@ -239,8 +239,8 @@ impl Authorization {
 
     /// Checks the query of a redirect, and uses up the authorization if the redirect answers it.
     ///
-    /// The order is: size, duplicates, age, `state`, `iss`, and only then the code or the error. A redirect with the wrong `state`
-    /// or `iss` changes nothing, so a forged one cannot end the authorization of the user.
+    /// The order is: size, duplicates, age, `state`, `iss`, and only then the code or the error. A redirect with the
+    /// wrong `state` or `iss` changes nothing, so a forged one cannot end the authorization of the user.
     ///
     /// # Errors
     /// Returns why there is no code. No token request may be made then.

@@ -20,8 +20,8 @@ pub struct Challenge {
     params: Vec<(String, String)>,
 }
 
-/// Prints the scheme, the names of the parameters, and the error code. The other values, and a ticket in their place, may be
-/// secret: a description may quote the token that was sent.
+/// Prints the scheme, the names of the parameters, and the error code. The other values, and a ticket in their place,
+/// may be secret: a description may quote the token that was sent.
 impl fmt::Debug for Challenge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { scheme, token, params } = self;
@@ -49,8 +49,8 @@ impl Challenge {
     /// Reads the values of `WWW-Authenticate` of a response, in their order.
     ///
     /// A value may have several challenges. What follows a mistake in a value is left out, as is a value with more than
-    /// [`MAX_LEN`](Self::MAX_LEN) bytes, and everything after the [`MAX`](Self::MAX)th challenge. A challenge that has a
-    /// parameter twice, or too many of them, is a mistake.
+    /// [`MAX_LEN`](Self::MAX_LEN) bytes, and everything after the [`MAX`](Self::MAX)th challenge. A challenge that has
+    /// a parameter twice, or too many of them, is a mistake.
     #[must_use]
     pub fn parse_all<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Vec<Self> {
         let mut challenges = Vec::new();

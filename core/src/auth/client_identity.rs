@@ -1,4 +1,5 @@
-//! The identity of a client at an authorization server: registered beforehand, described by a document, or registered there.
+//! The identity of a client at an authorization server: registered beforehand, described by a document, or registered
+//! there.
 
 use alloc::{
     string::{String, ToString},
@@ -77,8 +78,8 @@ impl ClientIdentity {
 /// Which identities a client has or can get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// Identities that the operators of authorization servers have given out. If there are some, no other kind is used: a
-    /// server whose issuer is not among them is an error.
+    /// Identities that the operators of authorization servers have given out. If there are some, no other kind is used:
+    /// a server whose issuer is not among them is an error.
     pub pre_registered: Vec<ClientIdentity>,
     /// The metadata document of the client. Its URL is the identifier of the client at servers that fetch it.
     pub metadata: Option<ClientMetadata>,
@@ -129,8 +130,8 @@ impl ClientOptions {
         self.pre_registered.iter().find(|it| it.issuer == client.issuer && it.client_id == client.client_id)
     }
 
-    /// Returns whether a stored identity is one that these options allow, and is complete: the secret of a pre-registered
-    /// client is not stored.
+    /// Returns whether a stored identity is one that these options allow, and is complete: the secret of a
+    /// pre-registered client is not stored.
     pub(super) fn has(&self, client: &ClientIdentity) -> bool {
         let is_allowed = self.pre_registered.is_empty() || self.pre_registered(client).is_some();
         let needs_secret =
@@ -147,9 +148,9 @@ impl ClientOptions {
         )
     }
 
-    /// Chooses the identity at an authorization server, in the order of the specification: pre-registered, metadata document,
-    /// dynamic registration. `stored` is what an earlier registration has resulted in; it is ignored if it is of another
-    /// issuer, expired, or registered with other redirect URIs than `redirect_uri`.
+    /// Chooses the identity at an authorization server, in the order of the specification: pre-registered, metadata
+    /// document, dynamic registration. `stored` is what an earlier registration has resulted in; it is ignored if it is
+    /// of another issuer, expired, or registered with other redirect URIs than `redirect_uri`.
     ///
     /// See the specification, basic/authorization, Client Registration Approaches.
     ///
@@ -208,8 +209,8 @@ pub struct Registration {
     pub redirect_uris: Vec<Url>,
     /// A page about the client.
     pub client_uri: Option<Url>,
-    /// Whether users run the client on their own machine. `None` decides by the redirect URIs: a client is native if all of
-    /// them are on loopback hosts.
+    /// Whether users run the client on their own machine. `None` decides by the redirect URIs: a client is native if
+    /// all of them are on loopback hosts.
     pub is_native: Option<bool>,
     /// The grants that the client uses.
     pub grant_types: Vec<String>,
@@ -228,7 +229,8 @@ impl Registration {
         }
     }
 
-    /// Returns the body of a registration request, a JSON object. `scopes` are those that the client is going to ask for.
+    /// Returns the body of a registration request, a JSON object. `scopes` are those that the client is going to ask
+    /// for.
     ///
     /// See RFC 7591, section 2.
     #[must_use]

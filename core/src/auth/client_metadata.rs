@@ -121,8 +121,8 @@ impl ClientMetadata {
         self
     }
 
-    /// Lets the client authenticate with a key (`private_key_jwt`), whose public half is in the key set at `jwks_uri`. The
-    /// authorization has to be given a signer with the key.
+    /// Lets the client authenticate with a key (`private_key_jwt`), whose public half is in the key set at `jwks_uri`.
+    /// The authorization has to be given a signer with the key.
     ///
     /// # Errors
     /// If the URL is not `https`.

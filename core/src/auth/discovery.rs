@@ -1,4 +1,5 @@
-//! Where the metadata of a protected server and of its authorization server may be: the only place that makes well-known URLs.
+//! Where the metadata of a protected server and of its authorization server may be: the only place that makes
+//! well-known URLs.
 
 use alloc::{format, string::String, vec::Vec};
 
@@ -32,8 +33,8 @@ const OPENID: &str = "/.well-known/openid-configuration";
 /// Returns where the protected resource metadata of a server may be, in the order in which it is requested: what the
 /// challenge names, the well-known URL with the path of the server, and that at the root.
 ///
-/// `challenged` is the [`resource_metadata`](super::Challenge::resource_metadata) of a challenge, after it has passed the
-/// [policy](super::UrlPolicy).
+/// `challenged` is the [`resource_metadata`](super::Challenge::resource_metadata) of a challenge, after it has passed
+/// the [policy](super::UrlPolicy).
 ///
 /// See RFC 9728, section 3.1; specification, Protected Resource Metadata Discovery Requirements.
 #[must_use]
@@ -51,8 +52,8 @@ pub fn protected_resource(server: &Url, challenged: Option<&Url>) -> Vec<Candida
 
 /// Returns where the metadata of an authorization server may be, in the order in which it is requested.
 ///
-/// For an issuer with a path: RFC 8414 with the well-known part in front of the path, OpenID Connect likewise, and OpenID
-/// Connect behind the path. For one without: RFC 8414, and OpenID Connect.
+/// For an issuer with a path: RFC 8414 with the well-known part in front of the path, OpenID Connect likewise, and
+/// OpenID Connect behind the path. For one without: RFC 8414, and OpenID Connect.
 ///
 /// See RFC 8414, section 3.1; specification, Authorization Server Metadata Discovery.
 #[must_use]
@@ -133,15 +134,15 @@ impl Candidates {
 pub enum Attempt<T, E> {
     /// The document.
     Found(T),
-    /// There is no document at this candidate, only an error of the client (4xx) or something else than a JSON object: the next
-    /// one is requested.
+    /// There is no document at this candidate, only an error of the client (4xx) or something else than a JSON object:
+    /// the next one is requested.
     NotHere(E),
-    /// There is a document at this candidate, or would be, and it must not be used: it speaks of another resource or issuer,
-    /// has members that are missing or wrong, is too long, or its URL is not followed. The next candidate is requested, but
-    /// what a server without metadata has is not assumed.
+    /// There is a document at this candidate, or would be, and it must not be used: it speaks of another resource or
+    /// issuer, has members that are missing or wrong, is too long, or its URL is not followed. The next candidate is
+    /// requested, but what a server without metadata has is not assumed.
     Refused(E),
-    /// The request failed for a reason that may pass: the next candidate is requested, but if all others have none either, the
-    /// document was not found to be missing.
+    /// The request failed for a reason that may pass: the next candidate is requested, but if all others have none
+    /// either, the document was not found to be missing.
     Transient(String),
 }
 

@@ -154,7 +154,8 @@ impl Member {
 
     /// Returns a list of texts, of at most [`MAX_ITEMS`].
     pub(super) fn texts(&self) -> Result<Option<Vec<String>>> {
-        // An element takes at least three bytes and, in a list, 24: what is decoded before the check is bounded by the document.
+        // An element takes at least three bytes and, in a list, 24: what is decoded before the check is bounded by the
+        // document.
         let texts: Option<Vec<String>> = self.decode()?;
         let is_small = |texts: &Vec<String>| {
             texts.len() <= MAX_ITEMS && texts.iter().all(|text| !text.is_empty() && text.len() <= MAX_TEXT)

@@ -74,7 +74,8 @@ pub struct AuthorizationServer {
     pub revocation_endpoint: Option<Url>,
     /// The scopes that the server knows.
     pub scopes_supported: Option<Scopes>,
-    /// How clients may authenticate at the token endpoint. RFC 8414 has `client_secret_basic` where the member is missing.
+    /// How clients may authenticate at the token endpoint. RFC 8414 has `client_secret_basic` where the member is
+    /// missing.
     pub token_endpoint_auth_methods: Vec<String>,
     /// The algorithms of assertions of clients at the token endpoint.
     pub token_endpoint_auth_algorithms: Vec<String>,
@@ -93,8 +94,8 @@ pub struct AuthorizationServer {
 impl AuthorizationServer {
     /// Reads the metadata of the authorization server with this issuer.
     ///
-    /// `issuer` is the text from which the URL of the document was made. The issuer that the document names is compared with
-    /// it byte for byte.
+    /// `issuer` is the text from which the URL of the document was made. The issuer that the document names is compared
+    /// with it byte for byte.
     ///
     /// # Errors
     /// Returns why the document is not used. That of another issuer is not: [`DocumentError::Mismatch`].
@@ -164,8 +165,8 @@ impl AuthorizationServer {
         }
     }
 
-    /// Returns whether the server supports the code challenges that the client makes. A client refuses to continue without
-    /// (specification, Authorization Code Protection).
+    /// Returns whether the server supports the code challenges that the client makes. A client refuses to continue
+    /// without (specification, Authorization Code Protection).
     #[must_use]
     pub fn has_s256(&self) -> bool {
         self.code_challenge_methods.iter().flatten().any(|method| method == CodeVerifier::METHOD)

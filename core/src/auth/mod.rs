@@ -1,16 +1,17 @@
 //! Authorization with OAuth 2.1, without I/O: what a client of a protected server has to decide.
 //!
-//! A server over HTTP that wants a token answers with 401 and one or more [`Challenge`]s. The client finds the metadata of
-//! the server and of its authorization server at the candidates of [`discovery`], reads them as [`metadata`], has a client
-//! identity ([`ClientOptions`]), sends the user to an authorization URL and reads the redirect that comes back
-//! ([`Authorization`]), and exchanges the code for a token ([`TokenRequest`], [`TokenReply`]). Each of these is a pure function or a value: the
-//! application performs the HTTP requests, opens the browser, draws the random bytes and keeps the tokens.
+//! A server over HTTP that wants a token answers with 401 and one or more [`Challenge`]s. The client finds the metadata
+//! of the server and of its authorization server at the candidates of [`discovery`], reads them as [`metadata`], has a
+//! client identity ([`ClientOptions`]), sends the user to an authorization URL and reads the redirect that comes back
+//! ([`Authorization`]), and exchanges the code for a token ([`TokenRequest`], [`TokenReply`]). Each of these is a pure
+//! function or a value: the application performs the HTTP requests, opens the browser, draws the random bytes and keeps
+//! the tokens.
 //!
 //! A protected server reads the token of each request with [`bearer_token`], publishes its [`ResourceMetadata`], and
 //! answers with the challenges of these.
 //!
-//! Everything that arrives is untrusted. Documents have [limits](document), URLs in them pass a [`UrlPolicy`], and secrets
-//! are [`Secret`]s, which are never printed.
+//! Everything that arrives is untrusted. Documents have [limits](document), URLs in them pass a [`UrlPolicy`], and
+//! secrets are [`Secret`]s, which are never printed.
 //!
 //! See the specification, basic/authorization; RFC 6750, 7591, 7636, 8414, 8707, 9110, 9207, 9728.
 

@@ -13,8 +13,8 @@ const MAX_DESCRIPTION: usize = 1024;
 pub struct OAuthError {
     /// The code, of printable ASCII characters.
     pub code: String,
-    /// A text for developers, of at most 1,024 bytes and without control characters. It is the server's, and may quote what the
-    /// client has sent: the application shows it as such, or not at all, and does not log it.
+    /// A text for developers, of at most 1,024 bytes and without control characters. It is the server's, and may quote
+    /// what the client has sent: the application shows it as such, or not at all, and does not log it.
     pub description: Option<String>,
 }
 

@@ -22,8 +22,8 @@ pub enum Network {
 }
 
 impl Network {
-    /// Returns the network of an address. An IPv6 address that stands for an IPv4 address (mapped, compatible, 6to4, NAT64) is
-    /// in the network of that one.
+    /// Returns the network of an address. An IPv6 address that stands for an IPv4 address (mapped, compatible, 6to4,
+    /// NAT64) is in the network of that one.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         match address {
@@ -104,13 +104,13 @@ fn is_number(label: &str) -> bool {
 /// Decides which URLs from documents of a server, and of its authorization server, the client follows.
 ///
 /// - The scheme is `https`, except on the loopback interface.
-/// - A loopback or private address is followed only if the server itself is in that network, a link-local one only if it is
-///   the host of the server. The name of the server itself may have a loopback or private address: requests to the origin
-///   of the server are sent there anyway.
+/// - A loopback or private address is followed only if the server itself is in that network, a link-local one only if
+///   it is the host of the server. The name of the server itself may have a loopback or private address: requests to
+///   the origin of the server are sent there anyway.
 /// - A redirect stays at its origin.
 ///
-/// A name is resolved after that by the application, which asks [`check_address`](Self::check_address) before it connects:
-/// a public name may have a private address.
+/// A name is resolved after that by the application, which asks [`check_address`](Self::check_address) before it
+/// connects: a public name may have a private address.
 #[derive(Clone, Debug)]
 pub struct UrlPolicy {
     server: Url,
@@ -148,8 +148,8 @@ impl UrlPolicy {
         Self { server: server.clone(), network: Network::of_url(server) }
     }
 
-    /// Tells the policy to which address the name of the server was resolved. An address of the server that its URL names
-    /// already changes nothing.
+    /// Tells the policy to which address the name of the server was resolved. An address of the server that its URL
+    /// names already changes nothing.
     #[must_use]
     pub fn with_server_address(mut self, address: IpAddr) -> Self {
         if self.server.address().is_none() {
@@ -179,7 +179,8 @@ impl UrlPolicy {
         if !url.is_https() && network != Network::Loopback {
             return Err(UrlRefused::NotEncrypted);
         }
-        // A server that is reached by name may be in a private network. The network of another host is a different matter.
+        // A server that is reached by name may be in a private network. The network of another host is a different
+        // matter.
         let is_own = matches!(network, Network::Loopback | Network::Private) && url.is_same_origin(&self.server);
         if is_own { Ok(()) } else { self.check_network(url, network) }
     }

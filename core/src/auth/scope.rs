@@ -16,7 +16,8 @@ impl Scopes {
     /// The most bytes of a set, as text.
     pub const MAX_LEN: usize = 8 * 1024;
 
-    /// Reads scopes that are divided by spaces; `None` if there are too many, or if one has a character that no scope has.
+    /// Reads scopes that are divided by spaces; `None` if there are too many, or if one has a character that no scope
+    /// has.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() > Self::MAX_LEN {
@@ -77,8 +78,8 @@ impl Scopes {
         Self::of(self.iter().chain(others.iter()))
     }
 
-    /// Chooses the scopes of the first authorization request (specification, basic/authorization, Scope Selection Strategy):
-    /// those of the challenge, or all that the resource supports, or none, which leaves out the parameter.
+    /// Chooses the scopes of the first authorization request (specification, basic/authorization, Scope Selection
+    /// Strategy): those of the challenge, or all that the resource supports, or none, which leaves out the parameter.
     #[must_use]
     pub fn first(challenged: Option<&Self>, supported: Option<&Self>) -> Self {
         challenged.or(supported).cloned().unwrap_or_default()

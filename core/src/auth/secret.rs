@@ -7,8 +7,8 @@ use hmac_sha256::Hash;
 
 /// A token, a code, a verifier or the secret of a client.
 ///
-/// `Debug` prints `[redacted]`; there is no `Display` and no `Serialize`. [`expose`](Self::expose) returns the text, so a
-/// search for that name finds each place where a secret leaves.
+/// `Debug` prints `[redacted]`; there is no `Display` and no `Serialize`. [`expose`](Self::expose) returns the text, so
+/// a search for that name finds each place where a secret leaves.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 

@@ -81,7 +81,8 @@ impl Grant<'_> {
 
 /// A POST to a token or revocation endpoint.
 ///
-/// The content type is `application/x-www-form-urlencoded`, and `Accept` is `application/json`. Redirects are not followed.
+/// The content type is `application/x-www-form-urlencoded`, and `Accept` is `application/json`. Redirects are not
+/// followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRequest {
     /// Where it goes.
@@ -120,7 +121,8 @@ impl fmt::Display for NotRequestable {
 impl core::error::Error for NotRequestable {}
 
 impl TokenRequest {
-    /// Makes a token request. `assertion` is the signed assertion of a client that authenticates with `private_key_jwt`.
+    /// Makes a token request. `assertion` is the signed assertion of a client that authenticates with
+    /// `private_key_jwt`.
     ///
     /// # Errors
     /// Returns why it is not made. Credentials of one issuer are never sent to another.
@@ -308,7 +310,8 @@ pub enum RefreshToken {
     Absent,
     /// A new one, in place of one that the client has.
     New(Secret),
-    /// One that cannot be used. The server may have replaced one that the client has, which must not be used again then.
+    /// One that cannot be used. The server may have replaced one that the client has, which must not be used again
+    /// then.
     Malformed,
 }
 
@@ -318,8 +321,8 @@ pub enum RefreshToken {
 pub enum TokenReply {
     /// Tokens.
     Granted(Tokens),
-    /// The server refuses the grant, the client or the request. Only `invalid_grant` means that a refresh token is of no use
-    /// any more.
+    /// The server refuses the grant, the client or the request. Only `invalid_grant` means that a refresh token is of
+    /// no use any more.
     Rejected(OAuthError),
     /// The server could not answer now. What was sent may be sent again later.
     Transient(u16),
@@ -330,8 +333,8 @@ pub enum TokenReply {
 }
 
 impl TokenReply {
-    /// Reads a response. An error in the body counts whatever the status is; without one, any status from 200 to 299 is a
-    /// success. The body is JSON, or a form, as some servers send it.
+    /// Reads a response. An error in the body counts whatever the status is; without one, any status from 200 to 299 is
+    /// a success. The body is JSON, or a form, as some servers send it.
     #[must_use]
     pub fn parse(status: u16, body: &[u8]) -> Self {
         let body = Body::parse(body);

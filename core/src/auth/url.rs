@@ -58,8 +58,8 @@ struct Parts<'a> {
     query: Option<&'a str>,
 }
 
-/// The most bytes of a host: those of the longest name of the DNS in text form (RFC 1035, section 2.3.4). Without it, the
-/// origin of a URL can leave no space for a path.
+/// The most bytes of a host: those of the longest name of the DNS in text form (RFC 1035, section 2.3.4). Without it,
+/// the origin of a URL can leave no space for a path.
 const MAX_HOST_LEN: usize = 253;
 
 fn parts(text: &str) -> Result<Parts<'_>, UrlError> {
@@ -197,10 +197,10 @@ impl core::str::FromStr for Url {
 
 /// Returns whether `resource`, which metadata claim to be about, covers the server at `server` (RFC 9728, section 3.3).
 ///
-/// Scheme, host and port have to be equal, and the path of `resource` a prefix of that of the server which ends at a segment.
-/// A trailing slash does not count. The query is a part of the identifier (RFC 8707, section 2): that of `resource` is the one
-/// of the server, byte for byte, or there is none. A path with `.` or `..` segments or with an encoded slash covers nothing but
-/// itself.
+/// Scheme, host and port have to be equal, and the path of `resource` a prefix of that of the server which ends at a
+/// segment. A trailing slash does not count. The query is a part of the identifier (RFC 8707, section 2): that of
+/// `resource` is the one of the server, byte for byte, or there is none. A path with `.` or `..` segments or with an
+/// encoded slash covers nothing but itself.
 #[must_use]
 pub fn covers(resource: &Url, server: &Url) -> bool {
     let (prefix, path) = (resource.path(), server.path());

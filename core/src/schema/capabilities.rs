@@ -4,7 +4,8 @@
 //! [bits](CapabilitySet) that the [method table](crate::protocol::Method::needs) uses. Unknown keys are kept and have
 //! no effect.
 //!
-//! Spec: [capabilities](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation)
+//! Spec:
+//! [capabilities](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation)
 
 use super::{
     At, Extensions, Map,

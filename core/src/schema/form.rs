@@ -1,6 +1,7 @@
 //! The forms of elicitation: flat objects of texts, numbers, switches and choices.
 //!
-//! Spec: [requested schema](https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#requested-schema)
+//! Spec: [requested
+//! schema](https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#requested-schema)
 
 use alloc::{string::String, vec::Vec};
 

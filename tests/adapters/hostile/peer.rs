@@ -52,8 +52,8 @@ impl Peer {
         self.state.lock().expect("no test panics here")
     }
 
-    /// Runs the attack while `concurrent` runs, and ends as the attack prescribes. Then runs `after` with the connection in
-    /// that state, and disconnects.
+    /// Runs the attack while `concurrent` runs, and ends as the attack prescribes. Then runs `after` with the
+    /// connection in that state, and disconnects.
     pub(crate) fn attack<T>(&self, concurrent: impl FnOnce() -> T + Send, after: impl FnOnce(T))
     where
         T: Send,

@@ -1,8 +1,9 @@
 //! The cost of each decoder of peer data, at inputs that double in size.
 //!
-//! A case makes the most expensive input that is known for a decoder, of about a given number of bytes, and the work that
-//! reads it. The peak of allocated memory is checked by `cargo test -p mcp-tests-cost`; instructions are counted under
-//! valgrind by `cargo run --release -p mcp-tests-cost --bin decoder-cost`. Both fail where a cost grows faster than its input.
+//! A case makes the most expensive input that is known for a decoder, of about a given number of bytes, and the work
+//! that reads it. The peak of allocated memory is checked by `cargo test -p mcp-tests-cost`; instructions are counted
+//! under valgrind by `cargo run --release -p mcp-tests-cost --bin decoder-cost`. Both fail where a cost grows faster
+//! than its input.
 
 mod auth;
 mod connection;
@@ -16,8 +17,8 @@ use std::fmt;
 /// The sizes at which each decoder is measured, in bytes of input: three doublings.
 pub const SIZES: [usize; 4] = [16 << 10, 32 << 10, 64 << 10, 128 << 10];
 
-/// How much more the largest input may cost than the smallest, which is eight times smaller. `n log n` gives 9.8 at these
-/// sizes, `n * n` gives 64.
+/// How much more the largest input may cost than the smallest, which is eight times smaller. `n log n` gives 9.8 at
+/// these sizes, `n * n` gives 64.
 pub const MOST_GROWTH: u64 = 11;
 
 /// Work on an input that has been made already.

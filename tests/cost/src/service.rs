@@ -91,8 +91,8 @@ fn unique(size: usize) -> Work {
     })
 }
 
-/// A tool of the server asks its user to fill in a form with these fields, of which all are required, and the client accepts
-/// it as it is.
+/// A tool of the server asks its user to fill in a form with these fields, of which all are required, and the client
+/// accepts it as it is.
 fn form(properties: &str) -> Work {
     let text = format!("{{\"type\":\"object\",\"properties\":{{{properties}}}}}");
     let mut schema: ElicitSchema = serde_json::from_str(&text).expect("a form");
@@ -159,8 +159,8 @@ fn asking(questions: &'static [&'static str], content: Map<ElicitValue>) -> Test
     TestClient::of(&service).host(&host).connect()
 }
 
-/// A call of a tool that asks: a digest of its arguments is in the state that it is answered with, and compared when it comes
-/// again.
+/// A call of a tool that asks: a digest of its arguments is in the state that it is answered with, and compared when it
+/// comes again.
 fn digested(arguments: &str) -> Work {
     let client = asking(&["a"], Map::new());
     let mut params = CallToolParams::new("ask");

@@ -3,8 +3,8 @@
 use allocation_counter::{AllocationInfo, measure};
 use mcp_tests_cost::{Case, MOST_GROWTH, SIZES, Work, cases};
 
-/// The most bytes that a decoder may hold at once for each byte of input. A tree of values takes the most: an empty value of
-/// two bytes in a list is one of 32 to 72 bytes, in a buffer that grows by doubling.
+/// The most bytes that a decoder may hold at once for each byte of input. A tree of values takes the most: an empty
+/// value of two bytes in a list is one of 32 to 72 bytes, in a buffer that grows by doubling.
 const MOST_PER_BYTE: u64 = 200;
 
 /// What is allocated in any case, and says nothing about the input.

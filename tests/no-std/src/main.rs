@@ -1,5 +1,5 @@
-//! A program without the standard library that links `mcp-proto`. If anything below it needed `std`, there would be two panic
-//! handlers and it would not build.
+//! A program without the standard library that links `mcp-proto`. If anything below it needed `std`, there would be two
+//! panic handlers and it would not build.
 #![no_std]
 #![no_main]
 #![deny(unsafe_code)]

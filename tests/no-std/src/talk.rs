@@ -1,4 +1,5 @@
-//! A client and a server in memory: a handshake, a call that asks back and reports progress, a call that runs out of time, the end.
+//! A client and a server in memory: a handshake, a call that asks back and reports progress, a call that runs out of
+//! time, the end.
 
 use alloc::vec::Vec;
 use core::panic::Location;

@@ -1,5 +1,5 @@
-//! Prints the structure of each published crate: import circles with the imports that tie them, arrows upward between rooms,
-//! imports through the crate's own `lib.rs`, files without a room, and files and functions that are too long.
+//! Prints the structure of each published crate: import circles with the imports that tie them, arrows upward between
+//! rooms, imports through the crate's own `lib.rs`, files without a room, and files and functions that are too long.
 //!
 //! `cargo run -p mcp-tests --bin structure` prints all crates; a package name as argument selects one, and `--imports`
 //! prints every import between files. The line `faults` is the expected entry of the table in `tests/tests/layers.rs`.

@@ -285,8 +285,8 @@ impl Scenario {
         }
     }
 
-    /// Returns whether conforming peers may report violations: frames are duplicated, limits are small, or a probe reaches a
-    /// server of the legacy era.
+    /// Returns whether conforming peers may report violations: frames are duplicated, limits are small, or a probe
+    /// reaches a server of the legacy era.
     pub(super) fn is_lenient(&self) -> bool {
         let tight = self.client.limits.is_some() || self.server.limits.is_some();
         self.duplicates > 0

@@ -29,8 +29,8 @@ pub(super) fn severity(level: &str) -> usize {
     LEVELS.iter().position(|known| *known == level).expect("it is a level")
 }
 
-/// Returns whether a side sends a method in a revision if all capabilities are declared (specification, the table of messages
-/// and their directions).
+/// Returns whether a side sends a method in a revision if all capabilities are declared (specification, the table of
+/// messages and their directions).
 pub(super) fn may_send(method: &str, sender: Role, revision: ProtocolVersion) -> Result<(), &'static str> {
     use ProtocolVersion as V;
     let legacy = revision.era() == Era::Legacy;

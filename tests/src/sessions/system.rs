@@ -554,8 +554,8 @@ impl System {
         Ok(())
     }
 
-    /// Returns whether a request has a response: of the application, or of the core. The core responds to requests that the
-    /// application has not received, unless requests of the session wait for capacity.
+    /// Returns whether a request has a response: of the application, or of the core. The core responds to requests that
+    /// the application has not received, unless requests of the session wait for capacity.
     fn is_answered(&self, response: &ExpectedResponse, waits: bool) -> bool {
         let mut jobs = self.jobs.iter().filter(|job| Some(job.number) == response.number).peekable();
         if jobs.peek().is_none() { !waits } else { jobs.all(|job| job.answered) }

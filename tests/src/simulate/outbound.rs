@@ -157,7 +157,8 @@ impl OutgoingRequest {
         }
     }
 
-    /// Returns whether only its response or a cancellation can end it. A task is polled, and each poll has its own timeout.
+    /// Returns whether only its response or a cancellation can end it. A task is polled, and each poll has its own
+    /// timeout.
     #[must_use]
     pub fn is_endless(&self) -> bool {
         let has_no_deadline = self.options.idle_timeout.is_none() || self.has_followed_task;

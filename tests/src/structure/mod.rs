@@ -1,8 +1,8 @@
 //! The structure of each crate, read from its sources: import circles, arrows upward between rooms, imports through the
 //! crate's own `lib.rs`, and files and functions that are too long.
 //!
-//! An import counts as an import of the file that defines the item, however many re-exports lie between. So a re-export in
-//! `lib.rs` or in a `mod.rs` hides no circle.
+//! An import counts as an import of the file that defines the item, however many re-exports lie between. So a re-export
+//! in `lib.rs` or in a `mod.rs` hides no circle.
 
 mod graph;
 mod modules;
@@ -28,8 +28,8 @@ pub const LONGEST_FUNCTION: usize = 80;
 
 /// The rooms of a crate in layers, lowest first. A file imports from its own room and from rooms of the layers below.
 ///
-/// A room is a path below `src`: a folder, or a file without its extension. Several that belong together are joined by `|`. The
-/// longest path that fits a file is its room. Rooms of one layer do not import from each other.
+/// A room is a path below `src`: a folder, or a file without its extension. Several that belong together are joined by
+/// `|`. The longest path that fits a file is its room. Rooms of one layer do not import from each other.
 pub type Rooms = &'static [&'static [&'static str]];
 
 /// A crate to check.

@@ -1,7 +1,7 @@
 //! Parses the sources of a crate into modules: what each defines, imports and names.
 //!
-//! Sources are read as tokens, so comments, strings and documentation are never mistaken for code. Code that is compiled only
-//! for tests is left out.
+//! Sources are read as tokens, so comments, strings and documentation are never mistaken for code. Code that is
+//! compiled only for tests is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! The public surface of each published crate is the one that `docs/api` lists, so a change of it shows in review.
 //!
-//! The listing is made from the sources with `syn`: `cargo public-api` and the JSON of rustdoc need a nightly compiler, and
-//! this project builds with the stable one. It follows `pub mod` and `pub use` from `lib.rs`. Macros are not expanded: a type
-//! that a macro of the crate declares is listed with the members that are written in the call.
+//! The listing is made from the sources with `syn`: `cargo public-api` and the JSON of rustdoc need a nightly compiler,
+//! and this project builds with the stable one. It follows `pub mod` and `pub use` from `lib.rs`. Macros are not
+//! expanded: a type that a macro of the crate declares is listed with the members that are written in the call.
 
 mod crate_source;
 mod listing;

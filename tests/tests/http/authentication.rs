@@ -38,8 +38,8 @@ enum Wait {
 
 const WAITS: [Wait; 3] = [Wait::First, Wait::Refused, Wait::Both];
 
-/// Waits for a sign-in at each time of `wait`, with one second on the network before each response. Returns the exchange
-/// that carries the request then.
+/// Waits for a sign-in at each time of `wait`, with one second on the network before each response. Returns the
+/// exchange that carries the request then.
 #[track_caller]
 fn sign_in(client: &mut HttpClient, mut exchange: ExchangeId, wait: Wait) -> ExchangeId {
     if wait != Wait::Refused {

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::recovery::{SESSIONS, answer, not_found, renewed};
 
-/// A request that is sent again after a refusal or a redirect waits for the next session, if its own was lost meanwhile.
+/// A request that is sent again after a refusal or a redirect waits for the next session, if its own was lost
+/// meanwhile.
 #[test]
 fn repeated_requests_wait_for_the_next_session() {
     for version in SESSIONS {

@@ -85,8 +85,8 @@ fn streams_resume_after_every_event() {
     }
 }
 
-/// A request of the server that concerns a cancelled request comes too late for the stream of that request. It goes to the
-/// stream of the session, and the responses of the complete stream stay the last messages that are kept.
+/// A request of the server that concerns a cancelled request comes too late for the stream of that request. It goes to
+/// the stream of the session, and the responses of the complete stream stay the last messages that are kept.
 #[test]
 fn late_server_requests_use_the_session_stream() {
     let mut options = EndpointOptions::new(Policy::loopback());

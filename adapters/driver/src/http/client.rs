@@ -43,7 +43,8 @@ pub trait HttpClient: Send + Sync + 'static {
 /// handshake and of requests that wait for it. So the provider bounds that time: `OAuth` ends an
 /// authorization after ten minutes. If the request is cancelled or the connection ends, the future is dropped.
 pub trait AuthProvider: Send + Sync + 'static {
-    /// Checks that the credentials are for the server at this address, before a client connects to it. Default: they are.
+    /// Checks that the credentials are for the server at this address, before a client connects to it. Default: they
+    /// are.
     ///
     /// # Errors
     /// If they are not: the client does not connect.
@@ -61,7 +62,8 @@ pub trait AuthProvider: Send + Sync + 'static {
     /// If no credentials are available: the request fails.
     fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> BoxFuture<'a, io::Result<()>>;
 
-    /// Handles the head of a response of the server, also of one that is a refusal. `extensions` are those of its request.
+    /// Handles the head of a response of the server, also of one that is a refusal. `extensions` are those of its
+    /// request.
     fn handle_response(&self, head: &Parts, extensions: &Extensions) {
         let _ = (head, extensions);
     }

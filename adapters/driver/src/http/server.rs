@@ -407,8 +407,8 @@ impl<R: Runtime> Inner<R> {
         let required = application.required_scopes(&connection, sender, &mut requests);
         let has = |scope: &String| sender.is_some_and(|sender| sender.has_scope(scope));
         let Some(refused) = required.iter().find(|scopes| !scopes.iter().all(has)) else { return Ok(()) };
-        // All of them, so that a token with the challenged scopes is enough for each request. Where they are too many for
-        // a challenge, the client gets those of the first refused request.
+        // All of them, so that a token with the challenged scopes is enough for each request. Where they are too many
+        // for a challenge, the client gets those of the first refused request.
         let all: BTreeSet<&String> = required.iter().flatten().collect();
         let fits = all.len() <= MAX_CHALLENGED && all.iter().map(|scope| scope.len()).sum::<usize>() <= MAX_CHALLENGE;
         let needed = if fits { all.into_iter().cloned().collect() } else { refused.clone() };

@@ -20,11 +20,12 @@ use super::log;
 /// model, as a result with `isError`; the failure of another handler is the message of an error -32603. An
 /// [`ErrorObject`] remains an error of the protocol.
 ///
-/// The text is written as `{:#}`, with which errors such as those of `anyhow` and `eyre` have the texts of their causes.
-/// A `Box<dyn Error>` has them, too. For another type of error, [`with_causes`](Self::with_causes) adds them.
+/// The text is written as `{:#}`, with which errors such as those of `anyhow` and `eyre` have the texts of their
+/// causes. A `Box<dyn Error>` has them, too. For another type of error, [`with_causes`](Self::with_causes) adds them.
 ///
-/// Clients get these texts unless the service [masks failures](crate::ServiceBuilder::mask_failures). Then they get only
-/// those that handlers write for them: [`new`](Self::new), text literals, errors of the protocol, and failed results.
+/// Clients get these texts unless the service [masks failures](crate::ServiceBuilder::mask_failures). Then they get
+/// only those that handlers write for them: [`new`](Self::new), text literals, errors of the protocol, and failed
+/// results.
 #[derive(Debug)]
 pub struct Failure(Kind);
 

@@ -4,8 +4,8 @@ use std::{fmt, ops::Deref, sync::Arc};
 
 /// The shared state of a service, as a parameter of a handler.
 ///
-/// The state is set once, with [`ServiceBuilder::with_state`](crate::ServiceBuilder::with_state). Every handler can have
-/// it as its first parameter, in the form that suits it:
+/// The state is set once, with [`ServiceBuilder::with_state`](crate::ServiceBuilder::with_state). Every handler can
+/// have it as its first parameter, in the form that suits it:
 ///
 /// - `&S`, as a method with `&self` has it. An asynchronous handler can use the reference until it ends.
 /// - `State<S>`, which dereferences to `S`. The pattern `State(state)` takes the [`Arc`] out of it.
@@ -46,8 +46,8 @@ use std::{fmt, ops::Deref, sync::Arc};
 /// # Ok::<(), mcp_service::RegisterError>(())
 /// ```
 ///
-/// Cloning it is cheap: the clones share the state. `S` needs no `Clone`; it is `Send` and `Sync`, since handlers run on
-/// several threads.
+/// Cloning it is cheap: the clones share the state. `S` needs no `Clone`; it is `Send` and `Sync`, since handlers run
+/// on several threads.
 pub struct State<S>(pub Arc<S>);
 
 impl<S> Clone for State<S> {

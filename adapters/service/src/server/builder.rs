@@ -100,8 +100,8 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
     /// # Ok::<(), mcp_service::RegisterError>(())
     /// ```
     ///
-    /// A builder has one state at a time. Items that are registered before it keep the state that they have. For handlers
-    /// with a part of the state, see [`FromState`].
+    /// A builder has one state at a time. Items that are registered before it keep the state that they have. For
+    /// handlers with a part of the state, see [`FromState`].
     pub fn with_state<T: Send + Sync + 'static>(self, state: T) -> ServiceBuilder<T> {
         self.with_shared_state(Arc::new(state))
     }
@@ -279,8 +279,8 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
         self
     }
 
-    /// Masks failures: clients and models do not get the texts of errors and of their causes, which may name files, hosts
-    /// or queries. Default: they get them.
+    /// Masks failures: clients and models do not get the texts of errors and of their causes, which may name files,
+    /// hosts or queries. Default: they get them.
     ///
     /// A masked tool fails with the text "The tool failed", and another request with the error -32603 and the message
     /// "Internal error". The same holds for tasks and for middleware. With the feature `tracing`, the whole text is an

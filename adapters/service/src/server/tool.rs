@@ -224,10 +224,10 @@ impl<S: HandlerState> Tool<S> {
         self
     }
 
-    /// Requires a scope of the sender, such as `files:write`. A call without it fails before the handler runs: over HTTP
-    /// with the status 403 and a challenge that names all scopes of the tool, so that the client can request them. A
-    /// batch (2025-03-26) with such a call is refused as a whole. If the head of the response was sent before, the call
-    /// gets an error that names the scopes. Requests for the task that a call has become need the scopes, too.
+    /// Requires a scope of the sender, such as `files:write`. A call without it fails before the handler runs: over
+    /// HTTP with the status 403 and a challenge that names all scopes of the tool, so that the client can request them.
+    /// A batch (2025-03-26) with such a call is refused as a whole. If the head of the response was sent before, the
+    /// call gets an error that names the scopes. Requests for the task that a call has become need the scopes, too.
     ///
     /// Scopes do not hide the tool from lists: a client that does not see the tool cannot request its scopes. To hide
     /// it, use [`visible`](crate::ServiceBuilder::visible).

@@ -72,7 +72,8 @@ pub enum Action {
         id: ActionId,
         /// What kind of JWT it is.
         kind: AssertionKind,
-        /// The issuer of the authorization server at which the client wants a token. It is the audience of the JWT of a workload.
+        /// The issuer of the authorization server at which the client wants a token. It is the audience of the JWT of a
+        /// workload.
         audience: String,
         /// The identifier of the resource.
         resource: Url,
@@ -118,13 +119,15 @@ pub struct Request {
     pub id: ActionId,
     /// `GET` or `POST`.
     pub method: &'static str,
-    /// Where it goes. The host passes [`UrlPolicy::check_address`](crate::auth::UrlPolicy::check_address) after it is resolved.
+    /// Where it goes. The host passes [`UrlPolicy::check_address`](crate::auth::UrlPolicy::check_address) after it is
+    /// resolved.
     pub url: Url,
     /// The headers.
     pub headers: Vec<(&'static str, Secret)>,
     /// The body; empty for `GET`.
     pub body: Secret,
-    /// Whether the URL is one of the [settings](super::Settings) and of no document: its addresses are not checked then.
+    /// Whether the URL is one of the [settings](super::Settings) and of no document: its addresses are not checked
+    /// then.
     pub is_configured: bool,
 }
 

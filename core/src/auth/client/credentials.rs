@@ -19,7 +19,8 @@ use crate::auth::{
     url::Url,
 };
 
-/// Counts the versions of what is stored under one key. The store gives each version a generation that the key never had.
+/// Counts the versions of what is stored under one key. The store gives each version a generation that the key never
+/// had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Generation(pub u64);
 
@@ -30,8 +31,8 @@ pub struct Credentials {
     pub client: ClientIdentity,
     /// The tokens; `None` if they were refused.
     pub tokens: Option<StoredTokens>,
-    /// The credentials at other issuers, the last one that was used first: a server may change its authorization server, and
-    /// change back. They have no others themselves.
+    /// The credentials at other issuers, the last one that was used first: a server may change its authorization
+    /// server, and change back. They have no others themselves.
     pub others: Vec<Credentials>,
 }
 

@@ -11,7 +11,8 @@ use crate::auth::{secret::Secret, url::Url};
 /// The key to which tokens are bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DpopKey {
-    /// The thumbprint of the public key with SHA-256 (RFC 7638), in base64url. Stored tokens of another key are not used.
+    /// The thumbprint of the public key with SHA-256 (RFC 7638), in base64url. Stored tokens of another key are not
+    /// used.
     pub thumbprint: String,
     /// The algorithm of the signatures: `ES256` for example.
     pub algorithm: String,

@@ -29,7 +29,8 @@ pub enum AuthError {
     NotAuthorizable(NotAuthorizable),
     /// The client has neither a user nor credentials with which it authenticates.
     NotInteractive,
-    /// The server, or the client, wants tokens that are bound to a key, and the other has none or knows none of its algorithms.
+    /// The server, or the client, wants tokens that are bound to a key, and the other has none or knows none of its
+    /// algorithms.
     NotBound,
     /// The application has not supplied the assertion that the grant needs.
     NoAssertion,
@@ -61,8 +62,8 @@ pub enum AuthError {
     NotRemoved,
     /// The client, or another process, has signed out meanwhile.
     SignedOut,
-    /// The server refuses the request with the current token, and another one is not requested: this one is new, or the server
-    /// has named no scopes that would help.
+    /// The server refuses the request with the current token, and another one is not requested: this one is new, or the
+    /// server has named no scopes that would help.
     Refused,
     /// The server wants scopes that were not granted, or has wanted more too often.
     Scopes,

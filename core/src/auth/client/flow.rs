@@ -75,9 +75,9 @@ impl AuthClient {
         }
     }
 
-    /// Chooses the authorization server of a resource (RFC 9728, section 7.6): the one whose tokens the client has, one at which
-    /// it was registered beforehand, or the first whose URL is followed. Of the last kind, the next ones are tried if it cannot be
-    /// reached or has no metadata.
+    /// Chooses the authorization server of a resource (RFC 9728, section 7.6): the one whose tokens the client has, one
+    /// at which it was registered beforehand, or the first whose URL is followed. Of the last kind, the next ones are
+    /// tried if it cannot be reached or has no metadata.
     fn choose_server(&mut self, found: ProtectedResource) {
         let ProtectedResource { resource, authorization_servers, scopes_supported, dpop_required } = found;
         self.resource = Resource { id: resource, scopes: scopes_supported, needs_dpop: dpop_required };
@@ -230,8 +230,8 @@ impl AuthClient {
         }
     }
 
-    /// Returns the scopes of the next request: those that were asked for before, and those of a challenge, of the settings, or of
-    /// the resource.
+    /// Returns the scopes of the next request: those that were asked for before, and those of a challenge, of the
+    /// settings, or of the resource.
     pub(super) fn scopes(&self) -> Scopes {
         let Self { wanted, settings, resource, metadata, .. } = self;
         let scopes =
@@ -298,8 +298,8 @@ impl AuthClient {
     /// Handles the query of a redirect.
     ///
     /// # Errors
-    /// Returns why the redirect is not the answer to the authorization that is under way. If it belongs to another one, the
-    /// authorization waits on.
+    /// Returns why the redirect is not the answer to the authorization that is under way. If it belongs to another one,
+    /// the authorization waits on.
     pub fn handle_redirect(&mut self, now: Now, query: &str) -> Result<(), RedirectError> {
         self.set_now(now);
         let Step::Browser(authorization) = &mut self.step else { return Err(RedirectError::Used) };

@@ -5,7 +5,8 @@ use core::time::Duration;
 use super::{AuthClient, TokenId, action::Now, error::AuthError, step::Step};
 use crate::{auth::authorization::RedirectError, rpc::Timestamp};
 
-/// How long no authorization with a user begins by itself after one has failed, or after the server has refused its token.
+/// How long no authorization with a user begins by itself after one has failed, or after the server has refused its
+/// token.
 const HOLD: Duration = Duration::from_secs(60 * 60);
 
 /// How long it is if the authorization server could not answer for the moment.
@@ -16,8 +17,8 @@ const SHORT_HOLD: Duration = Duration::from_secs(60);
 pub(super) struct Hold {
     until: Timestamp,
     error: AuthError,
-    /// The last token that the server has refused since then. A server that serves a part of the requests to everybody does
-    /// not look at it there.
+    /// The last token that the server has refused since then. A server that serves a part of the requests to everybody
+    /// does not look at it there.
     refused: Option<TokenId>,
 }
 
@@ -28,22 +29,23 @@ impl AuthClient {
         self.refusal.clone().or_else(|| hold.map(|hold| hold.error.clone()))
     }
 
-    /// Lets the user be asked again, after an authorization was refused or cancelled or has failed, or the server has refused
-    /// its token.
+    /// Lets the user be asked again, after an authorization was refused or cancelled or has failed, or the server has
+    /// refused its token.
     pub fn ask_again(&mut self) {
         self.refusal = None;
         self.hold = None;
     }
 
-    /// Handles that the server has taken the token `used`: a response with a status from 200 to 299 to a request that had it.
+    /// Handles that the server has taken the token `used`: a response with a status from 200 to 299 to a request that
+    /// had it.
     pub fn handle_accepted(&mut self, used: TokenId) {
         if self.token().is_some_and(|token| token.id == used) {
             self.end_hold_refused(Some(used));
         }
     }
 
-    /// Handles the acceptance of the current token by the server. It ends a hold because of a refusal, unless `used` is the
-    /// token that was refused.
+    /// Handles the acceptance of the current token by the server. It ends a hold because of a refusal, unless `used` is
+    /// the token that was refused.
     pub(super) fn end_hold_refused(&mut self, used: Option<TokenId>) {
         self.new_until = None;
         let stays = |hold: &Hold| hold.error != AuthError::Refused || used.is_some() && hold.refused == used;
@@ -62,7 +64,8 @@ impl AuthClient {
         self.new_until = Some(self.instant + HOLD);
     }
 
-    /// Returns whether the current token is one of the last authorization, and the server should take it but has not yet.
+    /// Returns whether the current token is one of the last authorization, and the server should take it but has not
+    /// yet.
     pub(super) fn is_token_new(&self, now: Now) -> bool {
         self.new_until.is_some_and(|end| self.instant < end) && !self.is_expired(now)
     }
@@ -87,8 +90,8 @@ impl AuthClient {
         self.step = Step::Idle;
     }
 
-    /// Ends a flow whose client the authorization server has forgotten. The next authorization registers another one, and is
-    /// only held back if this one is new.
+    /// Ends a flow whose client the authorization server has forgotten. The next authorization registers another one,
+    /// and is only held back if this one is new.
     pub(super) fn fail_forgotten(&mut self, error: AuthError) {
         self.fail(error);
         if !self.has_registered {

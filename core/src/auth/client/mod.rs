@@ -2,46 +2,46 @@
 //!
 //! # How it is driven
 //!
-//! 1. Each HTTP request to the server carries [`token`](AuthClient::token), if there is one, and remembers its id and its
-//!    [`Attempts`].
-//! 2. A response with status 401 or 403 goes to [`handle_challenge`](AuthClient::handle_challenge), whatever the method of
-//!    the request is. The [`Verdict`] says whether the request is sent again, waits or fails.
+//! 1. Each HTTP request to the server carries [`token`](AuthClient::token), if there is one, and remembers its id and
+//!    its [`Attempts`].
+//! 2. A response with status 401 or 403 goes to [`handle_challenge`](AuthClient::handle_challenge), whatever the method
+//!    of the request is. The [`Verdict`] says whether the request is sent again, waits or fails.
 //! 3. The application performs each [`Action`] and reports the result, until [`is_busy`](AuthClient::is_busy) is false.
 //! 4. Requests that wait call `handle_challenge` again then, with the same response and attempts.
 //!
-//! A token of type [`TokenType::Dpop`] is presented with a [`proof`](AuthClient::proof), a new one for each request. The
-//! `DPoP-Nonce` header of each response of the server goes to [`handle_nonce`](AuthClient::handle_nonce).
+//! A token of type [`TokenType::Dpop`] is presented with a [`proof`](AuthClient::proof), a new one for each request.
+//! The `DPoP-Nonce` header of each response of the server goes to [`handle_nonce`](AuthClient::handle_nonce).
 //!
-//! An action begins after the result of the one before was reported, so there is one at a time. [`sign_out`](AuthClient::sign_out)
-//! alone may begin one at once: the result of the earlier one is ignored then. There is one refresh and one authorization at a
-//! time, however many requests are refused, and no token is refreshed while the user is asked. What is stored is read before
-//! each of them, and replaced by compare-and-swap on its [`Generation`]. So processes that share a store use the tokens of each
-//! other and do not overwrite them.
+//! An action begins after the result of the one before was reported, so there is one at a time.
+//! [`sign_out`](AuthClient::sign_out) alone may begin one at once: the result of the earlier one is ignored then. There
+//! is one refresh and one authorization at a time, however many requests are refused, and no token is refreshed while
+//! the user is asked. What is stored is read before each of them, and replaced by compare-and-swap on its
+//! [`Generation`]. So processes that share a store use the tokens of each other and do not overwrite them.
 //!
 //! # When the user is not asked
 //!
 //! - A request leads to at most one authorization, and to [`Settings::step_ups`] more for scopes.
-//! - After the user has cancelled, or the authorization server has answered `access_denied`, no request leads to one before
-//!   [`ask_again`](AuthClient::ask_again).
-//! - After another answer of the authorization server from which no token comes, in the redirect or to the code, no request
-//!   leads to one for an hour; for a minute if that server could not answer for the moment. Requests that need an
-//!   authorization fail with the same error until then.
-//! - A server may refuse the new token of an authorization with 401, to a request that has waited for it, or within an hour
-//!   before [another request](AuthClient::handle_accepted) was successful. Then no request leads to one for an hour, unless the
-//!   server takes a token. Requests that need an authorization fail with [`AuthError::Refused`].
+//! - After the user has cancelled, or the authorization server has answered `access_denied`, no request leads to one
+//!   before [`ask_again`](AuthClient::ask_again).
+//! - After another answer of the authorization server from which no token comes, in the redirect or to the code, no
+//!   request leads to one for an hour; for a minute if that server could not answer for the moment. Requests that need
+//!   an authorization fail with the same error until then.
+//! - A server may refuse the new token of an authorization with 401, to a request that has waited for it, or within an
+//!   hour before [another request](AuthClient::handle_accepted) was successful. Then no request leads to one for an
+//!   hour, unless the server takes a token. Requests that need an authorization fail with [`AuthError::Refused`].
 //!
-//! `ask_again` ends each of these times. There are two exceptions. A stored client that the authorization server has forgotten
-//! is registered again by the next request, and the user is asked again. An authorization that has expired, or whose URL could
-//! not be shown to the user, does not hold back the next one.
+//! `ask_again` ends each of these times. There are two exceptions. A stored client that the authorization server has
+//! forgotten is registered again by the next request, and the user is asked again. An authorization that has expired,
+//! or whose URL could not be shown to the user, does not hold back the next one.
 //!
 //! Grants without a user have only the first of these limits.
 //!
 //! # When a server changes its authorization server
 //!
 //! Credentials belong to the issuer that has given them out, and are sent to no other one. Those of the last
-//! [few](Credentials::MAX_OTHERS) issuers of a server are kept. If the server names one of them again, its tokens and its
-//! registration are used again, also while the user is not asked. No issuer makes the user be asked in that time, since the
-//! server chooses which one it names.
+//! [few](Credentials::MAX_OTHERS) issuers of a server are kept. If the server names one of them again, its tokens and
+//! its registration are used again, also while the user is not asked. No issuer makes the user be asked in that time,
+//! since the server chooses which one it names.
 
 mod action;
 mod credentials;
@@ -85,7 +85,8 @@ use super::{
 };
 use crate::rpc::Timestamp;
 
-/// What one HTTP request to the server has led to so far: at most one refresh and one authorization, and some more for scopes.
+/// What one HTTP request to the server has led to so far: at most one refresh and one authorization, and some more for
+/// scopes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempts {
     /// The flow that the request waits for.
@@ -283,7 +284,8 @@ impl AuthClient {
         Some(AccessToken { token: &tokens.access, token_type: tokens.token_type, id: TokenId(self.token_id) })
     }
 
-    /// Returns whether the access token expires soon and can be refreshed: in a minute, or in half of its life if that is less.
+    /// Returns whether the access token expires soon and can be refreshed: in a minute, or in half of its life if that
+    /// is less.
     #[must_use]
     pub fn is_about_to_expire(&self, now: Now) -> bool {
         let tokens = self.credentials.as_ref().and_then(|credentials| credentials.tokens.as_ref());
@@ -308,7 +310,8 @@ impl AuthClient {
         !matches!(self.step, Step::Idle)
     }
 
-    /// Returns whether the tokens in use are stored. Those that could not be stored are used as long as the process runs.
+    /// Returns whether the tokens in use are stored. Those that could not be stored are used as long as the process
+    /// runs.
     #[must_use]
     pub fn is_stored(&self) -> bool {
         self.credentials.as_ref().is_none_or(|credentials| !self.unsaved.contains(&credentials.client.issuer))
@@ -334,8 +337,8 @@ impl AuthClient {
         }
     }
 
-    /// Refreshes the token, if there is a refresh token and nothing else is under way. The user is not asked, unless a request
-    /// that was refused waits for it.
+    /// Refreshes the token, if there is a refresh token and nothing else is under way. The user is not asked, unless a
+    /// request that was refused waits for it.
     pub fn refresh(&mut self, now: Now) {
         self.set_now(now);
         if !self.is_busy() && self.has_refresh_token() {
@@ -343,8 +346,8 @@ impl AuthClient {
         }
     }
 
-    /// Handles the value of the `DPoP-Nonce` header of a response of the server: of each response that has one, and before
-    /// [`handle_challenge`](Self::handle_challenge).
+    /// Handles the value of the `DPoP-Nonce` header of a response of the server: of each response that has one, and
+    /// before [`handle_challenge`](Self::handle_challenge).
     pub fn handle_nonce(&mut self, value: &str) {
         self.nonce = dpop::nonce(value).or(self.nonce.take());
     }

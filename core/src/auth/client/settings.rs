@@ -64,8 +64,8 @@ pub enum GrantType {
     ClientCredentials,
     /// A JWT of the workload as which the client runs. The application supplies it (RFC 7523, section 2.1).
     JwtBearer,
-    /// An identity assertion that the identity provider of an enterprise gives out for the identity token of the user, which the
-    /// application supplies (enterprise-managed authorization; RFC 8693 and RFC 7523).
+    /// An identity assertion that the identity provider of an enterprise gives out for the identity token of the user,
+    /// which the application supplies (enterprise-managed authorization; RFC 8693 and RFC 7523).
     IdentityAssertion(IdentityProvider),
 }
 

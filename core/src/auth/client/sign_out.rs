@@ -19,12 +19,12 @@ use crate::auth::{
 };
 
 impl AuthClient {
-    /// Forgets the tokens, at the authorization server as well if it has a revocation endpoint. No token is handed out from
-    /// now on, and requests that were refused before fail. [`error`](Self::error) says afterwards if what is stored could not
-    /// be removed.
+    /// Forgets the tokens, at the authorization server as well if it has a revocation endpoint. No token is handed out
+    /// from now on, and requests that were refused before fail. [`error`](Self::error) says afterwards if what is
+    /// stored could not be removed.
     ///
-    /// What is stored is removed first, so a process that ends meanwhile leaves no token to the next one. The tokens are
-    /// revoked after that, also if the store has failed.
+    /// What is stored is removed first, so a process that ends meanwhile leaves no token to the next one. The tokens
+    /// are revoked after that, also if the store has failed.
     pub fn sign_out(&mut self, now: Now) {
         self.set_now(now);
         self.signed_out = Some((self.flow, TokenId(self.token_id)));

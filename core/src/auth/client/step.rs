@@ -19,7 +19,8 @@ use crate::auth::{
 pub(super) enum Goal {
     /// To use what is stored.
     Use,
-    /// To get a token with a refresh token; with the grant of the settings if that is refused, unless nothing waits for it.
+    /// To get a token with a refresh token; with the grant of the settings if that is refused, unless nothing waits for
+    /// it.
     Refresh { may_ask: bool },
     /// To get a token with the grant of the settings.
     Authorize,

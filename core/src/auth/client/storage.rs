@@ -24,7 +24,8 @@ impl AuthClient {
         self.token_id += 1;
     }
 
-    /// Takes what is known of this issuer into use. Tokens of another authorization server are not presented any more, and kept.
+    /// Takes what is known of this issuer into use. Tokens of another authorization server are not presented any more,
+    /// and kept.
     pub(super) fn switch_to(&mut self, issuer: &str) {
         let current = self.credentials.as_ref().map(|credentials| &*credentials.client.issuer);
         let index = self.others.iter().position(|other| other.client.issuer == issuer);
@@ -83,8 +84,8 @@ impl AuthClient {
         self.has_refresh_token() && self.metadata.as_ref().is_some_and(|server| Some(&server.issuer) == issuer)
     }
 
-    /// Takes over what another process has stored, and returns whether it is new. Tokens that could not be stored are kept as
-    /// long as the store has what it had, or has none.
+    /// Takes over what another process has stored, and returns whether it is new. Tokens that could not be stored are
+    /// kept as long as the store has what it had, or has none.
     fn adopt(&mut self, found: Found) -> bool {
         let generation = found.as_ref().map(|(generation, _)| *generation);
         if generation == self.base {
@@ -172,8 +173,8 @@ impl AuthClient {
                     let ours = self.credentials.as_ref().filter(|ours| ours.tokens.is_some());
                     let is_unchanged =
                         ours.is_some_and(|ours| theirs.is_some_and(|theirs| theirs.tokens == ours.tokens));
-                    // Tokens to which the user has just consented are newer than all others, and so are those of a refresh if
-                    // another process has only found out that its own refresh token is used.
+                    // Tokens to which the user has just consented are newer than all others, and so are those of a
+                    // refresh if another process has only found out that its own refresh token is used.
                     let overwrites = match after {
                         After::Finish if self.goal == Goal::Authorize => true,
                         After::Ask(_) => !has_tokens,
@@ -248,8 +249,8 @@ impl AuthClient {
         found.and_then(|(_, found)| found.clone().into_each().find(is_it))
     }
 
-    /// Returns what is stored: credentials, and those of other issuers as far as there is space. The secret of a pre-registered
-    /// client is not stored.
+    /// Returns what is stored: credentials, and those of other issuers as far as there is space. The secret of a
+    /// pre-registered client is not stored.
     fn to_store(&self, credentials: Option<&Credentials>) -> Option<Credentials> {
         let issuer = credentials.map(|credentials| &*credentials.client.issuer);
         let others = self.others.iter().filter(|other| Some(&*other.client.issuer) != issuer);

@@ -141,8 +141,8 @@ impl Connection<ClientRole> {
         self.engine.calls.resume(now, wire);
     }
 
-    /// Pauses or resumes the deadlines of all requests in the outbox, also of those that are made from now on. A request
-    /// that leaves the outbox meanwhile stays paused.
+    /// Pauses or resumes the deadlines of all requests in the outbox, also of those that are made from now on. A
+    /// request that leaves the outbox meanwhile stays paused.
     pub(crate) fn pause_unsent(&mut self, now: Timestamp, pauses: bool) {
         self.engine.calls.pause_unsent(now, pauses);
     }

@@ -184,8 +184,8 @@ impl<E> Connection<E> {
     }
 
     /// Returns whether a response, a notification or progress would not be refused as
-    /// [`SendError::Busy`](crate::connection::SendError::Busy). [`poll_writable`](Self::poll_writable) reports when that
-    /// becomes true. It is always true once the connection is closed, since there is nothing to wait for then.
+    /// [`SendError::Busy`](crate::connection::SendError::Busy). [`poll_writable`](Self::poll_writable) reports when
+    /// that becomes true. It is always true once the connection is closed, since there is nothing to wait for then.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.engine.phase == Phase::Closed || self.engine.has_room().is_ok()

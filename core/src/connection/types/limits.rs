@@ -160,8 +160,8 @@ impl Default for Limits {
 
 /// Options of a request: its timeouts, and data besides its params.
 ///
-/// Both timeouts count from the call of `request`, so time in the outbox counts too. Over HTTP, time in which the request
-/// waits for credentials does not count.
+/// Both timeouts count from the call of `request`, so time in the outbox counts too. Over HTTP, time in which the
+/// request waits for credentials does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestOptions {
     /// How long the request may take without a progress notification, which restarts the time. `None` means forever.

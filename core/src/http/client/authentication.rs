@@ -1,4 +1,5 @@
-//! Waiting for credentials: before a request is sent, and after the server has refused it. Deadlines are paused meanwhile.
+//! Waiting for credentials: before a request is sent, and after the server has refused it. Deadlines are paused
+//! meanwhile.
 
 use alloc::vec::Vec;
 

@@ -58,8 +58,8 @@ impl<T: Clone> Endpoint<T> {
     pub fn new(config: impl Into<Arc<ServerConfig>>, options: EndpointOptions) -> Self {
         let mut config = config.into();
         if config.settings.keepalive.is_some() {
-            // ReplayError clients are detected by writing to their streams. A ping would need a stream, which a client need
-            // not open.
+            // ReplayError clients are detected by writing to their streams. A ping would need a stream, which a client
+            // need not open.
             Arc::make_mut(&mut config).settings.keepalive = None;
         }
         Self {

@@ -1,8 +1,8 @@
 //! Counts the instructions and the peak memory of each decoder of peer data, at inputs that double in size.
 //!
 //! `decoder-cost [--quick] [NAME...]` measures the cases whose name contains a NAME, prints a table, and fails where
-//! instructions grow faster than the input. `--quick` measures inputs of a quarter of the size, and only as many as decide
-//! that. It runs itself under valgrind as `decoder-cost --run CASE SIZE`.
+//! instructions grow faster than the input. `--quick` measures inputs of a quarter of the size, and only as many as
+//! decide that. It runs itself under valgrind as `decoder-cost --run CASE SIZE`.
 
 use std::{
     collections::BTreeMap,

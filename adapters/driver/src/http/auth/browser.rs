@@ -48,8 +48,8 @@ impl Browser {
         self.open_or(url, |_| ())
     }
 
-    /// Does what [`open`](Self::open) does, and calls `failed` if the program ends with an error soon, for example because
-    /// it finds no browser.
+    /// Does what [`open`](Self::open) does, and calls `failed` if the program ends with an error soon, for example
+    /// because it finds no browser.
     pub(super) fn open_or(&self, url: &Url, failed: impl FnOnce(io::Error) + Send + 'static) -> io::Result<()> {
         let text = checked(url)?;
         let mut command = Command::new(&self.program);

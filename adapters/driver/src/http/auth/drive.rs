@@ -137,7 +137,8 @@ async fn perform<R: AuthRuntime>(runtime: &R, shared: &Arc<Shared<R>>, action: A
     }
 }
 
-/// Returns the result of a function on another thread, or an error when the time is over. The function is not interrupted.
+/// Returns the result of a function on another thread, or an error when the time is over. The function is not
+/// interrupted.
 async fn unblock_for<R: AuthRuntime, T: Send + 'static>(
     runtime: &R,
     f: impl FnOnce() -> io::Result<T> + Send + 'static,

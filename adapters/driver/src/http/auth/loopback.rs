@@ -65,9 +65,9 @@ impl Loopback {
 
     /// Listens on a port of `127.0.0.1`, so that the redirect URI is always `http://127.0.0.1:<port>/callback`.
     ///
-    /// This is for a client whose redirect URI is registered with its port. An authorization server must accept any port
-    /// of a loopback redirect URI (RFC 8252, section 7.3), but not all do. Only one process at a time listens on a port.
-    /// With [`new`](Self::new), a client that registers by itself registers again in each process.
+    /// This is for a client whose redirect URI is registered with its port. An authorization server must accept any
+    /// port of a loopback redirect URI (RFC 8252, section 7.3), but not all do. Only one process at a time listens on a
+    /// port. With [`new`](Self::new), a client that registers by itself registers again in each process.
     ///
     /// # Errors
     /// If the port is not free.

@@ -41,12 +41,12 @@ const MAX_TASKS: usize = 3;
 
 /// Provides the credentials of a client with OAuth 2.1.
 ///
-/// All requests of a client share the tokens, and so do clients that have clones of the same value. There is one refresh
-/// and one authorization at a time, and it goes on when the request that has caused it is dropped. A token that is about
-/// to expire is refreshed before it is sent.
+/// All requests of a client share the tokens, and so do clients that have clones of the same value. There is one
+/// refresh and one authorization at a time, and it goes on when the request that has caused it is dropped. A token that
+/// is about to expire is refreshed before it is sent.
 ///
-/// A client of another server does not connect with it: the address of the connector is that of the server, or below it.
-/// Requests to other origins fail.
+/// A client of another server does not connect with it: the address of the connector is that of the server, or below
+/// it. Requests to other origins fail.
 pub struct OAuth<R>(pub(super) Arc<Shared<R>>);
 
 /// What the clones of a provider share.
@@ -85,7 +85,8 @@ impl State {
         self.client.is_busy()
     }
 
-    /// Returns whether the user is asked while there is a token that is newer than this one, with which a request is sent again.
+    /// Returns whether the user is asked while there is a token that is newer than this one, with which a request is
+    /// sent again.
     fn asks_for_more(&self, used: Option<TokenId>, now: Now) -> bool {
         let has_other = self.client.token().is_some_and(|token| Some(token.id) != used);
         has_other && self.client.poll_timeout().is_some() && !self.client.is_expired(now)
@@ -153,7 +154,8 @@ impl<R: AuthRuntime> OAuth<R> {
         self.0.state.read(|state| state.client.error().cloned())
     }
 
-    /// Returns whether the tokens in use are stored. Those that could not be stored are used as long as the process runs.
+    /// Returns whether the tokens in use are stored. Those that could not be stored are used as long as the process
+    /// runs.
     #[must_use]
     pub fn is_stored(&self) -> bool {
         self.0.state.read(|state| state.client.is_stored())
@@ -170,8 +172,8 @@ impl<R: AuthRuntime> OAuth<R> {
         self.0.state.update(|state| state.client.handle_cancelled());
     }
 
-    /// Removes the tokens from the store, and revokes them after that if the authorization server can do that. The future is
-    /// ready after both. Dropping it stops neither.
+    /// Removes the tokens from the store, and revokes them after that if the authorization server can do that. The
+    /// future is ready after both. Dropping it stops neither.
     ///
     /// # Errors
     /// If there is no runtime, or what is stored could not be removed.
@@ -203,8 +205,8 @@ impl<R: AuthRuntime> OAuthBuilder<R> {
         self
     }
 
-    /// Sets how the user is asked. The grant is [`GrantType::AuthorizationCode`] then, with the redirect URI of the user
-    /// agent, which is also that of a registration that has none.
+    /// Sets how the user is asked. The grant is [`GrantType::AuthorizationCode`] then, with the redirect URI of the
+    /// user agent, which is also that of a registration that has none.
     #[must_use]
     pub fn user_agent(mut self, user_agent: impl UserAgent) -> Self {
         self.user_agent = Some(Arc::new(user_agent));
@@ -243,8 +245,8 @@ impl<R: AuthRuntime> OAuthBuilder<R> {
         self
     }
 
-    /// Sets which URLs and addresses are followed. Default: the policy for the URL of the server, which takes a name for
-    /// that of a public server unless it is `localhost`.
+    /// Sets which URLs and addresses are followed. Default: the policy for the URL of the server, which takes a name
+    /// for that of a public server unless it is `localhost`.
     #[must_use]
     pub fn policy(mut self, policy: UrlPolicy) -> Self {
         self.policy = Some(policy);
@@ -343,8 +345,8 @@ impl<R: AuthRuntime> Shared<R> {
         Ok(())
     }
 
-    /// Waits for a token if there is none yet, and refreshes one that is about to expire. While the user is asked, a token
-    /// is sent until it has expired.
+    /// Waits for a token if there is none yet, and refreshes one that is about to expire. While the user is asked, a
+    /// token is sent until it has expired.
     async fn renew(self: &Arc<Self>) -> io::Result<()> {
         // A token that has just been loaded may be about to expire as well.
         for _ in 0..2 {

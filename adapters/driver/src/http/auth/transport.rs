@@ -15,8 +15,8 @@ use crate::{http::client::BoxFuture, runtime::Runtime};
 pub trait AuthTransport<R>: Send + Sync + 'static {
     /// Sends a request and returns its response.
     ///
-    /// If the policy allows none of the addresses, the error is made of the [`UrlRefused`], with [`io::Error::new`]. It is
-    /// then the cause of the error of the authorization.
+    /// If the policy allows none of the addresses, the error is made of the [`UrlRefused`], with [`io::Error::new`]. It
+    /// is then the cause of the error of the authorization.
     ///
     /// [`UrlRefused`]: mcp_proto::auth::UrlRefused
     fn exchange(
@@ -32,8 +32,8 @@ pub trait AuthRuntime: Runtime {
     /// Returns the default HTTP client.
     fn transport() -> Arc<dyn AuthTransport<Self>>;
 
-    /// Returns the runtime for the actions of a load, refresh, authorization or sign-out: the current one. `last` is that
-    /// of the one before, which is used again by a runtime that would begin anew.
+    /// Returns the runtime for the actions of a load, refresh, authorization or sign-out: the current one. `last` is
+    /// that of the one before, which is used again by a runtime that would begin anew.
     ///
     /// # Errors
     /// If there is none.

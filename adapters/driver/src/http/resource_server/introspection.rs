@@ -44,9 +44,9 @@ const MAX_LOOKUPS: usize = 32;
 /// Verifies access tokens by requests to their authorization server.
 ///
 /// The response about an active token is kept for a short time, and not longer than the token is valid. That a token is
-/// refused is kept for five seconds. Requests with the same token wait for one response. At most
-/// 32 tokens are introspected at the same time; requests with others wait. Responses of more than 8 KiB are not kept. A token that names
-/// another audience than this server, or none, is refused.
+/// refused is kept for five seconds. Requests with the same token wait for one response. At most 32 tokens are
+/// introspected at the same time; requests with others wait. Responses of more than 8 KiB are not kept. A token that
+/// names another audience than this server, or none, is refused.
 #[derive(Clone)]
 pub struct IntrospectionVerifier(Arc<Inner>);
 

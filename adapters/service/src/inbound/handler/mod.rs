@@ -51,12 +51,12 @@ pub struct BadArguments(pub String);
 
 /// A function that handles requests.
 ///
-/// Its parameters are, in this order, and each of them optional: the [shared state](crate::State) as `&S`, `State<S>` or
-/// `Arc<S>`; the arguments, as one type that serde can deserialize; and a [`Context`]. The handler of a completion has a
-/// [`CompletionRequest`] in place of arguments and context. `Signature` distinguishes them.
+/// Its parameters are, in this order, and each of them optional: the [shared state](crate::State) as `&S`, `State<S>`
+/// or `Arc<S>`; the arguments, as one type that serde can deserialize; and a [`Context`]. The handler of a completion
+/// has a [`CompletionRequest`] in place of arguments and context. `Signature` distinguishes them.
 ///
-/// It is implemented for closures, functions and methods that have these parameters. A function that returns a future is
-/// an [`AsyncHandler`], for the constructors whose names end in `_async`.
+/// It is implemented for closures, functions and methods that have these parameters. A function that returns a future
+/// is an [`AsyncHandler`], for the constructors whose names end in `_async`.
 ///
 /// The trait is sealed: no other type can implement it.
 #[diagnostic::on_unimplemented(

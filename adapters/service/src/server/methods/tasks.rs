@@ -54,8 +54,8 @@ impl<S: HandlerState> Tool<S> {
 
 static TASKS: TaskRoutes = TaskRoutes { call, route: Route { answer, scopes } };
 
-/// Returns the scopes of a request that was not passed to the connection yet. Only tasks of sessions have such requests:
-/// each request of the modern era has a response of its own.
+/// Returns the scopes of a request that was not passed to the connection yet. Only tasks of sessions have such
+/// requests: each request of the modern era has a response of its own.
 fn scopes(shared: &SessionState<ServerRole>, sent: &SentRequest<'_>) -> Vec<String> {
     sent.subject().map(|task| shared.tasks.scopes(&task)).unwrap_or_default()
 }

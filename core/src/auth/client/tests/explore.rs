@@ -1,8 +1,8 @@
 //! Two processes that share a store, with every order of what happens and a failure at every step.
 //!
-//! The authorization server rotates refresh tokens, and revokes all tokens of a consent if a spent one is used. A store write
-//! and a token request take effect at one moment, and are answered at another one. Whatever is under way can be lost before it
-//! has an effect, its answer can be lost, and the process can end before or after it.
+//! The authorization server rotates refresh tokens, and revokes all tokens of a consent if a spent one is used. A store
+//! write and a token request take effect at one moment, and are answered at another one. Whatever is under way can be
+//! lost before it has an effect, its answer can be lost, and the process can end before or after it.
 
 extern crate std;
 

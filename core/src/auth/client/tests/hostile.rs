@@ -1,5 +1,5 @@
-//! Servers, redirects and documents that are not what they should be: each is refused with its reason, before the user is
-//! asked or a token is requested.
+//! Servers, redirects and documents that are not what they should be: each is refused with its reason, before the user
+//! is asked or a token is requested.
 
 use super::*;
 use crate::auth::{

@@ -10,9 +10,9 @@ const OPENID: &str = "GET https://as.example/.well-known/openid-configuration";
 
 /// Returns the servers of a revision, and the challenge of the resource.
 ///
-/// In 2025-06-18 each challenge names the metadata of the resource, and authorization servers have metadata of RFC 8414. In
-/// 2025-11-25 the metadata of the resource may be at the well-known URI alone, and authorization servers may have metadata
-/// of OpenID Connect.
+/// In 2025-06-18 each challenge names the metadata of the resource, and authorization servers have metadata of RFC
+/// 8414. In 2025-11-25 the metadata of the resource may be at the well-known URI alone, and authorization servers may
+/// have metadata of OpenID Connect.
 fn servers(revision: &str) -> (World, &'static str) {
     let mut world = World::new();
     if revision == "2025-06-18" {

@@ -336,8 +336,8 @@ impl Engine {
         method: Method,
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) {
-        // The frame is expected to fit: `notify_listeners` checks the size, and the other notifications are small. The room in the
-        // outbox is not checked: a peer that does not read is disconnected when it sends its next request.
+        // The frame is expected to fit: `notify_listeners` checks the size, and the other notifications are small. The
+        // room in the outbox is not checked: a peer that does not read is disconnected when it sends its next request.
         let queued = self.push_notification(FrameOwner::Reply { key, last: false }, method.as_str(), |out| {
             let start = out.len();
             params(out)?;

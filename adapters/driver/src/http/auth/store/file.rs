@@ -23,7 +23,8 @@ use crate::http::auth::store::TokenStore;
 /// The most bytes of the file.
 const MAX_LEN: u64 = 4 << 20;
 
-/// How long a change waits for the lock: less than the timeout of a call of a store. A change holds it for milliseconds.
+/// How long a change waits for the lock: less than the timeout of a call of a store. A change holds it for
+/// milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long to wait before the lock is tried again.
@@ -86,8 +87,8 @@ impl FileTokenStore {
         path.into()
     }
 
-    /// Waits for the lock, which is released when the file is dropped, or its process ends. A process that is stopped keeps
-    /// it, so the wait has an end.
+    /// Waits for the lock, which is released when the file is dropped, or its process ends. A process that is stopped
+    /// keeps it, so the wait has an end.
     fn lock(&self) -> io::Result<File> {
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).write(true).mode(0o600).custom_flags(FLAGS);
@@ -142,8 +143,8 @@ impl FileTokenStore {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&new, &self.path)?;
-        // The new state is in place, so an error would be taken for a change that was not made. Some file systems cannot
-        // synchronize a folder.
+        // The new state is in place, so an error would be taken for a change that was not made. Some file systems
+        // cannot synchronize a folder.
         let _ = (self.sync)(folder_of(&self.path));
         Ok(())
     }

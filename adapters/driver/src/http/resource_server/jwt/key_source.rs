@@ -77,8 +77,8 @@ impl KeySource {
     /// failed fetch is repeated after five seconds.
     ///
     /// A token is refused for its unknown key only if the last fetch was successful and has not found that key. Before
-    /// that, it cannot be verified: requests with it are answered with 503. A token that names no key is refused if none
-    /// of the keys has signed it, unless the last fetch has failed.
+    /// that, it cannot be verified: requests with it are answered with 503. A token that names no key is refused if
+    /// none of the keys has signed it, unless the last fetch has failed.
     ///
     /// # Errors
     /// If it is no `https` URL, nor an `http` URL on the loopback interface.
@@ -105,8 +105,8 @@ impl KeySource {
     }
 
     /// Returns the keys, among which is the one that is needed if the authorization server has it. `is_there` returns
-    /// whether a set has it. `name` identifies the key: that it is missing is remembered until the next fetch. Without a
-    /// name, nothing tells later whether a fetch was for this key, so the keys that are there are returned.
+    /// whether a set has it. `name` identifies the key: that it is missing is remembered until the next fetch. Without
+    /// a name, nothing tells later whether a fetch was for this key, so the keys that are there are returned.
     pub(super) async fn find(
         &self,
         name: Option<&str>,

@@ -51,8 +51,8 @@ impl JwtVerifier {
     /// Accepts tokens of an issuer for a resource, with the algorithms `RS256`, `PS256`, `ES256` and `EdDSA`.
     ///
     /// Both names are compared byte for byte. `resource` is the
-    /// [identifier](mcp_proto::auth::ResourceMetadata::resource) of the server, unless its authorization server names it
-    /// otherwise.
+    /// [identifier](mcp_proto::auth::ResourceMetadata::resource) of the server, unless its authorization server names
+    /// it otherwise.
     #[must_use]
     pub fn new(issuer: impl Into<String>, resource: impl Into<String>, keys: impl Into<KeySource>) -> Self {
         Self(Arc::new(Settings {

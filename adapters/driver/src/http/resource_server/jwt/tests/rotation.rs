@@ -67,8 +67,8 @@ fn new_keys_are_fetched_once_per_interval() {
     assert_eq!(server.asked(), 0, "they are fetched when they are needed");
     assert_eq!((verify(&one), verify(&one), server.asked()), (Ok(()), Ok(()), 1));
     server.publish(Some(set(&[one.jwk(), two.jwk()])));
-    // Unknown keys, which any client can name, cause no more requests than one in each interval. Until the next one they
-    // are not refused, as they may be new.
+    // Unknown keys, which any client can name, cause no more requests than one in each interval. Until the next one
+    // they are not refused, as they may be new.
     for _ in 0..100 {
         assert_eq!(verify(&two), held());
     }
