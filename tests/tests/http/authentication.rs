@@ -109,6 +109,48 @@ fn sign_in_does_not_count_against_probe() {
     }
 }
 
+/// The handshake of the other era has its whole time.
+#[test]
+fn fallback_after_sign_in_begins_at_that_time() {
+    let text = || Response::builder().status(200).header("content-type", "text/html");
+    for wait in WAITS {
+        for response in [Response::builder().status(404), Response::builder().status(405), text()] {
+            let mut client = HttpClient::new(full_client_with(VersionSet::ALL), authenticating());
+            let (exchange, _) = client.posted("server/discover");
+            let exchange = sign_in(&mut client, exchange, wait);
+            client.respond(exchange, response, "no");
+            let (exchange, request) = client.posted("initialize");
+            client.advance(29 * SECOND);
+            assert_eq!(client.take_events(), [], "{wait:?}");
+            client.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
+            let (exchange, _) = client.posted("notifications/initialized");
+            client.accept(exchange);
+            assert_eq!(client.take_events(), [Event::Ready], "{wait:?}");
+        }
+    }
+}
+
+/// A client that has been idle gets no frames, and no deadline sets its clock.
+#[test]
+fn a_call_that_is_sent_again_after_idle_time_has_its_whole_timeout() {
+    let mut client = modern();
+    client.advance(600 * SECOND);
+    let call = client.call("tools/call", &json!({"name": "weather", "arguments": {}}));
+    let (exchange, request) = client.posted("tools/call");
+    let error =
+        json!({"jsonrpc": "2.0", "id": message(&request)["id"], "error": {"code": -32020, "message": "mismatch"}});
+    client.respond(exchange, json_response(400), error.to_string());
+    let (exchange, request) = client.posted("tools/list");
+    let tools = json!([{"name": "weather", "inputSchema": {"type": "object"}}]);
+    let result = json!({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"});
+    client.answer(exchange, &json!({"jsonrpc": "2.0", "id": message(&request)["id"], "result": result}));
+    client.posted("tools/call");
+    client.advance(59 * SECOND);
+    assert_eq!(client.take_events(), []);
+    client.advance(SECOND);
+    assert!(timed_out(&client.take_events(), call));
+}
+
 #[test]
 fn handshake_deadline_goes_on_after_sign_in() {
     for (versions, method) in [(VersionSet::LEGACY, "initialize"), (VersionSet::ALL, "server/discover")] {
@@ -538,7 +580,9 @@ fn a_call_does_not_expire_during_the_sign_in_for_its_list_of_tools() {
         );
         let (_, again) = client.posted("tools/call");
         assert_eq!(header(&again, "mcp-name"), Some("weather"));
-        client.advance(Duration::from_secs(60));
+        client.advance(59 * SECOND);
+        assert_eq!(client.take_events(), [], "{wait:?}");
+        client.advance(SECOND);
         assert!(timed_out(&client.take_events(), call), "{wait:?}");
     }
 }

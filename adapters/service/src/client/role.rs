@@ -73,6 +73,8 @@ impl Role for ClientRole {
     type State = State;
     type InFlight = ClientInFlight;
 
+    const CONTINUES_CALLS: bool = true;
+
     fn on_start(shared: &Arc<SessionState<Self>>) {
         if let Some(roots) = &shared.app.0.roots {
             roots.insert(shared);

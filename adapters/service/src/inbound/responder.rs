@@ -91,8 +91,19 @@ impl<E: Role> Responder<E> {
     }
 
     fn try_send<T: Encode>(&mut self, answer: &RpcResult<T>) -> bool {
-        let context =
-            self.context.take_if(|context| context.connection.update_untimed(|conn| respond(conn, self.key, answer)));
+        let key = self.key;
+        let send = |context: &mut Context<E>| {
+            if E::CONTINUES_CALLS {
+                context.connection.update(|conn, now| {
+                    conn.handle_timeout(now);
+                    respond(conn, key, answer)
+                })
+            } else {
+                // Without a look at the clock.
+                context.connection.update_untimed(|conn| respond(conn, key, answer))
+            }
+        };
+        let context = self.context.take_if(send);
         if let Some(Context { shared, in_flight, .. }) = context {
             shared.in_flight.end(self.key);
             in_flight.recycle();

@@ -48,6 +48,10 @@ pub trait Role: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     type InFlight: RoleInFlight;
 
+    /// Whether a response may continue a call of this side, whose timeouts then begin at the current time.
+    #[doc(hidden)]
+    const CONTINUES_CALLS: bool;
+
     /// Notes that a session of the application begins.
     #[doc(hidden)]
     fn on_start(shared: &Arc<SessionState<Self>>);

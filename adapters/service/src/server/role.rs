@@ -41,6 +41,8 @@ impl Role for ServerRole {
     type State = State;
     type InFlight = ServerInFlight;
 
+    const CONTINUES_CALLS: bool = false;
+
     fn on_start(shared: &Arc<SessionState<Self>>) {
         shared.app.0.clients.insert(shared);
     }

@@ -121,6 +121,11 @@ impl Connection<ClientRole> {
         }
     }
 
+    /// Sets the time at which deadlines of new requests begin, without the processing of those that are due.
+    pub(crate) fn advance_clock(&mut self, now: Timestamp) {
+        self.engine.clock = self.engine.clock.max(now);
+    }
+
     /// Sends a request again under a new id, regardless of its response. Returns whether that is possible.
     pub(crate) fn resend(&mut self, call: CallId) -> bool {
         if !self.engine.retries.has(call) || self.engine.has_poller(call) {

@@ -111,7 +111,9 @@ impl<E> Connection<E> {
     }
 
     /// Handles the passing of time: at least up to the deadline of [`poll_timeout`](Self::poll_timeout). A call before
-    /// that deadline does nothing.
+    /// that deadline only sets the clock. Call it before a response to a request of the peer, if this side is a client
+    /// of 2026-07-28: the response may continue a call, whose timeouts begin at the latest time that the connection
+    /// knows.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.engine.handle_timeout(now);
     }

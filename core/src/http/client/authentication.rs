@@ -22,7 +22,7 @@ impl Client {
     ///
     /// After [`Action::Authenticate`](super::Action::Authenticate) they are paused without this call.
     pub fn handle_authentication_started(&mut self, now: Timestamp, exchange: ExchangeId) {
-        self.clock = self.clock.max(now);
+        self.set_clock(now);
         if let Some(Exchange { state: ExchangeState::Sent, .. }) = self.exchanges.get(&exchange) {
             self.start_authenticating(exchange);
         }
@@ -32,7 +32,7 @@ impl Client {
     /// Handles the end of an authentication: the driver has credentials and sends the request now. If it has none, it
     /// calls [`handle_failure`](Self::handle_failure) instead.
     pub fn handle_authentication_ended(&mut self, now: Timestamp, exchange: ExchangeId) {
-        self.clock = self.clock.max(now);
+        self.set_clock(now);
         self.credentials_added(exchange);
         self.pump();
     }
@@ -41,7 +41,7 @@ impl Client {
     /// credentials. Returns the new exchange, or `None` if the request is not needed any more or waits for another
     /// session.
     pub fn retry(&mut self, now: Timestamp, exchange: ExchangeId) -> Option<ExchangeId> {
-        self.clock = self.clock.max(now);
+        self.set_clock(now);
         let mut next = None;
         if let Some(Exchange { state: ExchangeState::Authenticating(_), .. }) = self.exchanges.get(&exchange)
             && let Some(Exchange { purpose, uri, redirects, until, sent_in, .. }) = self.abort(exchange)
@@ -56,7 +56,7 @@ impl Client {
     /// Fails a request after [`Action::Authenticate`](super::Action::Authenticate), because the driver cannot obtain
     /// credentials.
     pub fn give_up(&mut self, now: Timestamp, exchange: ExchangeId) {
-        self.clock = self.clock.max(now);
+        self.set_clock(now);
         if let Some(Exchange { state: ExchangeState::Authenticating(_), .. }) = self.exchanges.get(&exchange)
             && let Some(Exchange { purpose, state: ExchangeState::Authenticating(refused), .. }) = self.abort(exchange)
         {

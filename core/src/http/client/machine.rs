@@ -172,36 +172,36 @@ impl Client {
 
     /// Handles the head of a response.
     pub fn handle_head(&mut self, now: Timestamp, exchange: ExchangeId, head: &Parts) {
-        self.clock = self.clock.max(now);
+        self.set_clock(now);
         self.head(exchange, head);
         self.pump();
     }
 
     /// Handles a part of the body of a response.
     pub fn handle_body(&mut self, now: Timestamp, exchange: ExchangeId, chunk: &[u8]) {
-        self.clock = self.clock.max(now);
+        self.set_clock(now);
         self.body(exchange, chunk);
         self.pump();
     }
 
     /// Handles the end of a response.
     pub fn handle_end(&mut self, now: Timestamp, exchange: ExchangeId) {
-        self.clock = self.clock.max(now);
+        self.set_clock(now);
         self.body_ended(exchange, None);
         self.pump();
     }
 
     /// Handles a request that could not be made, or a response that broke off. `why` describes the cause.
     pub fn handle_failure(&mut self, now: Timestamp, exchange: ExchangeId, why: impl Into<String>) {
-        self.clock = self.clock.max(now);
+        self.set_clock(now);
         self.body_ended(exchange, Some(why.into()));
         self.pump();
     }
 
     /// Handles the passing of time: at least up to the deadline of [`poll_timeout`](Self::poll_timeout). A call before
-    /// that deadline does nothing.
+    /// that deadline only sets the clock.
     pub fn handle_timeout(&mut self, now: Timestamp) {
-        self.clock = self.clock.max(now);
+        self.set_clock(now);
         self.conn.handle_timeout(now);
         if self.listen_deadline().is_some_and(|until| until <= now) {
             self.release_stream();
@@ -229,7 +229,7 @@ impl Client {
 
     /// Returns the connection for use at the time `now`. Poll the client afterwards.
     pub fn connection(&mut self, now: Timestamp) -> &mut Connection<ClientRole> {
-        self.clock = self.clock.max(now);
+        self.set_clock(now);
         &mut self.conn
     }
 
@@ -241,7 +241,7 @@ impl Client {
 
     /// Closes the connection, and ends the session on the server if there is one.
     pub fn close(&mut self, now: Timestamp) {
-        self.clock = self.clock.max(now);
+        self.set_clock(now);
         self.conn.close(now);
         self.pump();
     }
@@ -340,6 +340,12 @@ impl Client {
     }
 
     // ---- internals ----
+
+    /// Sets the clock. No deadline may be due for hours, in which the connection gets no frame either.
+    pub(super) fn set_clock(&mut self, now: Timestamp) {
+        self.clock = self.clock.max(now);
+        self.conn.advance_clock(now);
+    }
 
     /// Takes the events and messages of the connection, and sends the messages that may be sent.
     pub(super) fn pump(&mut self) {
