@@ -6,10 +6,11 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::Principal,
+    connection::{ClientRole, Principal},
     protocol::ProtocolVersion,
     schema::{
-        CreateMessageParams, CreateMessageResult, LoggingLevel, Role, SamplingContent, SamplingMessage, TaskSupport,
+        CreateMessageParams, CreateMessageResult, ElicitAction, ElicitResult, ElicitSchema, LoggingLevel, Map, Role,
+        SamplingContent, SamplingMessage, TaskSupport,
     },
 };
 use mcp_service::{
@@ -211,4 +212,26 @@ fn calls_over_the_server_limit_wait() {
         assert_eq!(client.elapsed(), Duration::from_secs(10), "four calls at a time");
         client.assert_idle();
     }
+}
+
+/// The user of the client may think for minutes, in which the connection of the client has no frame and no deadline.
+#[test]
+fn a_call_goes_on_after_its_user_was_slow() {
+    let tool = Tool::new_async("greet", async |context: Context| {
+        let answer = context.elicit("Your name?", ElicitSchema::new(Map::new())).await?;
+        context.sleep(Duration::from_secs(59)).await?;
+        Ok::<_, CallError>(format!("{:?}", answer.action))
+    });
+    let service = Service::builder("test", "1.0.0").tool(tool).build().expect("a good service");
+    let host = Host::builder("test", "1").elicitation_async(|_, context: Context<ClientRole>| async move {
+        context.sleep(Duration::from_secs(121)).await?;
+        Ok::<_, CallError>(ElicitResult::new(ElicitAction::Decline))
+    });
+    let host = host.build();
+    let client = TestClient::of(&service).host(&host).version(ProtocolVersion::V2026_07_28).connect();
+    let call = client.server().call_tool("greet", ()).expect("a request");
+    client.advance(Duration::from_secs(121));
+    client.advance(Duration::from_secs(59));
+    let result = client.wait(call).expect("a result");
+    assert!(!result.is_error(), "{result:?}");
 }

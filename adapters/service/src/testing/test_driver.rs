@@ -234,10 +234,14 @@ impl<E: Send + 'static> TestDriver<E> {
         deadline.into_iter().chain(self.waiters.next_deadline()).min()
     }
 
-    /// Informs the connection that time has passed.
+    /// Informs the connection that time has passed, if a deadline is due: drivers call it at no other time.
     pub(super) fn time_has_passed(&self) {
         let now = self.clock.now();
-        self.with(|conn| conn.handle_timeout(now));
+        self.with(|conn| {
+            if conn.poll_timeout().is_some_and(|deadline| deadline.at <= now) {
+                conn.handle_timeout(now);
+            }
+        });
     }
 
     pub(super) fn usage(&self) -> ResourceUsage {
