@@ -146,7 +146,12 @@ impl Cost {
         let errors = self.paths.saturating_mul(size.values).saturating_mul(self.ways(size));
         // Where an error lists the names of an object, they are no longer than a place for each of them.
         let each = ERROR_BYTES.saturating_add(self.longest).saturating_add(size.place);
-        errors.saturating_mul(each) <= MAX_ERROR_BYTES
+        // Each error in a choice has a copy of its value.
+        let values = size.text.saturating_add(size.values.saturating_mul(size_of::<Value>() as u64));
+        let levels = u64::from(size.depth) + 1;
+        let copies = self.paths.saturating_mul(self.ways(size)).saturating_mul(levels).saturating_mul(values);
+        let copied = if self.has_choices { copies } else { 0 };
+        errors.saturating_mul(each).saturating_add(copied) <= MAX_ERROR_BYTES
     }
 
     /// Returns how many paths lead to a schema for each path that is counted.

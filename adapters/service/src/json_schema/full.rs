@@ -168,7 +168,7 @@ mod tests {
         });
         let full = FullChecker::new(&schema, true).expect("a good schema");
         let error =
-            full.check(&json!({"content": "x".repeat(400_000), "mode": "append"})).expect_err("it does not fit");
+            full.check(&json!({"content": "x".repeat(200_000), "mode": "append"})).expect_err("it does not fit");
         assert!(error.contains("\"path\" is a required property"), "{error}");
     }
 
@@ -188,6 +188,7 @@ mod tests {
             ("many schemas in a choice", every(json!({"anyOf": [{"allOf": integers}, false]})), &some),
             ("a long constant", every(json!({"const": long})), &some),
             ("many constants", every(json!({"enum": names})), &some),
+            ("a text in a choice of many", json!({"anyOf": [{"allOf": integers}, false]}), &json!("x".repeat(20_000))),
             ("long texts in a choice", every(json!({"anyOf": choices})), &json!([long, long, long])),
             ("a long name", every(json!({"required": [long]})), &json!(vec![json!({}); 250])),
             (
