@@ -86,11 +86,13 @@ impl Client {
     /// Resumes the deadlines of an exchange, with the time that was left.
     pub(super) fn stop_authenticating(&mut self, id: ExchangeId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let is_unsent = exchange.is_unsent();
         let Some(since) = exchange.authenticates_since.take() else { return };
         let pause = self.clock.saturating_since(since);
         exchange.until = exchange.until.map(|until| until + pause);
         if let SendGate::Listening { stream, until } = &mut self.gate
             && *stream == id
+            && is_unsent
         {
             *until = *until + pause;
         }
@@ -147,17 +149,17 @@ impl Client {
                 let begins = |it: &Exchange| it.purpose.cause().is_some_and(|post| post.kind == PostKind::Initialize);
                 self.exchanges.values().any(|it| it.is_authenticating() && begins(it))
             }
-            SendGate::Initialized(exchange) | SendGate::Listening { stream: exchange, .. } => {
-                self.exchanges.get(&exchange).is_some_and(Exchange::is_authenticating)
-            }
+            SendGate::Initialized(exchange) => self.exchanges.get(&exchange).is_some_and(Exchange::is_authenticating),
+            SendGate::Listening { stream, .. } => self.exchanges.get(&stream).is_some_and(Exchange::is_unsent),
         }
     }
 
-    /// Returns until when messages wait for the stream that the client has requested.
+    /// Returns until when messages wait for the stream that the client has requested. They do not wait for a sign-in that
+    /// only the stream needs: the server may accept the credentials for other requests.
     pub(super) fn listen_deadline(&self) -> Option<Timestamp> {
         match self.gate {
             SendGate::Listening { stream, until } => {
-                let is_paused = self.exchanges.get(&stream).is_some_and(Exchange::is_authenticating);
+                let is_paused = self.exchanges.get(&stream).is_some_and(Exchange::is_unsent);
                 (!is_paused).then_some(until)
             }
             _ => None,

@@ -205,6 +205,11 @@ impl Exchange {
         self.authenticates_since.is_some()
     }
 
+    /// Returns whether the request waits for credentials before it is sent.
+    pub(super) const fn is_unsent(&self) -> bool {
+        self.is_authenticating() && matches!(self.state, ExchangeState::Sent)
+    }
+
     /// Returns when the exchange is aborted, unless its state changes before.
     pub(super) const fn deadline(&self) -> Option<Timestamp> {
         match self.state {
