@@ -84,6 +84,17 @@ fn modern() -> HttpClient {
     client
 }
 
+/// Returns a client that has requested the stream of its session.
+fn listening() -> (HttpClient, ExchangeId) {
+    let mut client = HttpClient::new(full_client_with(VersionSet::LEGACY), authenticating());
+    let (exchange, request) = client.posted("initialize");
+    client.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
+    let (exchange, _) = client.posted("notifications/initialized");
+    client.accept(exchange);
+    let stream = client.request().0;
+    (client, stream)
+}
+
 #[test]
 fn sign_in_does_not_count_against_handshake() {
     for wait in WAITS {
@@ -128,27 +139,6 @@ fn fallback_after_sign_in_begins_at_that_time() {
             assert_eq!(client.take_events(), [Event::Ready], "{wait:?}");
         }
     }
-}
-
-/// A client that has been idle gets no frames, and no deadline sets its clock.
-#[test]
-fn a_call_that_is_sent_again_after_idle_time_has_its_whole_timeout() {
-    let mut client = modern();
-    client.advance(600 * SECOND);
-    let call = client.call("tools/call", &json!({"name": "weather", "arguments": {}}));
-    let (exchange, request) = client.posted("tools/call");
-    let error =
-        json!({"jsonrpc": "2.0", "id": message(&request)["id"], "error": {"code": -32020, "message": "mismatch"}});
-    client.respond(exchange, json_response(400), error.to_string());
-    let (exchange, request) = client.posted("tools/list");
-    let tools = json!([{"name": "weather", "inputSchema": {"type": "object"}}]);
-    let result = json!({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"});
-    client.answer(exchange, &json!({"jsonrpc": "2.0", "id": message(&request)["id"], "result": result}));
-    client.posted("tools/call");
-    client.advance(59 * SECOND);
-    assert_eq!(client.take_events(), []);
-    client.advance(SECOND);
-    assert!(timed_out(&client.take_events(), call));
 }
 
 #[test]
@@ -500,12 +490,7 @@ fn calls_without_room_do_not_expire_during_a_sign_in() {
 /// The stream for messages of the server is awaited for 500 ms, without the time of a sign-in.
 #[test]
 fn listen_timeout_goes_on_after_sign_in() {
-    let mut client = HttpClient::new(full_client_with(VersionSet::LEGACY), authenticating());
-    let (exchange, request) = client.posted("initialize");
-    client.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
-    let (exchange, _) = client.posted("notifications/initialized");
-    client.accept(exchange);
-    let (exchange, _) = client.request();
+    let (mut client, exchange) = listening();
     client.call("tools/list", &json!({}));
     client.advance(Duration::from_millis(300));
     client.core.handle_authentication_started(client.now, exchange);
@@ -517,16 +502,12 @@ fn listen_timeout_goes_on_after_sign_in() {
     client.posted("tools/list");
 }
 
-/// The server may accept the credentials for other requests, so these wait for the stream only as long as they always do.
+/// The server may accept the credentials for other requests, so these wait for the stream only as long as they always
+/// do.
 #[test]
 fn listen_timeout_is_not_paused_by_a_refusal_of_the_stream() {
     for status in [401, 403] {
-        let mut client = HttpClient::new(full_client_with(VersionSet::LEGACY), authenticating());
-        let (exchange, request) = client.posted("initialize");
-        client.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
-        let (exchange, _) = client.posted("notifications/initialized");
-        client.accept(exchange);
-        let (stream, _) = client.request();
+        let (mut client, stream) = listening();
         let call = client.call("tools/list", &json!({}));
         client.advance(Duration::from_millis(300));
         client.respond(stream, Response::builder().status(status), "");

@@ -281,3 +281,21 @@ fn pending_header_mismatches_are_bounded() {
     assert!(matches!(answered.last(), Some(Event::Response { outcome: Outcome::Failed(_), .. })), "{answered:?}");
     assert_eq!(answered.len(), 4, "the others are answered at once: {answered:?}");
 }
+
+/// A client that has been idle gets no frames, and no deadline sets its clock.
+#[test]
+fn a_repeated_call_of_an_idle_client_has_its_whole_timeout() {
+    let mut caller = HttpClient::modern();
+    caller.advance(Duration::from_secs(600));
+    caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 12}}));
+    let (exchange, request) = caller.posted("tools/call");
+    mismatch(&mut caller, exchange, &message(&request)["id"]);
+    let (exchange, request) = caller.posted("tools/list");
+    let page = json!({"tools": [tool("pick", &json!({}))], "ttlMs": 0, "cacheScope": "private"});
+    caller.answer(exchange, &answer(&message(&request)["id"], page));
+    caller.posted("tools/call");
+    caller.advance(Duration::from_secs(59));
+    assert_eq!(caller.take_events(), []);
+    caller.advance(Duration::from_secs(1));
+    assert!(matches!(caller.take_events()[..], [Event::Response { outcome: Outcome::TimedOut { .. }, .. }]));
+}

@@ -154,8 +154,8 @@ impl Client {
         }
     }
 
-    /// Returns until when messages wait for the stream that the client has requested. They do not wait for a sign-in that
-    /// only the stream needs: the server may accept the credentials for other requests.
+    /// Returns until when messages wait for the stream that the client has requested. They do not wait for a sign-in
+    /// that only the stream needs: the server may accept the credentials for other requests.
     pub(super) fn listen_deadline(&self) -> Option<Timestamp> {
         match self.gate {
             SendGate::Listening { stream, until } => {
