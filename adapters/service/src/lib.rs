@@ -154,6 +154,9 @@
 //! # Ok::<(), mcp_service::RegisterError>(())
 //! ```
 //!
+//! Middleware can also set other [arguments](Next::with_arguments), [respond](Next::respond) without the handler, and
+//! replace the [result](Completed::with_result). A result is encoded early only if middleware asks for it.
+//!
 //! [One predicate](ServiceBuilder::visible) decides which callers can see a tool, a prompt or a resource, in lists and
 //! requests.
 //!

@@ -1,10 +1,11 @@
-//! The cases of the core.
+//! The cases of the core, and small calls in a service.
 
 mod churn;
 mod decode;
 mod encode;
 mod http;
 mod round_trip;
+mod service;
 mod sse;
 
 use crate::Case;
@@ -14,10 +15,18 @@ pub use round_trip::IN_FLIGHT;
 /// Returns all cases of the core, with their limits.
 #[must_use]
 pub fn core() -> Vec<Case> {
-    [decode::cases(), encode::cases(), round_trip::cases(), churn::cases(), sse::cases(), http::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        decode::cases(),
+        encode::cases(),
+        round_trip::cases(),
+        churn::cases(),
+        sse::cases(),
+        http::cases(),
+        service::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Returns the cases whose instructions are counted: without limits, and without those that are too large for valgrind.

@@ -20,9 +20,10 @@ use super::{
     custom_methods::Dispatch,
     fault::Fault,
     in_flight::InFlight,
+    layered_request::outcome,
     log,
-    middleware::{RequestScope, outcome},
     request::InboundRequest,
+    request_scope::RequestScope,
     responder::{Responder, of_any_result},
     rpc_result::{AnyResult, EmptyRpcResult, RpcResult, respond},
     span::Span,
@@ -70,7 +71,7 @@ impl<E: Dispatch> SessionState<E> {
         let span = Span::of(inbound);
         let answer = move |shared: &Self| {
             let answer = span.within(|| f(shared));
-            span.end(false, || outcome::<E, T>(&answer));
+            span.end(false, || outcome::<E, T>(answer.as_ref()));
             answer
         };
         if self.serial_jobs.load(Ordering::Acquire) > 0 {

@@ -13,6 +13,7 @@ use mcp_proto::{
     connection::CancelCause,
     rpc::{CallId, ReplyKey},
     schema::Meta,
+    wire::JsonObject,
 };
 
 use super::request::RequestInfo;
@@ -37,6 +38,8 @@ pub struct InFlight<X> {
     pub(crate) meta: Option<Meta>,
     /// Boxed, since few handlers need it, so that small requests stay small.
     pub(crate) info: OnceLock<Box<RequestInfo>>,
+    /// The arguments that middleware has set in place of those of the request.
+    pub(crate) arguments: OnceLock<Arc<JsonObject>>,
     /// The data of the role.
     pub(crate) role: X,
     /// A copy of `state.cancelled` that is read without the lock.
@@ -82,6 +85,7 @@ impl<X: RoleInFlight> InFlight<X> {
             origin,
             meta,
             info: OnceLock::new(),
+            arguments: OnceLock::new(),
             role: X::default(),
             is_cancelled: AtomicBool::new(false),
             state: Mutex::default(),
@@ -105,7 +109,7 @@ impl<X: RoleInFlight> InFlight<X> {
     /// Clears the entry for reuse. There are no other references and no waiters.
     fn clear(&mut self) {
         (self.origin, self.meta) = (RequestOrigin::Task(String::new()), None);
-        drop(self.info.take());
+        drop((self.info.take(), self.arguments.take()));
         self.role.clear();
         *self.is_cancelled.get_mut() = false;
         *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::default();

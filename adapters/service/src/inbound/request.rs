@@ -45,8 +45,9 @@ pub struct RequestInfo {
     pub principal: Option<Principal>,
 }
 
-/// The id, the method and the subject of a request.
+/// The id, the method and the subject of a request, for its span.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "only spans read it"))]
 pub(crate) struct RequestSummary {
     pub(crate) id: Option<RequestId>,
     pub(crate) method: String,
@@ -57,15 +58,20 @@ pub(crate) struct RequestSummary {
 pub(crate) fn summary<E: 'static>(inbound: &InboundRequest<'_, E>) -> RequestSummary {
     let InboundRequest { connection, key, method, params } = inbound;
     let id = connection.read(|conn| conn.request_id(*key).cloned());
-    let name = params.as_ref().and_then(|params| match method.known()? {
-        Method::Complete => Some(match params.member("ref")?.decode().ok()? {
-            CompletionReference::Prompt(PromptReference { name, .. }) => name,
-            CompletionReference::Resource(ResourceTemplateReference { uri, .. }) => uri,
-            CompletionReference::Other(_) => return None,
-        }),
-        method => params.member(method.subject_param()?)?.decode().ok(),
-    });
+    let name = params.as_ref().and_then(|params| subject(method.known()?, params));
     RequestSummary { id, method: method.as_str().to_owned(), name }
+}
+
+/// Returns the subject of a request.
+pub(crate) fn subject(method: Method, params: &RawJson<'_>) -> Option<String> {
+    match method {
+        Method::Complete => match params.member("ref")?.decode().ok()? {
+            CompletionReference::Prompt(PromptReference { name, .. }) => Some(name),
+            CompletionReference::Resource(ResourceTemplateReference { uri, .. }) => Some(uri),
+            CompletionReference::Other(_) => None,
+        },
+        method => params.member(method.subject_param()?)?.decode().ok(),
+    }
 }
 
 /// A request of the peer before it is handled.

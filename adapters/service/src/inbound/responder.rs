@@ -7,7 +7,7 @@ use mcp_proto::{connection::SendError, protocol::Phase, rpc::ReplyKey, schema::E
 use super::{
     context::Context,
     in_flight::InFlight,
-    middleware::RequestScope,
+    request_scope::RequestScope,
     rpc_result::{AnyResult, EmptyRpcResult, RpcResult, respond},
     state::{Role, SessionState},
 };

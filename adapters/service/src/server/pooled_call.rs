@@ -14,7 +14,7 @@ use crate::{
         deferred::Deferred,
         job::{HandlerKind, Job, Start},
     },
-    inbound::{middleware::RequestScope, request::InboundRequest, responder::Responder, state::SessionState},
+    inbound::{request::InboundRequest, request_scope::RequestScope, responder::Responder, state::SessionState},
 };
 
 /// A queued call of a tool and its responder. Its memory is pooled, so that it needs no allocation.

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use mcp_proto::{
     schema::{ContentBlock, GetPromptResult, Map, PromptArgument, PromptMessage, ResourceContents},
-    wire::ErrorObject,
+    wire::{ErrorObject, RawJson},
 };
 
 use super::{
@@ -20,6 +20,7 @@ use crate::{
             Arguments, AsyncHandler, BadArguments, Call, Handler,
             signature::{CompletionOnly, Described, Signature},
         },
+        request::params,
         rpc_result::RpcResult,
         shared_state::{HandlerState, JoinState, State},
     },
@@ -177,6 +178,14 @@ impl Prompt {
         arguments: &Map<String>,
         context: &Context,
     ) -> Deferred<RpcResult<GetPromptResult>> {
+        match context.in_flight.arguments.get().map(|replaced| params(Some(&RawJson::from(&**replaced)))) {
+            Some(Ok(replaced)) => self.run_with(&replaced, context),
+            Some(Err(error)) => Deferred::ready(Err(error)),
+            None => self.run_with(arguments, context),
+        }
+    }
+
+    fn run_with(self: &Arc<Self>, arguments: &Map<String>, context: &Context) -> Deferred<RpcResult<GetPromptResult>> {
         let required = self.about.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
         if let Some(missing) = required.map(|argument| &argument.name).find(|name| arguments.get(name).is_none()) {
             return Deferred::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!(

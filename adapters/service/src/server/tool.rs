@@ -294,6 +294,13 @@ impl Tool {
 
     /// Runs the handler. Errors are reported in the way of the revision: as a result or as an error response.
     pub(super) fn run(self: &Arc<Self>, arguments: &RawJson<'_>, context: &Context) -> Deferred<RpcResult<ToolAnswer>> {
+        match context.in_flight.arguments.get() {
+            Some(replaced) => self.run_with(&RawJson::from(&**replaced), context),
+            None => self.run_with(arguments, context),
+        }
+    }
+
+    fn run_with(self: &Arc<Self>, arguments: &RawJson<'_>, context: &Context) -> Deferred<RpcResult<ToolAnswer>> {
         let called = self.check_arguments(arguments);
         match called.and_then(|()| self.call.call(Arguments::Json(arguments), context)).map(Deferred::try_take) {
             Ok(Ok(called)) => Deferred::ready(self.answer(called, context)),

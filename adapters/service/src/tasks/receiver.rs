@@ -23,6 +23,7 @@ use crate::{
         context::Context,
         custom_methods::Dispatch,
         in_flight::{InFlight, RequestOrigin},
+        replaceable::Replaceable,
         request::{InboundRequest, params},
         responder::Responder,
         rpc_result::{ResponseKind, RpcResult, respond},
@@ -270,16 +271,16 @@ struct TaskExecution<E: Dispatch> {
 }
 
 impl<E: Dispatch> TaskExecution<E> {
-    async fn end<T: Encode>(mut self, answer: RpcResult<T>, fault: fn(&T) -> Option<String>) {
+    async fn end<T: Encode>(mut self, answer: RpcResult<Replaceable<T>>, fault: fn(&T) -> Option<String>) {
         self.owed = false;
         let left = self.finish(answer, fault);
         self.shared.send_answers(&self.connection, left).await;
     }
 
     /// Finishes the task. Returns the responses for which the outbox had no room.
-    fn finish<T: Encode>(&self, answer: RpcResult<T>, fault: fn(&T) -> Option<String>) -> DueResponses {
+    fn finish<T: Encode>(&self, answer: RpcResult<Replaceable<T>>, fault: fn(&T) -> Option<String>) -> DueResponses {
         let RequestOrigin::Task(id) = &self.in_flight.origin else { return DueResponses::new() };
-        let fault = answer.as_ref().ok().and_then(fault);
+        let fault = answer.as_ref().ok().and_then(|result| result.fault(fault));
         // The result of `tasks/result` names its task.
         let outcome = answer.and_then(|result| {
             let payload = GetTaskPayloadResult::of(&result, id.as_str());
@@ -296,7 +297,7 @@ impl<E: Dispatch> Drop for TaskExecution<E> {
     fn drop(&mut self) {
         if self.owed {
             let error = ErrorObject::internal("The handler of this task was dropped");
-            let left = self.finish(RpcResult::<Json>::Err(error), |_| None);
+            let left = self.finish(RpcResult::<Replaceable<Json>>::Err(error), |_| None);
             self.shared.give_up(&self.connection, left);
         }
     }

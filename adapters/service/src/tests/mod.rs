@@ -15,6 +15,7 @@ mod modern;
 pub(crate) mod pair;
 mod prompts;
 mod questions;
+mod replacing;
 mod resources;
 mod rounds;
 mod schemas;

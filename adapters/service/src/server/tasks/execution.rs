@@ -20,6 +20,7 @@ use crate::{
     inbound::{
         context::Context,
         in_flight::{InFlight, RequestOrigin},
+        replaceable::Replaceable,
         request::InboundRequest,
         responder::Responder,
         rpc_result::RpcResult,
@@ -116,7 +117,7 @@ impl SessionState<ServerRole> {
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
-                scope.run(&context, run).await
+                scope.run(&context, run).await.and_then(Replaceable::decoded)
             };
             execution.end(answer).await;
         };
