@@ -1,4 +1,4 @@
-//! Protected servers, on any runtime: tokens, challenges, scopes, the metadata document, and web pages. The including
+//! Protected servers, on any runtime: tokens, challenges, scopes and the metadata document. The including
 //! test has the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn}`.
 
 use std::{
@@ -52,6 +52,7 @@ fn verify(token: &str) -> Result<AccessToken, TokenError> {
         "bad-scope" => client("ada", "mcp \"x\""),
         "old" => client("ada", "mcp").map(|token| token.expires(SystemTime::now() - Duration::from_secs(1))),
         "new" => client("ada", "mcp").map(|token| token.expires(SystemTime::now() + Duration::from_secs(60))),
+        "soon" => client("ada", "mcp").map(|token| token.expires(SystemTime::now() + Duration::from_millis(200))),
         "no-subject" => client("", "mcp").map(|mut token| {
             (token.subject, token.client_id) = (None, None);
             token
@@ -543,57 +544,19 @@ fn listener_requires_tokens_and_serves_metadata() {
 }
 
 #[test]
-fn cors_admits_allowed_origins() {
+fn stream_ends_when_its_token_expires() {
     run(async {
         let (service, _) = service();
         let endpoint = endpoint(&service);
-        let document = "/.well-known/oauth-protected-resource/mcp";
-        let page = |method: &str, path: &str, token: Option<&str>, origin: &str| {
-            request(method, path, token).header("origin", origin)
-        };
-        for path in ["/mcp", "/sse", document] {
-            let preflight = |origin: &str| {
-                let asked = page("OPTIONS", path, None, origin).header("access-control-request-method", "POST");
-                asked.header("access-control-request-headers", "authorization, content-type, mcp-param-row")
-            };
-            let received = ask(&endpoint, preflight("https://app.example"), &Value::Null).await;
-            assert_eq!(
-                (received.status, received.header("access-control-allow-origin")),
-                (204, Some("https://app.example"))
-            );
-            assert_eq!(received.header("access-control-allow-methods"), Some("GET, POST, DELETE"));
-            let allowed = received.header("access-control-allow-headers").expect("it is there");
-            for name in ["authorization", "content-type", "mcp-session-id", "mcp-protocol-version", "mcp-param-row"] {
-                assert!(allowed.split(", ").any(|allowed| allowed == name), "{name}: {allowed}");
-            }
-            let received = ask(&endpoint, preflight("https://evil.example"), &Value::Null).await;
-            assert_eq!((received.status, received.header("access-control-allow-origin")), (403, None));
-        }
-        let received = ask(
-            &endpoint,
-            page("OPTIONS", "/elsewhere", None, "https://app.example").header("access-control-request-method", "POST"),
-            &Value::Null,
-        );
-        assert_eq!(received.await.status, 404);
-        // The headers that a page may read: the challenge, the session id, the document.
-        let begins = initialize("2025-11-25");
-        for (token, path, status, header) in [
-            (None, "/mcp", 401, "www-authenticate"),
-            (Some("ada"), "/mcp", 200, "mcp-session-id"),
-            (None, document, 200, "content-type"),
-        ] {
-            let (method, body) = if path == "/mcp" { ("POST", &begins) } else { ("GET", &Value::Null) };
-            let received = ask(&endpoint, page(method, path, token, "https://app.example"), body).await;
-            assert_eq!(
-                (received.status, received.header("access-control-allow-origin")),
-                (status, Some("https://app.example"))
-            );
-            assert!(received.header(header).is_some() && received.header("vary") == Some("origin"));
-            let exposed = received.header("access-control-expose-headers").expect("it is there");
-            assert!(header == "content-type" || exposed.contains(header), "{exposed}");
-            let without = ask(&endpoint, request(method, path, token), body).await;
-            assert_eq!((without.status, without.header("access-control-allow-origin")), (status, None));
-            assert_eq!(without.header("vary"), Some("origin"), "a cache does not give it to a page");
+        for version in WITH_SESSIONS {
+            let id = begin(&endpoint, version, "ada").await;
+            let listen = request("GET", "/mcp", Some("soon")).header("mcp-session-id", &id);
+            let listen = listen.body(Full::new(io::Cursor::new(String::new()))).expect("a request");
+            let (head, body) = endpoint.handle(listen).await.into_parts();
+            assert_eq!(head.status, 200);
+            let body = body.collect().await.expect("it is whole").to_bytes();
+            assert_eq!(body.ends_with(b"retry: 1000\n\n"), version == "2025-11-25", "{body:?}");
+            assert_eq!(send(&endpoint, Some(&id), Some("ada"), "tools/list", "").await.status, 200);
         }
         endpoint.close().await;
     });

@@ -7,6 +7,8 @@ use smol::{Timer, future::or};
 
 #[path = "../../tests/http.rs"]
 mod http;
+#[path = "../../tests/http_cors.rs"]
+mod http_cors;
 #[path = "../../tests/http_crowds.rs"]
 mod http_crowds;
 #[path = "../../tests/http_peers.rs"]

@@ -6,6 +6,8 @@ pub(crate) use mcp_tokio as adapter;
 
 #[path = "../../tests/http.rs"]
 mod http;
+#[path = "../../tests/http_cors.rs"]
+mod http_cors;
 #[path = "../../tests/http_crowds.rs"]
 mod http_crowds;
 #[path = "../../tests/http_peers.rs"]

@@ -21,6 +21,8 @@ pub enum Wake {
     StreamAfter,
     /// A stream was quiet for so long that the session sends a comment.
     Quiet,
+    /// The authorization of a stream expires.
+    Authorization,
     /// Messages that are kept for replay expire.
     ReplayBuffer,
     /// Clients of a session that refuses messages as busy have not read for too long.

@@ -7,6 +7,7 @@ mod bounds;
 mod elsewhere;
 mod endpoint;
 mod eras;
+mod expiry;
 mod fallback;
 mod holdings;
 mod invariants;

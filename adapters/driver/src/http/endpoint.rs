@@ -166,7 +166,7 @@ impl<R: Runtime> Endpoint<R> {
         if let Some(server) = self.server.resource_server() {
             // No token is verified for a request that is refused anyway.
             self.server.check(head)?;
-            return server.caller(head).await.map(Some);
+            return server.caller(head, || self.server.now()).await.map(Some);
         }
         Ok(head.extensions.get::<Caller>().cloned())
     }

@@ -134,6 +134,12 @@ impl<R: Runtime> HttpServer<R> {
         self.0.protection.set(server);
     }
 
+    /// Returns the time of the sessions.
+    #[cfg(feature = "auth")]
+    pub(super) fn now(&self) -> Timestamp {
+        self.0.sessions.now()
+    }
+
     /// Returns what authorizes requests.
     #[cfg(feature = "auth")]
     pub(super) fn resource_server(&self) -> Option<&ResourceServer> {

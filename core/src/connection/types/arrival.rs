@@ -2,7 +2,7 @@
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 
-use crate::{protocol::MirroredHeaders, wire::Json};
+use crate::{protocol::MirroredHeaders, rpc::Timestamp, wire::Json};
 
 /// The circumstances of a frame's arrival, for transports that provide more data than a pipe.
 #[derive(Clone, Debug, Default)]
@@ -36,13 +36,15 @@ pub struct Principal {
     pub scopes: Vec<String>,
     /// Further data, such as the claims of a token.
     pub claims: Option<Json>,
+    /// When its authorization expires, by the clock of the driver. An HTTP session ends streams then.
+    pub expires: Option<Timestamp>,
 }
 
 impl Principal {
     /// Creates a principal with an id, without scopes and claims.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), client_id: None, scopes: Vec::new(), claims: None }
+        Self { id: id.into(), client_id: None, scopes: Vec::new(), claims: None, expires: None }
     }
 
     /// Returns the bytes that it takes while a request is in flight, with a copy for the handler.

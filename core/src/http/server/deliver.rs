@@ -72,8 +72,7 @@ impl Session {
     fn send_on(&mut self, stream: u64, call: Option<CallId>, frame: &mut Vec<u8>, last: bool) {
         let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
         let Some(known) = streams.all.get_mut(stream) else { return };
-        let carrier = known.exchange;
-        if let Some(id) = carrier
+        if let Some(id) = known.exchange
             && self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_open())
         {
             if last {
@@ -84,6 +83,7 @@ impl Session {
             self.open_stream(id, stream);
         }
         let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
+        let carrier = streams.all.get(stream).and_then(|known| known.exchange);
         let event = streams.keep(self.clock, stream, call, frame).text();
         if last {
             streams.done(stream);
@@ -135,6 +135,7 @@ impl Session {
     /// Sends the messages that wait for a stream.
     pub(super) fn send_waiting(&mut self, stream: u64) {
         while let SessionKind::Streams { streams, .. } = &mut self.kind
+            && streams.all.get(stream).is_some_and(|known| known.exchange.is_some())
             && let Some((call, mut message)) = streams.next_waiting()
         {
             self.send_on(stream, call, &mut message, false);
@@ -181,6 +182,8 @@ impl Session {
             SessionKind::Modern { .. } | SessionKind::Streams { .. } | SessionKind::Old { .. } => exchange.comment(),
         };
         self.wrote(id, bytes);
+        self.watch_authorization(id);
+        self.end_unauthorized();
     }
 
     /// Ends the exchange of a request before its response. The client reconnects to receive the response.
@@ -192,8 +195,10 @@ impl Session {
         if self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_open()) {
             self.open_stream(id, stream);
         }
-        self.send_retry(id, retry);
-        self.end(id);
+        if self.exchanges.get(id.0).is_some_and(|exchange| !exchange.is_ended()) {
+            self.send_retry(id, retry);
+            self.end(id);
+        }
     }
 
     /// Writes the delay after which the client reconnects to a stream that ends early.

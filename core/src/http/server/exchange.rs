@@ -77,6 +77,8 @@ pub(super) struct Exchange {
     pub(super) quiet: Option<Timestamp>,
     /// Whether the exchange is in the queue of exchanges with new output.
     pub(super) announced: bool,
+    /// When its authorization expires: it ends then if it is a stream that may end early.
+    pub(super) authorized_until: Option<Timestamp>,
     /// The last message that was replayed. Later messages are kept, and written once there is room for them.
     pub(super) behind: Option<u64>,
     /// The [watch](super::pressure) in which the client last read something, or in which nothing waited.
@@ -84,7 +86,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) const fn new(until: Timestamp) -> Self {
+    pub(super) const fn new(until: Timestamp, authorized_until: Option<Timestamp>) -> Self {
         Self {
             form: Form::Open { until },
             stream: None,
@@ -96,6 +98,7 @@ impl Exchange {
             aborted: false,
             quiet: None,
             announced: false,
+            authorized_until,
             behind: None,
             read_in: 0,
         }
@@ -270,7 +273,7 @@ mod tests {
     #[test]
     fn mostly_read_body_releases_its_buffer() {
         for whole in [false, true] {
-            let mut exchange = Exchange::new(Timestamp::ZERO);
+            let mut exchange = Exchange::new(Timestamp::ZERO, None);
             if whole {
                 exchange.answer(response::json(StatusCode::OK, vec![b'x'; 4 * MIB]));
             } else {
@@ -288,7 +291,7 @@ mod tests {
     #[test]
     fn body_capacity_is_bounded_by_unread_bytes() {
         for count in [65, 129, 257] {
-            let mut exchange = Exchange::new(Timestamp::ZERO);
+            let mut exchange = Exchange::new(Timestamp::ZERO, None);
             exchange.stream();
             (0..count).for_each(|_| _ = exchange.event(&SseText { data: Some(&vec![b'x'; 4096]), ..MESSAGE }));
             let mut out = Vec::new();

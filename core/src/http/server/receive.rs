@@ -22,6 +22,7 @@ use crate::{
 
 impl Session {
     pub(super) fn begin<'a>(&mut self, id: ExchangeId, request: &'a Request) -> Option<Event<'a>> {
+        self.watch_authorization(id);
         match &request.target {
             Target::Modern(headers) => self.message(id, request, Some(headers.clone())),
             Target::Initialize | Target::Message(_) | Target::OldMessage(_) => self.message(id, request, None),

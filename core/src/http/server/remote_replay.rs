@@ -44,6 +44,7 @@ impl Session {
     /// stream.
     pub fn handle_replay(&mut self, now: Timestamp, id: ExchangeId, found: Option<&ReplayChunk>) {
         self.clock = self.clock.max(now);
+        self.end_unauthorized();
         let (Some(following), Some(exchange)) = (self.remote_streams.0.get_mut(&id), self.exchanges.get_mut(id.0))
         else {
             return;

@@ -1,5 +1,6 @@
 //! The session: a connection and the HTTP exchanges that carry its messages.
 
+mod authorization;
 mod idle;
 mod status;
 
@@ -62,6 +63,8 @@ pub struct Session {
     pub(super) watch: u32,
     /// The earliest time at which an exchange may need attention, with the reason.
     pub(super) next: Option<Deadline>,
+    /// The earliest time at which the authorization of a stream expires.
+    authorized_until: Option<Timestamp>,
     /// Requests for which there is no room yet.
     pub(super) queue: LazyBox<Queue>,
     /// Whether waiting requests are being passed to the connection.
@@ -136,6 +139,7 @@ impl Session {
             held: None,
             watch: 0,
             next: None,
+            authorized_until: None,
             queue: LazyBox::default(),
             admitting: false,
             load: Load::new(client.clone()),
@@ -264,7 +268,7 @@ impl Session {
         let id = ExchangeId(self.next_exchange);
         self.next_exchange += 1;
         let until = self.clock + self.options.limits.stream_after;
-        self.exchanges.insert(id.0, Box::new(Exchange::new(until)));
+        self.exchanges.insert(id.0, Box::new(Exchange::new(until, request.authorized_until())));
         if waits {
             self.wait_for_room(id, request);
             self.pump();
@@ -483,8 +487,9 @@ impl Session {
             SessionKind::Modern { .. } | SessionKind::Old { .. } => None,
         };
         let idle = self.expiry().map(|at| Deadline { at, wake: Wake::Idle });
+        let expires = self.authorized_until.map(|at| Deadline { at, wake: Wake::Authorization });
         let cools = self.cools().map(|at| Deadline { at, wake: Wake::Idle });
-        let all = [self.next, connection, stalled, self.queue.next(), replay, idle, cools];
+        let all = [self.next, connection, stalled, self.queue.next(), replay, idle, expires, cools];
         all.into_iter().flatten().min_by_key(|deadline| deadline.at)
     }
 
@@ -500,6 +505,7 @@ impl Session {
     /// Takes the events and messages of the connection, and routes them.
     pub(super) fn pump(&mut self) {
         self.touched = true;
+        self.end_unauthorized();
         loop {
             while let Some(event) = self.conn.poll_event() {
                 self.events.push_back(event);

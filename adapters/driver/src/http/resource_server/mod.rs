@@ -15,6 +15,7 @@ use mcp_proto::{
     auth::{BearerError, Network, ResourceMetadata, Scopes, Url, UrlError, bearer_token},
     connection::Principal,
     http::{AuthRefusal, HttpResponse, server::Caller},
+    rpc::Timestamp,
 };
 
 pub use introspection::IntrospectionVerifier;
@@ -108,12 +109,12 @@ impl ResourceServer {
         answer
     }
 
-    /// Determines the sender of a request by its access token.
+    /// Determines the sender of a request by its access token. `now` is the clock of the sessions.
     ///
     /// # Errors
     /// Returns the response if tokens cannot be verified.
-    pub(super) async fn caller(&self, head: &Parts) -> Result<Caller, Box<HttpResponse>> {
-        match self.verify(head).await {
+    pub(super) async fn caller(&self, head: &Parts, now: impl Fn() -> Timestamp) -> Result<Caller, Box<HttpResponse>> {
+        match self.verify(head, now).await {
             Ok(principal) => Ok(Caller::Known(Arc::new(principal))),
             Err(VerifyError::Bearer(error)) => Ok(Caller::Refused(self.refusal(error.as_ref()))),
             Err(VerifyError::Token(error)) => {
@@ -133,14 +134,13 @@ impl ResourceServer {
         }
     }
 
-    async fn verify(&self, head: &Parts) -> Result<Principal, VerifyError> {
+    async fn verify(&self, head: &Parts, now: impl Fn() -> Timestamp) -> Result<Principal, VerifyError> {
         let values = head.headers.get_all(header::AUTHORIZATION).iter().map(HeaderValue::as_bytes);
         let token = bearer_token(values)?.ok_or(VerifyError::Bearer(None))?;
         let token = self.inner.verifier.verify(&token).await?;
-        if token.expires.is_some_and(|at| at < SystemTime::now()) {
-            // A verifier with a cache may not have compared it.
-            return Err(TokenError::Expired.into());
-        }
+        // A verifier with a cache may not have compared it.
+        let left = |at: SystemTime| at.duration_since(SystemTime::now()).map_err(|_| TokenError::Expired);
+        let left = token.expires.map(left).transpose()?;
         if !self.metadata().issuers().iter().any(|issuer| issuer.as_str() == token.issuer) {
             return Err(TokenError::Issuer.into());
         }
@@ -154,6 +154,7 @@ impl ResourceServer {
         principal.client_id = token.client_id;
         principal.scopes = granted.iter().map(str::to_owned).collect();
         principal.claims = token.claims;
+        principal.expires = left.map(|left| now() + left);
         Ok(principal)
     }
 
@@ -251,7 +252,7 @@ mod tests {
                 None => request,
             };
             let (head, ()) = request.body(()).expect("a request").into_parts();
-            let received = match block_on(server.clone().caller(&head)) {
+            let received = match block_on(server.clone().caller(&head, || Timestamp::ZERO)) {
                 Ok(Caller::Known(_)) => 0,
                 Ok(Caller::Refused(_)) => 401,
                 Ok(_) => panic!("there is a token"),
