@@ -1,9 +1,11 @@
-//! Web pages of other origins (CORS), on any runtime. The including test has its runtime as `crate::run`.
+//! Web pages of other origins (CORS), on any runtime. The including test has the adapter as
+//! `crate::adapter`, and its runtime as `crate::run`.
 
 use mcp_service::Service;
 use serde_json::Value;
 
 use crate::{
+    adapter::http::{Endpoint, EndpointOptions, Policy},
     http_protected::{ask, endpoint, initialize, request},
     run,
 };
@@ -60,6 +62,35 @@ fn cors_admits_allowed_origins() {
             let without = ask(&endpoint, request(method, path, token), body).await;
             assert_eq!((without.status, without.header("access-control-allow-origin")), (status, None));
             assert_eq!(without.header("vary"), Some("origin"), "a cache does not give it to a page");
+        }
+        endpoint.close().await;
+    });
+}
+
+/// The layer in front of the endpoint answers browsers. Pages of other origins are refused as before.
+#[test]
+fn endpoint_without_cors_checks_origins() {
+    run(async {
+        let service = Service::builder("cors", "1").build().expect("no names");
+        let policy = Policy::hosts(["mcp.example"]).and_then(|policy| policy.allow_origin("https://app.example"));
+        let options = EndpointOptions::new(policy.expect("an origin").without_cors());
+        let endpoint = Endpoint::new(&service, options).expect("there is a runtime");
+        let begins = initialize("2025-11-25");
+        for (method, origin, status) in [
+            ("POST", "https://app.example", 200),
+            ("POST", "https://evil.example", 403),
+            ("OPTIONS", "https://app.example", 405),
+            ("OPTIONS", "https://evil.example", 403),
+        ] {
+            let head = request(method, "/mcp", None).header("origin", origin);
+            let head = head.header("access-control-request-method", "POST");
+            let body = if method == "POST" { &begins } else { &Value::Null };
+            let received = ask(&endpoint, head, body).await;
+            assert_eq!(received.status, status, "{method} {origin}");
+            for name in ["access-control-allow-origin", "access-control-allow-methods", "access-control-expose-headers"]
+            {
+                assert_eq!(received.header(name), None, "{method} {origin}");
+            }
         }
         endpoint.close().await;
     });

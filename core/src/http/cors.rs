@@ -27,11 +27,12 @@ pub struct Cors {
 
 impl Policy {
     /// Returns the permission for the page that sends a request. Returns `None` if no page sends it, or one that may
-    /// not: its browser then keeps the response from the page.
+    /// not: its browser then keeps the response from the page. It is always `None` [without
+    /// CORS](Self::without_cors).
     #[must_use]
     pub fn cors(&self, head: &Parts) -> Option<Cors> {
         let origin = single(&head.headers, &header::ORIGIN).ok()??;
-        let is_allowed = origin.to_str().is_ok_and(|origin| self.allows_origin(origin));
+        let is_allowed = self.has_cors && origin.to_str().is_ok_and(|origin| self.allows_origin(origin));
         is_allowed.then(|| Cors { origin: origin.clone() })
     }
 }

@@ -24,6 +24,8 @@ use super::{
 pub struct Policy {
     hosts: Hosts,
     origins: Vec<Origin>,
+    /// Whether responses have the headers with which browsers let pages read them.
+    pub(super) has_cors: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +66,7 @@ impl Policy {
     /// Creates a policy for `localhost` and loopback addresses, on any port. Pages from there may talk to the server.
     #[must_use]
     pub const fn loopback() -> Self {
-        Self { hosts: Hosts::Loopback, origins: Vec::new() }
+        Self { hosts: Hosts::Loopback, origins: Vec::new(), has_cors: true }
     }
 
     /// Creates a policy for these host names: `mcp.example.com` on any port, or `mcp.example.com:8443`. No page may
@@ -77,14 +79,14 @@ impl Policy {
             let name = name.as_ref();
             Authority::parse(name).map(Authority::into_owned).ok_or_else(|| InvalidPolicy(name.to_string()))
         });
-        Ok(Self { hosts: Hosts::Listed(names.collect::<Result<_, _>>()?), origins: Vec::new() })
+        Ok(Self { hosts: Hosts::Listed(names.collect::<Result<_, _>>()?), origins: Vec::new(), has_cors: true })
     }
 
     /// Creates a policy for any host name: a proxy in front of the server checks it, or the names are not known. No
     /// page may send requests to the server, see [`allow_origin`](Self::allow_origin).
     #[must_use]
     pub const fn any_host() -> Self {
-        Self { hosts: Hosts::Any, origins: Vec::new() }
+        Self { hosts: Hosts::Any, origins: Vec::new(), has_cors: true }
     }
 
     /// Allows pages from this origin, such as `https://app.example.com`, to talk to the server.
@@ -94,6 +96,14 @@ impl Policy {
     pub fn allow_origin(mut self, origin: &str) -> Result<Self, InvalidPolicy> {
         self.origins.push(Origin::parse(origin).ok_or_else(|| InvalidPolicy(origin.to_string()))?);
         Ok(self)
+    }
+
+    /// Answers no preflight requests, and adds no CORS headers to responses: a layer or a proxy in front of the server
+    /// does. The origins of requests are checked as before, so [`allow_origin`](Self::allow_origin) is still needed.
+    #[must_use]
+    pub const fn without_cors(mut self) -> Self {
+        self.has_cors = false;
+        self
     }
 
     /// Checks the host and the origin of a request.
