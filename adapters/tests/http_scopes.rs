@@ -219,3 +219,30 @@ fn requests_for_a_task_need_the_scopes_of_its_tool() {
         endpoint.close().await;
     });
 }
+
+/// Another token of the same subject may have opened the stream of the session.
+#[test]
+fn notifications_about_a_task_of_a_tool_with_scopes_are_not_sent() {
+    run(async {
+        let (service, _) = service();
+        let endpoint = endpoint(&service);
+        let session = begin(&endpoint, "2025-11-25", "ada").await;
+        let listen = request("GET", "/mcp", Some("ada")).header("mcp-session-id", &session);
+        let listen = listen.body(Full::new(io::Cursor::new(String::new()))).expect("a request");
+        let mut stream = endpoint.handle(listen).await.into_body();
+        let mut tasks = Vec::new();
+        for tool in ["scan", "count"] {
+            let task = begin_task(&endpoint, Some(&session), tool).await;
+            let result = send(&endpoint, Some(&session), "ada-writes", "tasks/result", json!({"taskId": task})).await;
+            assert!(result.text().contains("done"), "{}", result.body);
+            tasks.push(task);
+        }
+        let mut text = String::new();
+        while !text.contains("notifications/tasks/status") {
+            let frame = stream.frame().await.expect("the stream goes on").expect("it is read");
+            text += std::str::from_utf8(&frame.into_data().expect("data")).expect("text");
+        }
+        assert!(text.contains(&tasks[1]) && !text.contains(&tasks[0]), "{tasks:?} {text}");
+        endpoint.close().await;
+    });
+}

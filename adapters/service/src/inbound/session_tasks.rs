@@ -43,6 +43,8 @@ struct Entry<X> {
     id: String,
     /// The scopes that requests about it need.
     scopes: Vec<String>,
+    /// Whether the peer is notified of its status and progress on a stream that belongs to no request.
+    is_announced: bool,
     in_flight: Arc<InFlight<X>>,
     status: TaskStatus,
     message: Option<String>,
@@ -79,13 +81,14 @@ impl<X: RoleInFlight> TaskStore<X> {
         Self { policy, random, clock: Clock::default(), tasks: Mutex::new(Table::new()) }
     }
 
-    /// Creates a working task. Its params take `weight` bytes, and requests about it need `scopes`.
+    /// Creates a working task. Its params take `weight` bytes, and requests about it need `scopes`. If it is not
+    /// announced, no notification about it is sent, except the progress to a request that waits for its result.
     pub(crate) fn create(
         &self,
         now: Timestamp,
         ttl: Option<u64>,
         weight: usize,
-        scopes: &[String],
+        (scopes, is_announced): (&[String], bool),
         in_flight: impl FnOnce(String) -> Arc<InFlight<X>>,
     ) -> RpcResult<Task> {
         let mut table = lock(&self.tasks);
@@ -97,6 +100,7 @@ impl<X: RoleInFlight> TaskStore<X> {
             in_flight: in_flight(id.clone()),
             id: id.clone(),
             scopes: scopes.to_vec(),
+            is_announced,
             status: TaskStatus::Working,
             message: None,
             created: now,
@@ -266,7 +270,8 @@ impl<X: RoleInFlight> TaskStore<X> {
         entry.fetched |= !entry.awaited_by.is_empty();
         let answers = entry.answered(&outcome);
         entry.outcome = Some(outcome);
-        Effects { answers, changed: vec![self.show(entry)], stop: Vec::new() }
+        let changed = entry.is_announced.then(|| self.show(entry)).into_iter().collect();
+        Effects { answers, changed, stop: Vec::new() }
     }
 
     /// Changes the number of responses of its peer that a task waits for.
@@ -281,7 +286,7 @@ impl<X: RoleInFlight> TaskStore<X> {
             let mut entry = lock(&entry);
             entry.questions = entry.questions.saturating_add_signed(difference);
             let status = if entry.questions > 0 { TaskStatus::InputRequired } else { TaskStatus::Working };
-            if entry.turn(now, status) {
+            if entry.turn(now, status) && entry.is_announced {
                 notify_status(conn, self.show(&entry));
             }
         });
@@ -300,8 +305,8 @@ impl<X: RoleInFlight> TaskStore<X> {
         // A request that waits for the result takes it along: elsewhere the result could arrive first.
         match (&mut entry.progress, entry.awaited_by.first()) {
             (Some(token), Some((waiting, _))) => conn.task_progress_on(*waiting, token, progress, total, message),
-            (Some(token), None) => conn.task_progress(token, progress, total, message),
-            (None, _) => Ok(()),
+            (Some(token), None) if entry.is_announced => conn.task_progress(token, progress, total, message),
+            _ => Ok(()),
         }
     }
 

@@ -213,9 +213,11 @@ impl<E: Dispatch> SessionState<E> {
         let effects = connection.update(|_, now| self.tasks.expire(now));
         // A client that waits for an expired task and does not read gets no more than one attempt.
         self.give_up(connection, self.apply_now(connection, effects));
+        // Another token of the same client may have opened the stream that carries notifications.
+        let is_announced = scopes.is_empty() || !connection.authenticates();
         let begun = connection.update(|conn, now| {
             let mut in_flight = None;
-            let task = self.tasks.create(now, task.ttl, weight, scopes, |id| {
+            let task = self.tasks.create(now, task.ttl, weight, (scopes, is_announced), |id| {
                 let begun = InFlight::of_task(id, meta);
                 let _ = begun.info.set(Box::new(E::info(conn, Some(key))));
                 in_flight = Some(begun.clone());
