@@ -5,6 +5,7 @@ mod incoming;
 mod outbox;
 mod outgoing;
 mod own_responses;
+mod pausable_clock;
 mod time;
 
 pub(crate) use deadlines::Deadlines;

@@ -448,18 +448,18 @@ impl Outbox {
     }
 }
 
-/// Counts the frames that this thread has inspected.
+/// Counts the frames and calls that this thread has inspected.
 #[cfg(test)]
-pub(super) mod steps {
+pub(in crate::rpc) mod steps {
     use core::cell::Cell;
 
     std::thread_local!(static STEPS: Cell<u64> = const { Cell::new(0) });
 
-    pub(super) fn count() {
+    pub(in crate::rpc) fn count() {
         STEPS.set(STEPS.get() + 1);
     }
 
-    pub(super) fn of(f: impl FnOnce()) -> u64 {
+    pub(in crate::rpc) fn of(f: impl FnOnce()) -> u64 {
         let before = STEPS.get();
         f();
         STEPS.get() - before

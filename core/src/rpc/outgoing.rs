@@ -1,11 +1,14 @@
 //! Requests of this side.
 
-use alloc::collections::{BTreeMap, VecDeque};
-use core::{mem, time::Duration};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, VecDeque},
+};
+use core::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::{Deadlines, StartTime, Timestamp};
+use super::{Deadlines, StartTime, Timestamp, pausable_clock::PausableClock};
 use crate::collections::SequentialHasher;
 
 /// The key of a request of this side. It is never reused within a connection.
@@ -55,8 +58,19 @@ pub(crate) struct Call<T> {
     idle: Option<Duration>,
     idle_at: Option<Timestamp>,
     total_at: Option<Timestamp>,
-    /// Whether the deadlines are paused. They are the time that is left then, as seen from the origin of time.
-    is_paused: bool,
+    /// What the deadlines are set by.
+    clock: CallClock,
+}
+
+/// The clock by which the deadlines of a call are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallClock {
+    /// The clock of the connection.
+    Running,
+    /// A clock that stands still at the origin of time: the deadlines are paused.
+    Paused,
+    /// The clock of the outbox, which is paused for all calls in it at once.
+    Outbox,
 }
 
 impl<T> Call<T> {
@@ -65,31 +79,62 @@ impl<T> Call<T> {
         self.since.0
     }
 
-    /// Returns when the call ends without a response. `None` while its deadlines are paused.
-    pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        if self.is_paused {
-            return None;
-        }
+    /// Returns when the call ends without a response, as its clock shows it.
+    fn due(&self) -> Option<Timestamp> {
         match (self.idle_at, self.total_at) {
             (Some(idle), Some(total)) => Some(idle.min(total)),
             (idle, total) => idle.or(total),
         }
     }
 
-    /// Pauses the deadlines.
-    fn pause(&mut self, now: Timestamp) {
-        if !mem::replace(&mut self.is_paused, true) {
-            let left = |at: Timestamp| Timestamp::after_zero(at.saturating_since(now));
-            (self.idle_at, self.total_at) = (self.idle_at.map(left), self.total_at.map(left));
+    /// Returns the deadline if it is set by this clock.
+    fn due_by(&self, clock: CallClock) -> Option<Timestamp> {
+        self.due().filter(|_| self.clock == clock)
+    }
+}
+
+/// The deadlines that are set by one clock.
+#[derive(Clone, Debug)]
+struct Timers {
+    deadlines: Deadlines<u64>,
+    /// The number of calls with a deadline.
+    alive: usize,
+}
+
+impl Timers {
+    const fn new() -> Self {
+        Self { deadlines: Deadlines::new(), alive: 0 }
+    }
+
+    fn replace(&mut self, id: u64, had: Option<Timestamp>, has: Option<Timestamp>) {
+        self.alive = self.alive - usize::from(had.is_some()) + usize::from(has.is_some());
+        if had.is_some() {
+            self.deadlines.moved();
+        }
+        // An entry that is early is found at the top and moved.
+        if let Some(at) = has
+            && had.is_none_or(|had| at < had)
+        {
+            self.deadlines.set(at, id);
         }
     }
 
-    /// Resumes paused deadlines, with the time that was left.
-    fn resume(&mut self, now: Timestamp) {
-        if mem::take(&mut self.is_paused) {
-            let at = |left: Timestamp| now + left.saturating_since(Timestamp::ZERO);
-            (self.idle_at, self.total_at) = (self.idle_at.map(at), self.total_at.map(at));
-        }
+    fn settle(&mut self, truth: impl Fn(u64) -> Option<Timestamp>) {
+        self.deadlines.settle(self.alive, truth);
+    }
+}
+
+/// The deadlines of the calls in the outbox, which are paused together.
+#[derive(Clone, Debug)]
+struct OutboxTimers {
+    clock: PausableClock,
+    timers: Timers,
+}
+
+impl OutboxTimers {
+    fn next(&self) -> Option<(Timestamp, u64)> {
+        let (at, id) = self.timers.deadlines.next()?;
+        Some((self.clock.when(at)?, id))
     }
 }
 
@@ -99,10 +144,9 @@ pub(crate) struct Outgoing<T> {
     calls: HashMap<u64, Call<T>, SequentialHasher>,
     /// Calls that were sent again, by their latest id on the wire.
     aliases: BTreeMap<u64, u64>,
-    deadlines: Deadlines<u64>,
-    with_deadline: usize,
-    /// Whether the deadlines of calls in the outbox are paused.
-    pauses_unsent: bool,
+    running: Timers,
+    /// The timers of calls in the outbox. `None` before the first pause.
+    outbox: Option<Box<OutboxTimers>>,
     next_id: u64,
     /// The number of calls that were completed from the cache.
     cached: u64,
@@ -151,9 +195,8 @@ impl<T> Outgoing<T> {
         Self {
             calls: HashMap::with_hasher(SequentialHasher),
             aliases: BTreeMap::new(),
-            deadlines: Deadlines::new(),
-            with_deadline: 0,
-            pauses_unsent: false,
+            running: Timers::new(),
+            outbox: None,
             next_id: first_id,
             cached: 0,
             own: OwnIds { before: first_id, ranges: VecDeque::new(), known_from: 0 },
@@ -175,7 +218,7 @@ impl<T> Outgoing<T> {
     }
 
     pub(crate) fn deadlines(&self) -> usize {
-        self.deadlines.len()
+        self.running.deadlines.len() + self.outbox.as_ref().map_or(0, |outbox| outbox.timers.deadlines.len())
     }
 
     /// Returns the id of the next call.
@@ -205,8 +248,9 @@ impl<T> Outgoing<T> {
     ) -> CallId {
         let id = self.next_id;
         self.next_id += 1;
-        let idle_at = idle.map(|idle| now + idle);
-        let mut call = Call {
+        let clock = self.clock_of_unsent();
+        let begin = self.time(clock, now);
+        let call = Call {
             tag,
             sent: false,
             is_suspended: false,
@@ -214,17 +258,11 @@ impl<T> Outgoing<T> {
             wire: id,
             since: StartTime(now),
             idle,
-            idle_at,
-            total_at: total.map(|total| now + total),
-            is_paused: false,
+            idle_at: idle.map(|idle| begin + idle),
+            total_at: total.map(|total| begin + total),
+            clock,
         };
-        if self.pauses_unsent {
-            call.pause(now);
-        }
-        if let Some(at) = call.deadline() {
-            self.deadlines.set(at, id);
-            self.with_deadline += 1;
-        }
+        self.replace(clock, id, None, call.due());
         self.calls.insert(id, call);
         CallId(id)
     }
@@ -241,7 +279,7 @@ impl<T> Outgoing<T> {
     }
 
     /// Returns the call that was last sent under this id, and its entry, mutably.
-    pub(crate) fn find_mut(&mut self, wire: u64) -> Option<(CallId, &mut Call<T>)> {
+    fn find_mut(&mut self, wire: u64) -> Option<(CallId, &mut Call<T>)> {
         let id = self.aliases.get(&wire).copied().unwrap_or(wire);
         self.calls.get_mut(&id).filter(|call| call.wire == wire).map(|call| (CallId(id), call))
     }
@@ -251,13 +289,22 @@ impl<T> Outgoing<T> {
         self.calls.get(&id.0).map_or(id, |call| CallId(call.wire))
     }
 
+    /// Records that the frame of the call under this id has left the outbox. Its deadlines stay paused if they are.
+    pub(crate) fn mark_sent(&mut self, now: Timestamp, wire: u64) -> Option<(CallId, &Call<T>)> {
+        let (id, call) = self.find_mut(wire)?;
+        call.sent = true;
+        if call.clock == CallClock::Outbox {
+            let is_paused = self.outbox.as_ref().is_some_and(|outbox| outbox.clock.is_paused());
+            self.set_clock(now, id, if is_paused { CallClock::Paused } else { CallClock::Running });
+        }
+        self.find(wire)
+    }
+
     /// Records that the call has got a response and waits for this side to send it again. It has no idle deadline until
     /// then.
     pub(crate) fn suspend(&mut self, now: Timestamp, id: CallId) {
-        self.change(id, |call| {
-            call.resume(now);
-            (call.sent, call.is_suspended, call.idle_at) = (false, true, None);
-        });
+        self.set_clock(now, id, CallClock::Running);
+        self.change(id, |call| (call.sent, call.is_suspended, call.idle_at) = (false, true, None));
     }
 
     /// Removes the deadlines of the call. Its idle deadline returns when it is sent again.
@@ -269,75 +316,117 @@ impl<T> Outgoing<T> {
     #[cfg(feature = "http")]
     pub(crate) fn pause(&mut self, now: Timestamp, wire: u64) {
         if let Some(call) = self.by_wire(wire) {
-            self.change(call, |call| call.pause(now));
+            self.set_clock(now, call, CallClock::Paused);
         }
     }
 
     /// Resumes the deadlines of the call that was last sent under this id, with the time that was left.
     #[cfg(feature = "http")]
     pub(crate) fn resume(&mut self, now: Timestamp, wire: u64) {
-        if let Some(call) = self.by_wire(wire) {
-            self.change(call, |call| call.resume(now));
+        if let Some((id, call)) = self.find(wire)
+            && call.clock == CallClock::Paused
+        {
+            self.set_clock(now, id, CallClock::Running);
         }
     }
 
     /// Pauses the deadlines of all calls in the outbox, and of those that are made from now on; or resumes those of the
     /// calls that are still there.
+    ///
+    /// The first pause of a connection visits all calls. All others have constant cost: a peer can cause many.
     #[cfg(feature = "http")]
     pub(crate) fn pause_unsent(&mut self, now: Timestamp, pauses: bool) {
-        self.pauses_unsent = pauses;
-        let is_unsent = |call: &Call<T>| !call.sent && !call.is_suspended;
-        let unsent = self.calls.iter().filter(|(_, call)| is_unsent(call)).map(|(id, _)| CallId(*id));
-        let mut unsent: alloc::vec::Vec<_> = unsent.collect();
-        unsent.sort_unstable();
-        for id in unsent {
-            self.change(id, |call| {
-                if pauses {
-                    call.pause(now);
-                } else {
-                    call.resume(now);
+        if self.outbox.is_none() && pauses {
+            self.outbox = Some(Box::new(OutboxTimers { clock: PausableClock::default(), timers: Timers::new() }));
+            for id in self.ids() {
+                if self.get(id).is_some_and(|call| !call.sent && !call.is_suspended && call.clock == CallClock::Running)
+                {
+                    self.set_clock(now, id, CallClock::Outbox);
                 }
-            });
+            }
+        }
+        match &mut self.outbox {
+            Some(outbox) if pauses => outbox.clock.pause(now),
+            Some(outbox) => outbox.clock.resume(now),
+            None => {}
         }
     }
 
-    /// Changes a call, and updates the table of deadlines.
+    /// Returns the clock of calls that enter the outbox.
+    const fn clock_of_unsent(&self) -> CallClock {
+        if self.outbox.is_some() { CallClock::Outbox } else { CallClock::Running }
+    }
+
+    /// Returns what a clock shows now.
+    fn time(&self, clock: CallClock, now: Timestamp) -> Timestamp {
+        match (clock, &self.outbox) {
+            (CallClock::Paused, _) => Timestamp::ZERO,
+            (CallClock::Outbox, Some(outbox)) => outbox.clock.time(now),
+            (CallClock::Running | CallClock::Outbox, _) => now,
+        }
+    }
+
+    /// Sets the deadlines of a call by another clock, with the time that is left.
+    fn set_clock(&mut self, now: Timestamp, id: CallId, clock: CallClock) {
+        let Some(call) = self.calls.get(&id.0).filter(|call| call.clock != clock) else { return };
+        let (from, to) = (self.time(call.clock, now), self.time(clock, now));
+        self.change(id, |call| {
+            let moved = |at: Timestamp| to + at.saturating_since(from);
+            (call.idle_at, call.total_at) = (call.idle_at.map(moved), call.total_at.map(moved));
+            call.clock = clock;
+        });
+    }
+
+    /// Changes a call, and updates the timers.
     fn change(&mut self, id: CallId, change: impl FnOnce(&mut Call<T>)) {
+        #[cfg(test)]
+        super::outbox::steps::count();
         let Some(call) = self.calls.get_mut(&id.0) else { return };
-        let had = call.deadline();
+        let before = (call.clock, call.due());
         change(call);
-        let has = call.deadline();
-        if had == has {
+        let after = (call.clock, call.due());
+        if before == after {
             return;
         }
-        self.with_deadline = self.with_deadline - usize::from(had.is_some()) + usize::from(has.is_some());
-        if had.is_some() {
-            self.deadlines.moved();
-        }
-        // An entry that is early is found at the top and moved.
-        if let Some(at) = has
-            && had.is_none_or(|had| at < had)
-        {
-            self.deadlines.set(at, id.0);
+        if before.0 == after.0 {
+            self.replace(after.0, id.0, before.1, after.1);
+        } else {
+            self.replace(before.0, id.0, before.1, None);
+            self.replace(after.0, id.0, None, after.1);
         }
         self.settle();
     }
 
+    /// Replaces the deadline of a call in the timers of this clock.
+    fn replace(&mut self, clock: CallClock, id: u64, had: Option<Timestamp>, has: Option<Timestamp>) {
+        if let Some(timers) = self.timers(clock) {
+            timers.replace(id, had, has);
+        }
+    }
+
+    /// Returns the timers of this clock. Deadlines that are paused have none.
+    fn timers(&mut self, clock: CallClock) -> Option<&mut Timers> {
+        match clock {
+            CallClock::Running => Some(&mut self.running),
+            CallClock::Outbox => self.outbox.as_mut().map(|outbox| &mut outbox.timers),
+            CallClock::Paused => None,
+        }
+    }
+
     /// Records that the call is sent again, under [`next_id`](Self::next_id).
     pub(crate) fn reissue(&mut self, now: Timestamp, id: CallId) {
-        let (wire, pauses) = (self.next_id, self.pauses_unsent);
+        let wire = self.next_id;
         let Some(call) = self.calls.get(&id.0) else { return };
         self.next_id += 1;
         self.own.note(wire);
         self.aliases.remove(&call.wire);
         self.aliases.insert(wire, id.0);
+        let clock = self.clock_of_unsent();
+        self.set_clock(now, id, clock);
+        let begin = self.time(clock, now);
         self.change(id, |call| {
-            call.resume(now);
-            (call.wire, call.sent, call.is_suspended, call.idle_at) =
-                (wire, false, false, call.idle.map(|idle| now + idle));
-            if pauses {
-                call.pause(now);
-            }
+            let idle_at = call.idle.map(|idle| begin + idle);
+            (call.wire, call.sent, call.is_suspended, call.idle_at) = (wire, false, false, idle_at);
         });
     }
 
@@ -351,10 +440,11 @@ impl<T> Outgoing<T> {
 
     /// Restarts the idle deadline of a call, if it has one now.
     pub(crate) fn touch(&mut self, now: Timestamp, id: CallId) {
+        let Some(call) = self.calls.get(&id.0) else { return };
+        let begin = self.time(call.clock, now);
         self.change(id, |call| {
             if let (Some(idle), Some(at)) = (call.idle, call.idle_at) {
-                let from = if call.is_paused { Timestamp::ZERO } else { now };
-                call.idle_at = Some(at.max(from + idle));
+                call.idle_at = Some(at.max(begin + idle));
             }
         });
     }
@@ -362,16 +452,18 @@ impl<T> Outgoing<T> {
     /// Restarts the idle deadline as [`touch`](Self::touch) does; returns whether it is then in the future.
     pub(crate) fn excuse(&mut self, now: Timestamp, id: CallId) -> bool {
         self.touch(now, id);
-        self.calls.get(&id.0).is_some_and(|call| call.idle_at.is_some_and(|at| at > now))
+        self.calls.get(&id.0).is_some_and(|call| call.idle_at.is_some_and(|at| at > self.time(call.clock, now)))
     }
 
     /// Removes a call and returns its entry. No other function removes one.
     pub(crate) fn retire(&mut self, id: CallId) -> Option<Call<T>> {
         let call = self.calls.remove(&id.0)?;
         self.aliases.remove(&call.wire);
-        if call.deadline().is_some() {
-            self.with_deadline -= 1;
-            self.deadlines.ended(id.0);
+        if call.due().is_some()
+            && let Some(timers) = self.timers(call.clock)
+        {
+            timers.alive -= 1;
+            timers.deadlines.ended(id.0);
         }
         self.settle();
         Some(call)
@@ -379,17 +471,37 @@ impl<T> Outgoing<T> {
 
     fn settle(&mut self) {
         let calls = &self.calls;
-        self.deadlines.settle(self.with_deadline, |id| calls.get(&id).and_then(Call::deadline));
+        let due = |clock| move |id| calls.get(&id).and_then(|call: &Call<T>| call.due_by(clock));
+        self.running.settle(due(CallClock::Running));
+        if let Some(outbox) = &mut self.outbox {
+            outbox.timers.settle(due(CallClock::Outbox));
+        }
+    }
+
+    /// Returns the earliest deadline, and its call.
+    fn next(&self) -> Option<(Timestamp, u64)> {
+        let outbox = self.outbox.as_ref().and_then(|outbox| outbox.next());
+        self.running.deadlines.next().into_iter().chain(outbox).min()
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
-        self.deadlines.next().map(|(at, _)| at)
+        self.next().map(|(at, _)| at)
+    }
+
+    /// Returns when the call ends without a response. `None` while its deadlines are paused.
+    pub(crate) fn deadline(&self, id: CallId) -> Option<Timestamp> {
+        let call = self.calls.get(&id.0)?;
+        match (call.clock, &self.outbox) {
+            (CallClock::Outbox, Some(outbox)) => outbox.clock.when(call.due()?),
+            _ => call.due_by(CallClock::Running),
+        }
     }
 
     /// Returns a call whose deadline has passed, and whether that is its total deadline.
     pub(crate) fn expired(&self, now: Timestamp) -> Option<(CallId, bool)> {
-        let (at, id) = self.deadlines.next()?;
-        let total = self.calls.get(&id)?.total_at.is_some_and(|total| total <= at);
+        let (at, id) = self.next()?;
+        let call = self.calls.get(&id)?;
+        let total = call.total_at.is_some() && call.total_at == call.due();
         (at <= now).then_some((CallId(id), total))
     }
 
@@ -402,61 +514,4 @@ impl<T> Outgoing<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::collections::BTreeSet;
-
-    #[test]
-    fn internal_call_ids_are_not_application_ids() {
-        for (share, seed) in [(1, 1_u64), (2, 2), (10, 3), (1000, 4)] {
-            let (mut table, mut model, mut state) = (Outgoing::<()>::new(1), BTreeSet::new(), seed);
-            for _ in 0..2_000 {
-                crate::test_rng::roll(&mut state);
-                let call = table.insert(Timestamp::ZERO, (), false, None, None);
-                if (state >> 40).is_multiple_of(share) {
-                    table.note_own(call);
-                } else {
-                    model.insert(call);
-                }
-            }
-            let known: BTreeSet<_> = (0..3_000).map(CallId).filter(|id| table.is_of_the_application(*id)).collect();
-            assert!(known.is_subset(&model));
-            let latest = 2_000 - 60;
-            assert!(model.range(CallId(latest)..).all(|call| known.contains(call)), "{share}");
-        }
-    }
-
-    #[cfg(feature = "http")]
-    #[test]
-    fn next_deadline_is_the_earliest_that_is_not_paused() {
-        let (mut table, mut state) = (Outgoing::<()>::new(1), 5);
-        let mut live = alloc::vec::Vec::new();
-        for step in 0..20_000_u64 {
-            crate::test_rng::roll(&mut state);
-            let now = Timestamp::from_nanos(step * 10);
-            let id = live.get((state >> 30) as usize % (live.len() + 1)).copied();
-            match (state >> 60, id) {
-                (0..3, _) => {
-                    let limit = |bits: u64| (!bits.is_multiple_of(4)).then(|| Duration::from_nanos(bits % 5000));
-                    live.push(table.insert(now, (), false, limit(state >> 40), limit(state >> 20)));
-                }
-                (3, _) => table.pause_unsent(now, state >> 50 & 1 == 0),
-                (4..6, Some(id)) => table.pause(now, table.wire(id).0),
-                (6..9, Some(id)) => table.resume(now, table.wire(id).0),
-                (9, Some(id)) => table.suspend(now, id),
-                (10, Some(id)) => table.reissue(now, id),
-                (11, Some(id)) => table.touch(now, id),
-                (12, Some(id)) if state >> 50 & 1 == 0 => table.unlimit(id),
-                (12, Some(id)) => table.get_mut(id).expect("it is live").sent = true,
-                (_, Some(id)) => {
-                    table.retire(id);
-                    live.retain(|other| *other != id);
-                }
-                _ => {}
-            }
-            let deadlines = live.iter().filter_map(|id| table.get(*id)?.deadline());
-            assert_eq!((table.next_deadline(), table.with_deadline), (deadlines.clone().min(), deadlines.count()));
-            assert!(table.deadlines() <= 2 * table.with_deadline + 64);
-        }
-    }
-}
+mod tests;

@@ -37,7 +37,7 @@ impl<E> Connection<E> {
         self.engine.calls.ids().into_iter().filter_map(|call| {
             let entry = self.engine.calls.get(call)?;
             let CallTag::User { method, .. } = entry.tag else { return None };
-            let (since, deadline) = (entry.since(), entry.deadline());
+            let (since, deadline) = (entry.since(), self.engine.calls.deadline(call));
             Some(OutboundRequest { call, method, since, deadline, sent: entry.sent })
         })
     }

@@ -215,9 +215,8 @@ impl Engine {
                 }
                 (Route::Reply { key, last }, stream)
             }
-            FrameOwner::Call(wire) => match self.calls.find_mut(wire.as_u64()) {
+            FrameOwner::Call(wire) => match self.calls.mark_sent(self.clock, wire.as_u64()) {
                 Some((id, call)) => {
-                    call.sent = true;
                     let stream = if let CallTag::User { stream, .. } = call.tag { stream } else { None };
                     (Route::Call(id), stream)
                 }
