@@ -176,7 +176,8 @@ macro_rules! common_methods {
         /// [arguments](crate::IncomingRequest::arguments) and the outcome with its [result](crate::Completed::result).
         /// It can refuse the request, set other [arguments](crate::Next::with_arguments),
         /// [respond](crate::Next::respond) without the handler, and replace the
-        /// [result](crate::Completed::with_result). It wraps functions and futures alike. Middleware that blocks delays other futures.
+        /// [result](crate::Completed::with_result). It wraps functions and futures alike. Middleware that blocks delays
+        /// other futures.
         ///
         /// It gets each request that this side responds to, also without a handler, such as lists and calls of unknown
         /// tools. It runs [`Next`](crate::Next), or refuses the request with an error of the protocol, also for tools.
