@@ -290,14 +290,19 @@ impl<T> Outgoing<T> {
     }
 
     /// Records that the frame of the call under this id has left the outbox. Its deadlines stay paused if they are.
-    pub(crate) fn mark_sent(&mut self, now: Timestamp, wire: u64) -> Option<(CallId, &Call<T>)> {
+    /// Returns its data.
+    pub(crate) fn mark_sent(&mut self, now: Timestamp, wire: u64) -> Option<(CallId, T)>
+    where
+        T: Copy,
+    {
         let (id, call) = self.find_mut(wire)?;
         call.sent = true;
-        if call.clock == CallClock::Outbox {
+        let (tag, clock) = (call.tag, call.clock);
+        if clock == CallClock::Outbox {
             let is_paused = self.outbox.as_ref().is_some_and(|outbox| outbox.clock.is_paused());
             self.set_clock(now, id, if is_paused { CallClock::Paused } else { CallClock::Running });
         }
-        self.find(wire)
+        Some((id, tag))
     }
 
     /// Records that the call has got a response and waits for this side to send it again. It has no idle deadline until
@@ -480,8 +485,9 @@ impl<T> Outgoing<T> {
 
     /// Returns the earliest deadline, and its call.
     fn next(&self) -> Option<(Timestamp, u64)> {
-        let outbox = self.outbox.as_ref().and_then(|outbox| outbox.next());
-        self.running.deadlines.next().into_iter().chain(outbox).min()
+        let running = self.running.deadlines.next();
+        let Some(outbox) = &self.outbox else { return running };
+        running.into_iter().chain(outbox.next()).min()
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {

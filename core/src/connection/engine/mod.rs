@@ -216,8 +216,8 @@ impl Engine {
                 (Route::Reply { key, last }, stream)
             }
             FrameOwner::Call(wire) => match self.calls.mark_sent(self.clock, wire.as_u64()) {
-                Some((id, call)) => {
-                    let stream = if let CallTag::User { stream, .. } = call.tag { stream } else { None };
+                Some((id, tag)) => {
+                    let stream = if let CallTag::User { stream, .. } = tag { stream } else { None };
                     (Route::Call(id), stream)
                 }
                 None => (Route::Call(wire), None),
