@@ -119,6 +119,10 @@ fn write<T: Encode>(value: &T, version: Option<ProtocolVersion>) -> Result<Strin
     match (&written, At(value, version).to_json()) {
         (Ok(written), Ok(line)) => assert_eq!(written.replace(['\n', '\r'], " "), line.get()),
         (Err(error), Err(same)) => assert_eq!(error.to_string(), same.to_string()),
+        // The name of a member is no text, which serializers need. It is written as received.
+        (Err(error), Ok(line)) if error.to_string().contains("half of a surrogate pair") => {
+            return Ok(line.get().to_owned());
+        }
         (written, line) => panic!("{version:?}: {written:?} is not {line:?}"),
     }
     written

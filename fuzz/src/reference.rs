@@ -111,12 +111,12 @@ pub(crate) fn classify(text: &str) -> Result<Expected<'_>, Refused<'_>> {
     if twice {
         return refuse(MalformedKind::Duplicate);
     }
-    let metas = |params: &RawValue| {
-        let members = self::members(params.get()).unwrap_or_default();
+    let metas = |whole: &RawValue| {
+        let members = self::members(whole.get()).unwrap_or_default();
         members.into_iter().any(|(name, meta)| name == "_meta" && is_ambiguous(meta.get()))
     };
     if one("params").is_some_and(|params| is_ambiguous(params.get()) || metas(params))
-        || result.is_some_and(|result| is_ambiguous(result.get()))
+        || result.is_some_and(|result| is_ambiguous(result.get()) || metas(result))
     {
         return refuse(MalformedKind::DuplicateParam);
     }
