@@ -291,7 +291,7 @@ fn input_required_rounds_keep_their_outcome() {
 #[test]
 fn results_of_tasks_are_replaced() {
     let service = Service::builder("test", "1")
-        .tool(Tool::new("work", |_: Value, _: Context| "secret").task_support(TaskSupport::Required))
+        .tool(Tool::new("work", || "secret").task_support(TaskSupport::Required))
         .tool(Tool::new("breaks", || CallToolResult::error("secret")).task_support(TaskSupport::Required))
         .layer(async |call: IncomingRequest, next: Next| {
             let completed = next.run().await;
