@@ -200,17 +200,33 @@ impl HttpClient {
     #[must_use]
     #[track_caller]
     pub fn in_session_with(version: ProtocolVersion, options: ClientOptions) -> (Self, ExchangeId) {
+        let mut caller = Self::opened_session(version, options);
+        let (exchange, request) = caller.request();
+        assert_eq!(request.method(), "GET");
+        assert_eq!(caller.take_events(), [Event::Ready]);
+        caller.head(exchange, stream_response());
+        (caller, exchange)
+    }
+
+    /// Returns a client in a session that opens no stream for messages on the server's own initiative.
+    #[must_use]
+    #[track_caller]
+    pub fn in_session_without_stream(version: ProtocolVersion, mut options: ClientOptions) -> Self {
+        options.listen = false;
+        let mut caller = Self::opened_session(version, options);
+        assert_eq!(caller.take_events(), [Event::Ready]);
+        caller
+    }
+
+    #[track_caller]
+    fn opened_session(version: ProtocolVersion, options: ClientOptions) -> Self {
         let mut caller = Self::new(full_client_with(VersionSet::LEGACY), options);
         let (exchange, request) = caller.posted("initialize");
         let response = json_response(200).header("Mcp-Session-Id", "s-1");
         caller.respond(exchange, response, initialized(version.as_str(), &message(&request)["id"]).to_string());
         let (exchange, _) = caller.posted("notifications/initialized");
         caller.accept(exchange);
-        let (exchange, request) = caller.request();
-        assert_eq!(request.method(), "GET");
-        assert_eq!(caller.take_events(), [Event::Ready]);
-        caller.head(exchange, stream_response());
-        (caller, exchange)
+        caller
     }
 
     /// Returns a client that has discovered a server of the modern era.

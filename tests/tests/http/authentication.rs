@@ -247,6 +247,8 @@ fn a_call_is_cancelled_during_sign_in() {
             client.core.connection(now).cancel(call, None).expect("it is in flight");
             assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }]);
             assert_eq!(client.aborted, [exchange], "{wait:?}");
+            // The server has not accepted the request, so it needs no notification, which would wait as well.
+            assert!(client.requests.is_empty(), "{wait:?}: {:?}", client.requests);
             assert_eq!(client.core.poll_timeout().map(|it| it.at).filter(|at| *at <= now), None);
             client.core.handle_authentication_ended(now, exchange);
             assert_eq!(client.core.retry(now, exchange), None);

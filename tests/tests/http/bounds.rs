@@ -8,10 +8,13 @@ use mcp_proto::{
     protocol::{ProtocolVersion, VersionSet},
 };
 use mcp_tests::harness::full_client_with;
-use mcp_tests::http_client::{HttpClient, event, json_response, message, options, stream_response};
+use mcp_tests::http_client::{HttpClient, event, header, json_response, message, options, stream_response};
 use serde_json::json;
 
-use super::asking::{answer, failure, list, outcome};
+use super::{
+    asking::{answer, failure, list, outcome},
+    recovery::renewed,
+};
 
 /// The share of one exchange depends on the others, also if it began when there were fewer of them.
 #[test]
@@ -165,4 +168,74 @@ fn cancelling_a_call_frees_an_exchange() {
     caller.advance(Duration::from_secs(60));
     assert_eq!(caller.core.usage().exchanges, 1, "the stream");
     assert!(caller.core.view().is_ready());
+}
+
+/// The number of exchanges of a client, those that wait to be resumed included. Messages other than new requests have
+/// reserved exchanges.
+fn exchanges(caller: &HttpClient) -> usize {
+    caller.core.usage().exchanges + caller.core.usage().retry_timers
+}
+
+// Requests that waited for a new session are sent one after the other.
+#[test]
+fn a_renewed_session_keeps_the_limit_of_exchanges() {
+    for (calls, accepted) in [(100, 0), (100, 1), (3, 2)] {
+        let mut options = options();
+        options.limits.exchanges = 3;
+        let mut caller = HttpClient::in_session_without_stream(ProtocolVersion::V2025_11_25, options);
+        let mut calls: Vec<_> = (0..calls).map(|_| caller.call("tools/list", &json!({}))).collect();
+        let lost = std::mem::take(&mut caller.requests);
+        assert_eq!(lost.len(), 3);
+        for (exchange, _) in &lost[..accepted] {
+            caller.head(*exchange, stream_response());
+        }
+        for (exchange, _) in &lost[accepted..] {
+            caller.respond(*exchange, Response::builder().status(404), "");
+        }
+        assert!(caller.core.usage().queued <= 3, "{:?}", caller.core.usage());
+        calls.drain(..accepted);
+        let mut posted = renewed(&mut caller, ProtocolVersion::V2025_11_25);
+        let mut answered = 0;
+        while !posted.is_empty() {
+            assert!(exchanges(&caller) <= 3, "{:?}", caller.core.usage());
+            for (exchange, request) in posted {
+                let result = json!({"jsonrpc": "2.0", "id": message(&request)["id"], "result": {"tools": []}});
+                caller.answer(exchange, &result);
+                answered += 1;
+            }
+            posted = std::mem::take(&mut caller.requests);
+        }
+        assert_eq!((answered, caller.core.usage().queued), (calls.len(), 0));
+    }
+}
+
+// A server may end each stream after an event id, so that all are resumed.
+#[test]
+fn streams_that_wait_to_be_resumed_count_as_exchanges() {
+    let mut options = options();
+    options.limits.exchanges = 4;
+    let mut caller = HttpClient::in_session_without_stream(ProtocolVersion::V2025_11_25, options);
+    let calls: Vec<_> = (0..100).map(|_| caller.call("tools/list", &json!({}))).collect();
+    let mut answered = 0;
+    for _ in 0..1000 {
+        assert!(exchanges(&caller) <= 4, "{:?}", caller.core.usage());
+        let requests = std::mem::take(&mut caller.requests);
+        if requests.is_empty() && exchanges(&caller) == 0 {
+            break;
+        }
+        for (exchange, request) in requests {
+            caller.head(exchange, stream_response());
+            if request.method() == "POST" {
+                let id = message(&request)["id"].to_string();
+                caller.body(exchange, format!("id: {id}\nretry: 100\ndata: \n\n"));
+                caller.end(exchange);
+            } else {
+                let id: u64 = header(&request, "last-event-id").and_then(|id| id.parse().ok()).expect("a number");
+                caller.body(exchange, event("", &json!({"jsonrpc": "2.0", "id": id, "result": {"tools": []}})));
+                answered += 1;
+            }
+        }
+        caller.advance(Duration::from_millis(100));
+    }
+    assert_eq!(answered, calls.len());
 }

@@ -53,7 +53,7 @@ pub struct Client {
     /// The id of the session, if the server has given one.
     pub(super) session: Option<HeaderValue>,
     pub(super) renewals: Renewals,
-    /// Messages that wait for a session.
+    /// Messages that wait for a session, and then for exchanges.
     pub(super) queued: VecDeque<PostRequest>,
     pub(super) retry_timers: Vec<RetryTimer>,
     /// Whether the server has no stream for messages on its own initiative, or none worth another attempt.
@@ -204,7 +204,7 @@ impl Client {
         self.set_clock(now);
         self.conn.handle_timeout(now);
         if self.listen_deadline().is_some_and(|until| until <= now) {
-            self.release_stream();
+            self.gate = SendGate::Open;
         }
         self.pump();
         while let Some(due) = self.retry_timers.iter().position(|pause| pause.at <= now) {
@@ -352,7 +352,7 @@ impl Client {
         if let SendGate::Listening { stream, .. } = self.gate
             && !self.exchanges.get(&stream).is_some_and(Exchange::awaits_stream)
         {
-            self.release_stream();
+            self.gate = SendGate::Open;
         }
         loop {
             while let Some(event) = self.conn.poll_event() {
@@ -361,9 +361,13 @@ impl Client {
             if self.conn.phase() == Phase::Closed {
                 return self.wind_down();
             }
+            if self.post_queued() {
+                continue;
+            }
             let may_go = match self.gate {
                 SendGate::Open => self.makes_room(),
-                SendGate::Until(_) => true,
+                // The message that must be sent next is sent before new requests, which wait in the outbox.
+                SendGate::Until(_) => self.conn.has_control(),
                 SendGate::Handshake | SendGate::Initialized(_) | SendGate::Listening { .. } => false,
             };
             if !may_go {
@@ -394,9 +398,28 @@ impl Client {
 
     /// Returns whether another exchange may begin. Messages that end exchanges or keep them alive have reserved room.
     pub(super) fn has_room(&self) -> bool {
-        let most = self.options.limits.exchanges;
         let reserved = if self.conn.has_control() { RESERVED } else { 0 };
-        self.exchanges.len() < most.saturating_add(reserved)
+        self.has_room_beyond(reserved)
+    }
+
+    /// Returns whether there are fewer exchanges than the limit and `reserved` more. A stream that is resumed later
+    /// counts: it becomes an exchange without a look at the limit.
+    fn has_room_beyond(&self, reserved: usize) -> bool {
+        let exchanges = self.exchanges.len() + self.retry_timers.len();
+        exchanges < self.options.limits.exchanges.saturating_add(reserved)
+    }
+
+    /// Posts the first message that has waited for the session, if it may be sent now. Returns whether it was.
+    fn post_queued(&mut self) -> bool {
+        if self.gate != SendGate::Open || !self.has_room_beyond(0) {
+            return false;
+        }
+        let Some(post) = self.queued.pop_front() else { return false };
+        if let Some(request) = &post.request {
+            self.conn.resume_deadlines(self.clock, request.id);
+        }
+        self.post(post);
+        true
     }
 
     /// Ends all exchanges after the connection has closed, and sends the DELETE request of the session.

@@ -44,8 +44,8 @@ pub struct ClientOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Exchanges at once. Default 256. Beyond it, no new request is sent until one is over. 16 more are reserved for
-    /// responses, notifications and cancellations.
+    /// Exchanges at once, with the streams that are resumed later. Default 256. Beyond it, no new request is sent until
+    /// one is over. 16 more are reserved for responses, notifications and cancellations.
     pub exchanges: usize,
     /// Bytes of a body that is not a JSON-RPC response; its beginning is part of the error. Default 64 KiB.
     pub error_bytes: usize,

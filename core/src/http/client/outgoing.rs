@@ -105,21 +105,24 @@ impl Client {
     }
 
     /// Closes the exchange of a cancelled request, and removes its retries and queued messages. Returns whether the
-    /// request was never sent to the server.
+    /// server has not accepted the request: it was never sent, or it was refused and waits for credentials.
     fn hang_up(&mut self, id: Option<u64>) -> bool {
         let is_it = |request: Option<&SentRequest>| request.is_some_and(|request| Some(request.id) == id);
         self.retry_timers.retain(|pause| !is_it(pause.purpose.request()));
         let before = self.queued.len();
         self.queued.retain(|post| !is_it(post.request.as_ref()));
-        let found = self.exchanges.iter().find(|(_, exchange)| is_it(exchange.purpose.request())).map(|(id, _)| *id);
-        let Some(id) = found else { return self.queued.len() < before };
-        let unheard = self.take_back(id);
-        if unheard {
+        let found = self.exchanges.iter().find(|(_, exchange)| is_it(exchange.purpose.request()));
+        let Some((&id, exchange)) = found else { return self.queued.len() < before };
+        // The server has accepted a request whose stream is resumed.
+        let is_post = matches!(exchange.purpose, Purpose::Post(_));
+        let waits_for_credentials = exchange.is_authenticating();
+        let was_taken_back = self.take_back(id);
+        if was_taken_back {
             self.exchanges.remove(&id);
         } else {
             self.abort(id);
         }
-        unheard
+        is_post && (was_taken_back || waits_for_credentials)
     }
 
     /// Returns the headers that repeat parts of a message of the modern era.

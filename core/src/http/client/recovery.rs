@@ -119,18 +119,7 @@ impl Client {
                 let until = self.clock + self.options.limits.listen_timeout;
                 self.gate = SendGate::Listening { stream, until };
             }
-            None => self.release_stream(),
-        }
-    }
-
-    /// Sends the messages that were queued.
-    pub(super) fn release_stream(&mut self) {
-        self.gate = SendGate::Open;
-        for post in core::mem::take(&mut self.queued) {
-            if let Some(request) = &post.request {
-                self.conn.resume_deadlines(self.clock, request.id);
-            }
-            self.post(post);
+            None => self.gate = SendGate::Open,
         }
     }
 

@@ -300,7 +300,9 @@ impl Engine {
             return false;
         }
         match call.tag {
-            CallTag::Keepalive => self.outbox.take_back(Priority::Control, |owner| owner == FrameOwner::Call(id)) > 0,
+            CallTag::Handshake | CallTag::Keepalive => {
+                self.outbox.take_back(Priority::Control, |owner| owner == FrameOwner::Call(id)) > 0
+            }
             // The engine sends `tasks/cancel` with request priority, a binding sends `tools/list` with control
             // priority.
             CallTag::CancelTask => {
