@@ -205,7 +205,7 @@ impl<E> Drop for Victim<E> {
 }
 
 /// Sends requests of a client application.
-fn ask(client: &mut Victim<mcp_proto::connection::ClientRole>, step: u64) {
+fn send_request(client: &mut Victim<mcp_proto::connection::ClientRole>, step: u64) {
     let params = aside(|| match step % 5 {
         0 => ("tools/call", json(r#"{"name":"t","task":{"ttl":1000}}"#)),
         1 => ("tools/list", json(&format!(r#"{{"cursor":"{step}"}}"#))),
@@ -254,7 +254,7 @@ fn attack_client(hostile: HostilePeer, version: ProtocolVersion, temper: Temper,
     measure(|| {
         let mut victim = Victim::new(Client::new(config.clone(), Timestamp::ZERO), temper);
         for step in 0.. {
-            ask(&mut victim, step);
+            send_request(&mut victim, step);
             victim.turn(&mut attack, hostile.reads || step == 0);
             let Some(said) = aside(|| attack.next_bytes()) else { break };
             victim.feed(&said, hostile.chunk.min(CHUNK));

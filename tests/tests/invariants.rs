@@ -236,17 +236,17 @@ fn generated_plays_mix_the_eras() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
 
     let mut runner = TestRunner::deterministic();
-    let (mut questions, mut news, mut mixed) = (0, 0, 0);
+    let (mut input_requests, mut news, mut mixed) = (0, 0, 0);
     for _ in 0..100 {
         let plan = (eras(), link(), vec(op(), 0..120)).new_tree(&mut runner).expect("a plan").current();
         let mut play = Play::new(plan.0, plan.1);
         plan.2.iter().for_each(|op| play.step(op));
         play.finish();
-        questions += play.monitor.input_requests;
+        input_requests += play.monitor.input_requests;
         news += play.monitor.subscription_messages;
         mixed += usize::from(play.monitor.results.iter().all(|results| *results > 0));
     }
-    assert!(questions > 20 && news > 100 && mixed > 25, "{questions} {news} {mixed}");
+    assert!(input_requests > 20 && news > 100 && mixed > 25, "{input_requests} {news} {mixed}");
 }
 
 /// The random plays find a full outbox often enough.
@@ -394,9 +394,9 @@ fn input_request_flood_stays_within_limits() {
             client.conn.request_raw(client.now, "tools/call", Some(&(&params).into()), RequestOptions::default());
         for request in client.sent() {
             let count = n % 12;
-            let questions: serde_json::Map<String, Value> =
+            let input_requests: serde_json::Map<String, Value> =
                 (0..count).map(|name| (name.to_string(), json!({"method": "roots/list"}))).collect();
-            let result = json!({"resultType": "input_required", "inputRequests": questions, "requestState": "s"});
+            let result = json!({"resultType": "input_required", "inputRequests": input_requests, "requestState": "s"});
             client.feed(&mcp_tests::message::result(request["id"].clone(), result));
         }
         let usage = client.conn.usage();

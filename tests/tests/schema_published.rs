@@ -457,7 +457,7 @@ fn server_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed
     let mut judges = Judges::new(version, schema, "Result");
     let modern =
         |definition| (version == ProtocolVersion::V2026_07_28).then(|| validator(schema, definition)).transpose();
-    let (questions, tasks) = (modern("InputRequiredResult")?, modern("CreateTaskResult")?);
+    let (input_requests, tasks) = (modern("InputRequiredResult")?, modern("CreateTaskResult")?);
     let (mut asked, mut became_tasks) = (0, 0);
     for sent in values::<ServerResult>(ClientRequest::METHODS.len(), version) {
         let sent = sent?;
@@ -466,7 +466,7 @@ fn server_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed
         match sent {
             ServerResult::InputRequired(..) => {
                 asked += 1;
-                judge(questions.as_ref().ok_or("a question before 2026-07-28")?, &result, version)?;
+                judge(input_requests.as_ref().ok_or("an input request before 2026-07-28")?, &result, version)?;
             }
             ServerResult::Task(..) => {
                 became_tasks += 1;
@@ -476,7 +476,7 @@ fn server_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed
         }
     }
     if version == ProtocolVersion::V2026_07_28 {
-        expect(asked.min(became_tasks) > ROUNDS / 2, || format!("{asked} questions, {became_tasks} tasks"))?;
+        expect(asked.min(became_tasks) > ROUNDS / 2, || format!("{asked} input requests, {became_tasks} tasks"))?;
     }
     judges.finish(version, ClientRequest::METHODS)
 }
@@ -497,7 +497,7 @@ fn parts(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
             part::<CreateMessageResult>(schema, version, "CreateMessageResult", |result| result)?;
             part::<ListRootsResult>(schema, version, "ListRootsResult", |result| result)?;
             part::<ElicitResult>(schema, version, "ElicitResult", |result| result)?;
-            part::<InputRequest>(schema, version, "InputRequest", |question| question)?;
+            part::<InputRequest>(schema, version, "InputRequest", |input_request| input_request)?;
             part::<MissingRequiredClientCapability>(
                 schema,
                 version,

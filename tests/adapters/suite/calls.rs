@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::{
     SOON,
     adapter::{Adapter, Handle},
-    end::{self, End, Gate, ask, client, client_config, client_with, joined},
+    end::{self, End, Gate, client, client_config, client_with, joined, send_request},
     raw::Raw,
     scenario::scenarios,
 };
@@ -55,7 +55,7 @@ fn hasty() -> ClientConfig {
 /// Fills all buffers between a client and a peer that has stopped reading.
 fn stuff<A: Adapter>(client: &End<A, ClientRole>) -> Vec<Pending<RawJson<'static>>> {
     let params = json!({ "text": "x".repeat(100_000) }).to_string();
-    (0..20).map(|_| client.ask("test/stuff", &params)).collect()
+    (0..20).map(|_| client.send_request("test/stuff", &params)).collect()
 }
 
 fn cancel_does_not_wait_for_a_stalled_peer<A: Adapter>() {
@@ -82,7 +82,7 @@ fn calls_time_out_while_the_peer_does_not_read<A: Adapter>() {
     let _stuck = stuff(&client);
     let start = Instant::now();
     let hurried = client.peer.within(Duration::from_millis(50));
-    assert_eq!(ask(&hurried, "test/any", "{}").wait(), Err(CallError::TimedOut { total: true }));
+    assert_eq!(send_request(&hurried, "test/any", "{}").wait(), Err(CallError::TimedOut { total: true }));
     let took = start.elapsed();
     assert!(took >= Duration::from_millis(50) && took < SOON, "{took:?}");
 }
@@ -95,9 +95,9 @@ fn timed_out_calls_are_cancelled<A: Adapter>() {
     // The request has to be written before its timeout, and how long that takes depends on the machine.
     let left = (0..10).any(|attempt| {
         let limit = Duration::from_millis(20 << attempt);
-        let pending = ask(&client.peer.within(limit), "test/any", "{}");
+        let pending = send_request(&client.peer.within(limit), "test/any", "{}");
         assert_eq!(pending.wait(), Err(CallError::TimedOut { total: true }));
-        let pending = client.ask("test/next", "{}");
+        let pending = client.send_request("test/next", "{}");
         let mut next = peer.receive().expect("a request");
         let left = next["method"] == "test/any";
         if left {
@@ -127,7 +127,7 @@ fn progress_extends_idle_but_not_total_timeout<A: Adapter>() {
         ..RequestOptions::default()
     };
     let start = Instant::now();
-    let pending = ask(&client.peer.with_options(options), "test/any", "{}");
+    let pending = send_request(&client.peer.with_options(options), "test/any", "{}");
     let token = peer.receive().expect("the request")["params"]["_meta"]["progressToken"].clone();
     let (done, stop) = channel::<()>();
     let reporter = thread::spawn(move || {
@@ -173,9 +173,9 @@ fn dropped_calls_leak_nothing<A: Adapter>() {
         (requests, cancellations, peer)
     });
     for _ in 0..1000 {
-        drop(client.ask("test/drop", "{}"));
+        drop(client.send_request("test/drop", "{}"));
     }
-    client.ask("test/last", "{}").wait().expect("it is answered");
+    client.send_request("test/last", "{}").wait().expect("it is answered");
     let (requests, cancellations, _peer) = reader.join().expect("it does not panic");
     // Requests that were not written were removed from the outbox. All others were cancelled, in order.
     assert_eq!(requests, cancellations);
@@ -190,7 +190,7 @@ fn a_hundred_threads_share_one_connection<A: Adapter>() {
             let peer = client.peer.clone();
             thread::spawn(move || {
                 for round in 0..20 {
-                    let result = ask(&peer, "test/echo", &format!("{{\"who\":{number},\"round\":{round}}}"));
+                    let result = send_request(&peer, "test/echo", &format!("{{\"who\":{number},\"round\":{round}}}"));
                     let result = result.wait().expect("it is answered");
                     assert_eq!(result.member("who").map(|who| who.get().to_owned()), Some(number.to_string()));
                     assert_eq!(result.member("round").map(|it| it.get().to_owned()), Some(round.to_string()));
@@ -225,7 +225,7 @@ fn ten_thousand_calls_in_flight<A: Adapter>() {
         }
     });
     assert_eq!(client.event(), Event::Ready);
-    let calls: Vec<_> = (0..10_000).map(|n| client.ask("test/echo", &format!("{{\"n\":{n}}}"))).collect();
+    let calls: Vec<_> = (0..10_000).map(|n| client.send_request("test/echo", &format!("{{\"n\":{n}}}"))).collect();
     for (number, call) in calls.into_iter().enumerate() {
         let result = call.wait().expect("it is answered");
         assert_eq!(result.member("n").map(|n| n.get().to_owned()), Some(number.to_string()));

@@ -112,8 +112,8 @@ impl<A: Adapter, E: Send + Sync + 'static> End<A, E> {
     }
 
     /// Sends a request with params as text.
-    pub(crate) fn ask(&self, method: &str, params: &str) -> Pending<RawJson<'static>> {
-        ask(&self.peer, method, params)
+    pub(crate) fn send_request(&self, method: &str, params: &str) -> Pending<RawJson<'static>> {
+        send_request(&self.peer, method, params)
     }
 
     /// Returns the resource usage of the connection.
@@ -122,7 +122,7 @@ impl<A: Adapter, E: Send + Sync + 'static> End<A, E> {
     }
 }
 
-pub(crate) fn ask<E: 'static>(peer: &Peer<E>, method: &str, params: &str) -> Pending<RawJson<'static>> {
+pub(crate) fn send_request<E: 'static>(peer: &Peer<E>, method: &str, params: &str) -> Pending<RawJson<'static>> {
     let json = Json::parse(params.to_owned()).expect("params are JSON");
     loop {
         match peer.request_raw(method, Some(&RawJson::from(&json))) {

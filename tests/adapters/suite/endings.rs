@@ -151,7 +151,7 @@ fn disconnect_at_any_byte_closes_once<A: Adapter>() {
         let mut peer = Raw::new(far.try_clone().expect("there are descriptors"));
         peer.shake_hands_as_server();
         let params = json!({"text": "x".repeat(100)}).to_string();
-        let calls: Vec<_> = (0..10).map(|_| client.ask("test/any", &params)).collect();
+        let calls: Vec<_> = (0..10).map(|_| client.send_request("test/any", &params)).collect();
         let mut some = vec![0; bytes];
         far.read_exact(&mut some).or_else(|_| far.write_all(b"")).expect("it is there");
         drop((peer, far));
@@ -208,7 +208,7 @@ fn close_does_not_wait_for_a_stalled_peer<A: Adapter>() {
     let client = client_with::<A>(config, transport, |_| None);
     peer.shake_hands_as_server();
     let params = json!({"text": "x".repeat(1 << 20)}).to_string();
-    let calls: Vec<_> = (0..3).map(|_| client.ask("test/any", &params)).collect();
+    let calls: Vec<_> = (0..3).map(|_| client.send_request("test/any", &params)).collect();
     let start = Instant::now();
     assert_eq!(client.handle.close(), Some(CloseReason::Local));
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
@@ -231,7 +231,7 @@ fn close_does_not_wait_for_a_stuck_writer<A: Adapter>() {
         .expect("it reads");
     assert_eq!(client.event(), Event::Ready);
     // Far more than a pipe holds, so the write blocks.
-    let call = client.ask("test/any", &json!({"text": "x".repeat(1 << 20)}).to_string());
+    let call = client.send_request("test/any", &json!({"text": "x".repeat(1 << 20)}).to_string());
     let start = Instant::now();
     call.cancel(None);
     assert_eq!(call.wait(), Err(CallError::Cancelled));

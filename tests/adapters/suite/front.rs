@@ -67,8 +67,8 @@ fn service() -> Service {
     Service::builder("front", "1")
         .tool(Tool::new_async("echo", async |echo: Echo| echo.message))
         .tool(Tool::new("echo_on_a_thread", |echo: Echo| echo.message))
-        .tool(Tool::new_async("ask", ask))
-        .tool(Tool::new("ask_on_a_thread", |context: Context| block_on(ask(context))))
+        .tool(Tool::new_async("ask", send_request))
+        .tool(Tool::new("ask_on_a_thread", |context: Context| block_on(send_request(context))))
         .tool(Tool::new_async("wait", async |context: Context| context.sleep(LONG).await.map(|()| "waited")))
         .tool(Tool::new("wait_on_a_thread", |context: Context| context.sleep(LONG).wait().map(|()| "waited")))
         .tool(Tool::new_async("panic", async || -> &'static str { panic!("on purpose") }))
@@ -77,7 +77,7 @@ fn service() -> Service {
         .expect("all names differ")
 }
 
-async fn ask(context: Context) -> Result<String, Failure> {
+async fn send_request(context: Context) -> Result<String, Failure> {
     let answer = context.sample(CreateMessageParams::new([SamplingMessage::user("who?")], 10_u64)).await?;
     Ok(answer.model)
 }

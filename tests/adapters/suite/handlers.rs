@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::{
     LONG, SOON,
     adapter::{Adapter, Handle},
-    end::{Asked, Gate, ask, client, client_config, client_with, in_jobs, server_config, server_with},
+    end::{Asked, Gate, client, client_config, client_with, in_jobs, send_request, server_config, server_with},
     raw::Raw,
     scenario::scenarios,
 };
@@ -65,7 +65,11 @@ fn a_blocked_handler_receives_responses<A: Adapter>() {
         in_jobs(move |asked| {
             let peer = peer.lock().expect("no panics").clone().expect("the server has started");
             for round in 0..10 {
-                let pending = if round % 2 == 0 { ask(&peer, "test/back", "{}") } else { ask(&peer, "ping", "{}") };
+                let pending = if round % 2 == 0 {
+                    send_request(&peer, "test/back", "{}")
+                } else {
+                    send_request(&peer, "ping", "{}")
+                };
                 pending.wait().expect("the client answers");
             }
             asked.echo();
@@ -73,18 +77,18 @@ fn a_blocked_handler_receives_responses<A: Adapter>() {
     );
     *calls.lock().expect("no panics") = Some(server.peer.clone());
     assert_eq!(client.event(), Event::Ready);
-    client.ask("test/asks", "{}").wait().expect("it is answered");
+    client.send_request("test/asks", "{}").wait().expect("it is answered");
 }
 
 fn waiting_handlers_do_not_block_responses<A: Adapter>() {
     let (left, right) = A::pair(256);
     let gate = Gate::default();
-    let asked_back = Arc::new(AtomicUsize::new(0));
+    let server_requests = Arc::new(AtomicUsize::new(0));
     let client = client_with::<A>(client_config(), left, {
-        let (gate, asked_back) = (gate.clone(), asked_back.clone());
+        let (gate, server_requests) = (gate.clone(), server_requests.clone());
         in_jobs(move |asked| {
             // The first responses are held back until a hundred more requests wait for a handler.
-            asked_back.fetch_add(1, Ordering::SeqCst);
+            server_requests.fetch_add(1, Ordering::SeqCst);
             gate.pass();
             asked.echo();
         })
@@ -95,7 +99,7 @@ fn waiting_handlers_do_not_block_responses<A: Adapter>() {
     let server = server_with::<A>(server_config(), right, &handlers(4), {
         let act = in_jobs(move |asked: &Asked<ServerRole>| {
             let peer = peer.lock().expect("no panics").clone().expect("the server has started");
-            ask(&peer, "test/back", "{}").wait().expect("the client answers");
+            send_request(&peer, "test/back", "{}").wait().expect("the client answers");
             asked.echo();
         });
         let gate = gate.clone();
@@ -108,11 +112,11 @@ fn waiting_handlers_do_not_block_responses<A: Adapter>() {
     });
     *home.lock().expect("no panics") = Some(server.peer.clone());
     assert_eq!(client.event(), Event::Ready);
-    let calls: Vec<_> = (0..104).map(|n| client.ask("test/asks", &format!("{{\"n\":{n}}}"))).collect();
+    let calls: Vec<_> = (0..104).map(|n| client.send_request("test/asks", &format!("{{\"n\":{n}}}"))).collect();
     for call in calls {
         call.wait().expect("it is answered");
     }
-    assert_eq!(asked_back.load(Ordering::SeqCst), 104);
+    assert_eq!(server_requests.load(Ordering::SeqCst), 104);
 }
 
 /// With one thread for handlers, so that the same thread runs both.
@@ -194,7 +198,7 @@ fn notifications_run_in_order_before_later_requests<A: Adapter>() {
             expected.push(n.to_string());
         }
         expected.push(format!("r{round}"));
-        client.ask("test/ask", &format!("{{\"n\":{round}}}")).wait().expect("it is answered");
+        client.send_request("test/ask", &format!("{{\"n\":{round}}}")).wait().expect("it is answered");
     }
     assert_eq!(*begun.lock().expect("no panics"), expected);
     server.close();
@@ -262,7 +266,7 @@ fn a_handler_can_close_its_own_connection<A: Adapter>() {
     *handle.lock().expect("no panics") = Some(server_handle.clone());
     assert_eq!(client.event(), Event::Ready);
     // The response of the handler is sent after the close.
-    client.ask("test/close", "{}").wait().expect("it is answered");
+    client.send_request("test/close", "{}").wait().expect("it is answered");
     let took = took.1.recv_timeout(LONG).expect("it is told");
     assert!(took < SOON, "{took:?}");
     assert_eq!(server_handle.wait(), Some(CloseReason::Local));
@@ -280,8 +284,8 @@ fn a_notification_handler_can_send_requests<A: Adapter>() {
                 Event::Notification { .. } => {
                     let (peer, done) = (Peer::new(connection.clone(), self.0.clone()), self.1.clone());
                     Some(Job::new(Schedule::Serial, move || {
-                        ask(&peer, "test/back", "{}").wait().expect("the client answers");
-                        ask(&peer, "ping", "{}").wait().expect("the client answers");
+                        send_request(&peer, "test/back", "{}").wait().expect("the client answers");
+                        send_request(&peer, "ping", "{}").wait().expect("the client answers");
                         done.open();
                     }))
                 }
@@ -348,7 +352,7 @@ fn a_panicking_job_does_not_stop_the_worker_pool<A: Adapter>() {
     );
     assert_eq!(client.event(), Event::Ready);
     for _ in 0..10 {
-        client.ask("test/panic", "{}").wait().expect("it was answered before");
-        client.ask("test/calm", "{}").wait().expect("the worker pool is there");
+        client.send_request("test/panic", "{}").wait().expect("it was answered before");
+        client.send_request("test/calm", "{}").wait().expect("the worker pool is there");
     }
 }

@@ -99,7 +99,7 @@ pub fn modern() -> Vec<Scenario> {
             Plan::default().reports(1).input_requests(2),
         ),
         Scenario::new(
-            "two calls with questions",
+            "two calls with input requests",
             MODERN,
             calls.cancels(1).error_responses(1),
             Plan::default().input_requests(1),
@@ -178,7 +178,7 @@ pub fn tiny() -> Vec<Scenario> {
         Scenario::new("one call", LEGACY, call.clone().cancels(1), Plan::default().reports(1)),
         Scenario::new("one each way", LEGACY, call.clone(), Plan::requests([ROOTS])),
         Scenario::new("one call, dropped", LEGACY, call.clone(), Plan::default().write_fails()).cut(),
-        Scenario::new("one call with a question", MODERN, call.cancels(1), Plan::default().input_requests(1)),
+        Scenario::new("one call with an input request", MODERN, call.cancels(1), Plan::default().input_requests(1)),
     ]
 }
 
@@ -232,32 +232,32 @@ pub fn large() -> Vec<Scenario> {
         .duplicates(1)
         .cut(),
         Scenario::new(
-            "questions",
+            "input requests",
             MODERN,
             Plan::requests([CALL.with_progress().within(10, 30), CALL]).cancels(2).error_responses(1),
             Plan::default().reports(1).input_requests(2),
         ),
         Scenario::new(
-            "questions and a subscription",
+            "input requests and a subscription",
             MODERN,
             Plan::requests([CALL.within(10, 20), LISTEN.within(10, 10)]).cancels(2).error_responses(1),
             Plan::default().input_requests(2).list_changes(1).error_responses(1),
         ),
         Scenario::new(
-            "questions, closed",
+            "input requests, closed",
             MODERN,
             Plan::requests([CALL.with_progress(), CALL]).cancels(1).closes(),
             Plan::default().reports(1).input_requests(1).closes(),
         ),
         Scenario::new(
-            "questions, dropped",
+            "input requests, dropped",
             MODERN,
             Plan::requests([CALL.with_progress(), CALL]).cancels(1).write_fails(),
             Plan::default().reports(1).input_requests(1).write_fails(),
         )
         .cut(),
         Scenario::new(
-            "questions, repeated",
+            "input requests, repeated",
             MODERN,
             Plan::requests([CALL, CALL]).cancels(1).error_responses(1),
             Plan::default().input_requests(1).error_responses(1),

@@ -11,7 +11,7 @@ use mcp_tests::harness::full_client_with;
 use mcp_tests::http_client::{HttpClient, event, json_response, message, options, stream_response};
 use serde_json::json;
 
-use super::asking::{answer, failure, list, outcome};
+use super::requests::{answer, failure, list, outcome};
 
 /// The share of one exchange depends on the others, also if it began when there were fewer of them.
 #[test]

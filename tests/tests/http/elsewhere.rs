@@ -268,7 +268,7 @@ fn closed_part_of_a_shared_session_returns_503() {
     assert_eq!((refused.status().as_u16(), refused.headers().contains_key("retry-after")), (503, true));
     // The session ends before the request is delivered to it.
     let session = here.sessions.get_mut(&handle).expect("it is there");
-    session.give_up(now);
+    session.evict(now);
     let refused = session.open(now, &mut asked).expect_err("it is over");
     assert_eq!((refused.status().as_u16(), refused.headers().contains_key("retry-after")), (503, true));
     // An endpoint that shares nothing reports that the session does not exist.
@@ -279,7 +279,7 @@ fn closed_part_of_a_shared_session_returns_503() {
     reader.feed(&body).expect("it is short");
     let mut asked = reader.end().expect("it is a message");
     let now = server.now;
-    server.last_session().give_up(now);
+    server.last_session().evict(now);
     assert_eq!(server.last_session().open(now, &mut asked).expect_err("it is over").status(), 404);
     server.endpoint.remove(&mcp_proto::http::SessionId::parse(&id).expect("an id"));
     let refused =

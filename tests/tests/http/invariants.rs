@@ -329,7 +329,7 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
                     if dice.roll(2) == 0 {
                         caller.core.retry(now, exchange);
                     } else {
-                        caller.core.give_up(now, exchange);
+                        caller.core.fail_authentication(now, exchange);
                     }
                 }
             }
@@ -363,7 +363,7 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
         open.extend(std::mem::take(&mut caller.requests).into_iter().map(|(exchange, _)| (exchange, String::new())));
         for (exchange, _) in std::mem::take(&mut open) {
             let now = caller.now;
-            caller.core.give_up(now, exchange);
+            caller.core.fail_authentication(now, exchange);
             caller.fail(exchange);
         }
         caller.advance(Duration::from_secs(60));

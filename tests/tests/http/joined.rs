@@ -120,7 +120,7 @@ fn client_and_server_negotiate_every_era_pair() {
 }
 
 #[test]
-fn server_asks_for_input_in_both_eras() {
+fn server_requests_input_in_both_eras() {
     for versions in [VersionSet::LEGACY, VersionSet::ALL] {
         let asked: Rc<Cell<Option<(usize, ReplyKey)>>> = Rc::default();
         let waiting = asked.clone();
@@ -132,9 +132,9 @@ fn server_asks_for_input_in_both_eras() {
                     let open = server.sessions.get_mut(&session).expect("it is open");
                     let modern = open.id().is_none();
                     if modern && !retry {
-                        let question = json!({"resultType": "input_required", "inputRequests":
+                        let input_request = json!({"resultType": "input_required", "inputRequests":
                             {"roots": {"method": "roots/list", "params": {}}}});
-                        respond(server, session, key, &question);
+                        respond(server, session, key, &input_request);
                     } else if modern {
                         respond(server, session, key, &json!({"content": []}));
                     } else {

@@ -1,6 +1,5 @@
 //! The HTTP bindings, in all revisions that have one. They are one test program, which saves linking.
 
-mod asking;
 mod authentication;
 mod batches;
 mod bounds;
@@ -18,6 +17,7 @@ mod old;
 mod pressure;
 mod recovery;
 mod repeated;
+mod requests;
 mod resumption;
 mod room;
 mod session;

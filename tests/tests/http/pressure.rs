@@ -267,18 +267,18 @@ fn requests_missing_from_a_replay_fail() {
     let last = server.reply(asked).events().last().expect("there was one").2.clone();
     server.disconnect(asked);
     let now = server.now;
-    let ask = |server: &mut HttpServer| {
+    let send_request = |server: &mut HttpServer| {
         let conn = server.session(&id).expect("it is open").connection(now);
         let options = RequestOptions { related_request: Some(key), ..RequestOptions::default() };
         let call = conn.request_raw(now, "roots/list", None, options).expect("it may ask");
         server.settle();
         call
     };
-    let lost = ask(&mut server);
+    let lost = send_request(&mut server);
     for number in 2..4 {
         progress(&mut server, &id, key, f64::from(number));
     }
-    let kept = ask(&mut server);
+    let kept = send_request(&mut server);
     assert_eq!(server.take_events(), []);
     let again = server.listen(&id, Some(&last));
     let events = server.take_events();
@@ -381,9 +381,10 @@ fn calls_over_the_limit_are_queued() {
     let now = server.now;
     let conn = server.session(&id).expect("it is open").connection(now);
     let options = RequestOptions { related_request: Some(open[0]), ..RequestOptions::default() };
-    let question = conn.request_raw(now, "roots/list", None, options).expect("it may ask");
+    let server_request = conn.request_raw(now, "roots/list", None, options).expect("it may ask");
     server.settle();
-    let told = server.send_message(&id, &json!({"jsonrpc": "2.0", "id": question.as_u64(), "result": {"roots": []}}));
+    let told =
+        server.send_message(&id, &json!({"jsonrpc": "2.0", "id": server_request.as_u64(), "result": {"roots": []}}));
     assert_eq!(server.reply(told).status(), 202);
     assert!(matches!(&server.take_events()[..], [Event::Response { outcome: Outcome::Result(_), .. }]));
     while let Some(key) = open.pop() {

@@ -120,8 +120,8 @@ fn input_required_ends_the_stream() {
     let mut server = server();
     let (asked, session, key) = call(&mut server, 7);
     progress(&mut server, session, key, 1.0);
-    let question = json!({"resultType": "input_required", "requestState": "s"});
-    server.respond((session, key), &question);
+    let input_request = json!({"resultType": "input_required", "requestState": "s"});
+    server.respond((session, key), &input_request);
     let reply = server.reply(asked);
     assert!(reply.ended);
     assert_eq!(reply.messages()[1]["result"]["resultType"], "input_required");

@@ -199,23 +199,29 @@ fn request<E>(conn: &mut Connection<E>, ledger: &mut Ledger, now: Timestamp, who
     }
 }
 
-fn respond<E>(conn: &mut Connection<E>, ledger: &mut Ledger, n: usize, how: How, may_ask: impl Fn(ReplyKey) -> bool) {
+fn respond<E>(
+    conn: &mut Connection<E>,
+    ledger: &mut Ledger,
+    n: usize,
+    how: How,
+    may_require_input: impl Fn(ReplyKey) -> bool,
+) {
     if ledger.open.is_empty() {
         return;
     }
     let (key, method) = ledger.open.remove(n % ledger.open.len());
-    let can_ask = method.is_some_and(Method::may_require_input) && may_ask(key);
-    let questions = json!({
+    let can_require_input = method.is_some_and(Method::may_require_input) && may_require_input(key);
+    let input_requests = json!({
         "r": {"method": "roots/list"},
         "e": {"method": "elicitation/create", "params": {
             "message": "m", "requestedSchema": {"type": "object", "properties": {}}}},
     });
     let answer = match how {
         How::Badly => return answered(conn, key, Err(&ErrorObject::internal("no"))),
-        How::Asking if can_ask => {
-            json!({"resultType": "input_required", "requestState": "s", "inputRequests": questions})
+        How::Asking if can_require_input => {
+            json!({"resultType": "input_required", "requestState": "s", "inputRequests": input_requests})
         }
-        How::Putting if can_ask => json!({"resultType": "input_required", "requestState": "s"}),
+        How::Putting if can_require_input => json!({"resultType": "input_required", "requestState": "s"}),
         How::Well | How::Asking | How::Putting => json!({"tools": [], "roots": [], "action": "cancel", "content": []}),
     };
     answered(conn, key, Ok(&text(&answer)));
@@ -334,8 +340,11 @@ impl Play {
         self.monitor.watch(&trace);
         // Without a session, a client handles input requests as long as it has any.
         let is_modern = self.testbed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
-        let is_asked = self.client.open.iter().any(|(key, _)| !self.client.cancelled.contains(key));
-        assert!(!is_modern || !is_asked || !self.client.in_flight().is_empty(), "a question without a request");
+        let is_requested = self.client.open.iter().any(|(key, _)| !self.client.cancelled.contains(key));
+        assert!(
+            !is_modern || !is_requested || !self.client.in_flight().is_empty(),
+            "an input request without a request"
+        );
     }
 
     /// Responds until no request is open, and advances the clock only as the link needs it.

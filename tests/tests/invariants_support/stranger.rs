@@ -52,7 +52,7 @@ pub(crate) struct Stranger {
     open: BTreeMap<String, (String, Value)>,
     listening: Vec<String>,
     /// Requests that got input requests, and these input requests.
-    questions: Vec<(String, Value, Value)>,
+    input_requests: Vec<(String, Value, Value)>,
     /// Requests of the server in that session.
     asked: Vec<Value>,
     has_session: bool,
@@ -93,7 +93,7 @@ impl Stranger {
         format!("s{}", self.next)
     }
 
-    fn ask(&mut self, testbed: &mut Testbed, message: Value) {
+    fn send_request(&mut self, testbed: &mut Testbed, message: Value) {
         let id = message["id"].as_str().expect("a text").to_owned();
         let method = message["method"].as_str().expect("a text").to_owned();
         self.open.insert(id, (method, message["params"].clone()));
@@ -105,7 +105,7 @@ impl Stranger {
         match *what {
             Say::Discover => {
                 let message = modern(self.id(), "server/discover", json!({}));
-                self.ask(testbed, message);
+                self.send_request(testbed, message);
             }
             Say::Ask(kind) => {
                 let id = self.id();
@@ -120,7 +120,7 @@ impl Stranger {
                 if kind & 64 != 0 {
                     meta[CAPABILITIES] = json!({"roots": {}, "elicitation": {}});
                 }
-                self.ask(testbed, modern_with(id, method, json!({"name": "t", "uri": "a:b"}), meta));
+                self.send_request(testbed, modern_with(id, method, json!({"name": "t", "uri": "a:b"}), meta));
             }
             Say::Listen(kind) => {
                 let id = self.id();
@@ -129,7 +129,7 @@ impl Stranger {
                     filter["resourceSubscriptions"] = json!(["a:b", "a:c"]);
                 }
                 self.listening.push(id.clone());
-                self.ask(testbed, listen(id, filter));
+                self.send_request(testbed, listen(id, filter));
             }
             Say::Cancel(n) => {
                 let can_be = |(_, (method, _)): &(&String, &(String, Value))| method != "initialize";
@@ -139,14 +139,15 @@ impl Stranger {
                 }
             }
             Say::Again(n) => {
-                if !self.questions.is_empty() {
-                    let (method, mut params, asks) = self.questions.swap_remove(n % self.questions.len());
-                    if let Some(state) = asks.get("requestState") {
+                if !self.input_requests.is_empty() {
+                    let (method, mut params, requires_input) =
+                        self.input_requests.swap_remove(n % self.input_requests.len());
+                    if let Some(state) = requires_input.get("requestState") {
                         params["requestState"] = state.clone();
                     }
                     params["inputResponses"] = json!({"r": {"roots": []}, "e": {"action": "cancel"}});
                     let message = request_with(self.id(), &method, params);
-                    self.ask(testbed, message);
+                    self.send_request(testbed, message);
                 }
             }
             Say::Wrong(kind) => {
@@ -159,7 +160,7 @@ impl Stranger {
                     4 => listen(id, json!("everything")),
                     _ => modern_with(id, "tools/call", json!({}), json!({"io.modelcontextprotocol/logLevel": "loud"})),
                 };
-                self.ask(testbed, message);
+                self.send_request(testbed, message);
             }
             Say::Junk(kind) => {
                 let junk: [&[u8]; 8] = [
@@ -180,7 +181,7 @@ impl Stranger {
                 let params =
                     json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
                 let message = request_with(self.id(), "initialize", params);
-                self.ask(testbed, message);
+                self.send_request(testbed, message);
             }
             Say::Initialized | Say::Initialize if self.may_open => {
                 testbed.client.inject(notification("notifications/initialized").to_string().as_bytes());
@@ -189,7 +190,7 @@ impl Stranger {
                 let id = self.id();
                 let method = ["tools/call", "ping", "tools/list", "resources/read"][usize::from(kind) % 4];
                 let meta = if kind & 16 != 0 { json!({"progressToken": id}) } else { json!({}) };
-                self.ask(testbed, request_with(id, method, json!({"name": "t", "uri": "a:b", "_meta": meta})));
+                self.send_request(testbed, request_with(id, method, json!({"name": "t", "uri": "a:b", "_meta": meta})));
             }
             Say::Reply(n) => {
                 if !self.asked.is_empty() {
@@ -220,7 +221,7 @@ impl Stranger {
                     let result = &message["result"];
                     self.has_session |= method == "initialize" && result.is_object();
                     if result["resultType"] == "input_required" {
-                        self.questions.push((method, params, result.clone()));
+                        self.input_requests.push((method, params, result.clone()));
                     }
                 }
                 _ => {}

@@ -211,10 +211,13 @@ impl Message {
                     3 => message["result"] = json!({"resultType": "input_required"}),
                     4 => message["result"] = json!({"resultType": "input_required", "requestState": "s"}),
                     5 | 6 => {
-                        let question = json!({"method": "roots/list", "params": {"from": "the server"}});
-                        let questions =
-                            if with == 5 { json!({"a": question}) } else { json!({"a": question, "b": question}) };
-                        message["result"] = json!({"resultType": "input_required", "inputRequests": questions});
+                        let input_request = json!({"method": "roots/list", "params": {"from": "the server"}});
+                        let input_requests = if with == 5 {
+                            json!({"a": input_request})
+                        } else {
+                            json!({"a": input_request, "b": input_request})
+                        };
+                        message["result"] = json!({"resultType": "input_required", "inputRequests": input_requests});
                     }
                     7 => {
                         message["result"] = json!({"protocolVersion": model.revision().as_str(), "capabilities": {

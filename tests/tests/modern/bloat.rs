@@ -164,7 +164,7 @@ fn task_events_stop_after_the_call_ends() {
     client.advance(Duration::from_millis(100));
     let look = client.sent_one();
     client.feed(&json!({"jsonrpc": "2.0", "id": look["id"], "result": task("t", "input_required")}));
-    let Some(Event::Request { key, .. }) = client.take_events().first().cloned() else { panic!("a question") };
+    let Some(Event::Request { key, .. }) = client.take_events().first().cloned() else { panic!("an input request") };
     client.advance(Duration::from_millis(400));
     let look = client.sent_one();
     client.feed(&json!({"jsonrpc": "2.0", "id": look["id"], "error": {"code": -32603, "message": "not now"}}));

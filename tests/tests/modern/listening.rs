@@ -252,7 +252,7 @@ fn pending_resubscriptions_can_be_cancelled() {
     assert_eq!(client.take_events(), [Event::Response { call, outcome }, Event::Closed(CloseReason::Eof)]);
 }
 
-fn is_asked(client: &mut Client) -> bool {
+fn is_requested(client: &mut Client) -> bool {
     client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it is ready");
     let sent = client.sent();
     if let Some(request) = sent.first() {
@@ -267,21 +267,25 @@ fn is_asked(client: &mut Client) -> bool {
 #[test]
 fn lost_subscription_invalidates_the_cache() {
     let (mut client, call, first) = listening();
-    assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false));
+    assert_eq!((is_requested(&mut client), is_requested(&mut client)), (true, false));
     client.feed(&done(&first));
-    assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false), "no server reports changes any more");
+    assert_eq!(
+        (is_requested(&mut client), is_requested(&mut client)),
+        (true, false),
+        "no server reports changes any more"
+    );
     client.advance(Duration::from_millis(250));
     let second = client.sent_one();
-    assert!(!is_asked(&mut client));
+    assert!(!is_requested(&mut client));
     acknowledge(&mut client, call, &second);
-    assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false), "it may have changed in between");
+    assert_eq!((is_requested(&mut client), is_requested(&mut client)), (true, false), "it may have changed in between");
     // A notification before the acknowledgement still invalidates the cache.
     let (_, early) = listen(&mut client, RequestOptions::default());
     client.feed(&tagged(&early, "tools/list_changed"));
-    assert!(is_asked(&mut client));
+    assert!(is_requested(&mut client));
     client.conn.cancel(call, None).expect("it is in force");
     client.sent();
-    assert!(is_asked(&mut client));
+    assert!(is_requested(&mut client));
 }
 
 // req: M-SUBS-027

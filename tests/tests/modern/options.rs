@@ -25,7 +25,7 @@ fn options() -> RequestOptions {
     RequestOptions { log_level: Some(LoggingLevel::Warning), trace: Some(trace()), ..RequestOptions::default() }
 }
 
-fn ask(client: &mut Harness<ClientRole>, params: &CallToolParams) -> Value {
+fn send_request(client: &mut Harness<ClientRole>, params: &CallToolParams) -> Value {
     client.conn.request(client.now, params, options()).expect("it is ready");
     client.sent_one()
 }
@@ -40,7 +40,7 @@ fn said(request: &Value) -> [&Value; 4] {
 fn every_retry_carries_trace_and_log_level() {
     let values = [json!(PARENT), json!("a=\"b\""), json!("c=d"), json!("warning")];
     let mut client = Harness::modern_client();
-    let request = ask(&mut client, &CallToolParams::new("t"));
+    let request = send_request(&mut client, &CallToolParams::new("t"));
     assert_eq!(said(&request), values.each_ref());
     client.feed(&answer(&request, json!({"resultType": "input_required", "requestState": "s"})));
     let again = client.sent_one();
@@ -49,7 +49,7 @@ fn every_retry_carries_trace_and_log_level() {
     // The options replace the values in the params.
     let mut meta = Meta::new();
     meta.set("traceparent", "mine").and_then(|()| meta.set("baggage", "mine")).expect("JSON");
-    let request = ask(&mut client, &CallToolParams { meta: Some(meta), ..CallToolParams::new("t") });
+    let request = send_request(&mut client, &CallToolParams { meta: Some(meta), ..CallToolParams::new("t") });
     assert_eq!(said(&request), values.each_ref());
     // Without options there is no such metadata.
     client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("it is ready");
@@ -60,7 +60,7 @@ fn every_retry_carries_trace_and_log_level() {
 fn session_requests_carry_trace_but_no_log_level() {
     for version in ProtocolVersion::LEGACY {
         let mut client = Harness::ready_client(version);
-        let request = ask(&mut client, &CallToolParams::new("t"));
+        let request = send_request(&mut client, &CallToolParams::new("t"));
         assert_eq!(said(&request), [&json!(PARENT), &json!("a=\"b\""), &json!("c=d"), &Value::Null]);
         let options = RequestOptions { progress: false, ..options() };
         client.conn.request_raw(client.now, "vendor/a", None, options).expect("it is ready");

@@ -9,7 +9,8 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::task_polling::{
-    answer, asks, begun, client, completed, look_after, millis, one, outcome, questions, refuse, roots, task,
+    answer, begun, client, completed, input_requests, look_after, millis, one, outcome, refuse, requires_input, roots,
+    task,
 };
 
 const NOTHING: [Value; 0] = [];
@@ -21,8 +22,13 @@ fn usage_counts_task_ids_and_responses() {
         let call = begun(&mut client);
         assert_eq!(client.conn.usage().call_bytes, 2 * "t".len(), "the id of the task, and what it is found by");
         let look = look_after(&mut client, millis(100));
-        answer(&mut client, &look, "complete", asks(names.iter().map(|name| ((*name).to_owned(), roots())).collect()));
-        let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
+        answer(
+            &mut client,
+            &look,
+            "complete",
+            requires_input(names.iter().map(|name| ((*name).to_owned(), roots())).collect()),
+        );
+        let [(_, first), (_, second)] = input_requests(&mut client)[..] else { panic!("two input requests") };
         (client, call, [first, second])
     };
     let least = asked(["a", "b"]).0.conn.usage().call_bytes;
@@ -46,8 +52,8 @@ fn input_responses_replace_pending_polls() {
     let mut client = client();
     begun(&mut client);
     let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": roots()})));
-    let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
+    answer(&mut client, &look, "complete", requires_input(json!({"a": roots(), "b": roots()})));
+    let [(_, first), (_, second)] = input_requests(&mut client)[..] else { panic!("two input requests") };
     client.respond(first, &json!({"roots": []}));
     let look = look_after(&mut client, millis(400));
     refuse(&mut client, &look, -32603);
@@ -59,8 +65,8 @@ fn input_responses_replace_pending_polls() {
     answer(&mut client, &update, "complete", json!({}));
 
     let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"c": roots()})));
-    let [(_, third)] = questions(&mut client)[..] else { panic!("a question") };
+    answer(&mut client, &look, "complete", requires_input(json!({"c": roots()})));
+    let [(_, third)] = input_requests(&mut client)[..] else { panic!("an input request") };
     client.now = client.now + millis(400);
     client.conn.handle_timeout(client.now);
     assert_eq!(client.conn.usage().outbox_frames, 1, "the next look");
@@ -89,8 +95,8 @@ fn failed_task_updates_are_resent() {
     let mut client = client();
     let call = begun(&mut client);
     let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("one question") };
+    answer(&mut client, &look, "complete", requires_input(json!({"a": roots()})));
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("one input request") };
     client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());
     refuse(&mut client, &update, -32603);
@@ -104,8 +110,8 @@ fn failed_task_updates_are_resent() {
     assert_eq!(again["params"], update["params"]);
     answer(&mut client, &again, "complete", json!({}));
     let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"b": roots()})));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("one question") };
+    answer(&mut client, &look, "complete", requires_input(json!({"b": roots()})));
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("one input request") };
     // The call ends if the server refuses the responses or has no such task.
     client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());

@@ -7,8 +7,8 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::task_polling::{
-    Client, FromText as _, NOTHING, answer, asks, begun, client, client_with, completed, look_after, millis, one,
-    questions, refuse, roots, task, working,
+    Client, FromText as _, NOTHING, answer, begun, client, client_with, completed, input_requests, look_after, millis,
+    one, refuse, requires_input, roots, task, working,
 };
 
 /// Opens and acknowledges a subscription to the task.
@@ -44,8 +44,8 @@ fn task_notifications_count_as_polls() {
     assert!(matches!(events[..], [Event::Task { call: heard_of, .. }, Event::Notification { .. }] if heard_of == call));
     // The notification contains an input request, whose response is sent at once.
     client.advance(millis(99));
-    client.feed(&told(&subscription, asks(json!({"a": roots()}))));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    client.feed(&told(&subscription, requires_input(json!({"a": roots()}))));
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("an input request") };
     client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());
     answer(&mut client, &update, "complete", json!({}));
@@ -83,15 +83,15 @@ fn oversized_update_ends_the_call_on_notification() {
     let subscription = listening(&mut client);
     let call = begun(&mut client);
     let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": roots()})));
-    let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
+    answer(&mut client, &look, "complete", requires_input(json!({"a": roots(), "b": roots()})));
+    let [(_, first), (_, second)] = input_requests(&mut client)[..] else { panic!("two input requests") };
     let look = look_after(&mut client, millis(400));
     refuse(&mut client, &look, -32603);
     let long = json!({"roots": [{"uri": format!("file:///{}", "x".repeat(1000))}]});
     client.respond(first, &long);
     client.respond(second, &long);
     assert_eq!(client.sent(), NOTHING, "it is left in peace");
-    client.feed(&told(&subscription, asks(json!({"a": roots(), "b": roots()}))));
+    client.feed(&told(&subscription, requires_input(json!({"a": roots(), "b": roots()}))));
     let events = client.take_events();
     assert!(
         matches!(&events[..], [Event::Response { call: ended, outcome: Outcome::Error(_) }, Event::Notification { .. }] if *ended == call),

@@ -60,8 +60,8 @@ pub(super) fn completed() -> Value {
     task("completed", json!({"result": {"content": [{"text": "done", "type": "text"}]}}))
 }
 
-pub(super) fn asks(questions: Value) -> Value {
-    task("input_required", json!({"inputRequests": questions}))
+pub(super) fn requires_input(input_requests: Value) -> Value {
+    task("input_required", json!({"inputRequests": input_requests}))
 }
 
 pub(super) fn roots() -> Value {
@@ -252,8 +252,8 @@ fn unexpected_tasks_are_malformed() {
         ("complete", task("failed", json!({}))),
         ("complete", task("failed", json!({"error": "no"}))),
         ("complete", json!({})),
-        ("complete", asks(json!([]))),
-        ("complete", asks(json!({"a": {"method": "tools/list"}}))),
+        ("complete", requires_input(json!([]))),
+        ("complete", requires_input(json!({"a": {"method": "tools/list"}}))),
     ];
     for (kind, result) in broken {
         let call = begun(&mut client);
@@ -311,8 +311,8 @@ fn calls_can_return_the_task_itself() {
     answer(&mut client, &look, "complete", working());
     client.take_events();
     let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    answer(&mut client, &look, "complete", requires_input(json!({"a": roots()})));
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("an input request") };
     client.advance(millis(150));
     assert!(client.take_events().iter().any(|event| matches!(event, Event::Response { call: ended, outcome: Outcome::TimedOut { total: true } } if *ended == call)));
     client.respond(key, &json!({"roots": []}));
@@ -490,7 +490,7 @@ fn cancelling_a_call_cancels_its_task() {
 }
 
 #[track_caller]
-pub(super) fn questions(client: &mut Client) -> Vec<(Method, ReplyKey)> {
+pub(super) fn input_requests(client: &mut Client) -> Vec<(Method, ReplyKey)> {
     let events = client.take_events();
     let asked = events.iter().filter_map(|event| match event {
         Event::Request { key, method: MethodName::Known(method), .. } => Some((*method, *key)),
@@ -512,13 +512,13 @@ fn late_responses_do_not_end_a_followed_task() {
     }
     client.take_events();
     let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    answer(&mut client, &look, "complete", requires_input(json!({"a": roots()})));
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("an input request") };
     let overtaken = look_after(&mut client, millis(400));
     client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());
     // Some servers use the result type `task` in responses to polls.
-    answer(&mut client, &overtaken, "task", asks(json!({"a": roots()})));
+    answer(&mut client, &overtaken, "task", requires_input(json!({"a": roots()})));
     assert_eq!(client.take_events(), [], "the application knows of no such call");
     assert_eq!(client.sent(), NOTHING, "it is still wanted");
     answer(&mut client, &update, "complete", json!({}));
@@ -532,8 +532,8 @@ fn task_calls_end_with_the_connection() {
     let mut client = client();
     let call = begun(&mut client);
     let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    answer(&mut client, &look, "complete", requires_input(json!({"a": roots()})));
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("an input request") };
     client.conn.close(client.now);
     let events = client.take_events();
     assert!(events.iter().any(|event| matches!(event, Event::Cancelled { key: asked, .. } if *asked == key)));

@@ -315,17 +315,17 @@ fn params_needing_undeclared_features_are_not_sent() {
     }
     let task = || Some(TaskMetadata::default());
     let sample = || CreateMessageParams::new(vec![SamplingMessage::user("hi")], 10u64);
-    let asks = |params: &dyn Fn(Harness<ServerRole>, Option<Capability>), capability| {
+    let requires_input = |params: &dyn Fn(Harness<ServerRole>, Option<Capability>), capability| {
         for missing in [Some(capability), None] {
             params(server(V2025_11_25, full_server().capabilities, &all_but(missing).collect()), missing);
         }
     };
-    asks(&|harness, missing| check(harness, &elicit("form"), missing), ElicitationForm);
-    asks(&|harness, missing| check(harness, &elicit("url"), missing), ElicitationUrl);
+    requires_input(&|harness, missing| check(harness, &elicit("form"), missing), ElicitationForm);
+    requires_input(&|harness, missing| check(harness, &elicit("url"), missing), ElicitationUrl);
     let tools = CreateMessageParams { tools: Some(vec![]), ..sample() };
-    asks(&|harness, missing| check(harness, &tools, missing), SamplingTools);
+    requires_input(&|harness, missing| check(harness, &tools, missing), SamplingTools);
     let sampling_task = CreateMessageParams { task: task(), ..sample() };
-    asks(&|harness, missing| check(harness, &sampling_task, missing), TasksSampling);
+    requires_input(&|harness, missing| check(harness, &sampling_task, missing), TasksSampling);
     for missing in [Some(TasksToolsCall), None] {
         let harness = client(V2025_11_25, full_client().capabilities, &all_but(missing).collect());
         check(harness, &CallToolParams { task: task(), ..CallToolParams::new("t") }, missing);

@@ -183,13 +183,13 @@ fn progress_token_is_echoed_byte_for_byte() {
 #[test]
 fn every_request_method_supports_progress() {
     for version in ProtocolVersion::LEGACY {
-        let is_asked = |method: &Method| {
+        let is_requested = |method: &Method| {
             method.kind() == MethodKind::Request
                 && method.from().is_client()
                 && method.versions().contains(version)
                 && !matches!(method, Method::Initialize | Method::Ping)
         };
-        for method in Method::ALL.iter().copied().filter(is_asked) {
+        for method in Method::ALL.iter().copied().filter(is_requested) {
             let mut server = Harness::ready_server(version);
             let params = json!({"level": "info", "_meta": {"progressToken": "t", "vendor/x": null}});
             let key = server.receive_request(&request_with(1, method.as_str(), params));

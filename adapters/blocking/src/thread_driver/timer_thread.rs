@@ -31,16 +31,16 @@ impl<E: Send + 'static> Driver<E> {
         let writer = self.run_timers(&connection).or_else(|| self.spawn_writer());
         self.flush_or_stop(stop_sink.as_deref());
         end();
-        self.lifecycle.wait_until(close_timeout, |lifecycle| lifecycle.reader_left);
+        self.lifecycle.wait_until(close_timeout, |lifecycle| lifecycle.reader_exited);
         if let Some(stop) = &stop_source {
             stop();
         }
         let timeout = if stop_source.is_some() { tuning::JOB_SHUTDOWN_TIMEOUT } else { Duration::ZERO };
-        let reader_left = self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.reader_left);
+        let reader_exited = self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.reader_exited);
         if let Some(writer) = writer.filter(|writer| stop_sink.is_some() || writer.is_finished()) {
             let _ = writer.join();
         }
-        self.workers.shutdown(tuning::JOB_SHUTDOWN_TIMEOUT, !reader_left);
+        self.workers.shutdown(tuning::JOB_SHUTDOWN_TIMEOUT, !reader_exited);
         self.lifecycle.update(|lifecycle| lifecycle.finished = true);
     }
 
@@ -94,7 +94,7 @@ impl<E: Send + 'static> Driver<E> {
     /// connection and calls `stop`.
     fn flush_or_stop(&self, stop: Option<&(dyn Fn() + Send)>) {
         let timeout = self.lock().connection.settings().limits.drain;
-        if !self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.writer_left) {
+        if !self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.writer_exited) {
             self.fail(&io::ErrorKind::TimedOut.into());
             if let Some(stop) = stop {
                 stop();

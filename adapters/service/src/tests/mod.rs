@@ -1,12 +1,13 @@
 //! Tests of two connected sessions. Tests of a single file are in that file.
 
-mod asking;
 mod asynchronous;
 mod calls;
 mod cancellation;
 mod client;
+mod elicitation;
 mod excerpts;
 mod extension;
+mod input_requests;
 mod keeping;
 mod listening;
 mod lists;
@@ -14,7 +15,6 @@ mod middleware;
 mod modern;
 pub(crate) mod pair;
 mod prompts;
-mod questions;
 mod replacing;
 mod resources;
 mod rounds;

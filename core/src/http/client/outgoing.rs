@@ -113,7 +113,7 @@ impl Client {
         self.queued.retain(|post| !is_it(post.request.as_ref()));
         let found = self.exchanges.iter().find(|(_, exchange)| is_it(exchange.purpose.request())).map(|(id, _)| *id);
         let Some(id) = found else { return self.queued.len() < before };
-        let unheard = self.take_back(id);
+        let unheard = self.remove_unpolled_request(id);
         if unheard {
             self.exchanges.remove(&id);
         } else {

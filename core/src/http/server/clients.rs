@@ -92,7 +92,7 @@ impl Client {
 
     /// Returns whether sessions of this client are reassigned to `other`: this client is identified only by its
     /// session, and `other` by a principal or an address.
-    pub(super) fn gives_way_to(&self, other: &Self) -> bool {
+    pub(super) fn is_reassigned_to(&self, other: &Self) -> bool {
         self.identity == Identity::Session && other.holder().is_some()
     }
 
@@ -170,7 +170,7 @@ impl Load {
 
     /// Reassigns the session to this client, if the client is better identified than the current one.
     pub(super) fn belongs_to(&mut self, client: &Arc<Client>) {
-        if self.client.gives_way_to(client) {
+        if self.client.is_reassigned_to(client) {
             let (taken, idle, fresh) = (self.taken, self.idle, self.fresh);
             *self = Self::new(client.clone());
             self.set(taken);

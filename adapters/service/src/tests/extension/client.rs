@@ -135,7 +135,7 @@ fn dropping_a_call_cancels_its_task() {
     let pair = modern(host(), &service);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let pending = pair.to_server().call_tool("works", ()).expect("it can be sent");
-    pair.until(|| service.tasks().held().0 == 1);
+    pair.until(|| service.tasks().usage().0 == 1);
     pair.advance(Duration::from_millis(200));
     let id = lock(&pair.server.lines)
         .iter()

@@ -294,7 +294,7 @@ impl Engine {
             // The protocol has no message that refuses an input request.
             Err(error) => Outcome::Error(error.clone()),
         };
-        let event = self.give_up(call, outcome);
+        let event = self.end_call(call, outcome);
         self.events.extend(event.map(Event::into_owned));
     }
 
@@ -317,7 +317,7 @@ impl Engine {
     }
 
     /// Ends a call before its task has ended, and cancels the task if it was created for this call.
-    pub(crate) fn give_up<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
+    pub(crate) fn end_call<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         self.take_back(call);
         self.drop_input_requests(call);
         let task = self.own_task(call);

@@ -42,7 +42,7 @@ fn said(answer: &ElicitResult) -> String {
 }
 
 fn keys(task: &Value) -> Vec<String> {
-    task["inputRequests"].as_object().expect("questions").keys().cloned().collect()
+    task["inputRequests"].as_object().expect("input requests").keys().cloned().collect()
 }
 
 fn aged(age: u32) -> Value {
@@ -55,7 +55,8 @@ fn curious() -> Service {
         .tool(task_tool("asks", |context| {
             let first = context.elicit("How old?", age()).wait()?;
             let form = ElicitParams::from(ElicitFormParams::new("And you?", age()));
-            let both = context.ask_all([("a", form.into()), ("roots", ListRootsParams::default().into())]).wait()?;
+            let both =
+                context.request_inputs([("a", form.into()), ("roots", ListRootsParams::default().into())]).wait()?;
             let (second, roots) = (both.get::<ElicitParams>("a")?, both.get::<ListRootsParams>("roots")?);
             let third = context.elicit("How old now?", age()).wait()?;
             let all = [said(&first), said(&second), roots.roots.len().to_string(), said(&third)];
@@ -150,7 +151,7 @@ fn tasks_request_only_declared_input() {
                 context.elicit_url("Look", "https://example.com").wait().map(|_| ()),
                 context.sample(sample).wait().map(|_| ()),
                 context.roots().wait().map(|_| ()),
-                context.ask_all([("roots", ListRootsParams::default().into())]).wait().map(|_| ()),
+                context.request_inputs([("roots", ListRootsParams::default().into())]).wait().map(|_| ()),
             ];
             let missing = tried.map(|tried| match tried {
                 Err(CallError::Send(SendError::Undeclared(capability))) => capability,
@@ -234,7 +235,7 @@ fn open_input_requests_per_task_are_limited() {
     let has_asked = all.clone();
     let service = Service::builder("test", "1")
         .task_policy(crate::inbound::task_policy::TaskPolicy {
-            max_questions: 3,
+            max_input_requests: 3,
             ..crate::inbound::task_policy::TaskPolicy::default()
         })
         .tool(task_tool("asks", move |context: Context| {
