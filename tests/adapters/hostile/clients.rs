@@ -18,7 +18,7 @@ use crate::{
     meter::Meter,
     options,
     peer::Peer,
-    servers::{says_good_day, service},
+    servers::{is_greeting, service},
     settings,
 };
 
@@ -37,7 +37,7 @@ fn is_served<A: Adapter>(host: &Host, service: &Service) {
     let (left, right) = A::pair(4096);
     let server = A::serve(service, right);
     let client = A::connect(left, host).expect("it serves");
-    says_good_day(client.call_tool("hello", ()).expect("it is asked").wait().expect("it answers"));
+    is_greeting(client.call_tool("hello", ()).expect("it is asked").wait().expect("it answers"));
     client.close();
     drop(server);
 }
@@ -89,14 +89,14 @@ pub(crate) fn attacked<A: Adapter>(hostile: HostilePeer, version: ProtocolVersio
             .roots(&roots)
             .build()
     };
-    let (victim, host) = (host(HANDSHAKE), host(LONG));
+    let (attacked, host) = (host(HANDSHAKE), host(LONG));
     // The first connection creates all state that is shared.
     is_served::<A>(&host, &good);
     let meter = Meter::new();
     let (near, far) = UnixStream::pair().expect("there are sockets");
     let peer = Peer::new(hostile, Role::Server, version, limits.frame_bytes, far);
     let asking = || {
-        let client = A::connect_with(A::unix(near), &victim, &options());
+        let client = A::connect_with(A::unix(near), &attacked, &options());
         client.as_ref().map(|client| send_request(client)).unwrap_or_default();
         client
     };

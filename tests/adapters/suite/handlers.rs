@@ -23,7 +23,9 @@ use serde_json::json;
 use crate::{
     LONG, SOON,
     adapter::{Adapter, Handle},
-    end::{Asked, Gate, client, client_config, client_with, in_jobs, send_request, server_config, server_with},
+    minimal_peer::{
+        Gate, ReceivedRequest, client, client_config, client_with, in_jobs, send_request, server_config, server_with,
+    },
     raw::Raw,
     scenario::scenarios,
 };
@@ -97,7 +99,7 @@ fn waiting_handlers_do_not_block_responses<A: Adapter>() {
     let peer = home.clone();
     let arrived = AtomicUsize::new(0);
     let server = server_with::<A>(server_config(), right, &handlers(4), {
-        let act = in_jobs(move |asked: &Asked<ServerRole>| {
+        let act = in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
             let peer = peer.lock().expect("no panics").clone().expect("the server has started");
             send_request(&peer, "test/back", "{}").wait().expect("the client answers");
             asked.echo();
@@ -125,14 +127,14 @@ fn responses_are_sent_while_a_later_request_runs<A: Adapter>() {
     let gate = Gate::default();
     let server = server_with::<A>(server_config(), transport, &handlers(1), {
         let gate = gate.clone();
-        in_jobs(move |asked: &Asked<ServerRole>| {
+        in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
             if asked.method == "test/slow" {
                 gate.pass();
             }
             asked.echo();
         })
     });
-    peer.shake_hands_as_client();
+    peer.handshake_as_client();
     let quick = json!({"jsonrpc": "2.0", "id": 1, "method": "test/quick", "params": {}});
     let slow = json!({"jsonrpc": "2.0", "id": 2, "method": "test/slow", "params": {}});
     peer.send_line(&format!("{quick}\n{slow}"));
@@ -214,12 +216,12 @@ fn each_request_is_cancelled_once_on_disconnect<A: Adapter>() {
         config,
         transport,
         &handlers(64),
-        in_jobs(move |asked: &Asked<ServerRole>| {
+        in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
             hold.pass();
             asked.echo();
         }),
     );
-    peer.shake_hands_as_client();
+    peer.handshake_as_client();
     for id in 1..=50 {
         peer.send(&json!({"jsonrpc": "2.0", "id": id, "method": "test/hold"}));
     }
@@ -247,18 +249,18 @@ fn a_handler_can_close_its_own_connection<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let client = client::<A>(left);
     let (handle, took) = (Arc::new(Mutex::new(None::<Arc<A::Handle<ServerRole>>>)), channel());
-    let (own, tell) = (handle.clone(), Mutex::new(took.0));
-    let tell = Arc::new(tell);
+    let (own, notify) = (handle.clone(), Mutex::new(took.0));
+    let notify = Arc::new(notify);
     let server = server_with::<A>(
         server_config(),
         right,
         &handlers(2),
-        in_jobs(move |asked: &Asked<ServerRole>| {
+        in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
             let start = Instant::now();
             let handle = own.lock().expect("no panics").clone().expect("the server has started");
             handle.close();
             handle.close();
-            tell.lock().expect("no panics").send(start.elapsed()).expect("the test listens");
+            notify.lock().expect("no panics").send(start.elapsed()).expect("the test listens");
             asked.echo();
         }),
     );
@@ -277,8 +279,8 @@ fn a_handler_can_close_its_own_connection<A: Adapter>() {
 fn a_notification_handler_can_send_requests<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let done = Gate::default();
-    struct Curious(Arc<Calls<ServerRole>>, Gate);
-    impl Application<ServerRole> for Curious {
+    struct SendsRequests(Arc<Calls<ServerRole>>, Gate);
+    impl Application<ServerRole> for SendsRequests {
         fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
             match self.0.handle(event)? {
                 Event::Notification { .. } => {
@@ -294,7 +296,7 @@ fn a_notification_handler_can_send_requests<A: Adapter>() {
         }
     }
     let client = client_with::<A>(client_config(), left, in_jobs(|asked| asked.echo()));
-    let app = Arc::new(Curious(Arc::default(), done.clone()));
+    let app = Arc::new(SendsRequests(Arc::default(), done.clone()));
     let server = A::start(|now| Server::new(server_config(), now), app, right, &handlers(1));
     assert_eq!(client.event(), Event::Ready);
     client.peer.notify_raw("test/news", None).expect("there is room");
@@ -323,7 +325,7 @@ fn drops_notifications_over_the_queue_limit<A: Adapter>() {
     let app = Arc::new(Slow(Arc::default(), gate.clone(), first.clone(), received.clone()));
     let options = DriverOptions { handlers: 4, max_notification_bytes: 10 * 1300, ..DriverOptions::default() };
     let server = A::start(|now| Server::new(server_config(), now), app, transport, &options);
-    peer.shake_hands_as_client();
+    peer.handshake_as_client();
     let note = json!({"jsonrpc": "2.0", "method": "test/note", "params": {"text": "x".repeat(1000)}});
     peer.send(&note);
     first.pass();
@@ -345,7 +347,7 @@ fn a_panicking_job_does_not_stop_the_worker_pool<A: Adapter>() {
         server_config(),
         right,
         &handlers(1),
-        in_jobs(|asked: &Asked<ServerRole>| {
+        in_jobs(|asked: &ReceivedRequest<ServerRole>| {
             asked.echo();
             assert_ne!(asked.method, "test/panic", "on purpose");
         }),

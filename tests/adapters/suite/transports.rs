@@ -11,7 +11,7 @@ use mcp_proto::connection::{CloseReason, Event};
 
 use crate::{
     adapter::{Adapter, Handle, Pair},
-    end::joined,
+    minimal_peer::joined,
     scenario::scenarios,
 };
 

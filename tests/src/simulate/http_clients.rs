@@ -159,7 +159,7 @@ fn step(rng: &mut Rng, system: &mut System, trace: &mut Trace<'_>, (sizes, behav
             note(trace, system, client_index, "listens", reads);
             system.listen(client_index, reads)
         }
-        (Action::Disconnect, Some(at), _) if may_hang_up(system, client_index, at) => {
+        (Action::Disconnect, Some(at), _) if may_disconnect(system, client_index, at) => {
             note(trace, system, client_index, "hangs up", at);
             system.disconnect(client_index, at)
         }
@@ -250,7 +250,7 @@ fn draw_message(rng: &mut Rng, kind: &TransportKind) -> ClientMessage {
 }
 
 /// Returns whether a client may disconnect. The stream of HTTP+SSE is its session, so its disconnection is rare.
-fn may_hang_up(system: &System, client_index: usize, at: usize) -> bool {
+fn may_disconnect(system: &System, client_index: usize, at: usize) -> bool {
     !(matches!(system.clients[client_index].kind, TransportKind::HttpSse(_))
         && at == 0
         && system.clients[client_index].streams.len() < 6)

@@ -23,9 +23,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 /// A deterministic source of choices, with a seed.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn roll(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % sides
@@ -61,14 +61,14 @@ const BODIES: [&str; 22] = [
     r#"{"jsonrpc":"2.0","method":"vendor/news"}"#,
 ];
 
-fn request(dice: &mut Dice, sessions: &[String]) -> Request<Vec<u8>> {
-    let uri = match dice.roll(12) {
+fn request(rng: &mut Rng, sessions: &[String]) -> Request<Vec<u8>> {
+    let uri = match rng.roll(12) {
         0 => "/sse".to_owned(),
-        1 => format!("/message?sessionId={}", sessions.get(dice.roll(9)).map_or("x", |id| &**id)),
+        1 => format!("/message?sessionId={}", sessions.get(rng.roll(9)).map_or("x", |id| &**id)),
         2 => "/nowhere".to_owned(),
         _ => "/mcp".to_owned(),
     };
-    let method = dice.pick(&["POST", "POST", "POST", "POST", "GET", "GET", "DELETE", "PUT"]);
+    let method = rng.pick(&["POST", "POST", "POST", "POST", "GET", "GET", "DELETE", "PUT"]);
     let mut request = Request::builder().method(method).uri(uri);
     for (name, values) in [
         ("host", &["localhost", "localhost", "localhost:80", "localhost", "evil.com"][..]),
@@ -80,27 +80,27 @@ fn request(dice: &mut Dice, sessions: &[String]) -> Request<Vec<u8>> {
         ("last-event-id", &["", "", "", "g1-0", "1-0", "2-1", "3-99", "x"]),
         ("origin", &["", "", "", "", "http://localhost", "http://evil.com"]),
     ] {
-        let value = dice.pick(values);
+        let value = rng.pick(values);
         if !value.is_empty() {
             request = request.header(name, value);
         }
     }
-    if let Some(id) = sessions.get(dice.roll(sessions.len() + 2)) {
+    if let Some(id) = sessions.get(rng.roll(sessions.len() + 2)) {
         request = request.header("mcp-session-id", id);
     }
-    request.body(dice.pick(&BODIES).as_bytes().to_vec()).expect("a request")
+    request.body(rng.pick(&BODIES).as_bytes().to_vec()).expect("a request")
 }
 
 /// Returns a request whose head is valid for any message.
-fn polite(dice: &mut Dice, sessions: &[String]) -> Request<Vec<u8>> {
-    match (dice.roll(4), sessions.get(dice.roll(sessions.len().max(1)))) {
-        (0, _) => modern(&json!(dice.roll(9)), "tools/call", json!({"name": "t", "x": "x".repeat(dice.roll(900))})),
+fn polite(rng: &mut Rng, sessions: &[String]) -> Request<Vec<u8>> {
+    match (rng.roll(4), sessions.get(rng.roll(sessions.len().max(1)))) {
+        (0, _) => modern(&json!(rng.roll(9)), "tools/call", json!({"name": "t", "x": "x".repeat(rng.roll(900))})),
         (1..4, Some(id)) => {
-            let body = dice.pick(&BODIES).as_bytes().to_vec();
+            let body = rng.pick(&BODIES).as_bytes().to_vec();
             post("/mcp").header("mcp-session-id", id).body(body).expect("a request")
         }
         _ => {
-            let version = dice.pick(&["2025-03-26", "2025-06-18", "2025-11-25"]);
+            let version = rng.pick(&["2025-03-26", "2025-06-18", "2025-11-25"]);
             post("/mcp").body(initialize(version).to_string().into_bytes()).expect("a request")
         }
     }
@@ -125,20 +125,19 @@ fn server() -> (ServerConfig, EndpointOptions) {
 }
 
 /// Talks to a server for many steps, and returns everything that it sends.
-fn talk_to_server(seed: u64, steps: usize) -> String {
-    let mut dice = Dice(seed);
+fn run_server(seed: u64, steps: usize) -> String {
+    let mut rng = Rng(seed);
     let (mut config, options) = server();
-    config.settings.reply_timeout = (dice.roll(2) == 0).then_some(Duration::from_secs(2));
+    config.settings.reply_timeout = (rng.roll(2) == 0).then_some(Duration::from_secs(2));
     let mut server = HttpServer::with(config, options);
     let (mut sessions, mut asked): (Vec<String>, Vec<RequestRef>) = (Vec::new(), Vec::new());
     let mut keys: Vec<(usize, ReplyKey)> = Vec::new();
     let mut said = String::new();
     for _ in 0..steps {
-        match dice.roll(10) {
+        match rng.roll(10) {
             0..=4 => {
-                let request =
-                    if dice.roll(2) == 0 { request(&mut dice, &sessions) } else { polite(&mut dice, &sessions) };
-                server.caller = match u8::try_from(dice.roll(4)).unwrap_or(0) {
+                let request = if rng.roll(2) == 0 { request(&mut rng, &sessions) } else { polite(&mut rng, &sessions) };
+                server.caller = match u8::try_from(rng.roll(4)).unwrap_or(0) {
                     0 => Sender::Anybody,
                     last => Sender::Anonymous([10, 0, 0, last].into()),
                 };
@@ -149,10 +148,10 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
                 asked.push(one);
             }
             5 if !asked.is_empty() => {
-                let one = asked[dice.roll(asked.len())];
+                let one = asked[rng.roll(asked.len())];
                 server.disconnect(one);
             }
-            6 => server.advance(Duration::from_millis(1 << dice.roll(22))),
+            6 => server.advance(Duration::from_millis(1 << rng.roll(22))),
             7 => {
                 let now = server.now;
                 for session in server.sessions.values_mut() {
@@ -163,15 +162,15 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
                 server.settle();
             }
             _ if !keys.is_empty() => {
-                let (session, key) = keys[dice.roll(keys.len())];
+                let (session, key) = keys[rng.roll(keys.len())];
                 let now = server.now;
                 if let Some(session) = server.sessions.get_mut(&session) {
                     let result = Json::parse("{\"content\":[],\"tools\":[]}").expect("JSON");
-                    match dice.roll(5) {
+                    match rng.roll(5) {
                         0 => session.connection(now).release_stream(key, None),
                         1 => drop(session.connection(now).respond_raw(key, &RawJson::from(&result))),
                         2 => session.close(now),
-                        _ => drop(session.connection(now).progress(key, f64::from(1 << dice.roll(30)), None, None)),
+                        _ => drop(session.connection(now).progress(key, f64::from(1 << rng.roll(30)), None, None)),
                     }
                 }
                 server.settle();
@@ -236,8 +235,8 @@ const HEADS: [(u16, &str); 12] = [
     (503, ""),
 ];
 
-fn body(dice: &mut Dice, id: &str) -> String {
-    let message = match dice.roll(9) {
+fn body(rng: &mut Rng, id: &str) -> String {
+    let message = match rng.roll(9) {
         0 => format!(
             r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}}}"#
         ),
@@ -247,7 +246,7 @@ fn body(dice: &mut Dice, id: &str) -> String {
         2 => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[]}}}}"#),
         3 => format!(
             r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{},"message":"no"}}}}"#,
-            -32022 + i64::try_from(dice.roll(4)).unwrap_or(0)
+            -32022 + i64::try_from(rng.roll(4)).unwrap_or(0)
         ),
         4 => r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no"}}"#.to_owned(),
         5 => r#"{"jsonrpc":"2.0","id":"q","method":"roots/list"}"#.to_owned(),
@@ -255,10 +254,10 @@ fn body(dice: &mut Dice, id: &str) -> String {
         7 => "junk".to_owned(),
         _ => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"input_required","requestState":"s"}}}}"#),
     };
-    match dice.roll(6) {
+    match rng.roll(6) {
         0 => message,
         1 => "event: endpoint\ndata: /messages\n\n".to_owned(),
-        2 => format!("id: {}\nretry: 10\ndata: {message}\n\n", dice.roll(3)),
+        2 => format!("id: {}\nretry: 10\ndata: {message}\n\n", rng.roll(3)),
         3 => "id: 1\ndata: \n\n: x\n\n".to_owned(),
         4 => format!("data: {message}\n"),
         _ => format!("data: {message}\n\n"),
@@ -266,13 +265,13 @@ fn body(dice: &mut Dice, id: &str) -> String {
 }
 
 /// Talks to a client for many steps, and returns everything that it sends.
-fn talk_to_client(seed: u64, steps: usize) -> String {
-    let mut dice = Dice(seed);
+fn run_client(seed: u64, steps: usize) -> String {
+    let mut rng = Rng(seed);
     let mut options = options();
-    options.authenticates = dice.roll(2) == 0;
+    options.authenticates = rng.roll(2) == 0;
     options.limits.exchanges = 8;
     let mut open = Vec::new();
-    let mut caller = if dice.roll(2) == 0 {
+    let mut caller = if rng.roll(2) == 0 {
         HttpClient::new(full_client_with(VersionSet::ALL), options)
     } else {
         let (caller, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options);
@@ -292,25 +291,25 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
             open.push((exchange, id));
         }
         if !open.is_empty() {
-            let (exchange, id) = open[dice.roll(open.len())].clone();
-            match dice.roll(9) {
+            let (exchange, id) = open[rng.roll(open.len())].clone();
+            match rng.roll(9) {
                 0 | 1 => {
-                    let (status, media_type) = HEADS[dice.roll(HEADS.len())];
+                    let (status, media_type) = HEADS[rng.roll(HEADS.len())];
                     let mut response = Response::builder().status(status);
                     if !media_type.is_empty() {
                         response = response.header("content-type", media_type);
                     }
-                    if dice.roll(3) == 0 {
+                    if rng.roll(3) == 0 {
                         response = response.header("mcp-session-id", "s-1");
                     }
                     if status == 307 {
-                        response = response.header("location", dice.pick(&["/other", "http://evil.example/"]));
+                        response = response.header("location", rng.pick(&["/other", "http://evil.example/"]));
                     }
                     caller.head(exchange, response);
                 }
                 2..=4 => {
-                    let body = body(&mut dice, &id);
-                    let cut = dice.roll(body.len() + 1);
+                    let body = body(&mut rng, &id);
+                    let cut = rng.roll(body.len() + 1);
                     caller.body(exchange, &body.as_bytes()[..cut]);
                     caller.body(exchange, &body.as_bytes()[cut..]);
                 }
@@ -318,7 +317,7 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
                 6 => caller.fail(exchange),
                 7 => {
                     let now = caller.now;
-                    if dice.roll(2) == 0 {
+                    if rng.roll(2) == 0 {
                         caller.core.handle_authentication_started(now, exchange);
                     } else {
                         caller.core.handle_authentication_ended(now, exchange);
@@ -326,7 +325,7 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
                 }
                 _ => {
                     let now = caller.now;
-                    if dice.roll(2) == 0 {
+                    if rng.roll(2) == 0 {
                         caller.core.retry(now, exchange);
                     } else {
                         caller.core.fail_authentication(now, exchange);
@@ -334,8 +333,8 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
                 }
             }
         }
-        match dice.roll(12) {
-            0 => caller.advance(Duration::from_millis(1 << dice.roll(16))),
+        match rng.roll(12) {
+            0 => caller.advance(Duration::from_millis(1 << rng.roll(16))),
             1 | 2 => {
                 let now = caller.now;
                 let options = mcp_proto::connection::RequestOptions::default();
@@ -381,11 +380,11 @@ proptest! {
 
     #[test]
     fn server_invariants_hold_for_random_input(seed: u64) {
-        prop_assert_eq!(talk_to_server(seed, 200), talk_to_server(seed, 200));
+        prop_assert_eq!(run_server(seed, 200), run_server(seed, 200));
     }
 
     #[test]
     fn client_invariants_hold_for_random_input(seed: u64) {
-        prop_assert_eq!(talk_to_client(seed, 200), talk_to_client(seed, 200));
+        prop_assert_eq!(run_client(seed, 200), run_client(seed, 200));
     }
 }

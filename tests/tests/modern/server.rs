@@ -209,21 +209,21 @@ fn log_messages_respect_the_requested_level() {
 #[test]
 fn progress_and_logs_are_opt_in_and_end_at_response() {
     let mut server = dual();
-    let say = |server: &mut Server, key, level| {
+    let send_log = |server: &mut Server, key, level| {
         let message = LogMessageParams::new(level, Json::parse("\"hm\"").expect("JSON"));
         server.conn.log(key, &message).expect("it is open");
     };
     server.feed(&request(1, "tools/call", json!({"name": "t"}), json!({})));
     let silent = key(&server.take_events());
-    say(&mut server, silent, LoggingLevel::Emergency);
+    send_log(&mut server, silent, LoggingLevel::Emergency);
     server.conn.progress(silent, 1.0, None, None).expect("without a token nothing happens");
     assert_eq!(server.sent(), Vec::<Value>::new());
 
     let meta = json!({"io.modelcontextprotocol/logLevel": "warning", "progressToken": "t"});
     server.feed(&request(2, "tools/call", json!({"name": "t"}), meta));
     let asked = key(&server.take_events());
-    say(&mut server, asked, LoggingLevel::Info);
-    say(&mut server, asked, LoggingLevel::Error);
+    send_log(&mut server, asked, LoggingLevel::Info);
+    send_log(&mut server, asked, LoggingLevel::Error);
     server.conn.progress(asked, 0.5, Some(1.0), Some("half")).expect("it grows");
     server.conn.respond(asked, &CallToolResult::text("x")).expect("it is owed");
     let sent = server.sent();

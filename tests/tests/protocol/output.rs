@@ -42,7 +42,7 @@ fn kind_of(message: &Value) -> &'static str {
 }
 
 /// Sends every kind of message, and returns the output.
-fn say_everything<E>(harness: &mut Harness<E>) -> Vec<Value> {
+fn send_everything<E>(harness: &mut Harness<E>) -> Vec<Value> {
     let empty = raw("{}");
     for method in Method::ALL.iter().copied() {
         for params in [None, Some(&empty)] {
@@ -79,7 +79,7 @@ fn say_everything<E>(harness: &mut Harness<E>) -> Vec<Value> {
 fn every_message_is_one_of_four_kinds() {
     for version in ProtocolVersion::LEGACY {
         for sent in
-            [say_everything(&mut Harness::ready_client(version)), say_everything(&mut Harness::ready_server(version))]
+            [send_everything(&mut Harness::ready_client(version)), send_everything(&mut Harness::ready_server(version))]
         {
             let mut seen: BTreeMap<_, usize> = BTreeMap::new();
             for message in &sent {
@@ -100,7 +100,7 @@ fn arrays_are_sent_only_as_batch_responses() {
     ]);
     for version in ProtocolVersion::LEGACY {
         let mut server = Harness::ready_server(version);
-        let mut sent = say_everything(&mut server);
+        let mut sent = send_everything(&mut server);
         assert!(sent.iter().all(Value::is_object), "{version}");
         server.feed(&batch);
         server.call("vendor/call");

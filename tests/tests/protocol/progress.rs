@@ -362,7 +362,7 @@ fn task_progress_uses_the_token_of_the_request() {
 #[test]
 fn task_progress_token_is_valid_until_the_end() {
     type Client = Harness<mcp_proto::connection::ClientRole>;
-    type Tell = fn(&mut Client, &str);
+    type Report = fn(&mut Client, &str);
     fn reports(client: &mut Client, call: CallId) -> bool {
         client.feed(&progress(call.as_u64(), 5));
         matches!(client.take_events()[..], [Event::Progress { call: of, .. }] if of == call)
@@ -373,7 +373,7 @@ fn task_progress_token_is_valid_until_the_end() {
         client.take_events();
     }
     // Every message that contains the status of a task.
-    let ways: [(&str, Tell); 3] = [
+    let ways: [(&str, Report); 3] = [
         ("tasks/get", |client, status| asked(client, "tasks/get", task(status))),
         ("tasks/cancel", |client, status| asked(client, "tasks/cancel", task(status))),
         ("notifications/tasks/status", |client, status| {

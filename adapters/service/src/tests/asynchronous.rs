@@ -151,8 +151,8 @@ fn a_panic_fails_the_one_request() {
 }
 
 /// A host with async handlers only, which records the requests that they receive.
-fn thoughtful(heard: &Arc<Mutex<Vec<String>>>) -> HostBuilder {
-    let (first, second) = (heard.clone(), heard.clone());
+fn thoughtful(received: &Arc<Mutex<Vec<String>>>) -> HostBuilder {
+    let (first, second) = (received.clone(), received.clone());
     Host::builder("client", "1")
         .sampling_async(async |_: CreateMessageParams, _: Context<ClientRole>| {
             pause().await;
@@ -167,18 +167,18 @@ fn thoughtful(heard: &Arc<Mutex<Vec<String>>>) -> HostBuilder {
             Ok::<_, Failure>(ElicitAction::Decline)
         })
         .on_async(move |_: ToolsListChangedParams, _| {
-            let heard = first.clone();
+            let received = first.clone();
             async move {
-                lock(&heard).push("begun".to_owned());
+                lock(&received).push("begun".to_owned());
                 pause().await;
-                lock(&heard).push("ended".to_owned());
+                lock(&received).push("ended".to_owned());
             }
         })
         .on_notification_async("test/note", move |params: Value, _| {
-            let heard = second.clone();
+            let received = second.clone();
             async move {
                 pause().await;
-                lock(&heard).push(params.to_string());
+                lock(&received).push(params.to_string());
             }
         })
         .roots(&Roots::new([Root::new("file:///a")]).expect("good roots"))
@@ -196,7 +196,7 @@ fn input_request() -> CreateMessageParams {
 }
 
 /// A service with the same tool twice, blocking and async.
-fn curious() -> ServiceBuilder {
+fn service_with_requests() -> ServiceBuilder {
     fn said(name: &ElicitResult, answer: &CreateMessageResult, page: &ElicitAction, roots: usize) -> String {
         let name = name.content.as_ref().and_then(|content| content.get("name"));
         format!("{name:?} {} {page} {roots}", answer.model)
@@ -224,10 +224,10 @@ fn curious() -> ServiceBuilder {
 
 #[test]
 fn blocking_and_async_input_requests_are_equal() {
-    let heard = Arc::default();
-    let service = curious().build().expect("a good service");
+    let received = Arc::default();
+    let service = service_with_requests().build().expect("a good service");
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
-        let pair = Pair::new(&thoughtful(&heard).build(), &service, version);
+        let pair = Pair::new(&thoughtful(&received).build(), &service, version);
         for tool in ["wait", "await", "all_at_once"] {
             let result = pair.send_request("tools/call", json!({"name": tool})).expect("a result");
             assert_eq!(text(&result), "Some(String(\"Ada\")) m decline 1", "{tool} {version}");
@@ -238,7 +238,7 @@ fn blocking_and_async_input_requests_are_equal() {
 
 #[test]
 fn concurrent_input_requests_are_sent_together() {
-    let service = curious().build().expect("a good service");
+    let service = service_with_requests().build().expect("a good service");
     let host = thoughtful(&Arc::default()).build();
     // In a session all four requests are sent before the first response.
     let pair = Pair::new(&host, &service, ProtocolVersion::V2025_11_25);
@@ -291,9 +291,9 @@ fn dropped_input_request_is_cancelled() {
 
 #[test]
 fn notifications_are_handled_one_at_a_time() {
-    let heard = Arc::default();
+    let received = Arc::default();
     let service = echo().build().expect("a good service");
-    let pair = Pair::new(&thoughtful(&heard).build(), &service, ProtocolVersion::V2025_11_25);
+    let pair = Pair::new(&thoughtful(&received).build(), &service, ProtocolVersion::V2025_11_25);
     for round in 0..10 {
         let name = format!("t{round}");
         pair.input_to_client(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
@@ -302,7 +302,7 @@ fn notifications_are_handled_one_at_a_time() {
     pair.settle();
     let expected: Vec<_> =
         (0..10).flat_map(|round| ["begun".into(), "ended".into(), format!("{{\"n\":\"t{round}\"}}")]).collect();
-    assert_eq!(*lock(&heard), expected);
+    assert_eq!(*lock(&received), expected);
     // Arguments that cannot be decoded are the peer's fault, as with blocking handlers.
     let faults = Arc::new(AtomicUsize::new(0));
     let count = faults.clone();
@@ -499,14 +499,14 @@ fn narrow() -> Pair {
     Pair::with(&host, &echo().build().expect("a good service"), |_| ())
 }
 
-fn stuff(pair: &Pair) -> usize {
+fn fill_outbox(pair: &Pair) -> usize {
     (0..).take_while(|_| pair.to_server().notify_raw("test/stuff", None) != Err(SendError::Busy)).count()
 }
 
 #[test]
 fn wakes_one_waiter_per_free_slot() {
     let pair = narrow();
-    assert!(stuff(&pair) > 10);
+    assert!(fill_outbox(&pair) > 10);
     let woken = Arc::new(Count::default());
     let waker = Waker::from(woken.clone());
     let mut cx = std::task::Context::from_waker(&waker);
@@ -520,7 +520,7 @@ fn wakes_one_waiter_per_free_slot() {
         pair.client.flush();
         assert_eq!(woken.0.swap(0, Ordering::SeqCst), 1);
         assert!(Pin::new(&mut waiting[number]).poll(&mut cx).is_ready());
-        stuff(&pair);
+        fill_outbox(&pair);
         // The next one was woken when this one completed, and finds no room.
         let next = waiting.get_mut(number + 1);
         assert!(next.is_none_or(|next| Pin::new(next).poll(&mut cx).is_pending()));
@@ -532,7 +532,7 @@ fn wakes_one_waiter_per_free_slot() {
 #[test]
 fn connection_end_wakes_slot_waiters() {
     let pair = narrow();
-    stuff(&pair);
+    fill_outbox(&pair);
     let mut waiting: Vec<Deferred<()>> = (0..100).map(|_| pair.to_server().wait_for_request_slot()).collect();
     let mut cx = std::task::Context::from_waker(Waker::noop());
     assert!(waiting.iter_mut().all(|waiting| Pin::new(waiting).poll(&mut cx).is_pending()));

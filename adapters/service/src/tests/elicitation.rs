@@ -27,7 +27,7 @@ fn name_form() -> ElicitSchema {
 }
 
 /// A service with tools that send requests to the client, and return the responses as text.
-fn curious() -> ServiceBuilder {
+fn service_with_requests() -> ServiceBuilder {
     let sample = |context: Context| {
         let result = context.sample(CreateMessageParams::new([SamplingMessage::user("2 + 2?")], 10_u64)).wait()?;
         let [SamplingContent::Text(text)] = result.content.as_slice() else { return Err(Failure::new("no text")) };
@@ -77,7 +77,7 @@ fn call(pair: &Pair, name: &str) -> (String, bool) {
 // req: SAMP-002 ELIC-002 ELIC-005 ELIC-007 ELIC-008 ELIC-010 ELIC-029 ROOT-003
 #[test]
 fn handlers_send_only_supported_client_requests() {
-    let service = curious().build().expect("a good service");
+    let service = service_with_requests().build().expect("a good service");
     let roots = Roots::new([Root::new("file:///a"), Root::new("file:///b")]).expect("good roots");
     for version in ProtocolVersion::LEGACY {
         let pair = Pair::new(&obliging(&roots).build(), &service, version);
@@ -125,7 +125,7 @@ fn elicitation_complete_goes_to_its_client_only() {
             .on(move |complete: ElicitationCompleteParams, _| lock(&done).push((name, complete.elicitation_id)))
             .build()
     };
-    let service = curious().build().expect("a good service");
+    let service = service_with_requests().build().expect("a good service");
     let [a, b] = ["a", "b"].map(|name| Pair::new(&client(name), &service, ProtocolVersion::V2025_11_25));
     let mut expected = Vec::new();
     for _ in 0..10 {
@@ -146,7 +146,7 @@ fn elicitation_complete_goes_to_its_client_only() {
 // req: ELIC-028 ELIC-031
 #[test]
 fn handler_gets_only_valid_elicitation_results() {
-    let service = curious().build().expect("a good service");
+    let service = service_with_requests().build().expect("a good service");
     let answers = [
         (json!({"action": "accept", "content": {"name": "Ada"}}), Some("Some(String(\"Ada\"))")),
         (json!({"action": "decline"}), Some("decline")),

@@ -1,6 +1,7 @@
 //! Tests of two connected sessions. Tests of a single file are in that file.
 
 mod asynchronous;
+mod caching;
 mod calls;
 mod cancellation;
 mod client;
@@ -8,14 +9,13 @@ mod elicitation;
 mod excerpts;
 mod extension;
 mod input_requests;
-mod keeping;
 mod listening;
 mod lists;
 mod middleware;
+mod middleware_replacement;
 mod modern;
 pub(crate) mod pair;
 mod prompts;
-mod replacing;
 mod resources;
 mod rounds;
 mod schemas;

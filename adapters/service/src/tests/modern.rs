@@ -50,7 +50,7 @@ fn interview(context: &Context) -> Result<String, Failure> {
     Ok(format!("{} {} {}", said(&name, "name"), said(&color, "color"), verdict.text))
 }
 
-fn curious() -> ServiceBuilder {
+fn service_with_requests() -> ServiceBuilder {
     Service::builder("test", "1")
         .state_key([7; 32])
         .tool(Tool::new("interview", |context: Context| interview(&context)))
@@ -111,7 +111,7 @@ pub(super) fn text(result: &Value) -> &str {
 // req: M-MRTR-001 M-MRTR-006 M-MRTR-018 M-MRTR-029 M-MRTR-040
 #[test]
 fn handler_gives_equal_results_in_both_eras() {
-    let service = curious().build().expect("a good service");
+    let service = service_with_requests().build().expect("a good service");
     let expected = "String(\"Ada\") String(\"red\") fine";
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
         let pair = Pair::new(&obliging().build(), &service, version);
@@ -133,7 +133,7 @@ fn handler_gives_equal_results_in_both_eras() {
 // req: M-MRTR-004 M-MRTR-005 M-MRTR-007 M-MRTR-008 M-MRTR-031 M-MRTR-032
 #[test]
 fn input_required_results_repeat_until_complete() {
-    let pair = modern(&curious().build().expect("a good service"));
+    let pair = modern(&service_with_requests().build().expect("a good service"));
     let call = |more: Value| {
         let mut params = json!({"name": "interview"});
         params.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
@@ -171,7 +171,7 @@ fn input_required_results_repeat_until_complete() {
 // req: M-MRTR-010 M-MRTR-012 M-MRTR-014 M-MRTR-015 M-MRTR-030
 #[test]
 fn validates_request_state_and_input_responses() {
-    let service = curious().build().expect("a good service");
+    let service = service_with_requests().build().expect("a good service");
     let pair = modern(&service);
     let call = |more: Value| {
         let mut params = json!({"name": "interview", "arguments": {}});
@@ -195,11 +195,11 @@ fn validates_request_state_and_input_responses() {
     let params = json!({"name": "interview", "inputResponses": answers, "requestState": state});
     assert_eq!(code(&send(&pair, "prompts/get", params, everything())), -32602);
     // An expired state, and the state of a server with another key.
-    let late = modern(&curious().state_lifetime(Duration::ZERO).build().expect("a good service"));
+    let late = modern(&service_with_requests().state_lifetime(Duration::ZERO).build().expect("a good service"));
     let params = json!({"name": "interview", "arguments": {}});
     let expired = send(&late, "tools/call", params.clone(), everything()).expect("input requests");
     assert_eq!(code(&call(json!({"requestState": expired["requestState"]}))), -32602);
-    let other = modern(&curious().state_key([8; 32]).build().expect("a good service"));
+    let other = modern(&service_with_requests().state_key([8; 32]).build().expect("a good service"));
     let foreign = send(&other, "tools/call", params, everything()).expect("input requests");
     assert_eq!(code(&call(json!({"requestState": foreign["requestState"]}))), -32602);
 
@@ -225,7 +225,7 @@ fn undeclared_input_fails_the_request() {
     let page = |context: Context| {
         context.elicit_url("Sign in", "https://example.com/").wait().map(|visit| visit.action.to_string())
     };
-    let service = curious()
+    let service = service_with_requests()
         .tool(Tool::new("page", page))
         .tool(
             Tool::new("declared", move || {
@@ -344,7 +344,7 @@ fn modern_request_uses_its_own_revision() {
 // req: M-SUBS-004 M-SUBS-010
 #[test]
 fn changes_reach_subscribers_without_session() {
-    let service = curious().subscriptions().build().expect("a good service");
+    let service = service_with_requests().subscriptions().build().expect("a good service");
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
         let pair = Pair::new(&obliging().build(), &service, version);
         let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://interview"]});

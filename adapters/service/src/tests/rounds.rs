@@ -18,7 +18,7 @@ fn input_request() -> ElicitParams {
 }
 
 /// A tool that requests input in every round, and one that requests it once.
-fn curious() -> Pair {
+fn service_with_requests() -> Pair {
     let service = Service::builder("test", "1")
         .state_key([7; 32])
         .tool(Tool::new("never-done", |context: Context| {
@@ -65,7 +65,7 @@ fn answered(name: &str, result: &Value) -> Value {
 // req: M-MRTR-018 M-MRTR-017
 #[test]
 fn input_required_rounds_are_limited() {
-    let pair = curious();
+    let pair = service_with_requests();
     let mut answer = call(&pair, None, json!({"name": "never-done"}));
     for round in 1..16 {
         assert_eq!(answer["result"]["resultType"], "input_required", "round {round}");
@@ -129,7 +129,7 @@ fn state_is_bound_to_principal_and_service() {
 // req: M-MRTR-013
 #[test]
 fn state_of_another_principal_is_rejected() {
-    let pair = curious();
+    let pair = service_with_requests();
     let principals = [None, Some("ada"), Some("eve"), Some("")];
     for owner in principals {
         let asked = call(&pair, owner, json!({"name": "once"}));

@@ -19,7 +19,8 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::{
-    EXTENSION, begin, cancel, get, listen, modern, send_as, task_tool, told, unlisten, until, until_status, update,
+    EXTENSION, begin, cancel, get, listen, modern, notifications_of, send_as, task_tool, unlisten, until, until_status,
+    update,
 };
 use crate::tests::tasks::Gate;
 use crate::{
@@ -50,7 +51,7 @@ fn aged(age: u32) -> Value {
 }
 
 /// A service whose tool requests input until it has enough, and two inputs at once in between.
-fn curious() -> Service {
+fn service_with_requests() -> Service {
     Service::builder("test", "1")
         .tool(task_tool("asks", |context| {
             let first = context.elicit("How old?", age()).wait()?;
@@ -69,7 +70,7 @@ fn curious() -> Service {
 // req: M-TASK-023 M-TASK-028 M-TASK-043 M-TASK-045 M-TASK-046 M-TASK-047 M-TASK-048
 #[test]
 fn task_requests_input_until_all_is_answered() {
-    let pair = modern(&curious());
+    let pair = modern(&service_with_requests());
     let id = begin(&pair, "asks");
     let (subscription, _) = listen(&pair, &[&id]);
     let first = until_status(&pair, &id, "input_required");
@@ -108,7 +109,7 @@ fn task_requests_input_until_all_is_answered() {
     update(&pair, &id, json!({&last[0]: aged(5)})).expect("a receipt");
     // A subscriber gets the same statuses.
     pair.settle();
-    let statuses: Vec<_> = told(&pair, &subscription).iter().map(|task| task["status"].clone()).collect();
+    let statuses: Vec<_> = notifications_of(&pair, &subscription).iter().map(|task| task["status"].clone()).collect();
     assert!(
         statuses.contains(&json!("input_required")) && statuses.last() == Some(&json!("completed")),
         "{statuses:?}"
@@ -119,7 +120,7 @@ fn task_requests_input_until_all_is_answered() {
 
 #[test]
 fn invalid_input_responses_are_rejected() {
-    let pair = modern(&curious());
+    let pair = modern(&service_with_requests());
     let id = begin(&pair, "asks");
     let key = keys(&until_status(&pair, &id, "input_required")).remove(0);
     let wrong =

@@ -1,8 +1,8 @@
 //! Tasks of the extension of 2026-07-28, which belong to a service and not to a session.
 
-mod begin;
 mod client;
 mod input_requests;
+mod start;
 mod store;
 
 use mcp_proto::{
@@ -129,7 +129,7 @@ fn received(pair: &Pair, method: &str, subscription: &str) -> Vec<Value> {
 }
 
 /// Returns the states of tasks that a subscription has reported, in order.
-fn told(pair: &Pair, subscription: &str) -> Vec<Value> {
+fn notifications_of(pair: &Pair, subscription: &str) -> Vec<Value> {
     received(pair, "notifications/tasks", subscription)
 }
 

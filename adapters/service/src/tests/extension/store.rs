@@ -17,8 +17,8 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::{
-    begin, cancel, everything, get, listen, modern, send_request, task_tool, told, unlisten, until, until_status,
-    update, works,
+    begin, cancel, everything, get, listen, modern, notifications_of, send_request, task_tool, unlisten, until,
+    until_status, update, works,
 };
 use crate::tests::tasks::Gate;
 use crate::{
@@ -45,11 +45,11 @@ fn for_a_minute() -> TaskPolicy {
 #[test]
 fn cancelled_task_ends_with_its_handler() {
     let (open, gate) = Gate::new();
-    let stubborn = gate.clone();
+    let never_ends = gate.clone();
     let service = kept(TaskPolicy::default(), &gate)
         .tool(task_tool("stubborn", move |context: Context| {
             context.progress(1.0, None, Some("at it")).wait()?;
-            lock(&stubborn.0).recv().map_err(Failure::from)?;
+            lock(&never_ends.0).recv().map_err(Failure::from)?;
             assert!(context.is_cancelled());
             Ok(CallToolResult::text("all the same"))
         }))
@@ -101,8 +101,8 @@ fn tasks_expire_after_their_ttl() {
     let (subscription, _) = listen(&pair, &[&first, &second, &third]);
     pair.advance(Duration::from_millis(1));
     assert_eq!(service.tasks().usage().0, 1);
-    let told = told(&pair, &subscription);
-    let [.., last] = told.as_slice() else { panic!("no notification") };
+    let notifications_of = notifications_of(&pair, &subscription);
+    let [.., last] = notifications_of.as_slice() else { panic!("no notification") };
     assert_eq!((&last["taskId"], &last["status"]), (&json!(second), &json!("failed")));
     assert_eq!(last["error"]["code"], -32603);
     for gone in [first, second] {
@@ -376,7 +376,9 @@ fn a_task_outlives_its_connection() {
         let task = until_status(&there, id, "completed");
         assert_eq!(task["result"]["content"][0]["text"], said);
     }
-    there.until(|| told(&there, &subscription).iter().filter(|task| task["status"] == "completed").count() == 2);
+    there.until(|| {
+        notifications_of(&there, &subscription).iter().filter(|task| task["status"] == "completed").count() == 2
+    });
     // The connection that created them has ended, but another one expires them.
     there.advance(Duration::from_secs(120));
     assert_eq!(service.tasks().usage(), (0, 0));
@@ -455,36 +457,36 @@ fn subscribers_receive_task_status() {
     let cancelled = until_status(&pair, &second, "cancelled");
     let (subscription, acknowledged) = listen(&pair, &[&first, &second, "x"]);
     assert_eq!(acknowledged, json!([first, second]));
-    let mut all = told(&pair, &subscription);
+    let mut all = notifications_of(&pair, &subscription);
     // The current state is reported immediately.
     assert_eq!(all.len(), 1);
-    let mut told_of = all.remove(0);
+    let mut notified_of = all.remove(0);
     let mut expected = cancelled;
-    for (task, members) in [(&mut told_of, 1), (&mut expected, 2)] {
+    for (task, members) in [(&mut notified_of, 1), (&mut expected, 2)] {
         let object = task.as_object_mut().expect("an object");
         let before = object.len();
         object.remove("_meta");
         object.remove("resultType");
         assert_eq!(before - object.len(), members);
     }
-    assert_eq!(told_of, expected);
+    assert_eq!(notified_of, expected);
     // Another subscription to the task is notified, too.
     let (other, _) = listen(&pair, &[&second]);
-    assert_eq!(told(&pair, &other).len(), 1);
+    assert_eq!(notifications_of(&pair, &other).len(), 1);
     cancel(&pair, &third).expect("a receipt");
     until_status(&pair, &third, "cancelled");
     open.send(()).expect("it waits");
     let mut done = until_status(&pair, &first, "completed");
     pair.settle();
-    let mut last = told(&pair, &subscription).pop().expect("it was told");
+    let mut last = notifications_of(&pair, &subscription).pop().expect("it was told");
     for task in [&mut last, &mut done] {
         let object = task.as_object_mut().expect("an object");
         object.remove("_meta");
         object.remove("resultType");
     }
     assert_eq!(last, done);
-    assert!(told(&pair, &subscription).iter().all(|task| task["taskId"] != json!(third)));
-    assert!(told(&pair, &other).iter().all(|task| task["taskId"] == json!(second)));
+    assert!(notifications_of(&pair, &subscription).iter().all(|task| task["taskId"] != json!(third)));
+    assert!(notifications_of(&pair, &other).iter().all(|task| task["taskId"] == json!(second)));
 }
 
 #[test]
@@ -502,11 +504,12 @@ fn repeated_task_id_is_notified_once() {
     assert!(
         acknowledged.as_array().is_some_and(|tasks| tasks.contains(&json!(first)) && tasks.contains(&json!(second)))
     );
-    let mut told: Vec<_> = told(&pair, &subscription).iter().map(|task| task["taskId"].clone()).collect();
-    told.sort_by_key(Value::to_string);
+    let mut notifications_of: Vec<_> =
+        notifications_of(&pair, &subscription).iter().map(|task| task["taskId"].clone()).collect();
+    notifications_of.sort_by_key(Value::to_string);
     let mut expected = [json!(first), json!(second)];
     expected.sort_by_key(Value::to_string);
-    assert_eq!(told, expected);
+    assert_eq!(notifications_of, expected);
 }
 
 /// Creates a pair whose client does not read, and whose server has a small outbox.
@@ -528,7 +531,7 @@ fn task_starts_when_the_outbox_has_room() {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": everything(),
     });
-    let tell = |id: &str, method: &str, mut params: Value| {
+    let send_for = |id: &str, method: &str, mut params: Value| {
         params["_meta"] = meta.clone();
         pair.input_to_server(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
     };
@@ -537,11 +540,11 @@ fn task_starts_when_the_outbox_has_room() {
         if !connection.read(|conn| conn.has_room()) {
             break;
         }
-        tell("stuff", "tools/list", json!({}));
+        send_for("stuff", "tools/list", json!({}));
     }
     assert!(!connection.read(|conn| conn.has_room()));
-    tell("call", "tools/call", json!({"name": "works"}));
-    tell("listen", "subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
+    send_for("call", "tools/call", json!({"name": "works"}));
+    send_for("listen", "subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
     assert_eq!(service.tasks().usage().0, 1);
     pair.until(|| service.tasks().usage().0 == 2);
     assert_eq!(pair.await_answer("call")["result"]["resultType"], "task");

@@ -246,8 +246,8 @@ fn deferred_tool_can_become_a_task() {
         .tool(
             Tool::new("hasty", |context: Context| {
                 let asked = context.elicit("Who are you?", name_form());
-                let hasty = context.become_task().wait();
-                assert!(matches!(hasty, Err(CallError::InputRequired)), "{hasty:?}");
+                let short_timeout = context.become_task().wait();
+                assert!(matches!(short_timeout, Err(CallError::InputRequired)), "{short_timeout:?}");
                 asked.wait().map(|_| "asked")
             })
             .task_support(TaskSupport::Optional)

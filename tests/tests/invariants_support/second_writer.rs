@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 /// A message to write. Numbers select among the current candidates.
 #[derive(Clone, Debug)]
-pub(crate) enum Say {
+pub(crate) enum WriterStep {
     Discover,
-    Ask(u8),
+    Request(u8),
     Listen(u8),
     Cancel(usize),
     /// Repeats a request with the responses to its input requests.
@@ -24,29 +24,29 @@ pub(crate) enum Say {
     /// Sends `initialize`, or a message of the session that it opens, if the client has none.
     Initialize,
     Initialized,
-    AskInSession(u8),
+    RequestInSession(u8),
     Reply(usize),
 }
 
-pub(crate) fn say() -> impl Strategy<Value = Say> {
+pub(crate) fn write() -> impl Strategy<Value = WriterStep> {
     prop_oneof![
-        1 => Just(Say::Discover),
-        6 => any::<u8>().prop_map(Say::Ask),
-        3 => any::<u8>().prop_map(Say::Listen),
-        4 => any::<usize>().prop_map(Say::Cancel),
-        3 => any::<usize>().prop_map(Say::Again),
-        2 => any::<u8>().prop_map(Say::Wrong),
-        1 => any::<u8>().prop_map(Say::Junk),
-        2 => Just(Say::Initialize),
-        1 => Just(Say::Initialized),
-        4 => any::<u8>().prop_map(Say::AskInSession),
-        3 => any::<usize>().prop_map(Say::Reply),
+        1 => Just(WriterStep::Discover),
+        6 => any::<u8>().prop_map(WriterStep::Request),
+        3 => any::<u8>().prop_map(WriterStep::Listen),
+        4 => any::<usize>().prop_map(WriterStep::Cancel),
+        3 => any::<usize>().prop_map(WriterStep::Again),
+        2 => any::<u8>().prop_map(WriterStep::Wrong),
+        1 => any::<u8>().prop_map(WriterStep::Junk),
+        2 => Just(WriterStep::Initialize),
+        1 => Just(WriterStep::Initialized),
+        4 => any::<u8>().prop_map(WriterStep::RequestInSession),
+        3 => any::<usize>().prop_map(WriterStep::Reply),
     ]
 }
 
 /// The messages that this program has sent and waits for. Its ids and tokens are strings that begin with `s`.
 #[derive(Debug, Default)]
-pub(crate) struct Stranger {
+pub(crate) struct SecondWriter {
     next: u32,
     /// Open requests with their methods and params.
     open: BTreeMap<String, (String, Value)>,
@@ -83,7 +83,7 @@ pub(crate) fn is_session_aside(line: &str) -> bool {
     is_of_session || is_modern_aside(line)
 }
 
-impl Stranger {
+impl SecondWriter {
     pub(crate) fn new(may_open: bool) -> Self {
         Self { may_open, ..Self::default() }
     }
@@ -100,14 +100,14 @@ impl Stranger {
         testbed.client.inject(message.to_string().as_bytes());
     }
 
-    pub(crate) fn say(&mut self, testbed: &mut Testbed, what: &Say) {
-        self.hear(testbed);
+    pub(crate) fn write(&mut self, testbed: &mut Testbed, what: &WriterStep) {
+        self.receive(testbed);
         match *what {
-            Say::Discover => {
+            WriterStep::Discover => {
                 let message = modern(self.id(), "server/discover", json!({}));
                 self.send_request(testbed, message);
             }
-            Say::Ask(kind) => {
+            WriterStep::Request(kind) => {
                 let id = self.id();
                 let method = ["tools/call", "tools/list", "resources/read", "vendor/custom"][usize::from(kind) % 4];
                 let mut meta = json!({});
@@ -122,7 +122,7 @@ impl Stranger {
                 }
                 self.send_request(testbed, modern_with(id, method, json!({"name": "t", "uri": "a:b"}), meta));
             }
-            Say::Listen(kind) => {
+            WriterStep::Listen(kind) => {
                 let id = self.id();
                 let mut filter = json!({"toolsListChanged": kind & 1 != 0, "promptsListChanged": kind & 2 != 0});
                 if kind & 4 != 0 {
@@ -131,14 +131,14 @@ impl Stranger {
                 self.listening.push(id.clone());
                 self.send_request(testbed, listen(id, filter));
             }
-            Say::Cancel(n) => {
+            WriterStep::Cancel(n) => {
                 let can_be = |(_, (method, _)): &(&String, &(String, Value))| method != "initialize";
                 let open: Vec<String> = self.open.iter().filter(can_be).map(|(id, _)| id.clone()).collect();
                 if let Some(id) = open.get(n % open.len().max(1)) {
                     self.cancel(testbed, id);
                 }
             }
-            Say::Again(n) => {
+            WriterStep::Again(n) => {
                 if !self.input_requests.is_empty() {
                     let (method, mut params, requires_input) =
                         self.input_requests.swap_remove(n % self.input_requests.len());
@@ -150,7 +150,7 @@ impl Stranger {
                     self.send_request(testbed, message);
                 }
             }
-            Say::Wrong(kind) => {
+            WriterStep::Wrong(kind) => {
                 let (id, meta) = (self.id(), |meta| json!({ "_meta": meta }));
                 let message = match kind % 6 {
                     0 => modern_with(id, "tools/list", json!({}), json!({VERSION: "2031-01-01"})),
@@ -162,7 +162,7 @@ impl Stranger {
                 };
                 self.send_request(testbed, message);
             }
-            Say::Junk(kind) => {
+            WriterStep::Junk(kind) => {
                 let junk: [&[u8]; 8] = [
                     b"hello",
                     b"{\"jsonrpc\":\"2.0\"",
@@ -175,7 +175,7 @@ impl Stranger {
                 ];
                 testbed.client.inject(junk[usize::from(kind) % junk.len()]);
             }
-            Say::Initialize | Say::AskInSession(_) if self.may_open && !self.has_session => {
+            WriterStep::Initialize | WriterStep::RequestInSession(_) if self.may_open && !self.has_session => {
                 let client = json!({"name": "old", "version": "1"});
                 let capabilities = json!({"roots": {"listChanged": true}});
                 let params =
@@ -183,22 +183,22 @@ impl Stranger {
                 let message = request_with(self.id(), "initialize", params);
                 self.send_request(testbed, message);
             }
-            Say::Initialized | Say::Initialize if self.may_open => {
+            WriterStep::Initialized | WriterStep::Initialize if self.may_open => {
                 testbed.client.inject(notification("notifications/initialized").to_string().as_bytes());
             }
-            Say::AskInSession(kind) if self.has_session => {
+            WriterStep::RequestInSession(kind) if self.has_session => {
                 let id = self.id();
                 let method = ["tools/call", "ping", "tools/list", "resources/read"][usize::from(kind) % 4];
                 let meta = if kind & 16 != 0 { json!({"progressToken": id}) } else { json!({}) };
                 self.send_request(testbed, request_with(id, method, json!({"name": "t", "uri": "a:b", "_meta": meta})));
             }
-            Say::Reply(n) => {
+            WriterStep::Reply(n) => {
                 if !self.asked.is_empty() {
                     let id = self.asked.swap_remove(n % self.asked.len());
                     testbed.client.inject(result(id, json!({"roots": []})).to_string().as_bytes());
                 }
             }
-            Say::Initialize | Say::Initialized | Say::AskInSession(_) => {}
+            WriterStep::Initialize | WriterStep::Initialized | WriterStep::RequestInSession(_) => {}
         }
     }
 
@@ -209,7 +209,7 @@ impl Stranger {
     }
 
     /// Processes the lines for this program.
-    pub(crate) fn hear(&mut self, testbed: &mut Testbed) {
+    pub(crate) fn receive(&mut self, testbed: &mut Testbed) {
         for line in std::mem::take(&mut testbed.client.foreign) {
             let message: Value = serde_json::from_str(&line).expect("lines are JSON");
             match (message["method"].as_str(), message.get("id")) {
@@ -231,12 +231,12 @@ impl Stranger {
 
     /// Ends the subscriptions and requests that do not end by themselves.
     pub(crate) fn leave(&mut self, testbed: &mut Testbed) {
-        self.hear(testbed);
+        self.receive(testbed);
         for id in std::mem::take(&mut self.listening) {
             self.cancel(testbed, &id);
         }
         while !self.asked.is_empty() {
-            self.say(testbed, &Say::Reply(0));
+            self.write(testbed, &WriterStep::Reply(0));
         }
     }
 }

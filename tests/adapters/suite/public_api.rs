@@ -270,7 +270,7 @@ fn client_closes_after_unanswered_pings<A: Adapter>() {
     let settings = Settings { keepalive: Some(keepalive), ..Settings::default() };
     let host = Host::builder("test", "1").settings(settings).build();
     let connected = thread::spawn(move || A::connect(transport, &host).expect("it shakes hands"));
-    peer.shake_hands_as_server();
+    peer.handshake_as_server();
     let client = connected.join().expect("it does not panic");
     // The first ping gets a response, the next ones do not.
     let ping = peer.receive_method("ping");
@@ -316,7 +316,7 @@ fn refuses_requests_over_the_queue_limit<A: Adapter>() {
     let service = Service::builder("front", "1").settings(settings).tool(Tool::new("wait", hold)).build();
     let service = service.expect("a good name");
     let server = A::serve_with(&service, transport, &options);
-    peer.shake_hands_as_client();
+    peer.handshake_as_client();
     for id in 1..=10 {
         peer.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "wait"}}));
         if id == 1 {

@@ -69,7 +69,7 @@ fn sure(holds: bool) -> Result<(), Wrong> {
     some(holds.then_some(()))
 }
 
-pub(crate) fn talk() -> Result<(), Wrong> {
+pub(crate) fn conversation() -> Result<(), Wrong> {
     let mut now = Timestamp::ZERO;
     let mut config = ClientConfig::new(Implementation::new("client", "1"), 1);
     config.capabilities = config.capabilities.with(Capability::Roots);

@@ -9,7 +9,7 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::task_polling::{
-    answer, begun, client, completed, input_requests, look_after, millis, one, outcome, refuse, requires_input, roots,
+    answer, begun, client, completed, input_requests, millis, one, outcome, poll_after, refuse, requires_input, roots,
     task,
 };
 
@@ -21,10 +21,10 @@ fn usage_counts_task_ids_and_responses() {
         let mut client = client();
         let call = begun(&mut client);
         assert_eq!(client.conn.usage().call_bytes, 2 * "t".len(), "the id of the task, and what it is found by");
-        let look = look_after(&mut client, millis(100));
+        let poll = poll_after(&mut client, millis(100));
         answer(
             &mut client,
-            &look,
+            &poll,
             "complete",
             requires_input(names.iter().map(|name| ((*name).to_owned(), roots())).collect()),
         );
@@ -41,8 +41,8 @@ fn usage_counts_task_ids_and_responses() {
     let update = one(client.sent());
     answer(&mut client, &update, "complete", json!({}));
     assert_eq!(client.conn.usage().call_bytes, open, "what has arrived is not kept");
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", completed());
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", completed());
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
     assert_eq!(client.conn.usage(), ResourceUsage::default());
 }
@@ -51,12 +51,12 @@ fn usage_counts_task_ids_and_responses() {
 fn input_responses_replace_pending_polls() {
     let mut client = client();
     begun(&mut client);
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", requires_input(json!({"a": roots(), "b": roots()})));
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots(), "b": roots()})));
     let [(_, first), (_, second)] = input_requests(&mut client)[..] else { panic!("two input requests") };
     client.respond(first, &json!({"roots": []}));
-    let look = look_after(&mut client, millis(400));
-    refuse(&mut client, &look, -32603);
+    let poll = poll_after(&mut client, millis(400));
+    refuse(&mut client, &poll, -32603);
     client.respond(second, &json!({"roots": []}));
     assert_eq!(client.sent(), NOTHING, "it is left in peace");
     client.advance(Duration::from_secs(1));
@@ -64,8 +64,8 @@ fn input_responses_replace_pending_polls() {
     assert_eq!(update["method"], "tasks/update");
     answer(&mut client, &update, "complete", json!({}));
 
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", requires_input(json!({"c": roots()})));
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"c": roots()})));
     let [(_, third)] = input_requests(&mut client)[..] else { panic!("an input request") };
     client.now = client.now + millis(400);
     client.conn.handle_timeout(client.now);
@@ -81,11 +81,11 @@ fn initial_task_ttl_limits_retries() {
     let (call, request) = (call.expect("it may be asked"), one(client.sent()));
     answer(&mut client, &request, "task", task("working", json!({"ttlMs": 300})));
     client.take_events();
-    let look = look_after(&mut client, millis(100));
-    refuse(&mut client, &look, -32603);
+    let poll = poll_after(&mut client, millis(100));
+    refuse(&mut client, &poll, -32603);
     client.advance(millis(250));
-    let look = one(client.sent());
-    refuse(&mut client, &look, -32603);
+    let poll = one(client.sent());
+    refuse(&mut client, &poll, -32603);
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(_)));
     assert_eq!(client.conn.usage(), ResourceUsage::default());
 }
@@ -94,8 +94,8 @@ fn initial_task_ttl_limits_retries() {
 fn failed_task_updates_are_resent() {
     let mut client = client();
     let call = begun(&mut client);
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", requires_input(json!({"a": roots()})));
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots()})));
     let [(_, key)] = input_requests(&mut client)[..] else { panic!("one input request") };
     client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());
@@ -109,8 +109,8 @@ fn failed_task_updates_are_resent() {
     let again = one(client.sent());
     assert_eq!(again["params"], update["params"]);
     answer(&mut client, &again, "complete", json!({}));
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", requires_input(json!({"b": roots()})));
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"b": roots()})));
     let [(_, key)] = input_requests(&mut client)[..] else { panic!("one input request") };
     // The call ends if the server refuses the responses or has no such task.
     client.respond(key, &json!({"roots": []}));
