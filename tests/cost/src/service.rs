@@ -120,7 +120,8 @@ fn state(state: String) -> Work {
     })
 }
 
-/// A client responds to many input requests that it did not get, so that the server seals all of that into its next state.
+/// A client responds to many input requests that it did not get, so that the server seals all of that into its next
+/// state.
 fn sealed(size: usize) -> Work {
     let send_request = |context: Context| {
         let form = ElicitSchema::new(Map::new());
@@ -144,7 +145,8 @@ fn same(size: usize) -> String {
     format!("{{\"b\":{{{}}}}}", list(size, |_| "\"a\":0".to_owned()))
 }
 
-/// A tool that sends an elicitation for each of these messages, one after the other, and a client that responds to each with this content.
+/// A tool that sends an elicitation for each of these messages, one after the other, and a client that responds to each
+/// with this content.
 fn client_of_tool(messages: &'static [&'static str], content: Map<ElicitValue>) -> TestClient {
     let send_request = move |_: serde_json::Value, context: Context| async move {
         for message in messages {

@@ -106,7 +106,7 @@ fn deferred_calls_retry_with_backoff() {
     }
     // An input request resets the delay.
     client.feed(&answer(&request, input_request()));
-    let [Event::Request { key, .. }] = client.take_events()[..] else { panic!("an input request was asked") };
+    let [Event::Request { key, .. }] = client.take_events()[..] else { panic!("an input request") };
     respond(&mut client, key);
     let request = client.sent_one();
     client.feed(&put_off(&request));

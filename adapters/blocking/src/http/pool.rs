@@ -28,8 +28,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// does.) It is checked at this interval, so it can take twice as long.
 const TAKE_OVER_AFTER: Duration = Duration::from_millis(1);
 
-/// How many functions run at once, not counting those that began on the thread of a connection and were not taken over.
-/// `DriverOptions::functions` bounds those of one endpoint; this bounds those of all endpoints.
+/// The number of functions that run at once, without functions that began on the thread of a connection and were not
+/// taken over. `DriverOptions::functions` bounds those of one endpoint; this bounds those of all endpoints.
 const FUNCTIONS: usize = 512;
 
 /// The shared state of the threads.

@@ -56,7 +56,7 @@ pub trait AuthProvider: Send + Sync + 'static {
     /// Adds credentials to the headers of a request before it is sent. Requests are only sent to the origin of the
     /// client's address.
     ///
-    /// What the provider puts into the extensions of the request is in the [`Refusal`] if the server refuses it.
+    /// If the server refuses the request, the [`Refusal`] has the extensions that the provider has set.
     ///
     /// # Errors
     /// If no credentials are available: the request fails.

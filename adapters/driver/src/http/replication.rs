@@ -158,7 +158,7 @@ enum Change {
 }
 
 impl HttpSession {
-    /// Returns what has changed since the last write, and the state after the next one.
+    /// Returns the changes since the last write, and the state after the next one.
     fn change(&self, principal: Option<&Principal>) -> Option<(Settled, Change)> {
         let settled = self.session.mutable_state()?;
         let change = match self.settled {

@@ -30,9 +30,9 @@
 //!   hour before [another request](AuthClient::handle_accepted) was successful. Then no request leads to one for an
 //!   hour, unless the server takes a token. Requests that need an authorization fail with [`AuthError::Refused`].
 //!
-//! `allow_authorization` ends each of these times. There are two exceptions. A stored client that the authorization server has
-//! forgotten is registered again by the next request, and the user is asked again. An authorization that has expired,
-//! or whose URL could not be shown to the user, does not hold back the next one.
+//! `allow_authorization` ends each of these times. There are two exceptions. A stored client that the authorization
+//! server has forgotten is registered again by the next request, and the user is asked again. An authorization that has
+//! expired, or whose URL could not be shown to the user, does not hold back the next one.
 //!
 //! Grants without a user have only the first of these limits.
 //!

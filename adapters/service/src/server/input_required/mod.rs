@@ -283,7 +283,8 @@ fn member<T: DeserializeOwned>(params: Option<&RawJson<'_>>, name: &str) -> RpcR
     read.map_err(|error| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {name}: {error}"))))
 }
 
-/// Responses to requests that were made together, by their names. See [`Context::request_inputs`](crate::Context::request_inputs).
+/// Responses to requests that were made together, by their names. See
+/// [`Context::request_inputs`](crate::Context::request_inputs).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientResponses(pub(super) InputResponses);
 
