@@ -186,6 +186,16 @@ pub fn tiny() -> Vec<Scenario> {
 #[must_use]
 pub fn large() -> Vec<Scenario> {
     let (calls, roots) = (Plan::requests([CALL, CALL]), Plan::requests([ROOTS, ROOTS]));
+    let handshake = Scenario::new(
+        "a handshake with everything behind it",
+        Opening::Fresh(VersionSet::ALL, VersionSet::LEGACY),
+        calls.clone().cancels(1).closes(),
+        roots.clone().cancels(1).closes(),
+    );
+    large_legacy(&calls, &roots).into_iter().chain(large_modern()).chain([handshake.cut()]).collect()
+}
+
+fn large_legacy(calls: &Plan, roots: &Plan) -> Vec<Scenario> {
     let reported = Plan::requests([CALL.with_progress(), CALL]);
     vec![
         Scenario::new("cancelled, all of them", LEGACY, calls.clone().cancels(2), roots.clone().cancels(2)).capacity(2),
@@ -231,6 +241,11 @@ pub fn large() -> Vec<Scenario> {
         )
         .duplicates(1)
         .cut(),
+    ]
+}
+
+fn large_modern() -> Vec<Scenario> {
+    vec![
         Scenario::new(
             "input requests",
             MODERN,
@@ -288,13 +303,6 @@ pub fn large() -> Vec<Scenario> {
             Plan::default().reports(1).input_requests(1).list_changes(1).error_responses(1).closes().write_fails(),
         )
         .duplicates(1)
-        .cut(),
-        Scenario::new(
-            "a handshake with everything behind it",
-            Opening::Fresh(VersionSet::ALL, VersionSet::LEGACY),
-            calls.cancels(1).closes(),
-            roots.cancels(1).closes(),
-        )
         .cut(),
     ]
 }

@@ -100,6 +100,35 @@ fn disabled_elicitation_mode_is_not_declared() {
     }
 }
 
+/// Checks that a client refuses requests of capabilities that it did not declare.
+fn refuses_undeclared_requests() {
+    // Also where there is a handler.
+    let pair = pair_of(host());
+    pair.input_to_client(
+        &json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage",
+        "params": {"messages": [], "maxTokens": 1, "tools": []}})
+        .to_string(),
+    );
+    pair.settle();
+    assert_eq!(pair.client.take_lines()[0]["error"]["code"], -32602);
+
+    // A server that sends an undeclared request gets an error. This crate does not send such requests, so the test
+    // writes them.
+    let methods = ["sampling/createMessage", "elicitation/create", "roots/list"];
+    let all = ProtocolVersion::LEGACY.into_iter().flat_map(|version| methods.map(|method| (version, method)));
+    for (version, method) in all {
+        let pair = self::pair(Host::builder("client", "1"), version);
+        let line = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}).to_string();
+        pair.input_to_client(&line);
+        let answer = pair.client.with_conn(|conn| {
+            let mut out = Vec::new();
+            conn.poll_transmit(&mut out);
+            serde_json::from_slice::<Value>(&out).expect("an answer")
+        });
+        assert_eq!(answer["error"]["code"], -32601, "{version} {method}");
+    }
+}
+
 // req: SAMP-001 SAMP-003 SAMP-023 ELIC-001 ELIC-003 ELIC-004 ROOT-001
 #[test]
 fn client_declares_capabilities_of_its_handlers() {
@@ -161,31 +190,7 @@ fn client_declares_capabilities_of_its_handlers() {
         }
     }
 
-    // What is not declared is refused, also where there is a handler.
-    let pair = pair_of(host());
-    pair.input_to_client(
-        &json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage",
-        "params": {"messages": [], "maxTokens": 1, "tools": []}})
-        .to_string(),
-    );
-    pair.settle();
-    assert_eq!(pair.client.take_lines()[0]["error"]["code"], -32602);
-
-    // A server that sends an undeclared request gets an error. This crate does not send such requests, so the test
-    // writes them.
-    let methods = ["sampling/createMessage", "elicitation/create", "roots/list"];
-    let all = ProtocolVersion::LEGACY.into_iter().flat_map(|version| methods.map(|method| (version, method)));
-    for (version, method) in all {
-        let pair = self::pair(Host::builder("client", "1"), version);
-        let line = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}).to_string();
-        pair.input_to_client(&line);
-        let answer = pair.client.with_conn(|conn| {
-            let mut out = Vec::new();
-            conn.poll_transmit(&mut out);
-            serde_json::from_slice::<Value>(&out).expect("an answer")
-        });
-        assert_eq!(answer["error"]["code"], -32601, "{version} {method}");
-    }
+    refuses_undeclared_requests();
 }
 
 // req: SAMP-004 SAMP-005 SAMP-010 SAMP-022 SAMP-031 SAMP-032 SAMP-035
