@@ -8,6 +8,7 @@ use mcp_proto::{
     connection::{Event, ServerConfig},
     http::{
         Policy,
+        client::ExchangeId,
         server::{Caller as Sender, EndpointOptions, Paths},
     },
     protocol::{ProtocolVersion, VersionSet},
@@ -190,7 +191,13 @@ fn run_server(seed: u64, steps: usize) -> String {
             assert!(usage.queued_bytes == 0, "a client that reads has everything: {usage:?}");
         }
     }
-    for one in &asked {
+    end_server(server, &asked, &mut said);
+    said
+}
+
+/// Writes all responses to `said`, and ends all sessions.
+fn end_server(mut server: HttpServer, asked: &[RequestRef], said: &mut String) {
+    for one in asked {
         let reply = server.reply(*one);
         let _ = writeln!(
             said,
@@ -209,7 +216,7 @@ fn run_server(seed: u64, steps: usize) -> String {
     server.advance(Duration::from_secs(6));
     assert!(server.sessions.is_empty() && server.endpoint.is_empty());
     for one in asked {
-        let reply = server.reply(one);
+        let reply = server.reply(*one);
         let hung_up = !reply.ended;
         assert!(hung_up || reply.head.is_some(), "what has ended has begun");
     }
@@ -217,7 +224,6 @@ fn run_server(seed: u64, steps: usize) -> String {
     let large = json!({"x": "x".repeat(REQUEST_BYTES)});
     let large = server.send(modern(&json!(1), "tools/list", large));
     assert!(server.reply(large).head.is_none(), "something of a session that is over is counted");
-    said
 }
 
 const HEADS: [(u16, &str); 12] = [
@@ -264,6 +270,50 @@ fn body(rng: &mut Rng, id: &str) -> String {
     }
 }
 
+/// Handles one event of an exchange: a part of its response, its end, or a step of its authentication.
+fn respond(rng: &mut Rng, caller: &mut HttpClient, exchange: ExchangeId, id: &str) {
+    match rng.roll(9) {
+        0 | 1 => {
+            let (status, media_type) = HEADS[rng.roll(HEADS.len())];
+            let mut response = Response::builder().status(status);
+            if !media_type.is_empty() {
+                response = response.header("content-type", media_type);
+            }
+            if rng.roll(3) == 0 {
+                response = response.header("mcp-session-id", "s-1");
+            }
+            if status == 307 {
+                response = response.header("location", rng.pick(&["/other", "http://evil.example/"]));
+            }
+            caller.head(exchange, response);
+        }
+        2..=4 => {
+            let body = body(rng, id);
+            let cut = rng.roll(body.len() + 1);
+            caller.body(exchange, &body.as_bytes()[..cut]);
+            caller.body(exchange, &body.as_bytes()[cut..]);
+        }
+        5 => caller.end(exchange),
+        6 => caller.fail(exchange),
+        7 => {
+            let now = caller.now;
+            if rng.roll(2) == 0 {
+                caller.core.handle_authentication_started(now, exchange);
+            } else {
+                caller.core.handle_authentication_ended(now, exchange);
+            }
+        }
+        _ => {
+            let now = caller.now;
+            if rng.roll(2) == 0 {
+                caller.core.retry(now, exchange);
+            } else {
+                caller.core.fail_authentication(now, exchange);
+            }
+        }
+    }
+}
+
 /// Talks to a client for many steps, and returns everything that it sends.
 fn run_client(seed: u64, steps: usize) -> String {
     let mut rng = Rng(seed);
@@ -292,46 +342,7 @@ fn run_client(seed: u64, steps: usize) -> String {
         }
         if !open.is_empty() {
             let (exchange, id) = open[rng.roll(open.len())].clone();
-            match rng.roll(9) {
-                0 | 1 => {
-                    let (status, media_type) = HEADS[rng.roll(HEADS.len())];
-                    let mut response = Response::builder().status(status);
-                    if !media_type.is_empty() {
-                        response = response.header("content-type", media_type);
-                    }
-                    if rng.roll(3) == 0 {
-                        response = response.header("mcp-session-id", "s-1");
-                    }
-                    if status == 307 {
-                        response = response.header("location", rng.pick(&["/other", "http://evil.example/"]));
-                    }
-                    caller.head(exchange, response);
-                }
-                2..=4 => {
-                    let body = body(&mut rng, &id);
-                    let cut = rng.roll(body.len() + 1);
-                    caller.body(exchange, &body.as_bytes()[..cut]);
-                    caller.body(exchange, &body.as_bytes()[cut..]);
-                }
-                5 => caller.end(exchange),
-                6 => caller.fail(exchange),
-                7 => {
-                    let now = caller.now;
-                    if rng.roll(2) == 0 {
-                        caller.core.handle_authentication_started(now, exchange);
-                    } else {
-                        caller.core.handle_authentication_ended(now, exchange);
-                    }
-                }
-                _ => {
-                    let now = caller.now;
-                    if rng.roll(2) == 0 {
-                        caller.core.retry(now, exchange);
-                    } else {
-                        caller.core.fail_authentication(now, exchange);
-                    }
-                }
-            }
+            respond(&mut rng, &mut caller, exchange, &id);
         }
         match rng.roll(12) {
             0 => caller.advance(Duration::from_millis(1 << rng.roll(16))),

@@ -83,6 +83,31 @@ pub(crate) fn is_session_aside(line: &str) -> bool {
     is_of_session || is_modern_aside(line)
 }
 
+/// Lines that are no messages, or that no request belongs to.
+const JUNK: [&[u8]; 8] = [
+    b"hello",
+    b"{\"jsonrpc\":\"2.0\"",
+    b"[]",
+    b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"tools/list\"}",
+    b"{\"jsonrpc\":\"2.0\",\"id\":\"sx\",\"result\":{}}",
+    b"\xff\xfe",
+    b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":[]}}",
+    b"{\"jsonrpc\":\"2.0\",\"method\":\"vendor/noise\"}",
+];
+
+/// Returns a request that the server refuses.
+fn wrong(id: String, kind: u8) -> Value {
+    let meta = |meta| json!({ "_meta": meta });
+    match kind % 6 {
+        0 => modern_with(id, "tools/list", json!({}), json!({VERSION: "2031-01-01"})),
+        1 => request_with(id, "tools/list", meta(json!({VERSION: "2026-07-28"}))),
+        2 => modern(id, "ping", json!({})),
+        3 => modern(id, "initialize", json!({})),
+        4 => listen(id, json!("everything")),
+        _ => modern_with(id, "tools/call", json!({}), json!({"io.modelcontextprotocol/logLevel": "loud"})),
+    }
+}
+
 impl SecondWriter {
     pub(crate) fn new(may_open: bool) -> Self {
         Self { may_open, ..Self::default() }
@@ -151,29 +176,11 @@ impl SecondWriter {
                 }
             }
             WriterStep::Wrong(kind) => {
-                let (id, meta) = (self.id(), |meta| json!({ "_meta": meta }));
-                let message = match kind % 6 {
-                    0 => modern_with(id, "tools/list", json!({}), json!({VERSION: "2031-01-01"})),
-                    1 => request_with(id, "tools/list", meta(json!({VERSION: "2026-07-28"}))),
-                    2 => modern(id, "ping", json!({})),
-                    3 => modern(id, "initialize", json!({})),
-                    4 => listen(id, json!("everything")),
-                    _ => modern_with(id, "tools/call", json!({}), json!({"io.modelcontextprotocol/logLevel": "loud"})),
-                };
+                let message = wrong(self.id(), kind);
                 self.send_request(testbed, message);
             }
             WriterStep::Junk(kind) => {
-                let junk: [&[u8]; 8] = [
-                    b"hello",
-                    b"{\"jsonrpc\":\"2.0\"",
-                    b"[]",
-                    b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"tools/list\"}",
-                    b"{\"jsonrpc\":\"2.0\",\"id\":\"sx\",\"result\":{}}",
-                    b"\xff\xfe",
-                    b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":[]}}",
-                    b"{\"jsonrpc\":\"2.0\",\"method\":\"vendor/noise\"}",
-                ];
-                testbed.client.inject(junk[usize::from(kind) % junk.len()]);
+                testbed.client.inject(JUNK[usize::from(kind) % JUNK.len()]);
             }
             WriterStep::Initialize | WriterStep::RequestInSession(_) if self.may_open && !self.has_session => {
                 let client = json!({"name": "old", "version": "1"});

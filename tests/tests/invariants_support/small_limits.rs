@@ -118,29 +118,34 @@ impl LimitedSide {
         }
     }
 
+    /// Feeds requests of the peer, in one batch where the revision has batches.
+    fn feed_requests(&mut self, requests: usize, pings: usize) {
+        let mut members = Vec::new();
+        for _ in 0..requests {
+            let id = self.id();
+            members.push(if self.is_modern() {
+                mcp_tests::message::modern(id, "tools/call", json!({"name": "t"}))
+            } else {
+                request_with_token(id, "tools/list", id)
+            });
+        }
+        for _ in 0..pings {
+            let id = self.id();
+            members.push(request(id, "ping"));
+        }
+        if self.is_modern() || members.len() == 1 {
+            members.iter().for_each(|member| self.feed(member));
+        } else {
+            self.feed(&Value::Array(members));
+        }
+    }
+
     pub(crate) fn step(&mut self, limit_steps: &LimitStep) {
         let json = |size: usize| Json::new(&json!({"pad": "x".repeat(size), "uri": "a:b"})).expect("JSON");
         let now = self.harness.now;
         match *limit_steps {
             LimitStep::Request(requests, pings) => {
-                let mut members = Vec::new();
-                for _ in 0..requests {
-                    let id = self.id();
-                    members.push(if self.is_modern() {
-                        mcp_tests::message::modern(id, "tools/call", json!({"name": "t"}))
-                    } else {
-                        request_with_token(id, "tools/list", id)
-                    });
-                }
-                for _ in 0..pings {
-                    let id = self.id();
-                    members.push(request(id, "ping"));
-                }
-                if self.is_modern() || members.len() == 1 {
-                    members.iter().for_each(|member| self.feed(member));
-                } else {
-                    self.feed(&Value::Array(members));
-                }
+                self.feed_requests(requests, pings);
             }
             LimitStep::Ping => {
                 let id = self.id();

@@ -158,6 +158,31 @@ fn request(model: &Model, n: usize) -> Option<usize> {
     pick(&(from..model.delivered()).collect::<Vec<_>>(), n)
 }
 
+/// Returns a response to the request `id` of this side. `with` selects its kind.
+fn response(model: &Model, id: Value, to: usize, with: usize) -> Value {
+    let mut message = json!({"jsonrpc": "2.0", "id": id});
+    match with {
+        0 => message["error"] = json!({"code": -32000 - i64::try_from(to).expect("small"), "message": "no"}),
+        1 => message["result"] = json!("no object"),
+        2 => message["result"] = json!({"resultType": "unheard of"}),
+        3 => message["result"] = json!({"resultType": "input_required"}),
+        4 => message["result"] = json!({"resultType": "input_required", "requestState": "s"}),
+        5 | 6 => {
+            let input_request = json!({"method": "roots/list", "params": {"from": "the server"}});
+            let input_requests =
+                if with == 5 { json!({"a": input_request}) } else { json!({"a": input_request, "b": input_request}) };
+            message["result"] = json!({"resultType": "input_required", "inputRequests": input_requests});
+        }
+        7 => {
+            message["result"] = json!({"protocolVersion": model.revision().as_str(), "capabilities": {
+                        "tools": {"listChanged": true}, "logging": {}, "tasks": {"list": {}}},
+                        "serverInfo": {"name": "s", "version": "1"}})
+        }
+        _ => message["result"] = json!({"resultType": "complete", "n": to}),
+    }
+    message
+}
+
 impl Message {
     fn json(&self, model: &Model) -> Value {
         // Ids of this side, newest first, and one that was never used.
@@ -201,32 +226,7 @@ impl Message {
             }
             Self::Answer { to, as_text, with } => {
                 let id = if as_text { json!(ours(to).to_string()) } else { json!(ours(to)) };
-                let mut message = json!({"jsonrpc": "2.0", "id": id});
-                match with {
-                    0 => {
-                        message["error"] = json!({"code": -32000 - i64::try_from(to).expect("small"), "message": "no"})
-                    }
-                    1 => message["result"] = json!("no object"),
-                    2 => message["result"] = json!({"resultType": "unheard of"}),
-                    3 => message["result"] = json!({"resultType": "input_required"}),
-                    4 => message["result"] = json!({"resultType": "input_required", "requestState": "s"}),
-                    5 | 6 => {
-                        let input_request = json!({"method": "roots/list", "params": {"from": "the server"}});
-                        let input_requests = if with == 5 {
-                            json!({"a": input_request})
-                        } else {
-                            json!({"a": input_request, "b": input_request})
-                        };
-                        message["result"] = json!({"resultType": "input_required", "inputRequests": input_requests});
-                    }
-                    7 => {
-                        message["result"] = json!({"protocolVersion": model.revision().as_str(), "capabilities": {
-                        "tools": {"listChanged": true}, "logging": {}, "tasks": {"list": {}}},
-                        "serverInfo": {"name": "s", "version": "1"}})
-                    }
-                    _ => message["result"] = json!({"resultType": "complete", "n": to}),
-                }
-                message
+                response(model, id, to, with)
             }
             Self::Progress { of, progress } => {
                 let mut params = json!({"progressToken": ours(of), "progress": progress});

@@ -3,15 +3,16 @@
 
 use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 
-use mcp_driver::{Sniffer, tuning};
+use mcp_driver::{
+    Sniffer, StopHandle, tuning,
+    unix::thread::{lock, spawn, wait, wait_for},
+};
 use mcp_service::ConnectionHandle;
 
 use crate::{
     thread_driver::{driver::Driver, reader::Reader},
     transport::Input,
 };
-use mcp_driver::StopHandle;
-use mcp_driver::unix::thread::{lock, spawn, wait, wait_for};
 
 impl<E: Send + 'static> Driver<E> {
     /// Runs the connection to its end.

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     driver_api::connection_handle::ConnectionHandle,
-    util::{lock::lock, paged_list::Registry, random::Random, wall_clock::Clock},
+    util::{lock::lock, paged_list::PagedList, random::Random, wall_clock::Clock},
 };
 
 /// The tasks of one connection. Each connection has its own, so no peer sees the tasks of another one.
@@ -33,7 +33,7 @@ pub(crate) struct TaskStore<X> {
 }
 
 struct Table<X> {
-    tasks: Registry<Mutex<Entry<X>>>,
+    tasks: PagedList<Mutex<Entry<X>>>,
     /// The bytes of all tasks.
     bytes: usize,
 }
@@ -347,7 +347,7 @@ impl<X: RoleInFlight> TaskStore<X> {
 
 impl<X: RoleInFlight> Table<X> {
     const fn new() -> Self {
-        Self { tasks: Registry::new('k'), bytes: 0 }
+        Self { tasks: PagedList::new('k'), bytes: 0 }
     }
 
     fn find(&self, id: &str) -> RpcResult<Arc<Mutex<Entry<X>>>> {

@@ -142,7 +142,7 @@ impl Engine {
         answer: Result<Vec<u8>, &ErrorObject>,
     ) {
         if self.has_poller(input_request.call) {
-            return self.answer_task(key, input_request, answer);
+            return self.respond_to_task(key, input_request, answer);
         }
         self.release(key);
         let outcome = match answer {
