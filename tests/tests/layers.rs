@@ -195,9 +195,14 @@ fn files_stay_short() {
     report(long.map(|source| format!("{}: {} lines", source.path.display(), length(source))).collect());
 }
 
+/// Functions that may be longer: each is one table of cases.
+const LONG_TABLES: [(&str, &str); 1] = [("core/src/auth/token/tests.rs", "parses_token_responses")];
+
 /// Returns the functions that are too long, as `path:line: function`.
 fn long_functions(source: &Source) -> Vec<String> {
-    let long = functions(&source.text).into_iter().filter(|function| function.lines > LONGEST_FUNCTION);
+    let is_table = |name: &str| LONG_TABLES.iter().any(|(path, table)| source.path.ends_with(path) && *table == name);
+    let long = functions(&source.text).into_iter();
+    let long = long.filter(|function| function.lines > LONGEST_FUNCTION && !is_table(&function.name));
     long.map(|it| format!("{}:{}: `{}` has {} lines", source.path.display(), it.line, it.name, it.lines)).collect()
 }
 

@@ -163,9 +163,9 @@ impl Transport {
         (Self::new(right_reader, left_writer), Self::new(left_reader, right_writer))
     }
 
-    /// Creates a transport over this process's standard input and output, and replaces them for other code: descriptor 0 becomes
-    /// `/dev/null` and descriptor 1 a copy of standard error. So handlers that print with `println!`, and programs that
-    /// they start, do not disturb the connection.
+    /// Creates a transport over this process's standard input and output, and replaces them for other code: descriptor
+    /// 0 becomes `/dev/null` and descriptor 1 a copy of standard error. So handlers that print with `println!`, and
+    /// programs that they start, do not disturb the connection.
     ///
     /// # Errors
     /// If they were taken before, or the system has no free descriptors.
@@ -174,8 +174,9 @@ impl Transport {
         Ok(Self::new(FdReader::new(input), FdWriter::new(output, false)))
     }
 
-    /// Creates a transport over this process's standard input and output without protecting them. Nothing else may read from standard
-    /// input or write to standard output while the connection lasts, and standard output stays open after it.
+    /// Creates a transport over this process's standard input and output without protecting them. Nothing else may read
+    /// from standard input or write to standard output while the connection lasts, and standard output stays open after
+    /// it.
     ///
     /// # Errors
     /// If the system has no free descriptors.
@@ -184,8 +185,9 @@ impl Transport {
         Ok(Self::new(FdReader::new(input), FdWriter::new(output, false)))
     }
 
-    /// Creates a transport over a TCP connection. There is no encryption and no authentication: every peer that can connect is served.
-    /// The connection ends if its first bytes are no JSON object, as those of a browser's request are not.
+    /// Creates a transport over a TCP connection. There is no encryption and no authentication: every peer that can
+    /// connect is served. The connection ends if its first bytes are no JSON object, as those of a browser's request
+    /// are not.
     ///
     /// # Errors
     /// If the system has no free descriptors.

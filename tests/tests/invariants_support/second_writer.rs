@@ -95,6 +95,13 @@ const JUNK: [&[u8]; 8] = [
     b"{\"jsonrpc\":\"2.0\",\"method\":\"vendor/noise\"}",
 ];
 
+fn initialize(id: String) -> Value {
+    let client = json!({"name": "old", "version": "1"});
+    let capabilities = json!({"roots": {"listChanged": true}});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
+    request_with(id, "initialize", params)
+}
+
 /// Returns a request that the server refuses.
 fn wrong(id: String, kind: u8) -> Value {
     let meta = |meta| json!({ "_meta": meta });
@@ -183,11 +190,7 @@ impl SecondWriter {
                 testbed.client.inject(JUNK[usize::from(kind) % JUNK.len()]);
             }
             WriterStep::Initialize | WriterStep::RequestInSession(_) if self.may_open && !self.has_session => {
-                let client = json!({"name": "old", "version": "1"});
-                let capabilities = json!({"roots": {"listChanged": true}});
-                let params =
-                    json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
-                let message = request_with(self.id(), "initialize", params);
+                let message = initialize(self.id());
                 self.send_request(testbed, message);
             }
             WriterStep::Initialized | WriterStep::Initialize if self.may_open => {

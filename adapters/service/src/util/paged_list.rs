@@ -6,16 +6,16 @@ use mcp_proto::wire::ErrorObject;
 
 /// A list of named items, oldest first.
 ///
-/// Each item has a sequence number that is never used again. A cursor is the number at which a page begins. So if a list
-/// changes while a client pages through it, the client gets every item that was in it all the time exactly once.
+/// Each item has a sequence number that is never used again. A cursor is the number at which a page begins. So if a
+/// list changes while a client pages through it, the client gets every item that was in it all the time exactly once.
 pub(crate) struct PagedList<T> {
     /// The first character of the cursors of this list, which distinguishes them from those of other lists.
     kind: char,
     /// The items with their sequence numbers, in order.
     items: Vec<(u64, Arc<T>)>,
-    /// The sequence numbers by name. Ordered: the names are those of the application, so a peer cannot choose them to make
-    /// lookups slow, and no hash is needed. It does not depend on the type of the items, so that lists of all types
-    /// share this code.
+    /// The sequence numbers by name. Ordered: the names are those of the application, so a peer cannot choose them to
+    /// make lookups slow, and no hash is needed. It does not depend on the type of the items, so that lists of all
+    /// types share this code.
     names: BTreeMap<String, u64>,
     next: u64,
 }
