@@ -373,7 +373,7 @@ fn no_secret_of_a_whole_authorization_is_logged_or_shown() {
         let _ = write!(shown, "{error} {error:?} {oauth:?}");
         assert!(error.to_string().contains("invalid_grant"), "{error}");
         issuer.update(|state| state.refuses = false);
-        oauth.ask_again();
+        oauth.allow_authorization();
         assert_eq!(call(&client, "who").await, Ok(format!("{} ada", issuer.url)));
         client.close().await;
         oauth.sign_out().await.expect("it is in memory");

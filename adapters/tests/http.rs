@@ -248,7 +248,7 @@ fn connect_without_listener_is_an_error() {
 }
 
 /// Sends a text over a new connection. Returns the response.
-fn say(address: SocketAddr, text: &str) -> String {
+fn exchange(address: SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(LONG)).expect("a time");
     stream.write_all(text.as_bytes()).expect("it reads");
@@ -284,7 +284,7 @@ fn rejects_invalid_http_requests() {
             ("PUT /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".to_owned(), 405),
             ("junk\r\n\r\n".to_owned(), 400),
         ] {
-            let answer = say(server.address, &request);
+            let answer = exchange(server.address, &request);
             let shown = &request[..request.len().min(300)];
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{status} for {shown}: {answer}");
         }

@@ -48,7 +48,7 @@ fn asked(count: usize) -> Pair {
     let mut pair = Pair::new(VersionSet::LEGACY);
     let params = JsonObject::parse(r#"{"name":"echo"}"#).expect("an object");
     for _ in 0..count {
-        pair.ask(|client, now| {
+        pair.send_request(|client, now| {
             let params = RawJson::from(&params);
             client.request_raw(now, "tools/call", Some(&params), RequestOptions::default()).expect("it is allowed");
         });

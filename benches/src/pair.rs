@@ -80,9 +80,9 @@ impl Pair {
     ///
     /// # Panics
     /// If the request is not allowed.
-    pub fn ask(&mut self, ask: impl FnOnce(&mut Client, Timestamp)) {
+    pub fn send_request(&mut self, send_request: impl FnOnce(&mut Client, Timestamp)) {
         self.now = self.now + std::time::Duration::from_micros(1);
-        ask(&mut self.client, self.now);
+        send_request(&mut self.client, self.now);
     }
 
     /// Transfers all messages to the server.

@@ -56,7 +56,7 @@ impl Villager {
     }
 
     /// Sends the player's message to the villager, who has two seconds to answer.
-    fn ask(&mut self, now: Timestamp, tool: &str) -> Result<(), SendError> {
+    fn send_request(&mut self, now: Timestamp, tool: &str) -> Result<(), SendError> {
         let arguments = Some(JsonObject::parse(r#"{"message":"Lovely weather!"}"#)?);
         let call = CallToolParams { arguments, ..CallToolParams::new(tool) };
         self.asked = Some(self.client.request(now, &call, RequestOptions::within(Duration::from_secs(2)))?);
@@ -128,7 +128,7 @@ fn play(mut draw: impl FnMut(&[String])) -> Result<(Vec<String>, u32), SendError
         frames += 1;
         if villager.client.is_ready() && villager.asked.is_none() {
             match script.next() {
-                Some(tool) => villager.ask(now, tool)?,
+                Some(tool) => villager.send_request(now, tool)?,
                 None => return Ok((villager.says, frames)),
             }
         }

@@ -146,23 +146,25 @@ pub(crate) fn classify(text: &str) -> Result<Expected<'_>, Refused<'_>> {
             Some(_) => refuse(MalformedKind::Id),
             None => refuse(MalformedKind::Shape),
         },
-        (None, None, Some(error)) => {
-            let id = id.filter(|id| id.get() != "null");
-            if id.is_some_and(|id| !is_id(id.get())) {
-                return refuse(MalformedKind::Id);
-            }
-            let inner = self::members(error.get()).unwrap_or_default();
-            let last = |name: &str| inner.iter().rfind(|(member, _)| member == name).map(|(_, value)| *value);
-            let code = last("code").filter(|code| is_id(code.get())).and_then(|code| integer(code.get())?.parse().ok());
-            let message = last("message").and_then(|message| text_of(message.get()));
-            let twice =
-                ["code", "message", "data"].iter().any(|name| inner.iter().filter(|(it, _)| it == name).count() > 1);
-            match (code, message) {
-                (Some(code), Some(message)) if !twice => Ok(Expected::Error { id, code, message, data: last("data") }),
-                _ => refuse(MalformedKind::Error),
-            }
-        }
+        (None, None, Some(error)) => error_response(id, error).or_else(refuse),
         _ => refuse(MalformedKind::Shape),
+    }
+}
+
+/// Classifies a response with an error.
+fn error_response<'a>(id: Option<&'a RawValue>, error: &'a RawValue) -> Result<Expected<'a>, MalformedKind> {
+    let id = id.filter(|id| id.get() != "null");
+    if id.is_some_and(|id| !is_id(id.get())) {
+        return Err(MalformedKind::Id);
+    }
+    let inner = members(error.get()).unwrap_or_default();
+    let last = |name: &str| inner.iter().rfind(|(member, _)| member == name).map(|(_, value)| *value);
+    let code = last("code").filter(|code| is_id(code.get())).and_then(|code| integer(code.get())?.parse().ok());
+    let message = last("message").and_then(|message| text_of(message.get()));
+    let twice = ["code", "message", "data"].iter().any(|name| inner.iter().filter(|(it, _)| it == name).count() > 1);
+    match (code, message) {
+        (Some(code), Some(message)) if !twice => Ok(Expected::Error { id, code, message, data: last("data") }),
+        _ => Err(MalformedKind::Error),
     }
 }
 

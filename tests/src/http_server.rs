@@ -235,8 +235,8 @@ impl HttpServer {
             sessions.insert(serial, session);
             serial
         });
-        while let Some(given_up) = self.endpoint.poll_given_up() {
-            self.sessions.get_mut(&given_up).expect("a session").give_up(self.now);
+        while let Some(evicted) = self.endpoint.poll_evicted() {
+            self.sessions.get_mut(&evicted).expect("a session").evict(self.now);
         }
         let session = session?;
         let (exchange, event) = self.sessions.get_mut(&session).expect("a session").open(self.now, &mut request)?;

@@ -58,7 +58,7 @@ fn client_config(version: ProtocolVersion) -> ClientConfig {
 
 /// How the application behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Temper {
+enum Pace {
     /// Responds at once.
     Quick,
     /// Responds when the attack is over.
@@ -66,11 +66,11 @@ enum Temper {
 }
 
 /// One side under attack. Only the memory of the connection is measured.
-struct Victim<E> {
+struct AttackedSide<E> {
     conn: Connection<E>,
     lines: LineDecoder,
     now: Timestamp,
-    temper: Temper,
+    pace: Pace,
     owed: Vec<ReplyKey>,
     calls: Vec<CallId>,
     out: Vec<u8>,
@@ -87,18 +87,18 @@ fn json(text: &str) -> Json {
     Json::parse(text).expect("it is JSON")
 }
 
-impl<E> Victim<E> {
-    fn new(conn: Connection<E>, temper: Temper) -> Self {
+impl<E> AttackedSide<E> {
+    fn new(conn: Connection<E>, pace: Pace) -> Self {
         let limit = conn.settings().limits.frame_bytes;
         let out = aside(|| Vec::with_capacity(1 << 20));
         let (owed, calls) = aside(|| (Vec::with_capacity(100_000), Vec::with_capacity(100_000)));
-        Self { conn, lines: LineDecoder::new(limit), now: Timestamp::ZERO, temper, owed, calls, out }
+        Self { conn, lines: LineDecoder::new(limit), now: Timestamp::ZERO, pace, owed, calls, out }
     }
 
     fn on_event(&mut self, event: Event<'_>) {
         match event {
             Event::Request { key, .. } => {
-                if self.temper == Temper::Slow {
+                if self.pace == Pace::Slow {
                     return self.owed.push(key);
                 }
                 let result = aside(|| json(r#"{"content":[],"roots":[]}"#));
@@ -108,7 +108,7 @@ impl<E> Victim<E> {
                 }
                 aside(|| drop(result));
             }
-            Event::Cancelled { key, .. } if self.temper == Temper::Quick => self.owed.push(key),
+            Event::Cancelled { key, .. } if self.pace == Pace::Quick => self.owed.push(key),
             Event::Response { call, .. } => self.calls.retain(|open| *open != call),
             _ => {}
         }
@@ -196,7 +196,7 @@ impl<E> Victim<E> {
     }
 }
 
-impl<E> Drop for Victim<E> {
+impl<E> Drop for AttackedSide<E> {
     fn drop(&mut self) {
         let (owed, calls, out) =
             (std::mem::take(&mut self.owed), std::mem::take(&mut self.calls), std::mem::take(&mut self.out));
@@ -205,7 +205,7 @@ impl<E> Drop for Victim<E> {
 }
 
 /// Sends requests of a client application.
-fn ask(client: &mut Victim<mcp_proto::connection::ClientRole>, step: u64) {
+fn send_request(client: &mut AttackedSide<mcp_proto::connection::ClientRole>, step: u64) {
     let params = aside(|| match step % 5 {
         0 => ("tools/call", json(r#"{"name":"t","task":{"ttl":1000}}"#)),
         1 => ("tools/list", json(&format!(r#"{{"cursor":"{step}"}}"#))),
@@ -234,33 +234,33 @@ fn ask(client: &mut Victim<mcp_proto::connection::ClientRole>, step: u64) {
     }
 }
 
-fn attack_server(hostile: HostilePeer, version: ProtocolVersion, temper: Temper, what: &str) -> AllocationInfo {
+fn attack_server(hostile: HostilePeer, version: ProtocolVersion, pace: Pace, what: &str) -> AllocationInfo {
     let config = std::sync::Arc::new(server_config(version));
     let mut attack = Attack::new(hostile, Role::Client, version, config.settings.limits.frame_bytes);
     measure(|| {
-        let mut victim = Victim::new(Server::new(config.clone(), Timestamp::ZERO), temper);
+        let mut attacked = AttackedSide::new(Server::new(config.clone(), Timestamp::ZERO), pace);
         while let Some(said) = aside(|| attack.next_bytes()) {
-            victim.feed(&said, hostile.chunk.min(CHUNK));
+            attacked.feed(&said, hostile.chunk.min(CHUNK));
             aside(|| drop(said));
-            victim.turn(&mut attack, hostile.reads);
+            attacked.turn(&mut attack, hostile.reads);
         }
-        victim.finish(&mut attack, hostile.end, hostile.reads, what);
+        attacked.finish(&mut attack, hostile.end, hostile.reads, what);
     })
 }
 
-fn attack_client(hostile: HostilePeer, version: ProtocolVersion, temper: Temper, what: &str) -> AllocationInfo {
+fn attack_client(hostile: HostilePeer, version: ProtocolVersion, pace: Pace, what: &str) -> AllocationInfo {
     let config = std::sync::Arc::new(client_config(version));
     let mut attack = Attack::new(hostile, Role::Server, version, config.settings.limits.frame_bytes);
     measure(|| {
-        let mut victim = Victim::new(Client::new(config.clone(), Timestamp::ZERO), temper);
+        let mut attacked = AttackedSide::new(Client::new(config.clone(), Timestamp::ZERO), pace);
         for step in 0.. {
-            ask(&mut victim, step);
-            victim.turn(&mut attack, hostile.reads || step == 0);
+            send_request(&mut attacked, step);
+            attacked.turn(&mut attack, hostile.reads || step == 0);
             let Some(said) = aside(|| attack.next_bytes()) else { break };
-            victim.feed(&said, hostile.chunk.min(CHUNK));
+            attacked.feed(&said, hostile.chunk.min(CHUNK));
             aside(|| drop(said));
         }
-        victim.finish(&mut attack, hostile.end, hostile.reads, what);
+        attacked.finish(&mut attack, hostile.end, hostile.reads, what);
     })
 }
 
@@ -268,16 +268,16 @@ fn attack_client(hostile: HostilePeer, version: ProtocolVersion, temper: Temper,
 const VERSIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28];
 
-type Run = fn(HostilePeer, ProtocolVersion, Temper, &str) -> AllocationInfo;
+type Run = fn(HostilePeer, ProtocolVersion, Pace, &str) -> AllocationInfo;
 
 fn attack_all(peers: &[HostilePeer], versions: &[ProtocolVersion], run: Run) {
     // The chunk that is read is counted beside the sum of the limits.
     let bound = (limits().memory() + 2 * CHUNK) as u64;
     for hostile in peers {
         for version in versions.iter().copied() {
-            for temper in [Temper::Quick, Temper::Slow] {
-                let what = format!("{} {version} {temper:?}", hostile.name);
-                let cost = run(*hostile, version, temper, &what);
+            for pace in [Pace::Quick, Pace::Slow] {
+                let what = format!("{} {version} {pace:?}", hostile.name);
+                let cost = run(*hostile, version, pace, &what);
                 assert!(cost.bytes_max <= bound, "{what}: {cost:?}, bound {bound}");
                 assert_eq!((cost.bytes_current, cost.count_current), (0, 0), "{what}: something is left");
             }

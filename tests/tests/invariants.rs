@@ -20,21 +20,22 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
 use invariants_support::{
-    How, Op, Play, eras,
+    Conversation, ResponseChoice, Step, eras,
     lines::line,
     link, op,
-    room::{Cramped, press},
+    small_limits::{LimitedSide, limit_steps},
     who,
 };
 
 /// Checks the output of a client: ids are unique. In a session each request has at most one response. Without one there
 /// are only requests with complete metadata, and cancellations.
-fn check_client(play: &Play) {
+fn check_client(conversation: &Conversation) {
     let parse = |line: &String| serde_json::from_str::<Value>(line).expect("lines are JSON");
-    let is_modern = play.testbed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
-    let asked: Vec<Value> = play.testbed.server.log.iter().map(parse).filter(|it| it["method"].is_string()).collect();
+    let is_modern = conversation.testbed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
+    let asked: Vec<Value> =
+        conversation.testbed.server.log.iter().map(parse).filter(|it| it["method"].is_string()).collect();
     let (mut ids, mut answered) = (BTreeSet::new(), BTreeSet::new());
-    for message in play.testbed.client.log.iter().map(parse) {
+    for message in conversation.testbed.client.log.iter().map(parse) {
         assert_eq!(message["jsonrpc"], "2.0", "{message}");
         match (message["method"].as_str(), message.get("id")) {
             (Some(_), Some(id)) => {
@@ -67,19 +68,19 @@ proptest! {
     // req: M-STDIO-014 M-STDIO-009 M-PROG-010 M-SUBS-006 M-SUBS-015
     #[test]
     fn every_request_ends_exactly_once(eras in eras(), config in link(), ops in vec(op(), 0..120)) {
-        let mut play = Play::new(eras, config);
+        let mut conversation = Conversation::new(eras, config);
         for op in &ops {
-            play.step(op);
+            conversation.step(op);
         }
-        play.finish();
-        for ledger in [&play.client, &play.server] {
-            for call in &ledger.calls {
-                prop_assert_eq!(ledger.ended.get(call), Some(&1), "call {:?}", call);
+        conversation.finish();
+        for record in [&conversation.client, &conversation.server] {
+            for call in &record.calls {
+                prop_assert_eq!(record.ended.get(call), Some(&1), "call {:?}", call);
             }
         }
-        prop_assert_eq!(play.monitor.open(), Vec::<Value>::new(), "requests without an answer");
-        check_client(&play);
-        play.testbed.assert_idle();
+        prop_assert_eq!(conversation.monitor.open(), Vec::<Value>::new(), "requests without an answer");
+        check_client(&conversation);
+        conversation.testbed.assert_idle();
     }
 
     /// Law 3 when one side closes early: calls end, and so does the connection.
@@ -88,50 +89,50 @@ proptest! {
     fn closing_either_side_ends_every_call(
         eras in eras(), config in link(), ops in vec(op(), 0..60), who in who(), more in vec(op(), 0..30)
     ) {
-        let mut play = Play::new(eras, config);
-        for op in ops.iter().chain([&Op::Close(who)]).chain(&more) {
-            play.step(op);
+        let mut conversation = Conversation::new(eras, config);
+        for op in ops.iter().chain([&Step::Close(who)]).chain(&more) {
+            conversation.step(op);
         }
-        play.finish();
-        play.testbed.advance(Duration::from_secs(60));
-        play.collect();
-        for ledger in [&play.client, &play.server] {
-            for call in &ledger.calls {
-                prop_assert_eq!(ledger.ended.get(call), Some(&1), "call {:?}", call);
+        conversation.finish();
+        conversation.testbed.advance(Duration::from_secs(60));
+        conversation.collect();
+        for record in [&conversation.client, &conversation.server] {
+            for call in &record.calls {
+                prop_assert_eq!(record.ended.get(call), Some(&1), "call {:?}", call);
             }
         }
-        prop_assert!(play.testbed.client.conn.is_drained() && play.testbed.server.conn.is_drained());
-        play.finish();
-        play.testbed.assert_idle();
+        prop_assert!(conversation.testbed.client.conn.is_drained() && conversation.testbed.server.conn.is_drained());
+        conversation.finish();
+        conversation.testbed.assert_idle();
     }
 
     /// Law 5: over any lossless link two peers become idle. Then no output is pending and every request has its
     /// response.
     #[test]
     fn peers_become_idle_without_timers(eras in eras(), config in link(), ops in vec(op(), 0..80)) {
-        let mut play = Play::new(eras, config);
-        for op in ops.iter().filter(|op| !matches!(op, Op::Wait(_) | Op::Stall(..) | Op::Respond(_, _, How::Putting))) {
-            play.step(op);
+        let mut conversation = Conversation::new(eras, config);
+        for op in ops.iter().filter(|op| !matches!(op, Step::Wait(_) | Step::Stall(..) | Step::Respond(_, _, ResponseChoice::Putting))) {
+            conversation.step(op);
         }
         // The clock advances only as the link needs it.
-        play.come_to_rest();
+        conversation.come_to_rest();
         let mut out = Vec::new();
-        prop_assert_eq!(play.testbed.client.conn.poll_transmit(&mut out), None);
-        prop_assert_eq!(play.testbed.server.conn.poll_transmit(&mut out), None);
-        for usage in [play.testbed.client.conn.usage(), play.testbed.server.conn.usage()] {
+        prop_assert_eq!(conversation.testbed.client.conn.poll_transmit(&mut out), None);
+        prop_assert_eq!(conversation.testbed.server.conn.poll_transmit(&mut out), None);
+        for usage in [conversation.testbed.client.conn.usage(), conversation.testbed.server.conn.usage()] {
             prop_assert_eq!((usage.outbox_bytes, usage.changes), (0, 0));
         }
-        prop_assert_eq!(play.unanswered(), Vec::new());
+        prop_assert_eq!(conversation.unanswered(), Vec::new());
     }
 
     /// Law 5 with a small outbox: a caller that gets `Busy` has output to poll, and afterwards the outbox has capacity.
     #[test]
-    fn busy_implies_pending_output(is_modern in any::<bool>(), steps in vec(press(), 0..150)) {
-        let mut cramped = Cramped::new(is_modern);
+    fn busy_implies_pending_output(is_modern in any::<bool>(), steps in vec(limit_steps(), 0..150)) {
+        let mut limited = LimitedSide::new(is_modern);
         for step in &steps {
-            cramped.step(step);
+            limited.step(step);
         }
-        cramped.finish();
+        limited.finish();
     }
 
     /// Law 5 where each side has so little capacity that it pauses reading: the deadline of the pause ends any wait,
@@ -144,7 +145,7 @@ proptest! {
             (limits.outbox_bytes, limits.requests) = (room, requests);
         });
         (testbed.client.high_water, testbed.server.high_water) = (1, 1);
-        let ends = play_pauses(&mut testbed, up, down);
+        let ends = run_with_pauses(&mut testbed, up, down);
         prop_assert_eq!(ends, (up, down));
         testbed.assert_idle();
     }
@@ -153,11 +154,11 @@ proptest! {
     #[test]
     fn outputs_are_deterministic(eras in eras(), config in link(), ops in vec(op(), 0..80)) {
         let run = || {
-            let mut play = Play::new(eras, config);
+            let mut conversation = Conversation::new(eras, config);
             for op in &ops {
-                play.step(op);
+                conversation.step(op);
             }
-            (play.testbed.client.log, play.testbed.server.log)
+            (conversation.testbed.client.log, conversation.testbed.server.log)
         };
         prop_assert_eq!(run(), run());
     }
@@ -165,7 +166,7 @@ proptest! {
 
 /// Sends `up` requests from the client and `down` from the server, each as soon as it fits. Both sides respond at once.
 /// Returns the number of ended calls of each side.
-fn play_pauses(testbed: &mut mcp_tests::testbed::Testbed, up: usize, down: usize) -> (usize, usize) {
+fn run_with_pauses(testbed: &mut mcp_tests::testbed::Testbed, up: usize, down: usize) -> (usize, usize) {
     let (mut asked, mut ended) = ((0, 0), (0, 0));
     let options = RequestOptions::no_timeout;
     for _ in 0..100_000 {
@@ -223,7 +224,7 @@ fn mutual_read_pause_ends_at_its_deadline() {
     });
     (testbed.client.high_water, testbed.server.high_water) = (1, 1);
     let start = testbed.now;
-    assert_eq!(play_pauses(&mut testbed, 30, 30), (30, 30));
+    assert_eq!(run_with_pauses(&mut testbed, 30, 30), (30, 30));
     assert!(testbed.client.pauses + testbed.server.pauses > 0, "reading was never paused");
     let took = testbed.now.saturating_since(start);
     assert!(took >= Duration::from_secs(30), "no deadline was needed: {took:?}");
@@ -236,17 +237,17 @@ fn generated_plays_mix_the_eras() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
 
     let mut runner = TestRunner::deterministic();
-    let (mut questions, mut news, mut mixed) = (0, 0, 0);
+    let (mut input_requests, mut news, mut mixed) = (0, 0, 0);
     for _ in 0..100 {
         let plan = (eras(), link(), vec(op(), 0..120)).new_tree(&mut runner).expect("a plan").current();
-        let mut play = Play::new(plan.0, plan.1);
-        plan.2.iter().for_each(|op| play.step(op));
-        play.finish();
-        questions += play.monitor.input_requests;
-        news += play.monitor.subscription_messages;
-        mixed += usize::from(play.monitor.results.iter().all(|results| *results > 0));
+        let mut conversation = Conversation::new(plan.0, plan.1);
+        plan.2.iter().for_each(|op| conversation.step(op));
+        conversation.finish();
+        input_requests += conversation.monitor.input_requests;
+        news += conversation.monitor.subscription_messages;
+        mixed += usize::from(conversation.monitor.results.iter().all(|results| *results > 0));
     }
-    assert!(questions > 20 && news > 100 && mixed > 25, "{questions} {news} {mixed}");
+    assert!(input_requests > 20 && news > 100 && mixed > 25, "{input_requests} {news} {mixed}");
 }
 
 /// The random plays find a full outbox often enough.
@@ -257,11 +258,11 @@ fn generated_plays_exhaust_capacity() {
     let mut runner = TestRunner::deterministic();
     let mut busy = [0; 2];
     for plan in 0..40 {
-        let steps = vec(press(), 150).new_tree(&mut runner).expect("a plan").current();
-        let mut cramped = Cramped::new(plan % 2 == 0);
-        steps.iter().for_each(|step| cramped.step(step));
-        busy[plan % 2] += cramped.busy;
-        cramped.finish();
+        let steps = vec(limit_steps(), 150).new_tree(&mut runner).expect("a plan").current();
+        let mut limited = LimitedSide::new(plan % 2 == 0);
+        steps.iter().for_each(|step| limited.step(step));
+        busy[plan % 2] += limited.busy;
+        limited.finish();
     }
     assert!(busy.iter().all(|busy| *busy > 20), "{busy:?}");
 }
@@ -394,9 +395,9 @@ fn input_request_flood_stays_within_limits() {
             client.conn.request_raw(client.now, "tools/call", Some(&(&params).into()), RequestOptions::default());
         for request in client.sent() {
             let count = n % 12;
-            let questions: serde_json::Map<String, Value> =
+            let input_requests: serde_json::Map<String, Value> =
                 (0..count).map(|name| (name.to_string(), json!({"method": "roots/list"}))).collect();
-            let result = json!({"resultType": "input_required", "inputRequests": questions, "requestState": "s"});
+            let result = json!({"resultType": "input_required", "inputRequests": input_requests, "requestState": "s"});
             client.feed(&mcp_tests::message::result(request["id"].clone(), result));
         }
         let usage = client.conn.usage();

@@ -6,8 +6,8 @@
 
 use std::fmt::Write as _;
 
-use mcp_tests::structure::tokens::words;
-use mcp_tests::structure::{CRATES, LONGEST_FILE, Report, Rooms, check, sources};
+use mcp_tests::structure::tokens::{functions, words};
+use mcp_tests::structure::{CRATES, LONGEST_FILE, LONGEST_FUNCTION, Report, Rooms, check, sources};
 use mcp_tests::workspace::{self, Source};
 
 /// The known faults of each crate: exactly these. A change that removes a fault also removes its row, so the table only
@@ -193,6 +193,30 @@ fn files_stay_short() {
     let length = |source: &Source| source.text.lines().count();
     let long = sources.iter().filter(|source| length(source) > LONGEST_FILE);
     report(long.map(|source| format!("{}: {} lines", source.path.display(), length(source))).collect());
+}
+
+/// Functions that may be longer: each is one table of cases.
+const LONG_TABLES: [(&str, &str); 1] = [("core/src/auth/token/tests.rs", "parses_token_responses")];
+
+/// Returns the functions that are too long, as `path:line: function`.
+fn long_functions(source: &Source) -> Vec<String> {
+    let is_table = |name: &str| LONG_TABLES.iter().any(|(path, table)| source.path.ends_with(path) && *table == name);
+    let long = functions(&source.text).into_iter();
+    let long = long.filter(|function| function.lines > LONGEST_FUNCTION && !is_table(&function.name));
+    long.map(|it| format!("{}:{}: `{}` has {} lines", source.path.display(), it.line, it.name, it.lines)).collect()
+}
+
+#[test]
+fn functions_stay_short() {
+    let sources = workspace::sources(&workspace::root(), &workspace::CODE, &["rs"]).expect("readable sources");
+    report(sources.iter().flat_map(long_functions).collect());
+}
+
+#[test]
+fn finds_long_functions_of_tests() {
+    let body = "\n    f();".repeat(79);
+    let text = format!("#[cfg(test)]\nmod tests {{\n#[test]\nfn f() {{{body}\n}}\nfn g(); fn h() {{}}\n}}");
+    assert_eq!(long_functions(&source("a.rs", &text)), ["a.rs:4: `f` has 81 lines"]);
 }
 
 fn source(path: &str, text: &str) -> Source {

@@ -32,11 +32,11 @@ impl Pair {
             now,
             out: Vec::new(),
         };
-        pair.shake_hands();
+        pair.handshake();
         pair
     }
 
-    fn shake_hands(&mut self) {
+    fn handshake(&mut self) {
         self.up(|_, _| {});
         self.down(|_, _| {});
         self.up(|_, _| {});
@@ -330,7 +330,7 @@ fn in_flight_requests_use_bounded_memory() {
         let now = Timestamp::ZERO;
         let mut pair =
             Pair { client: Client::new(config, now), server: Server::new(server, now), now, out: Vec::new() };
-        pair.shake_hands();
+        pair.handshake();
         let mut held = (0, 0);
         for _ in 0..count {
             held.1 += measure(|| {

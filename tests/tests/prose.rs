@@ -192,3 +192,65 @@ fn finds_pronouns_and_wide_lines() {
         assert_eq!(wide_comments(&source(&text)), [""; 0], "{text}");
     }
 }
+
+/// The folders of published code whose public items the sentence rules hold for.
+const PUBLISHED: [&str; 6] = [
+    "core/src",
+    "adapters/service/src",
+    "adapters/driver/src",
+    "adapters/blocking/src",
+    "adapters/smol/src",
+    "adapters/tokio/src",
+];
+
+/// Words that begin a clause in place of a name: "What is stored".
+const CLAUSES: [&str; 5] = ["What", "Who", "Whatever", "That", "Those"];
+
+/// Folders whose types and fields may still begin with such a word.
+const CLAUSES_KNOWN: [&str; 3] =
+    ["core/src/auth", "adapters/driver/src/http/auth", "adapters/driver/src/http/resource_server"];
+
+/// Returns the public items with a first sentence that breaks a rule, as `path:line: sentence`. The first word about a
+/// function is a verb in the third person: it ends with "s". No sentence begins with a clause in place of a name.
+fn first_sentences(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut first = None;
+    for (at, line) in source.text.lines().map(str::trim).enumerate() {
+        if let Some(text) = line.strip_prefix("///") {
+            // A first line that a macro writes is no text of the source: `#[doc = concat!(..)]`.
+            first.get_or_insert((at + 1, text.trim()));
+            continue;
+        }
+        if line.starts_with("#[") || line.starts_with("//") {
+            continue;
+        }
+        let Some((at, text)) = first.take().filter(|(_, text)| !text.is_empty()) else { continue };
+        let Some(item) = line.strip_prefix("pub ") else { continue };
+        let word = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        let is_function = item.split('(').next().is_some_and(|start| start.split(' ').any(|word| word == "fn"));
+        let is_verb = word.starts_with(char::is_uppercase) && word.ends_with('s');
+        let is_known = CLAUSES_KNOWN.iter().any(|folder| source.path.starts_with(folder));
+        if (is_function && !is_verb) || (CLAUSES.contains(&word) && !is_known) {
+            found.push(format!("{}:{at}: {text}", source.path.display()));
+        }
+    }
+    found
+}
+
+#[test]
+fn first_sentences_are_in_the_third_person() {
+    let sources = PUBLISHED.iter().flat_map(|folder| files(folder, &["rs"]));
+    let is_test = |source: &Source| source.path.iter().any(|part| part == "tests" || part == "tests.rs");
+    let sources: Vec<Source> = sources.filter(|source| !is_test(source)).collect();
+    assert!(sources.len() > 300, "only {} files found", sources.len());
+    report(&sources.iter().flat_map(first_sentences).collect::<Vec<_>>());
+}
+
+#[test]
+fn finds_first_sentences_in_other_forms() {
+    let of = |text: &str| first_sentences(&Source { path: "a.rs".into(), text: text.into() });
+    assert_eq!(of("/// Return it.\n#[must_use]\npub const fn f() {}"), ["a.rs:1: Return it."]);
+    assert_eq!(of("/// What is kept.\n/// More.\npub struct Kept;"), ["a.rs:1: What is kept."]);
+    assert_eq!(of("/// Returns it.\n///\n/// What else.\npub fn f() {}\n/// The kept.\npub struct Kept;"), [""; 0]);
+    assert_eq!(of("/// What is kept.\nstruct Kept;"), [""; 0]);
+}

@@ -129,6 +129,12 @@ fn check(kind: &str, text: &str) -> Result<(), Failed> {
     if kind.ends_with("SelectEnumSchema") || matches!(kind, "StringSchema" | "NumberSchema" | "BooleanSchema") {
         there_and_back::<PrimitiveSchema>(text)?;
     }
+    check_message(kind, text)
+}
+
+/// Checks an example that is a whole message.
+fn check_message(kind: &str, text: &str) -> Result<(), Failed> {
+    use schema::{ClientRequest, ResultType, ServerNotification, ServerResult};
 
     let message: Envelope = serde_json::from_str(text)?;
     if kind.ends_with("Request") {

@@ -316,19 +316,19 @@ fn validator(schema: &Value, definition: &str) -> Result<Validator, Failed> {
 }
 
 /// Validators by method, each created once.
-struct Judges<'a> {
+struct Validators<'a> {
     version: ProtocolVersion,
     schema: &'a Value,
     what: &'static str,
     made: Vec<(Method, Validator, u64)>,
 }
 
-impl<'a> Judges<'a> {
+impl<'a> Validators<'a> {
     const fn new(version: ProtocolVersion, schema: &'a Value, what: &'static str) -> Self {
         Self { version, schema, what, made: Vec::new() }
     }
 
-    fn judge(&mut self, method: Method, message: &Value) -> Result<(), Failed> {
+    fn validate(&mut self, method: Method, message: &Value) -> Result<(), Failed> {
         let at = match self.made.iter().position(|(known, ..)| *known == method) {
             Some(at) => at,
             None => {
@@ -338,7 +338,7 @@ impl<'a> Judges<'a> {
         };
         let (_, validator, count) = &mut self.made[at];
         *count += 1;
-        judge(validator, message, self.version)
+        validate(validator, message, self.version)
     }
 
     /// Checks that every method of the revision was tested often enough.
@@ -351,7 +351,7 @@ impl<'a> Judges<'a> {
     }
 }
 
-fn judge(validator: &Validator, message: &Value, version: ProtocolVersion) -> Result<(), Failed> {
+fn validate(validator: &Validator, message: &Value, version: ProtocolVersion) -> Result<(), Failed> {
     JUDGED[version as usize].fetch_add(1, Ordering::Relaxed);
     validator.validate(message).map_err(|error| format!("{error} at {}\n{message:#}", error.instance_path()).into())
 }
@@ -414,7 +414,7 @@ fn request(method: Method, params: Value, version: ProtocolVersion) -> Value {
 macro_rules! test_of_params {
     ($name:ident, $Type:ident, $what:literal, $message:expr) => {
         fn $name(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
-            let mut judges = Judges::new(version, schema, $what);
+            let mut validators = Validators::new(version, schema, $what);
             if !$Type::METHODS.iter().any(|method| method.versions().contains(version)) {
                 return Ok(());
             }
@@ -423,9 +423,9 @@ macro_rules! test_of_params {
                 let method = sent.method();
                 let params = round_trip(&sent, version, |text| $Type::decode(method, Some(text)))?;
                 expect(sent.is_empty() == (params == json!({})), || format!("{params} and is_empty"))?;
-                judges.judge(method, &$message(method, params, version))?;
+                validators.validate(method, &$message(method, params, version))?;
             }
-            judges.finish(version, $Type::METHODS)
+            validators.finish(version, $Type::METHODS)
         }
     };
 }
@@ -440,7 +440,7 @@ fn notification(method: Method, params: Value, _version: ProtocolVersion) -> Val
 }
 
 fn client_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
-    let mut judges = Judges::new(version, schema, "Result");
+    let mut validators = Validators::new(version, schema, "Result");
     if !ServerRequest::METHODS.iter().any(|method| method.versions().contains(version)) {
         return Ok(());
     }
@@ -448,16 +448,16 @@ fn client_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed
         let sent = sent?;
         let method = sent.method();
         let result = round_trip(&sent, version, |text| ClientResult::decode(method, text))?;
-        judges.judge(method, &complete_result(result, method, version))?;
+        validators.validate(method, &complete_result(result, method, version))?;
     }
-    judges.finish(version, ServerRequest::METHODS)
+    validators.finish(version, ServerRequest::METHODS)
 }
 
 fn server_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
-    let mut judges = Judges::new(version, schema, "Result");
+    let mut validators = Validators::new(version, schema, "Result");
     let modern =
         |definition| (version == ProtocolVersion::V2026_07_28).then(|| validator(schema, definition)).transpose();
-    let (questions, tasks) = (modern("InputRequiredResult")?, modern("CreateTaskResult")?);
+    let (input_requests, tasks) = (modern("InputRequiredResult")?, modern("CreateTaskResult")?);
     let (mut asked, mut became_tasks) = (0, 0);
     for sent in values::<ServerResult>(ClientRequest::METHODS.len(), version) {
         let sent = sent?;
@@ -466,19 +466,19 @@ fn server_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed
         match sent {
             ServerResult::InputRequired(..) => {
                 asked += 1;
-                judge(questions.as_ref().ok_or("a question before 2026-07-28")?, &result, version)?;
+                validate(input_requests.as_ref().ok_or("an input request before 2026-07-28")?, &result, version)?;
             }
             ServerResult::Task(..) => {
                 became_tasks += 1;
-                judge(tasks.as_ref().ok_or("a task of the extension before 2026-07-28")?, &result, version)?;
+                validate(tasks.as_ref().ok_or("a task of the extension before 2026-07-28")?, &result, version)?;
             }
-            _ => judges.judge(method, &complete_result(result, method, version))?,
+            _ => validators.validate(method, &complete_result(result, method, version))?,
         }
     }
     if version == ProtocolVersion::V2026_07_28 {
-        expect(asked.min(became_tasks) > ROUNDS / 2, || format!("{asked} questions, {became_tasks} tasks"))?;
+        expect(asked.min(became_tasks) > ROUNDS / 2, || format!("{asked} input requests, {became_tasks} tasks"))?;
     }
-    judges.finish(version, ClientRequest::METHODS)
+    validators.finish(version, ClientRequest::METHODS)
 }
 
 /// Checks types inside of other messages or of their errors.
@@ -497,7 +497,7 @@ fn parts(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
             part::<CreateMessageResult>(schema, version, "CreateMessageResult", |result| result)?;
             part::<ListRootsResult>(schema, version, "ListRootsResult", |result| result)?;
             part::<ElicitResult>(schema, version, "ElicitResult", |result| result)?;
-            part::<InputRequest>(schema, version, "InputRequest", |question| question)?;
+            part::<InputRequest>(schema, version, "InputRequest", |input_request| input_request)?;
             part::<MissingRequiredClientCapability>(
                 schema,
                 version,
@@ -523,7 +523,7 @@ fn part<T: ArbitraryAt + Encode + DeserializeOwned + PartialEq + std::fmt::Debug
 ) -> Result<(), Failed> {
     let validator = validator(schema, definition)?;
     for sent in values::<T>(1, version) {
-        judge(&validator, &message(round_trip(&sent?, version, |text| serde_json::from_str(text))?), version)?;
+        validate(&validator, &message(round_trip(&sent?, version, |text| serde_json::from_str(text))?), version)?;
     }
     Ok(())
 }

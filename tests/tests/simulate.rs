@@ -10,14 +10,14 @@ const RUNS: u64 = if cfg!(debug_assertions) { 200 } else { 3000 };
 /// Runs the simulation with a seed, and returns the trace.
 fn trace(seed: u64) -> (RunSummary, String) {
     let mut text = String::new();
-    let played = simulate::run(
+    let completed = simulate::run(
         seed,
         Some(Box::new(|line| {
             text.push_str(line);
             text.push('\n');
         })),
     );
-    (played, text)
+    (completed, text)
 }
 
 #[test]
@@ -33,10 +33,10 @@ fn simulation_invariants_hold() {
 #[test]
 fn same_seed_gives_the_same_run() {
     for seed in 0..20 {
-        let (played, text) = trace(seed);
-        assert_eq!((played, &text), (trace(seed).0, &trace(seed).1), "seed {seed}");
-        assert_eq!(played, simulate::run(seed, None), "seed {seed}: a trace changes nothing");
-        assert_ne!(played.hash, simulate::run(seed + 1, None).hash);
+        let (completed, text) = trace(seed);
+        assert_eq!((completed, &text), (trace(seed).0, &trace(seed).1), "seed {seed}");
+        assert_eq!(completed, simulate::run(seed, None), "seed {seed}: a trace changes nothing");
+        assert_ne!(completed.hash, simulate::run(seed + 1, None).hash);
     }
 }
 

@@ -9,14 +9,12 @@ use std::{
 };
 
 use mcp_driver::{
-    ByteReader as _, ByteWriter as _, FdReader, FdWriter, Sniffer,
+    ByteReader as _, ByteWriter as _, FdReader, FdWriter, Sniffer, StopHandle,
     memory::{PipeReader, PipeWriter, pipe},
     tuning::CLOSE_TIMEOUT,
     unix::fd::{share_stdio, take_stdio},
 };
 use mcp_service::block_on;
-
-use mcp_driver::StopHandle;
 
 /// Reads bytes.
 pub trait ByteReader: Send + 'static {
@@ -135,7 +133,7 @@ impl Transport {
 
     /// Creates a transport of your own that carries whole messages.
     pub fn messages(source: impl MessageSource, sink: impl MessageSink) -> Self {
-        Self::with_input(Input::Messages(Box::new(source)), Sending(sink))
+        Self::with_input(Input::Messages(Box::new(source)), MessageWriter(sink))
     }
 
     fn with_input(input: Input, sink: impl ByteWriter) -> Self {
@@ -154,20 +152,20 @@ impl Transport {
     /// Each write is flushed. Such a reader cannot be interrupted: if the connection ends first, the thread that waits
     /// in a read lives until the read returns, and delays nothing else.
     pub fn from_io(reader: impl io::Read + Send + 'static, writer: impl io::Write + Send + 'static) -> Self {
-        Self::new(Reader(reader), Writer(writer))
+        Self::new(IoReader(reader), IoWriter(writer))
     }
 
     /// Creates two transports that are each other's peer. Each direction holds at most `capacity` bytes (and at least
     /// one): a writer waits until the other end has read.
     #[must_use]
     pub fn pair(capacity: usize) -> (Self, Self) {
-        let ((from_left, to_right), (from_right, to_left)) = (pipe(capacity), pipe(capacity));
-        (Self::new(from_right, to_right), Self::new(from_left, to_left))
+        let ((left_reader, left_writer), (right_reader, right_writer)) = (pipe(capacity), pipe(capacity));
+        (Self::new(right_reader, left_writer), Self::new(left_reader, right_writer))
     }
 
-    /// Runs over this process's standard input and output, and replaces them for other code: descriptor 0 becomes
-    /// `/dev/null` and descriptor 1 a copy of standard error. So handlers that print with `println!`, and programs that
-    /// they start, do not disturb the connection.
+    /// Creates a transport over this process's standard input and output, and replaces them for other code: descriptor
+    /// 0 becomes `/dev/null` and descriptor 1 a copy of standard error. So handlers that print with `println!`, and
+    /// programs that they start, do not disturb the connection.
     ///
     /// # Errors
     /// If they were taken before, or the system has no free descriptors.
@@ -176,8 +174,9 @@ impl Transport {
         Ok(Self::new(FdReader::new(input), FdWriter::new(output, false)))
     }
 
-    /// Runs over this process's standard input and output without protecting them. Nothing else may read from standard
-    /// input or write to standard output while the connection lasts, and standard output stays open after it.
+    /// Creates a transport over this process's standard input and output without protecting them. Nothing else may read
+    /// from standard input or write to standard output while the connection lasts, and standard output stays open after
+    /// it.
     ///
     /// # Errors
     /// If the system has no free descriptors.
@@ -186,8 +185,9 @@ impl Transport {
         Ok(Self::new(FdReader::new(input), FdWriter::new(output, false)))
     }
 
-    /// Runs over a TCP connection. There is no encryption and no authentication: every peer that can connect is served.
-    /// The connection ends if its first bytes are no JSON object, as those of a browser's request are not.
+    /// Creates a transport over a TCP connection. There is no encryption and no authentication: every peer that can
+    /// connect is served. The connection ends if its first bytes are no JSON object, as those of a browser's request
+    /// are not.
     ///
     /// # Errors
     /// If the system has no free descriptors.
@@ -195,7 +195,7 @@ impl Transport {
         Self::tcp_within(stream, None)
     }
 
-    /// Does what [`tcp`](Self::tcp) does, with a limit on how long the peer may read nothing.
+    /// Creates a transport as [`tcp`](Self::tcp) does, with a limit on how long the peer may read nothing.
     pub(crate) fn tcp_within(stream: TcpStream, write: Option<Duration>) -> io::Result<Self> {
         // Each message is written at once and must not be delayed. The call fails on a connection that was reset, which
         // its reader notices.
@@ -203,7 +203,7 @@ impl Transport {
         Ok(Self { sniffer: Sniffer::new(), ..Self::socket(stream.into(), write)? })
     }
 
-    /// Runs over a Unix domain socket. The permissions of its path decide which users can connect.
+    /// Creates a transport over a Unix domain socket. The permissions of its path decide which users can connect.
     ///
     /// # Errors
     /// If the system has no free descriptors.
@@ -240,9 +240,9 @@ impl fmt::Debug for Transport {
     }
 }
 
-struct Reader<R>(R);
+struct IoReader<R>(R);
 
-impl<R: io::Read + Send + 'static> ByteReader for Reader<R> {
+impl<R: io::Read + Send + 'static> ByteReader for IoReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.0.read(buffer) {
@@ -253,9 +253,9 @@ impl<R: io::Read + Send + 'static> ByteReader for Reader<R> {
     }
 }
 
-struct Writer<W>(W);
+struct IoWriter<W>(W);
 
-impl<W: io::Write + Send + 'static> ByteWriter for Writer<W> {
+impl<W: io::Write + Send + 'static> ByteWriter for IoWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write_all(bytes)?;
         self.0.flush()?;
@@ -264,9 +264,9 @@ impl<W: io::Write + Send + 'static> ByteWriter for Writer<W> {
 }
 
 /// Splits written bytes into messages. Each message contains no line feed and is followed by one.
-struct Sending<S>(S);
+struct MessageWriter<S>(S);
 
-impl<S: MessageSink> ByteWriter for Sending<S> {
+impl<S: MessageSink> ByteWriter for MessageWriter<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let message = bytes.split(|byte| *byte == b'\n').next().unwrap_or(bytes);
         self.0.send(message)?;

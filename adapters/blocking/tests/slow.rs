@@ -42,7 +42,7 @@ impl Site {
             move || begun.update(|begun| *begun += 1)
         };
         let (waits, says, minds) = (enter(&begun), enter(&begun), enter(&begun));
-        let [gate_of_wait, gate_of_say] = [gate.clone(), gate.clone()];
+        let [gate_of_wait, gate_of_output] = [gate.clone(), gate.clone()];
         let told = cancelled.clone();
         let service = Service::builder("slow", "1")
             .tool(Tool::new("quick", || "quick"))
@@ -64,7 +64,7 @@ impl Site {
             .tool(Tool::new("says", move |context: Context| {
                 context.progress(1.0, None, None).wait()?;
                 says();
-                assert!(gate_of_say.wait_until(LONG, |open| *open), "the test opens it");
+                assert!(gate_of_output.wait_until(LONG, |open| *open), "the test opens it");
                 Ok::<_, SendError>("said")
             }))
             .tool(Tool::new("asks", |context: Context| {

@@ -62,23 +62,23 @@ fn slow_interrupted_streams_lose_no_data() {
 
 /// A reader that reports each read, and ends when it is stopped.
 struct Silent {
-    told: Arc<(Mutex<bool>, Condvar)>,
+    released: Arc<(Mutex<bool>, Condvar)>,
     read: Sender<()>,
 }
 
 impl ByteReader for Silent {
     fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
         self.read.send(()).expect("the test listens");
-        let guard = self.told.0.lock().expect("no panics");
-        drop(self.told.1.wait_while(guard, |told| !*told).expect("no panics"));
+        let guard = self.released.0.lock().expect("no panics");
+        drop(self.released.1.wait_while(guard, |released| !*released).expect("no panics"));
         Ok(0)
     }
 
     fn stop_handle(&self) -> Option<StopHandle> {
-        let told = self.told.clone();
+        let released = self.released.clone();
         Some(Box::new(move || {
-            *told.0.lock().expect("no panics") = true;
-            told.1.notify_all();
+            *released.0.lock().expect("no panics") = true;
+            released.1.notify_all();
         }))
     }
 }
@@ -102,11 +102,11 @@ impl Drop for Closing {
 fn transport_closes_sink_before_on_close() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let (read, reads) = channel();
-    let told = Arc::new((Mutex::new(false), Condvar::new()));
-    let source = Silent { told: told.clone(), read };
+    let released = Arc::new((Mutex::new(false), Condvar::new()));
+    let source = Silent { released: released.clone(), read };
     let noted = order.clone();
     let transport = Transport::new(source, Closing(order.clone())).on_close(move || {
-        assert!(!*told.0.lock().expect("no panics"), "it is still read");
+        assert!(!*released.0.lock().expect("no panics"), "it is still read");
         noted.lock().expect("no panics").push("end");
     });
     let server = Server::start(&service(), transport, &DriverOptions::default()).expect("there are threads");

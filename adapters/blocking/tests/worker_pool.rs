@@ -79,7 +79,7 @@ fn call(id: usize, tool: &str) -> Value {
 }
 
 fn service(gate: &Arc<Gate>) -> Service {
-    let (blocks, asks) = (gate.clone(), gate.clone());
+    let (blocks, requires_input) = (gate.clone(), gate.clone());
     Service::builder("slow", "1")
         .tool(Tool::new("quick", || "quick"))
         .tool(Tool::new("blocks", move || {
@@ -87,7 +87,7 @@ fn service(gate: &Arc<Gate>) -> Service {
             "blocked"
         }))
         .tool(Tool::new("asks", move |context: Context| {
-            asks.begun.update(|begun| *begun += 1);
+            requires_input.begun.update(|begun| *begun += 1);
             context.roots().wait().map(|roots| format!("{} roots", roots.len()))
         }))
         .build()
@@ -141,10 +141,10 @@ fn calls_waiting_for_roots_do_not_block_others() {
     let mut peer = Peer::new(&service(&gate), CALLS);
     for _ in 0..20 {
         peer.send(&(1..=CALLS).map(|id| call(id, "asks")).collect::<Vec<_>>());
-        let questions: Vec<_> = (0..CALLS).map(|_| peer.receive()).collect();
-        assert!(questions.iter().all(|question| question["method"] == "roots/list"), "{questions:?}");
-        let answer = |question: &Value| json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}});
-        peer.send(&questions.iter().map(answer).collect::<Vec<_>>());
+        let requests: Vec<_> = (0..CALLS).map(|_| peer.receive()).collect();
+        assert!(requests.iter().all(|request| request["method"] == "roots/list"), "{requests:?}");
+        let answer = |request: &Value| json!({"jsonrpc": "2.0", "id": request["id"], "result": {"roots": []}});
+        peer.send(&requests.iter().map(answer).collect::<Vec<_>>());
         for _ in 0..CALLS {
             assert_eq!(peer.receive()["result"]["content"][0]["text"], "0 roots");
         }

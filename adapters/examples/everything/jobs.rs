@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::rounds::{Named, name_question, text, text_question};
+use super::rounds::{Named, name_request, text, text_request};
 
 #[derive(Deserialize, JsonSchema)]
 struct Job {
@@ -79,7 +79,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
         )
         .tool(
             Tool::new_async("multi_input", async |context: Context| {
-                let answers = context.ask_all([name_question()?, color_question()?]).await?;
+                let answers = context.request_inputs([name_request()?, color_request()?]).await?;
                 let (name, color) = (text(&answers, "user_name", "name")?, text(&answers, "user_color", "name")?);
                 Ok::<_, Failure>(format!("{name} likes {color}"))
             })
@@ -88,7 +88,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
         )
         .tool(
             Tool::new_async("test_tool_with_task", async |context: Context| {
-                let answers = context.ask_all([name_question()?]).await?;
+                let answers = context.request_inputs([name_request()?]).await?;
                 let name = text(&answers, "user_name", "name")?;
                 context.become_task().await?;
                 run(&context, Duration::from_millis(100)).await?;
@@ -100,8 +100,8 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
         )
 }
 
-fn color_question() -> Result<Named, Failure> {
-    text_question("user_color", "What is the name of a color that you like?", "name")
+fn color_request() -> Result<Named, Failure> {
+    text_request("user_color", "What is the name of a color that you like?", "name")
 }
 
 /// Works in ten steps, and reports the progress after each.

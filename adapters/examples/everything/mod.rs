@@ -2,10 +2,10 @@
 //!
 //! Handlers that wait are async, except in `rounds`, where they are blocking: both kinds work everywhere.
 
+mod client_requests;
 mod content;
 mod jobs;
 mod prompts;
-mod questions;
 mod resources;
 mod rounds;
 mod skills;
@@ -66,7 +66,7 @@ fn service(page_size: Option<usize>, key: Option<[u8; 32]>) -> Result<Service, R
         None => jobs::register(builder),
     };
     builder = tools::register(builder);
-    builder = questions::register(builder);
+    builder = client_requests::register(builder);
     builder = rounds::register(builder);
     builder = resources::register(builder);
     builder = prompts::register(builder);

@@ -49,8 +49,8 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
         )
         .prompt(
             Prompt::new("test_input_required_result_prompt", |context: Context| {
-                let asked = text_question("user_context", "What context should the prompt use?", "context")?;
-                let answers = context.ask_all([asked]).wait()?;
+                let asked = text_request("user_context", "What context should the prompt use?", "context")?;
+                let answers = context.request_inputs([asked]).wait()?;
                 Ok::<_, Failure>(format!("Use this context: {}", text(&answers, "user_context", "context")?))
             })
             .description("Requests the subject from the user"),
@@ -63,78 +63,83 @@ fn log(context: Context) -> Result<&'static str, Failure> {
 }
 
 fn elicitation(context: Context) -> Result<String, Failure> {
-    let answers = context.ask_all([name_question()?]).wait()?;
+    let answers = context.request_inputs([name_request()?]).wait()?;
     Ok(format!("Hello, {}!", text(&answers, "user_name", "name")?))
 }
 
 fn sampling(context: Context) -> Result<String, Failure> {
     let answers =
-        context.ask_all([model_question("capital_question", "What is the capital of France?", 100)]).wait()?;
+        context.request_inputs([model_request("capital_question", "What is the capital of France?", 100)]).wait()?;
     said(&answers, "capital_question")
 }
 
 fn roots(context: Context) -> Result<String, Failure> {
-    let answers = context.ask_all([roots_question()]).wait()?;
+    let answers = context.request_inputs([roots_request()]).wait()?;
     Ok(listed(&answers.get::<ListRootsParams>("client_roots")?))
 }
 
 fn confirm(context: Context) -> Result<String, Failure> {
     let schema = json!({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]});
-    let answers = context.ask_all([question("confirm", "Please confirm", schema)?]).wait()?;
+    let answers = context.request_inputs([input_request("confirm", "Please confirm", schema)?]).wait()?;
     let answer = answers.get::<ElicitParams>("confirm")?;
     Ok(format!("state-ok, ok: {}", member(&answer, "ok").unwrap_or(Value::Null)))
 }
 
 fn several(context: Context) -> Result<String, Failure> {
-    let greeting = model_question("greeting", "Generate a greeting", 50);
-    let answers = context.ask_all([name_question()?, greeting, roots_question()]).wait()?;
+    let greeting = model_request("greeting", "Generate a greeting", 50);
+    let answers = context.request_inputs([name_request()?, greeting, roots_request()]).wait()?;
     let name = text(&answers, "user_name", "name")?;
     let roots = listed(&answers.get::<ListRootsParams>("client_roots")?);
     Ok(format!("{name}: {} {roots}", said(&answers, "greeting")?))
 }
 
 fn two_rounds(context: Context) -> Result<String, Failure> {
-    let first = context.ask_all([text_question("step1", "Step 1: What is your name?", "name")?]).wait()?;
-    let second = context.ask_all([text_question("step2", "Step 2: What is your favorite color?", "color")?]).wait()?;
+    let first = context.request_inputs([text_request("step1", "Step 1: What is your name?", "name")?]).wait()?;
+    let second =
+        context.request_inputs([text_request("step2", "Step 2: What is your favorite color?", "color")?]).wait()?;
     Ok(format!("{} likes {}", text(&first, "step1", "name")?, text(&second, "step2", "color")?))
 }
 
 fn whoever_can(context: Context) -> Result<String, Failure> {
     let declared = context.info().client_capabilities.set();
     let can = |capability| declared.contains(capability);
-    let mut questions: Vec<Named> = Vec::new();
+    let mut input_requests: Vec<Named> = Vec::new();
     if can(Capability::ElicitationForm) {
-        questions.push(name_question()?);
+        input_requests.push(name_request()?);
     }
     if can(Capability::Sampling) {
-        questions.push(model_question("greeting", "Generate a greeting", 50));
+        input_requests.push(model_request("greeting", "Generate a greeting", 50));
     }
     if can(Capability::Roots) {
-        questions.push(roots_question());
+        input_requests.push(roots_request());
     }
-    let names: Vec<&str> = questions.iter().map(|(name, _)| *name).collect();
-    context.ask_all(questions).wait()?;
+    let names: Vec<&str> = input_requests.iter().map(|(name, _)| *name).collect();
+    context.request_inputs(input_requests).wait()?;
     Ok(format!("Answered: [{}]", names.join(", ")))
 }
 
-fn question(name: &'static str, message: &str, schema: Value) -> Result<Named, Failure> {
+fn input_request(name: &'static str, message: &str, schema: Value) -> Result<Named, Failure> {
     let schema: ElicitSchema = serde_json::from_value(schema)?;
     Ok((name, ElicitParams::from(ElicitFormParams::new(message, schema)).into()))
 }
 
-pub(super) fn text_question(name: &'static str, message: &str, field: &str) -> Result<Named, Failure> {
-    question(name, message, json!({"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}))
+pub(super) fn text_request(name: &'static str, message: &str, field: &str) -> Result<Named, Failure> {
+    input_request(
+        name,
+        message,
+        json!({"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}),
+    )
 }
 
-pub(super) fn name_question() -> Result<Named, Failure> {
-    text_question("user_name", "What is your name?", "name")
+pub(super) fn name_request() -> Result<Named, Failure> {
+    text_request("user_name", "What is your name?", "name")
 }
 
-fn model_question(name: &'static str, asked: &str, tokens: u64) -> Named {
+fn model_request(name: &'static str, asked: &str, tokens: u64) -> Named {
     (name, CreateMessageParams::new([SamplingMessage::user(asked)], tokens).into())
 }
 
-fn roots_question() -> Named {
+fn roots_request() -> Named {
     ("client_roots", ListRootsParams::default().into())
 }
 

@@ -75,7 +75,7 @@ impl Heard {
 
 impl Counts {
     /// Formats the counters of requests of the server.
-    pub(crate) fn questions(&self) -> String {
+    pub(crate) fn server_requests(&self) -> String {
         format!("{} prompts for the model, {} forms, {} pages", self.sampled, self.filled_in, self.opened)
     }
 

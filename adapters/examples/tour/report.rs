@@ -111,7 +111,7 @@ impl Report {
         let Self { calls, refused, skipped, checks, .. } = self;
         let line = format!("{calls} requests ({refused} refused), {skipped} tools not tried, {checks} checks");
         self.line("this client", &line);
-        self.line("requests of the server", &counts.questions());
+        self.line("requests of the server", &counts.server_requests());
         self.line("notifications of the server", &counts.news());
         let faults = counts.faults.iter().map(|fault| format!("violation: {fault}"));
         let failures: Vec<String> = std::mem::take(&mut self.failures).into_iter().chain(faults).collect();

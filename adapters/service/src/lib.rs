@@ -212,7 +212,7 @@
 //! - `skills` (default): skills of services, and clients that verify their files.
 //! - `tracing`: a span `request` for each request (target `mcp_service`), from its arrival until its response, with its
 //!   `method`, `name`, `id`, `era`, `version`, `principal`, `traceparent`, `tracestate` and `baggage`, in the end with
-//!   `outcome` (`result`, `failed`, `questions`, `error`, `cancelled`) and `code`. Handlers run in it. A
+//!   `outcome` (`result`, `failed`, `input_requests`, `error`, `cancelled`) and `code`. Handlers run in it. A
 //!   request that the connection refuses itself, such as a malformed one, has none. Events for
 //!   panics of handlers (error), faults of the peer (warn), errors (info), and the begin and end of connections
 //!   (debug).

@@ -42,8 +42,8 @@ fn service() -> Service {
         }))
         .tool(Tool::new("ask", |context: Context| {
             context.log(LoggingLevel::Info, None, "about to ask").wait()?;
-            let question = CreateMessageParams::new([SamplingMessage::user("Who?")], 10_u64);
-            let answer = context.sample(question).wait()?;
+            let params = CreateMessageParams::new([SamplingMessage::user("Who?")], 10_u64);
+            let answer = context.sample(params).wait()?;
             let [SamplingContent::Text(text)] = answer.content.as_slice() else { return Err(Failure::new("no text")) };
             Ok(text.text.clone())
         }))

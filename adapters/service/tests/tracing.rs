@@ -169,8 +169,8 @@ fn service() -> Service {
         .tool(Tool::new_async("fails", async || Err::<(), _>("no luck")))
         .tool(Tool::new_async("panics", async || -> &'static str { panic!("secret") }))
         .tool(Tool::new_async("asks", async |context: Context| {
-            let question = CreateMessageParams::new([SamplingMessage::user("Who?")], 10_u64);
-            context.sample(question).await.map(|_| "asked")
+            let params = CreateMessageParams::new([SamplingMessage::user("Who?")], 10_u64);
+            context.sample(params).await.map(|_| "asked")
         }))
         .build()
         .expect("a good service")
@@ -482,7 +482,7 @@ fn the_span_of_a_request_ends_with_the_task_for_which_it_waits() {
         let tools = client.wait(server.list_tools(None).expect("a request")).expect("a list").tools;
         let pending = server.call_tool_as_task(&tools[0], (), None).expect("a request");
         let ResultOrTask::Task(task) = client.wait(pending).expect("a task") else { panic!("it is a task") };
-        let ask = |id: &str| {
+        let send_request = |id: &str| {
             client.send_line(
                 &json!({"jsonrpc": "2.0", "id": id, "method": "tasks/result", "params": {"taskId": task.id()}})
                     .to_string(),
@@ -493,8 +493,8 @@ fn the_span_of_a_request_ends_with_the_task_for_which_it_waits() {
             let waiting = spans.iter().filter(|span| span.has("method", "tasks/result"));
             waiting.map(|span| (span.get("id").to_owned(), span.get("outcome").to_owned())).collect::<Vec<_>>()
         };
-        ask("first");
-        ask("second");
+        send_request("first");
+        send_request("second");
         assert_eq!(outcomes(), [], "they wait");
         client.send_line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"first"}}"#);
         let cancelled = ("\"first\"".to_owned(), "cancelled".to_owned());
@@ -562,8 +562,8 @@ fn trace_goes_on() {
     let of_own = || [own, "-", "-"].map(str::to_owned);
     let tracing_service = Service::builder("test", "1")
         .tool(Tool::new_async("asks", async |context: Context| {
-            let question = CreateMessageParams::new([SamplingMessage::user("Who?")], 10_u64);
-            context.sample(question).await.map(|_| "asked")
+            let params = CreateMessageParams::new([SamplingMessage::user("Who?")], 10_u64);
+            context.sample(params).await.map(|_| "asked")
         }))
         .trace_with(own_trace)
         .build()

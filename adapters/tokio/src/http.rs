@@ -124,20 +124,20 @@ pub struct Stream {
     stream: TokioIo<TcpStream>,
     /// Whether to check for a closed connection before each request, as clients do: the runtime reports it only later,
     /// and such a connection must not be used again.
-    looks: bool,
+    checks_for_close: bool,
     /// Set while nothing has been read since the last write.
-    waits: bool,
+    awaits_response: bool,
 }
 
 impl Stream {
     /// Creates a stream and disables Nagle's algorithm, so that output is sent at once.
-    fn new(stream: TcpStream, looks: bool) -> Self {
+    fn new(stream: TcpStream, checks_for_close: bool) -> Self {
         let _ = stream.set_nodelay(true);
-        Self { stream: TokioIo::new(stream), looks, waits: false }
+        Self { stream: TokioIo::new(stream), checks_for_close, awaits_response: false }
     }
 
     /// Returns whether the peer has closed the connection.
-    fn is_left(&self) -> io::Result<bool> {
+    fn is_closed_by_peer(&self) -> io::Result<bool> {
         match recv(self.stream.inner(), &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
             read => Ok(read?.0 == 0),
@@ -147,18 +147,18 @@ impl Stream {
 
 impl Read for Stream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        if self.looks && !self.waits && self.is_left()? {
+        if self.checks_for_close && !self.awaits_response && self.is_closed_by_peer()? {
             return Poll::Ready(Ok(()));
         }
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.waits &= read.is_pending();
+        self.awaits_response &= read.is_pending();
         read
     }
 }
 
 impl Write for Stream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.waits = true;
+        self.awaits_response = true;
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -167,7 +167,7 @@ impl Write for Stream {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.waits = true;
+        self.awaits_response = true;
         Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
     }
 
@@ -210,7 +210,7 @@ mod tests {
             let mut stream = Tokio::connect(listener.local_addr().expect("an address")).await.expect("it listens");
             assert_eq!(read(&mut stream).await, Poll::Pending);
             drop(listener.accept().expect("it connects"));
-            while !stream.is_left().expect("no reset") {
+            while !stream.is_closed_by_peer().expect("no reset") {
                 std::thread::yield_now();
             }
             assert_eq!(read(&mut stream).await, Poll::Ready(0));

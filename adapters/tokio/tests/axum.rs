@@ -109,7 +109,7 @@ impl Server {
         Self { mcp: mcp.into(), metrics: metrics.into(), child }
     }
 
-    async fn ask(&self, url: &str, method: &str, headers: &[(&str, &str)], body: &Value) -> Response<Vec<u8>> {
+    async fn send_request(&self, url: &str, method: &str, headers: &[(&str, &str)], body: &Value) -> Response<Vec<u8>> {
         let mut request = Request::builder().method(method).uri(url);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -137,11 +137,11 @@ impl Server {
             headers.push(("mcp-name", tool));
         }
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        self.ask(&self.mcp, "POST", &headers, &body).await
+        self.send_request(&self.mcp, "POST", &headers, &body).await
     }
 
     async fn metrics(&self) -> String {
-        let response = self.ask(&self.metrics, "GET", &[], &Value::Null).await;
+        let response = self.send_request(&self.metrics, "GET", &[], &Value::Null).await;
         assert!(header(&response, "content-type").starts_with("application/openmetrics-text"));
         text(&response)
     }
@@ -161,10 +161,10 @@ async fn tour() {
 
     // The preflight request of the page is allowed, and that of another page is not.
     let asked = |origin| [("origin", origin), ("access-control-request-method", "POST")];
-    let allowed = server.ask(&server.mcp, "OPTIONS", &asked(PAGE), &Value::Null).await;
+    let allowed = server.send_request(&server.mcp, "OPTIONS", &asked(PAGE), &Value::Null).await;
     assert_eq!((allowed.status().as_u16(), &*header(&allowed, "access-control-allow-origin")), (204, PAGE));
     assert!(header(&allowed, "access-control-allow-headers").contains("authorization"));
-    let refused = server.ask(&server.mcp, "OPTIONS", &asked("https://evil.example"), &Value::Null).await;
+    let refused = server.send_request(&server.mcp, "OPTIONS", &asked("https://evil.example"), &Value::Null).await;
     assert_eq!((refused.status().as_u16(), &*header(&refused, "access-control-allow-origin")), (403, ""));
 
     // Without a token there is a challenge, which names the document and can be read by the page.
@@ -176,7 +176,7 @@ async fn tour() {
     assert!(header(&challenged, "access-control-expose-headers").contains("www-authenticate"));
     for path in ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"] {
         let url = server.mcp.replace("/mcp", path);
-        let found = server.ask(&url, "GET", &[("origin", PAGE)], &Value::Null).await;
+        let found = server.send_request(&url, "GET", &[("origin", PAGE)], &Value::Null).await;
         let found: Value = serde_json::from_slice(found.body()).expect("JSON");
         assert_eq!([&found["resource"], &found["authorization_servers"]], [&json!(PUBLIC), &json!([ISSUER])]);
     }
@@ -208,5 +208,5 @@ async fn tour() {
     assert!(!metrics.contains("made/up") && metrics.ends_with("# EOF\n"), "{metrics}");
     // The metrics are not at the public address.
     let url = server.mcp.replace("/mcp", "/metrics");
-    assert_eq!(server.ask(&url, "GET", &[], &Value::Null).await.status(), 404);
+    assert_eq!(server.send_request(&url, "GET", &[], &Value::Null).await.status(), 404);
 }

@@ -86,7 +86,7 @@ impl Connection {
         Ok(answer)
     }
 
-    fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
+    fn send_request(&mut self, request: &[u8]) -> io::Result<Answer> {
         self.stream.write_all(request)?;
         self.answer()
     }
@@ -174,9 +174,9 @@ impl Server {
         server.connections = (0..CONNECTIONS).map(|_| Connection::new(address)).collect::<io::Result<_>>()?;
         if sessions {
             let first = &mut server.connections[0];
-            let answer = first.ask(&post(None, crate::stdio::INITIALIZE))?;
+            let answer = first.send_request(&post(None, crate::stdio::INITIALIZE))?;
             server.session = header(&answer.head, "mcp-session-id").map(str::to_owned);
-            first.ask(&post(server.session.as_deref(), crate::stdio::INITIALIZED))?;
+            first.send_request(&post(server.session.as_deref(), crate::stdio::INITIALIZED))?;
         }
         Ok(server)
     }

@@ -46,7 +46,7 @@ fn round(pair: &mut Pair, end: End, params: &JsonObject, calls: &mut Vec<CallId>
     const TIMEOUT: Duration = Duration::from_secs(1);
     let params = RawJson::from(params);
     for _ in 0..CALLS {
-        pair.ask(|client, now| {
+        pair.send_request(|client, now| {
             let options = RequestOptions { idle_timeout: Some(TIMEOUT), ..RequestOptions::default() };
             calls.push(client.request_raw(now, "tools/call", Some(&params), options).expect("it is allowed"));
         });

@@ -45,7 +45,7 @@ impl Call {
     }
 
     /// Sends a request with params that are already encoded.
-    fn ask(&self, client: &mut Client, now: Timestamp) {
+    fn send_request(&self, client: &mut Client, now: Timestamp) {
         let params = RawJson::from(&self.params);
         client.request_raw(now, "tools/call", Some(&params), RequestOptions::default()).expect("it is allowed");
     }
@@ -72,7 +72,7 @@ fn answered(event: &Event<'_>) {
 /// Makes this many calls at a time, with params and results as text.
 fn raw(pair: &mut Pair, call: &Call, at_once: usize) {
     for _ in 0..at_once {
-        pair.ask(|client, now| call.ask(client, now));
+        pair.send_request(|client, now| call.send_request(client, now));
     }
     pair.up(|server, _, event| call.answer(server, dispatched(&event)));
     pair.down(|event| answered(&event));
@@ -81,7 +81,7 @@ fn raw(pair: &mut Pair, call: &Call, at_once: usize) {
 /// Makes this many calls at a time, with params and results as types.
 fn typed(pair: &mut Pair, call: &Call, at_once: usize) {
     for _ in 0..at_once {
-        pair.ask(|client, now| {
+        pair.send_request(|client, now| {
             client.request(now, &call.typed_params, RequestOptions::default()).expect("it is allowed");
         });
     }
@@ -134,8 +134,8 @@ fn curve(in_flight: usize) -> Work {
     const CALLS: usize = 100;
     let (mut pair, call) = (Pair::new(VersionSet::LEGACY), Call::small());
     let mut owed = VecDeque::new();
-    let mut ask = move |answer: bool| {
-        pair.ask(|client, now| call.ask(client, now));
+    let mut send_request = move |answer: bool| {
+        pair.send_request(|client, now| call.send_request(client, now));
         pair.up(|_, _, event| owed.push_back(dispatched(&event)));
         if answer {
             call.answer(&mut pair.server, owed.pop_front().expect("it was asked"));
@@ -143,7 +143,7 @@ fn curve(in_flight: usize) -> Work {
         }
         pair.bytes
     };
-    let before = (1..in_flight).map(|_| ask(false)).last().unwrap_or_default();
-    let bytes = ask(true) - before;
-    Work::new(CALLS, CALLS * bytes, move || (0..CALLS).map(|_| ask(true)).last())
+    let before = (1..in_flight).map(|_| send_request(false)).last().unwrap_or_default();
+    let bytes = send_request(true) - before;
+    Work::new(CALLS, CALLS * bytes, move || (0..CALLS).map(|_| send_request(true)).last())
 }

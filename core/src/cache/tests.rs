@@ -256,7 +256,7 @@ type Kept = (usize, Option<usize>, String, u64);
 #[test]
 fn agrees_with_a_plain_list_under_random_operations() {
     const PRINCIPALS: [Option<&str>; 3] = [None, Some("ada"), Some("eve")];
-    let questions = [
+    let queries = [
         (Method::ListTools, "{}"),
         (Method::ListTools, r#"{"cursor":"a"}"#),
         (Method::ListPrompts, "{}"),
@@ -270,22 +270,22 @@ fn agrees_with_a_plain_list_under_random_operations() {
     let (mut cache, mut model) = (Cache::new(1000, usize::MAX), Vec::<Kept>::new());
     for step in 0..20_000u64 {
         let now = step / 4;
-        let (question, who) = (next(4), next(3));
-        let (method, params) = questions[question];
+        let (query, who) = (next(4), next(3));
+        let (method, params) = queries[query];
         let key = key_of(method, params, PRINCIPALS[who]);
         match next(10) {
             0..4 => {
                 let (ttl, public) = (next(40) as u64, next(2) == 0);
                 let json = result(&format!("{ttl}"), if public { "\"public\"" } else { "\"private\"" });
                 put(&mut cache, at(now), &key, &json);
-                model.retain(|(other, owner, ..)| *other != question || owner.is_some_and(|owner| owner != who));
+                model.retain(|(other, owner, ..)| *other != query || owner.is_some_and(|owner| owner != who));
                 if ttl > 0 {
-                    model.push((question, (!public).then_some(who), String::from(json.get()), now + ttl));
+                    model.push((query, (!public).then_some(who), String::from(json.get()), now + ttl));
                 }
             }
             4..9 => {
                 let find = |owner: Option<usize>| {
-                    model.iter().find(|(other, its, _, end)| *other == question && *its == owner && now < *end)
+                    model.iter().find(|(other, its, _, end)| *other == query && *its == owner && now < *end)
                 };
                 let expected = find(Some(who)).or_else(|| find(None)).map(|(_, _, text, _)| text.as_str());
                 assert_eq!(cache.get(at(now), &key), expected, "step {step}");

@@ -13,7 +13,7 @@ pub struct Frame<'a> {
     end: FrameEnd,
 }
 
-/// How a frame ended.
+/// The end of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameEnd {
     /// The frame is whole.

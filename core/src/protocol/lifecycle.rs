@@ -1,4 +1,5 @@
-//! The lifecycle of a legacy session: what may be sent, and what is served, before and after the handshake.
+//! The lifecycle of a legacy session: the messages that may be sent, and the requests that are served, before and after
+//! the handshake.
 
 use super::{Capability, CapabilitySet, Method, MethodKind, ProtocolVersion};
 

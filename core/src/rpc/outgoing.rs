@@ -58,7 +58,7 @@ pub(crate) struct Call<T> {
     idle: Option<Duration>,
     idle_at: Option<Timestamp>,
     total_at: Option<Timestamp>,
-    /// What the deadlines are set by.
+    /// The clock that sets the deadlines.
     clock: CallClock,
 }
 
@@ -362,7 +362,7 @@ impl<T> Outgoing<T> {
         if self.outbox.is_some() { CallClock::Outbox } else { CallClock::Running }
     }
 
-    /// Returns what a clock shows now.
+    /// Returns the time of a clock.
     fn time(&self, clock: CallClock, now: Timestamp) -> Timestamp {
         match (clock, &self.outbox) {
             (CallClock::Paused, _) => Timestamp::ZERO,

@@ -32,7 +32,7 @@ impl PausableClock {
         self.since.is_some()
     }
 
-    /// Returns what the clock shows now.
+    /// Returns the time of the clock.
     pub(super) fn time(&self, now: Timestamp) -> Timestamp {
         let shown = self.since.unwrap_or(now).saturating_since(Timestamp::after_zero(self.paused));
         Timestamp::after_zero(shown)

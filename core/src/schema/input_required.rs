@@ -23,8 +23,12 @@ object! {
 impl InputRequiredResult {
     /// Creates a result with these input requests and without state.
     #[must_use]
-    pub fn ask(questions: impl Into<InputRequests>) -> Self {
-        Self { result_type: Some(ResultType::InputRequired), input_requests: Some(questions.into()), ..Self::default() }
+    pub fn new(input_requests: impl Into<InputRequests>) -> Self {
+        Self {
+            result_type: Some(ResultType::InputRequired),
+            input_requests: Some(input_requests.into()),
+            ..Self::default()
+        }
     }
 
     /// Returns whether the result has input requests or a state.

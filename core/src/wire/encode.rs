@@ -37,7 +37,7 @@ pub(crate) fn open_response(out: &mut Vec<u8>, id: &RequestId) {
     out.extend_from_slice(b",\"result\":");
 }
 
-/// How an error response without a request expresses the missing id.
+/// The form of the missing id in an error response without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MissingId {
     /// Omits the member, as in the schema since 2025-11-25.

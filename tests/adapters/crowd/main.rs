@@ -85,7 +85,7 @@ impl Crowd {
     }
 
     /// Sends a request over the connection. Returns its status, and the session id of the response.
-    fn ask(&mut self, request: &Raw) -> (u16, Option<String>) {
+    fn send_request(&mut self, request: &Raw) -> (u16, Option<String>) {
         self.stream.write_all(&request.clone().without("connection").bytes()).expect("it is read");
         let head = read_head(&self.stream);
         let header = |name: &str| head.text.lines().find_map(|line| Some(line.strip_prefix(name)?.to_owned()));
@@ -101,9 +101,9 @@ impl Crowd {
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         let mut ids = Vec::with_capacity(STREAMS);
         for index in 0..sessions {
-            let (status, id) = self.ask(&Raw::initialize());
+            let (status, id) = self.send_request(&Raw::initialize());
             let id = id.filter(|_| status == 200).unwrap_or_else(|| panic!("session {index}: {status}"));
-            assert_eq!(self.ask(&Raw::post("/mcp", &ready).set("mcp-session-id", &id)).0, 202);
+            assert_eq!(self.send_request(&Raw::post("/mcp", &ready).set("mcp-session-id", &id)).0, 202);
             if index < STREAMS {
                 ids.push(id);
             }
@@ -114,7 +114,7 @@ impl Crowd {
     /// Returns whether a session exists.
     fn has(&mut self, id: &str) -> bool {
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-        match self.ask(&Raw::post("/mcp", &ping).set("mcp-session-id", id)).0 {
+        match self.send_request(&Raw::post("/mcp", &ping).set("mcp-session-id", id)).0 {
             200 => true,
             404 => false,
             status => panic!("{status}"),

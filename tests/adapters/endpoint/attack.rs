@@ -151,7 +151,7 @@ impl Client {
 
     /// Sends a request, and reads a response with a `Content-Length`.
     #[track_caller]
-    fn ask(&mut self, request: &[u8]) -> Answer {
+    fn send_request(&mut self, request: &[u8]) -> Answer {
         assert!(self.send(request), "the connection is there");
         let (status, head) = self.head().expect("an answer");
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
@@ -163,7 +163,7 @@ impl Client {
     /// Begins a session. Returns its id, if there was room for it.
     #[track_caller]
     fn begin(&mut self, initialize: &Raw) -> Option<String> {
-        let answer = self.ask(&initialize.clone().without("connection").bytes());
+        let answer = self.send_request(&initialize.clone().without("connection").bytes());
         let id = answer.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).map(str::to_owned);
         assert_eq!(id.is_some(), answer.status == 200, "{}", answer.head);
         id
@@ -216,19 +216,21 @@ impl Attacked {
         let pad = "x".repeat(256 << 10);
         let params = json!({"name": "hello", "arguments": {}, "_meta": {"pad": pad}});
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let answer = client.ask(&in_session(&id, &message));
+        let answer = client.send_request(&in_session(&id, &message));
         assert_eq!(answer.body["result"]["content"][0]["text"], json!("good day"), "{}{}", answer.head, answer.body);
-        let answer = client.ask(&call("function"));
+        let answer = client.send_request(&call("function"));
         assert_eq!(answer.body["result"]["content"][0]["text"], json!("computed"), "{}{}", answer.head, answer.body);
-        let answer = client.ask(&call("later"));
+        let answer = client.send_request(&call("later"));
         let task = answer.body["result"]["taskId"].as_str();
         let task = task.unwrap_or_else(|| panic!("{}{}", answer.head, answer.body)).to_owned();
-        let answer = client.ask(&modern("tasks/cancel", json!({"taskId": task})));
+        let answer = client.send_request(&modern("tasks/cancel", json!({"taskId": task})));
         assert!(answer.status == 200 && answer.body["error"].is_null(), "{}", answer.body);
         // The session is deleted, so the next check needs a slot for a new one.
         assert!(
             client
-                .ask(&Raw::new("DELETE /mcp HTTP/1.1").without("connection").set("mcp-session-id", &id).bytes())
+                .send_request(
+                    &Raw::new("DELETE /mcp HTTP/1.1").without("connection").set("mcp-session-id", &id).bytes()
+                )
                 .status
                 < 300
         );
@@ -261,7 +263,8 @@ pub(crate) fn one_address_cannot_exhaust_the_server<S: Site>() {
     assert!(attacked.received.wait_until(LONG, |received| received.blocked == share), "its share begins");
     attacked.another_is_served();
 
-    let tasks = (0..TASKS).filter(|_| attacker.ask(&call("later")).body["result"]["taskId"].is_string()).count();
+    let tasks =
+        (0..TASKS).filter(|_| attacker.send_request(&call("later")).body["result"]["taskId"].is_string()).count();
     assert_eq!(tasks, TASKS / 4, "its share of tasks");
     attacked.another_is_served();
 
@@ -270,7 +273,8 @@ pub(crate) fn one_address_cannot_exhaust_the_server<S: Site>() {
     loop {
         if streams % STREAMS == 0 {
             session = attacker.begin(&Raw::initialize()).expect("there is room for a session");
-            attacker.ask(&in_session(&session, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"})));
+            attacker
+                .send_request(&in_session(&session, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"})));
         }
         let listen = Raw::new("GET /mcp HTTP/1.1").without("connection").set("mcp-session-id", &session).bytes();
         let mut client = attacked.client(ATTACKER);
@@ -289,8 +293,8 @@ pub(crate) fn one_address_cannot_exhaust_the_server<S: Site>() {
     // More sessions than the limit, all of which are used.
     for _ in 0..SESSIONS + 64 {
         let id = attacker.begin(&Raw::initialize()).expect("there is room for a session");
-        attacker.ask(&in_session(&id, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"})));
-        attacker.ask(&in_session(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})));
+        attacker.send_request(&in_session(&id, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"})));
+        attacker.send_request(&in_session(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})));
     }
     attacked.another_is_served();
 

@@ -20,9 +20,9 @@ use serde_json::json;
 use crate::{
     LONG, PEAK,
     adapter::Site,
-    narrow,
-    raw::{Raw, Received, connect, pour, read_head, read_response, round_trip},
-    service, there_is_room,
+    has_capacity, narrow,
+    raw::{Raw, Received, connect, read_head, read_response, round_trip, write_until_closed},
+    service,
 };
 
 static CHUNK: [u8; 64 << 10] = [b' '; 64 << 10];
@@ -44,7 +44,7 @@ pub(crate) fn refuses_oversized_bodies_with_413<S: Site>() {
     PEAK.reset_peak_usage();
     let before = PEAK.current_usage();
     for request in [with_length.clone(), chunked, stream, modern] {
-        let received = pour(server.address, &request.bytes(), &CHUNK, 128);
+        let received = write_until_closed(server.address, &request.bytes(), &CHUNK, 128);
         assert_eq!((received.status, received.answers()), (413, 1), "{}", received.text);
     }
     let peak = PEAK.peak_usage() - before;
@@ -211,7 +211,7 @@ pub(crate) fn requests_in_flight<S: Site>() {
     drop(first);
     messages.until("over");
     // Its slot is released soon, but not before its handler.
-    there_is_room(&server);
+    has_capacity(&server);
 }
 
 /// Pipelined requests on a connection wait for the first response, and take no second slot.
@@ -233,7 +233,7 @@ pub(crate) fn handles_one_request_at_a_time_per_connection<S: Site>() {
 }
 
 /// A client that never reads its responses does not affect others, and costs no more than its limits.
-pub(crate) fn whoever_reads_nothing<S: Site>() {
+pub(crate) fn stalled_readers<S: Site>() {
     let (service, messages) = busy();
     let mut options = narrow();
     (options.limits.queued_bytes, options.limits.replay_bytes) = (256 << 10, 256 << 10);

@@ -94,9 +94,9 @@ pub(crate) fn cross_site() -> Vec<Case> {
         cases.push(case(format!("a modern form as {simple}"), &modern, 415));
     }
     cases.push(case("no type", &Raw::initialize().without("content-type"), 415));
-    let question = Raw::new("OPTIONS /mcp HTTP/1.1").add("access-control-request-method", "POST");
-    cases.push(case("a question of a page", &question.clone().add("origin", "http://evil.example"), 403));
-    cases.push(case("a question without an origin", &question, 405));
+    let preflight = Raw::new("OPTIONS /mcp HTTP/1.1").add("access-control-request-method", "POST");
+    cases.push(case("a preflight of a page", &preflight.clone().add("origin", "http://evil.example"), 403));
+    cases.push(case("a preflight without an origin", &preflight, 405));
     cases
 }
 

@@ -52,13 +52,13 @@ fn trials<S: Site>() -> Vec<Trial> {
         ("refuses_headers_that_differ_from_the_body", refuses_headers_that_differ_from_the_body::<S>),
         ("ambiguous_framing", ambiguous_framing::<S>),
         ("rejects_requests_with_two_body_lengths", rejects_requests_with_two_body_lengths::<S>),
-        ("oversized_heads", oversized_heads::<S>),
+        ("oversized_heads", oversized_request_heads::<S>),
         ("refuses_oversized_bodies_with_413", bounds::refuses_oversized_bodies_with_413::<S>),
         ("closes_connections_with_unread_bodies", bounds::closes_connections_with_unread_bodies::<S>),
         ("bodies_that_do_not_end", bounds::bodies_that_do_not_end::<S>),
         ("requests_in_flight", bounds::requests_in_flight::<S>),
         ("handles_one_request_at_a_time_per_connection", bounds::handles_one_request_at_a_time_per_connection::<S>),
-        ("whoever_reads_nothing", bounds::whoever_reads_nothing::<S>),
+        ("stalled_readers", bounds::stalled_readers::<S>),
         ("one_address_cannot_exhaust_the_server", attack::one_address_cannot_exhaust_the_server::<S>),
         ("unread_responses_of_one_address_are_bounded", attack::unread_responses_of_one_address_are_bounded::<S>),
         ("large_client_info_of_one_address_is_bounded", attack::large_client_info_of_one_address_is_bounded::<S>),
@@ -90,7 +90,7 @@ fn narrow() -> EndpointOptions {
 }
 
 /// Waits until the slot of a completed request is free, which may be after its response.
-fn there_is_room(server: &Served) {
+fn has_capacity(server: &Served) {
     let start = Instant::now();
     while round_trip(server.address, &Raw::modern("server/discover", json!({})).bytes()).status == 503 {
         assert!(start.elapsed() < LONG, "there is no room again");
@@ -113,7 +113,7 @@ fn all_are_refused<S: Site>(cases: &[Case]) {
     let server = S::serve(&service(), narrow());
     let received = round_trip(server.address, &Raw::pick().bytes());
     assert!(received.status == 200 && received.has("picked"), "what the cases are made of is fine: {}", received.text);
-    there_is_room(&server);
+    has_capacity(&server);
     // There is room for one session. A second one would replace this one.
     let received = round_trip(server.address, &Raw::initialize().bytes());
     let id =
@@ -195,7 +195,7 @@ fn rejects_requests_with_two_body_lengths<S: Site>() {
     assert_eq!(round_trip(server.address, &smuggled).status, 200, "what was behind them has begun no session");
 }
 
-fn oversized_heads<S: Site>() {
+fn oversized_request_heads<S: Site>() {
     let cases = cases::heads();
     PEAK.reset_peak_usage();
     let before = PEAK.current_usage();

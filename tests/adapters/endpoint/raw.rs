@@ -151,7 +151,7 @@ pub(crate) fn round_trip(address: SocketAddr, bytes: &[u8]) -> Received {
 }
 
 /// Sends a head and this many chunks, even if the server does not need them. Reads the response only then.
-pub(crate) fn pour(address: SocketAddr, head: &[u8], chunk: &'static [u8], times: usize) -> Received {
+pub(crate) fn write_until_closed(address: SocketAddr, head: &[u8], chunk: &'static [u8], times: usize) -> Received {
     let stream = connect(address);
     let head = head.to_vec();
     let mut writer = stream.try_clone().expect("there are descriptors");

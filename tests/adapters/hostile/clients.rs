@@ -18,7 +18,7 @@ use crate::{
     meter::Meter,
     options,
     peer::Peer,
-    servers::{says_good_day, service},
+    servers::{is_greeting, service},
     settings,
 };
 
@@ -37,15 +37,15 @@ fn is_served<A: Adapter>(host: &Host, service: &Service) {
     let (left, right) = A::pair(4096);
     let server = A::serve(service, right);
     let client = A::connect(left, host).expect("it serves");
-    says_good_day(client.call_tool("hello", ()).expect("it is asked").wait().expect("it answers"));
+    is_greeting(client.call_tool("hello", ()).expect("it is asked").wait().expect("it answers"));
     client.close();
     drop(server);
 }
 
 /// Sends requests, and drops those that time out or are too many.
-fn ask(server: &Asking<mcp_proto::connection::ClientRole>) {
+fn send_request(server: &Asking<mcp_proto::connection::ClientRole>) {
     let server = server.within(PATIENCE);
-    let questions = [
+    let input_requests = [
         ("tools/call", json!({"name": "t", "task": {"ttl": 1000}})),
         ("tools/list", json!({})),
         ("resources/read", json!({"uri": "test://a"})),
@@ -55,10 +55,10 @@ fn ask(server: &Asking<mcp_proto::connection::ClientRole>) {
         ),
         ("tools/call", json!({"name": "t"})),
     ];
-    let questions = questions.map(|(method, params)| (method, Json::new(&params).expect("it is JSON")));
+    let input_requests = input_requests.map(|(method, params)| (method, Json::new(&params).expect("it is JSON")));
     let mut open: VecDeque<(Pending<RawJson<'static>>, &str)> = VecDeque::new();
     for _ in 0..ROUNDS {
-        for (method, params) in &questions {
+        for (method, params) in &input_requests {
             // The connection may not be ready, or full, or closed.
             let Ok(asked) = server.request_raw(method, Some(&RawJson::from(params))) else { continue };
             open.push_back((asked, *method));
@@ -89,15 +89,15 @@ pub(crate) fn attacked<A: Adapter>(hostile: HostilePeer, version: ProtocolVersio
             .roots(&roots)
             .build()
     };
-    let (victim, host) = (host(HANDSHAKE), host(LONG));
+    let (attacked, host) = (host(HANDSHAKE), host(LONG));
     // The first connection creates all state that is shared.
     is_served::<A>(&host, &good);
     let meter = Meter::new();
     let (near, far) = UnixStream::pair().expect("there are sockets");
     let peer = Peer::new(hostile, Role::Server, version, limits.frame_bytes, far);
     let asking = || {
-        let client = A::connect_with(A::unix(near), &victim, &options());
-        client.as_ref().map(|client| ask(client)).unwrap_or_default();
+        let client = A::connect_with(A::unix(near), &attacked, &options());
+        client.as_ref().map(|client| send_request(client)).unwrap_or_default();
         client
     };
     peer.attack(asking, |client| {

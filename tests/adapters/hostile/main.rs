@@ -44,8 +44,8 @@ fn trials<A: Adapter>() -> Vec<Trial> {
     let mut trials = Vec::new();
     for version in VERSIONS {
         let era = if version.era() == Era::Modern { "modern" } else { "legacy" };
-        let mut add = |victim, hostile: HostilePeer, attack: fn(HostilePeer, ProtocolVersion)| {
-            let name = format!("{}::{victim}::{era}::{}", A::NAME, hostile.name);
+        let mut add = |attacked, hostile: HostilePeer, attack: fn(HostilePeer, ProtocolVersion)| {
+            let name = format!("{}::{attacked}::{era}::{}", A::NAME, hostile.name);
             trials.push(Trial::test(name, move || {
                 attack(hostile, version);
                 Ok(())

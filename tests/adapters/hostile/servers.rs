@@ -41,12 +41,12 @@ pub(crate) fn is_served<A: Adapter>(service: &Service, version: ProtocolVersion)
     let server = A::serve(service, right);
     let host = Host::builder("good", "1").versions(VersionSet::only(version)).build();
     let client = A::connect(left, &host).expect("it serves");
-    says_good_day(client.call_tool("hello", ()).expect("it is asked").wait().expect("it answers"));
+    is_greeting(client.call_tool("hello", ()).expect("it is asked").wait().expect("it answers"));
     client.close();
     server.wait();
 }
 
-pub(crate) fn says_good_day(result: CallToolResult) {
+pub(crate) fn is_greeting(result: CallToolResult) {
     assert_eq!(result.content[0].as_text(), Some("good day"));
 }
 

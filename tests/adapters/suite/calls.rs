@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::{
     SOON,
     adapter::{Adapter, Handle},
-    end::{self, End, Gate, ask, client, client_config, client_with, joined},
+    minimal_peer::{self, End, Gate, client, client_config, client_with, joined, send_request},
     raw::Raw,
     scenario::scenarios,
 };
@@ -46,23 +46,23 @@ scenarios![
 ];
 
 /// A client configuration with a short drain timeout, for peers that do not read.
-fn hasty() -> ClientConfig {
+fn short_drain() -> ClientConfig {
     let mut config = client_config();
     config.settings.limits.drain = Duration::from_millis(50);
     config
 }
 
 /// Fills all buffers between a client and a peer that has stopped reading.
-fn stuff<A: Adapter>(client: &End<A, ClientRole>) -> Vec<Pending<RawJson<'static>>> {
+fn fill_buffers<A: Adapter>(client: &End<A, ClientRole>) -> Vec<Pending<RawJson<'static>>> {
     let params = json!({ "text": "x".repeat(100_000) }).to_string();
-    (0..20).map(|_| client.ask("test/stuff", &params)).collect()
+    (0..20).map(|_| client.send_request("test/stuff", &params)).collect()
 }
 
 fn cancel_does_not_wait_for_a_stalled_peer<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
-    let client = client_with::<A>(hasty(), transport, |_| None);
-    peer.shake_hands_as_server();
-    let stuck = stuff(&client);
+    let client = client_with::<A>(short_drain(), transport, |_| None);
+    peer.handshake_as_server();
+    let stuck = fill_buffers(&client);
     let start = Instant::now();
     for pending in &stuck {
         pending.cancel(Some("not worth it"));
@@ -77,12 +77,12 @@ fn cancel_does_not_wait_for_a_stalled_peer<A: Adapter>() {
 
 fn calls_time_out_while_the_peer_does_not_read<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
-    let client = client_with::<A>(hasty(), transport, |_| None);
-    peer.shake_hands_as_server();
-    let _stuck = stuff(&client);
+    let client = client_with::<A>(short_drain(), transport, |_| None);
+    peer.handshake_as_server();
+    let _stuck = fill_buffers(&client);
     let start = Instant::now();
     let hurried = client.peer.within(Duration::from_millis(50));
-    assert_eq!(ask(&hurried, "test/any", "{}").wait(), Err(CallError::TimedOut { total: true }));
+    assert_eq!(send_request(&hurried, "test/any", "{}").wait(), Err(CallError::TimedOut { total: true }));
     let took = start.elapsed();
     assert!(took >= Duration::from_millis(50) && took < SOON, "{took:?}");
 }
@@ -90,14 +90,14 @@ fn calls_time_out_while_the_peer_does_not_read<A: Adapter>() {
 fn timed_out_calls_are_cancelled<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let client = client::<A>(transport);
-    peer.shake_hands_as_server();
+    peer.handshake_as_server();
     assert_eq!(client.event(), Event::Ready);
     // The request has to be written before its timeout, and how long that takes depends on the machine.
     let left = (0..10).any(|attempt| {
         let limit = Duration::from_millis(20 << attempt);
-        let pending = ask(&client.peer.within(limit), "test/any", "{}");
+        let pending = send_request(&client.peer.within(limit), "test/any", "{}");
         assert_eq!(pending.wait(), Err(CallError::TimedOut { total: true }));
-        let pending = client.ask("test/next", "{}");
+        let pending = client.send_request("test/next", "{}");
         let mut next = peer.receive().expect("a request");
         let left = next["method"] == "test/any";
         if left {
@@ -120,14 +120,14 @@ fn timed_out_calls_are_cancelled<A: Adapter>() {
 fn progress_extends_idle_but_not_total_timeout<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let client = client::<A>(transport);
-    peer.shake_hands_as_server();
+    peer.handshake_as_server();
     let options = RequestOptions {
         idle_timeout: Some(Duration::from_millis(1000)),
         total_timeout: Some(Duration::from_millis(2500)),
         ..RequestOptions::default()
     };
     let start = Instant::now();
-    let pending = ask(&client.peer.with_options(options), "test/any", "{}");
+    let pending = send_request(&client.peer.with_options(options), "test/any", "{}");
     let token = peer.receive().expect("the request")["params"]["_meta"]["progressToken"].clone();
     let (done, stop) = channel::<()>();
     let reporter = thread::spawn(move || {
@@ -153,7 +153,7 @@ fn progress_extends_idle_but_not_total_timeout<A: Adapter>() {
 fn dropped_calls_leak_nothing<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let client = client::<A>(transport);
-    peer.shake_hands_as_server();
+    peer.handshake_as_server();
     let reader = thread::spawn(move || {
         let (mut requests, mut cancellations) = (Vec::new(), Vec::new());
         let last = loop {
@@ -173,9 +173,9 @@ fn dropped_calls_leak_nothing<A: Adapter>() {
         (requests, cancellations, peer)
     });
     for _ in 0..1000 {
-        drop(client.ask("test/drop", "{}"));
+        drop(client.send_request("test/drop", "{}"));
     }
-    client.ask("test/last", "{}").wait().expect("it is answered");
+    client.send_request("test/last", "{}").wait().expect("it is answered");
     let (requests, cancellations, _peer) = reader.join().expect("it does not panic");
     // Requests that were not written were removed from the outbox. All others were cancelled, in order.
     assert_eq!(requests, cancellations);
@@ -190,7 +190,7 @@ fn a_hundred_threads_share_one_connection<A: Adapter>() {
             let peer = client.peer.clone();
             thread::spawn(move || {
                 for round in 0..20 {
-                    let result = ask(&peer, "test/echo", &format!("{{\"who\":{number},\"round\":{round}}}"));
+                    let result = send_request(&peer, "test/echo", &format!("{{\"who\":{number},\"round\":{round}}}"));
                     let result = result.wait().expect("it is answered");
                     assert_eq!(result.member("who").map(|who| who.get().to_owned()), Some(number.to_string()));
                     assert_eq!(result.member("round").map(|it| it.get().to_owned()), Some(round.to_string()));
@@ -210,7 +210,7 @@ fn ten_thousand_calls_in_flight<A: Adapter>() {
     let count = AtomicUsize::new(0);
     let (transport, far) = A::pair(64 * 1024);
     let client = client::<A>(transport);
-    let server = end::server_with::<A>(end::server_config(), far, &DriverOptions::default(), {
+    let server = minimal_peer::server_with::<A>(minimal_peer::server_config(), far, &DriverOptions::default(), {
         let (gate, count) = (gate.clone(), Arc::new(count));
         move |asked| {
             let (gate, count) = (gate.clone(), count.clone());
@@ -225,7 +225,7 @@ fn ten_thousand_calls_in_flight<A: Adapter>() {
         }
     });
     assert_eq!(client.event(), Event::Ready);
-    let calls: Vec<_> = (0..10_000).map(|n| client.ask("test/echo", &format!("{{\"n\":{n}}}"))).collect();
+    let calls: Vec<_> = (0..10_000).map(|n| client.send_request("test/echo", &format!("{{\"n\":{n}}}"))).collect();
     for (number, call) in calls.into_iter().enumerate() {
         let result = call.wait().expect("it is answered");
         assert_eq!(result.member("n").map(|n| n.get().to_owned()), Some(number.to_string()));
@@ -239,7 +239,7 @@ fn outbox_is_bounded_when_the_peer_does_not_read<A: Adapter>() {
     let mut config = client_config();
     config.settings.limits.outbox_bytes = 1 << 20;
     let client = client_with::<A>(config, transport, |_| None);
-    peer.shake_hands_as_server();
+    peer.handshake_as_server();
     let text = serde_json::to_string(&json!({ "text": "x".repeat(1000) })).expect("JSON");
     let params = mcp_proto::wire::Json::parse(text).expect("JSON");
     let mut refused = 0;

@@ -76,14 +76,15 @@ scenarios![
 
 fn child_exiting_on_discover_is_restarted_once<A: Adapter>() {
     for status in ["0", "3"] {
-        let note = note::<A>(&format!("touchy-{status}"));
+        let note = note::<A>(&format!("exits-unless-initialized-{status}"));
         let said = Arc::new(AtomicUsize::new(0));
         let received = said.clone();
-        let touchy = command::<A>("touchy").arg(&note).arg(status).on_stderr(move |line| {
-            assert_eq!(line, "unexpected server/discover");
-            received.fetch_add(1, Ordering::SeqCst);
-        });
-        let client = A::spawn(touchy, &host()).expect("it is a server");
+        let exits_unless_initialized =
+            command::<A>("exits_unless_initialized").arg(&note).arg(status).on_stderr(move |line| {
+                assert_eq!(line, "unexpected server/discover");
+                received.fetch_add(1, Ordering::SeqCst);
+            });
+        let client = A::spawn(exits_unless_initialized, &host()).expect("it is a server");
         assert_eq!(client.version(), Some(ProtocolVersion::V2025_06_18));
         assert_eq!(fs::read_to_string(&note).expect("it was noted"), "server/discover\ninitialize\n");
         assert_eq!(said.load(Ordering::SeqCst), 1);
@@ -103,11 +104,12 @@ fn a_failing_program_is_started_at_most_twice<A: Adapter>() {
 
 fn a_known_era_avoids_the_second_start<A: Adapter>() {
     let noted = note::<A>("known");
-    let touchy = || command::<A>("touchy").arg(&noted).arg("3");
-    let era = A::spawn(touchy(), &host()).expect("it is a server").version().map(ProtocolVersion::era);
+    let exits_unless_initialized = || command::<A>("exits_unless_initialized").arg(&noted).arg("3");
+    let era =
+        A::spawn(exits_unless_initialized(), &host()).expect("it is a server").version().map(ProtocolVersion::era);
     fs::remove_file(&noted).expect("it was noted");
     let options = DriverOptions { opening: Opening::known(era.expect("it is known")), ..DriverOptions::default() };
-    let client = A::spawn_with(touchy(), &host(), &options).expect("it is a server");
+    let client = A::spawn_with(exits_unless_initialized(), &host(), &options).expect("it is a server");
     assert_eq!(fs::read_to_string(&noted).expect("it was noted"), "initialize\n");
     client.close();
     // The cached era is also used for another program, which supports both eras.
@@ -131,9 +133,9 @@ fn supervisor_restarts_an_exited_child<A: Adapter>() {
 }
 
 fn subscriptions_are_restored_after_a_restart<A: Adapter>() {
-    let (tell, received) = mpsc::channel();
+    let (notify, received) = mpsc::channel();
     let host = Host::builder("test", "1")
-        .on(move |_: ToolsListChangedParams, _| tell.send(()).expect("a waiting test"))
+        .on(move |_: ToolsListChangedParams, _| notify.send(()).expect("a waiting test"))
         .build();
     let supervisor = A::supervise(command::<A>("server"), &host, RestartPolicy::default());
     let first = supervisor.client().expect("it is a server");
@@ -217,7 +219,7 @@ fn child_exiting_on_eof_is_not_killed<A: Adapter>() {
 }
 
 fn child_ignoring_eof_receives_sigterm<A: Adapter>() {
-    let client = A::spawn(command::<A>("stubborn").shutdown_timeouts(SHORT, LONG), &host()).expect("it is a server");
+    let client = A::spawn(command::<A>("ignores_eof").shutdown_timeouts(SHORT, LONG), &host()).expect("it is a server");
     client.request(&PingParams::default()).expect("it is sent").wait().expect("it is answered");
     let start = Instant::now();
     let exit = client.close().exit.expect("it was a child");
@@ -227,7 +229,7 @@ fn child_ignoring_eof_receives_sigterm<A: Adapter>() {
 }
 
 fn child_ignoring_sigterm_is_killed<A: Adapter>() {
-    let command = shell::<A>("trap '' TERM; exec \"$@\"", "stubborn").shutdown_timeouts(SHORT, SHORT);
+    let command = shell::<A>("trap '' TERM; exec \"$@\"", "ignores_eof").shutdown_timeouts(SHORT, SHORT);
     let client = A::spawn(command, &host()).expect("it is a server");
     let start = Instant::now();
     let exit = client.close().exit.expect("it was a child");
@@ -346,10 +348,10 @@ fn spawn_errors_name_the_cause<A: Adapter>() {
 
     // The program starts, and writes nothing.
     let settings = Settings { handshake_timeout: SHORT, ..Settings::default() };
-    let hasty = Host::builder("test", "1").settings(settings).build();
+    let short_drain = Host::builder("test", "1").settings(settings).build();
     let start = Instant::now();
     let silent = Command::new("sleep").arg("1000").shutdown_timeouts(SHORT, SHORT);
-    let error = A::spawn(silent, &hasty).expect_err("it is no server");
+    let error = A::spawn(silent, &short_drain).expect_err("it is no server");
     assert!(matches!(&error, Error::Handshake(ending) if ending.reason == CloseReason::HandshakeTimeout), "{error}");
     assert!(error.to_string().contains("SIGTERM"), "{error}");
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());

@@ -115,7 +115,7 @@ fn handler_results_match_across_eras_and_transports<A: Adapter>() {
 
 /// A hand-written server with two rounds of input requests. Returns all messages that it has received.
 fn play(reader: impl Read, mut writer: impl Write) -> Vec<Value> {
-    let mut heard = Vec::new();
+    let mut events = Vec::new();
     for line in BufReader::new(reader).lines() {
         let line = line.expect("it is text");
         let message: Value = serde_json::from_str(&line).expect("a line is a message");
@@ -137,9 +137,9 @@ fn play(reader: impl Read, mut writer: impl Write) -> Vec<Value> {
             let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
             writer.write_all(format!("{answer}\n").as_bytes()).expect("the client reads");
         }
-        heard.push(message);
+        events.push(message);
     }
-    heard
+    events
 }
 
 /// Returns all messages that a client sends over a transport.

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use crate::{
     LONG,
     adapter::{Adapter, Client},
-    bulk, web,
+    http_load, load,
 };
 
 /// The argument that starts this program as a fixture.
@@ -28,14 +28,14 @@ pub(crate) const FLAG: &str = "--fixture";
 pub(crate) fn run<A: Adapter>(role: &str, args: &[String]) -> ExitCode {
     match role {
         "server" => serve::<A>(args),
-        "stubborn" => stubborn(),
+        "ignores_eof" => ignores_eof(),
         "usage" => usage(),
-        "touchy" => touchy(args),
+        "exits_unless_initialized" => exits_unless_initialized(args),
         "client" => client::<A>(args),
-        "dropped" => run_to_end(bulk::dropped::<A>),
-        "crowd" => run_to_end(bulk::crowd::<A>),
-        "leftovers" => run_to_end(bulk::leftovers::<A>),
-        "web" => run_to_end(web::leftovers::<A>),
+        "dropped" => run_to_end(load::dropped::<A>),
+        "crowd" => run_to_end(load::crowd::<A>),
+        "leftovers" => run_to_end(load::leftovers::<A>),
+        "http_load" => run_to_end(http_load::leftovers::<A>),
         role => panic!("no such role: {role}"),
     }
 }
@@ -153,8 +153,9 @@ fn print() -> io::Result<String> {
 
 /// A server that supports only the handshake and pings, and does not exit when its input ends.
 #[expect(clippy::print_stdout, reason = "there is no adapter here")]
-fn stubborn() -> ExitCode {
-    let info = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"stubborn","version":"1"}}"#;
+fn ignores_eof() -> ExitCode {
+    let info =
+        r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"ignores_eof","version":"1"}}"#;
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         let message: serde_json::Value = serde_json::from_str(&line).expect("lines are messages");
         if let Some(id) = message.get("id") {
@@ -171,7 +172,7 @@ fn stubborn() -> ExitCode {
 /// A legacy server that exits with a status if its first message is not `initialize`. It records the method of that
 /// message.
 #[expect(clippy::print_stdout, reason = "there is no adapter here")]
-fn touchy(args: &[String]) -> ExitCode {
+fn exits_unless_initialized(args: &[String]) -> ExitCode {
     let [note, status] = args else { panic!("a file and a status") };
     let mut lines = io::stdin().lock().lines().map_while(Result::ok);
     let mut next = || Some(serde_json::from_str::<serde_json::Value>(&lines.next()?).expect("lines are messages"));
@@ -183,7 +184,7 @@ fn touchy(args: &[String]) -> ExitCode {
         eprintln!("unexpected {method}");
         return ExitCode::from(status.parse::<u8>().expect("a number"));
     }
-    let info = r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"touchy","version":"1"}}"#;
+    let info = r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"exits_unless_initialized","version":"1"}}"#;
     println!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{info}}}", first["id"]);
     while next().is_some() {}
     ExitCode::SUCCESS

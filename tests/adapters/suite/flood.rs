@@ -12,7 +12,7 @@ use mcp_proto::connection::ServerConfig;
 use crate::{
     LONG,
     adapter::{Adapter, Handle},
-    end::{Asked, End, Gate, in_jobs, server_config, server_with},
+    minimal_peer::{End, Gate, ReceivedRequest, in_jobs, server_config, server_with},
     raw::Raw,
     scenario::scenarios,
 };
@@ -36,7 +36,7 @@ fn scaled() -> ServerConfig {
 
 fn serve<A: Adapter>(
     transport: A::Transport,
-    act: impl Fn(&Asked<mcp_proto::connection::ServerRole>) + Clone + Send + Sync + 'static,
+    act: impl Fn(&ReceivedRequest<mcp_proto::connection::ServerRole>) + Clone + Send + Sync + 'static,
 ) -> End<A, mcp_proto::connection::ServerRole> {
     server_with::<A>(scaled(), transport, &DriverOptions::default(), in_jobs(act))
 }
@@ -91,7 +91,7 @@ fn slow_reader_receives_every_response<A: Adapter>() {
     const CALLS: u64 = 40_000 / SCALE as u64;
     let (transport, mut peer) = Raw::pair::<A>();
     let server = serve::<A>(transport, |asked| asked.echo());
-    peer.shake_hands_as_client();
+    peer.handshake_as_client();
     let reader = Raw::new(peer.stream.try_clone().expect("there are descriptors"));
     let mut reading = None;
     send_calls::<A>(&mut peer, &server, (CALLS, 4096 - 80), || {
@@ -111,7 +111,7 @@ fn large_pending_calls_are_not_refused<A: Adapter>() {
         handlers.pass();
         let _ = asked.answer("{}");
     });
-    peer.shake_hands_as_client();
+    peer.handshake_as_client();
     let reader = Raw::new(peer.stream.try_clone().expect("there are descriptors"));
     let reading = thread::spawn(move || count_results(reader, CALLS));
     // The handlers return when no more calls can be sent.

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use crate::{
     LONG,
     adapter::{Adapter, Listener},
-    end::Gate,
     flood::SCALE,
+    minimal_peer::Gate,
     scenario::scenarios,
 };
 

@@ -23,7 +23,9 @@ use serde_json::json;
 use crate::{
     LONG, SOON,
     adapter::{Adapter, Handle},
-    end::{Asked, Gate, ask, client, client_config, client_with, in_jobs, server_config, server_with},
+    minimal_peer::{
+        Gate, ReceivedRequest, client, client_config, client_with, in_jobs, send_request, server_config, server_with,
+    },
     raw::Raw,
     scenario::scenarios,
 };
@@ -65,7 +67,11 @@ fn a_blocked_handler_receives_responses<A: Adapter>() {
         in_jobs(move |asked| {
             let peer = peer.lock().expect("no panics").clone().expect("the server has started");
             for round in 0..10 {
-                let pending = if round % 2 == 0 { ask(&peer, "test/back", "{}") } else { ask(&peer, "ping", "{}") };
+                let pending = if round % 2 == 0 {
+                    send_request(&peer, "test/back", "{}")
+                } else {
+                    send_request(&peer, "ping", "{}")
+                };
                 pending.wait().expect("the client answers");
             }
             asked.echo();
@@ -73,18 +79,18 @@ fn a_blocked_handler_receives_responses<A: Adapter>() {
     );
     *calls.lock().expect("no panics") = Some(server.peer.clone());
     assert_eq!(client.event(), Event::Ready);
-    client.ask("test/asks", "{}").wait().expect("it is answered");
+    client.send_request("test/asks", "{}").wait().expect("it is answered");
 }
 
 fn waiting_handlers_do_not_block_responses<A: Adapter>() {
     let (left, right) = A::pair(256);
     let gate = Gate::default();
-    let asked_back = Arc::new(AtomicUsize::new(0));
+    let server_requests = Arc::new(AtomicUsize::new(0));
     let client = client_with::<A>(client_config(), left, {
-        let (gate, asked_back) = (gate.clone(), asked_back.clone());
+        let (gate, server_requests) = (gate.clone(), server_requests.clone());
         in_jobs(move |asked| {
             // The first responses are held back until a hundred more requests wait for a handler.
-            asked_back.fetch_add(1, Ordering::SeqCst);
+            server_requests.fetch_add(1, Ordering::SeqCst);
             gate.pass();
             asked.echo();
         })
@@ -93,9 +99,9 @@ fn waiting_handlers_do_not_block_responses<A: Adapter>() {
     let peer = home.clone();
     let arrived = AtomicUsize::new(0);
     let server = server_with::<A>(server_config(), right, &handlers(4), {
-        let act = in_jobs(move |asked: &Asked<ServerRole>| {
+        let act = in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
             let peer = peer.lock().expect("no panics").clone().expect("the server has started");
-            ask(&peer, "test/back", "{}").wait().expect("the client answers");
+            send_request(&peer, "test/back", "{}").wait().expect("the client answers");
             asked.echo();
         });
         let gate = gate.clone();
@@ -108,11 +114,11 @@ fn waiting_handlers_do_not_block_responses<A: Adapter>() {
     });
     *home.lock().expect("no panics") = Some(server.peer.clone());
     assert_eq!(client.event(), Event::Ready);
-    let calls: Vec<_> = (0..104).map(|n| client.ask("test/asks", &format!("{{\"n\":{n}}}"))).collect();
+    let calls: Vec<_> = (0..104).map(|n| client.send_request("test/asks", &format!("{{\"n\":{n}}}"))).collect();
     for call in calls {
         call.wait().expect("it is answered");
     }
-    assert_eq!(asked_back.load(Ordering::SeqCst), 104);
+    assert_eq!(server_requests.load(Ordering::SeqCst), 104);
 }
 
 /// With one thread for handlers, so that the same thread runs both.
@@ -121,14 +127,14 @@ fn responses_are_sent_while_a_later_request_runs<A: Adapter>() {
     let gate = Gate::default();
     let server = server_with::<A>(server_config(), transport, &handlers(1), {
         let gate = gate.clone();
-        in_jobs(move |asked: &Asked<ServerRole>| {
+        in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
             if asked.method == "test/slow" {
                 gate.pass();
             }
             asked.echo();
         })
     });
-    peer.shake_hands_as_client();
+    peer.handshake_as_client();
     let quick = json!({"jsonrpc": "2.0", "id": 1, "method": "test/quick", "params": {}});
     let slow = json!({"jsonrpc": "2.0", "id": 2, "method": "test/slow", "params": {}});
     peer.send_line(&format!("{quick}\n{slow}"));
@@ -194,7 +200,7 @@ fn notifications_run_in_order_before_later_requests<A: Adapter>() {
             expected.push(n.to_string());
         }
         expected.push(format!("r{round}"));
-        client.ask("test/ask", &format!("{{\"n\":{round}}}")).wait().expect("it is answered");
+        client.send_request("test/ask", &format!("{{\"n\":{round}}}")).wait().expect("it is answered");
     }
     assert_eq!(*begun.lock().expect("no panics"), expected);
     server.close();
@@ -210,12 +216,12 @@ fn each_request_is_cancelled_once_on_disconnect<A: Adapter>() {
         config,
         transport,
         &handlers(64),
-        in_jobs(move |asked: &Asked<ServerRole>| {
+        in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
             hold.pass();
             asked.echo();
         }),
     );
-    peer.shake_hands_as_client();
+    peer.handshake_as_client();
     for id in 1..=50 {
         peer.send(&json!({"jsonrpc": "2.0", "id": id, "method": "test/hold"}));
     }
@@ -243,18 +249,18 @@ fn a_handler_can_close_its_own_connection<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let client = client::<A>(left);
     let (handle, took) = (Arc::new(Mutex::new(None::<Arc<A::Handle<ServerRole>>>)), channel());
-    let (own, tell) = (handle.clone(), Mutex::new(took.0));
-    let tell = Arc::new(tell);
+    let (own, notify) = (handle.clone(), Mutex::new(took.0));
+    let notify = Arc::new(notify);
     let server = server_with::<A>(
         server_config(),
         right,
         &handlers(2),
-        in_jobs(move |asked: &Asked<ServerRole>| {
+        in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
             let start = Instant::now();
             let handle = own.lock().expect("no panics").clone().expect("the server has started");
             handle.close();
             handle.close();
-            tell.lock().expect("no panics").send(start.elapsed()).expect("the test listens");
+            notify.lock().expect("no panics").send(start.elapsed()).expect("the test listens");
             asked.echo();
         }),
     );
@@ -262,7 +268,7 @@ fn a_handler_can_close_its_own_connection<A: Adapter>() {
     *handle.lock().expect("no panics") = Some(server_handle.clone());
     assert_eq!(client.event(), Event::Ready);
     // The response of the handler is sent after the close.
-    client.ask("test/close", "{}").wait().expect("it is answered");
+    client.send_request("test/close", "{}").wait().expect("it is answered");
     let took = took.1.recv_timeout(LONG).expect("it is told");
     assert!(took < SOON, "{took:?}");
     assert_eq!(server_handle.wait(), Some(CloseReason::Local));
@@ -273,15 +279,15 @@ fn a_handler_can_close_its_own_connection<A: Adapter>() {
 fn a_notification_handler_can_send_requests<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let done = Gate::default();
-    struct Curious(Arc<Calls<ServerRole>>, Gate);
-    impl Application<ServerRole> for Curious {
+    struct SendsRequests(Arc<Calls<ServerRole>>, Gate);
+    impl Application<ServerRole> for SendsRequests {
         fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
             match self.0.handle(event)? {
                 Event::Notification { .. } => {
                     let (peer, done) = (Peer::new(connection.clone(), self.0.clone()), self.1.clone());
                     Some(Job::new(Schedule::Serial, move || {
-                        ask(&peer, "test/back", "{}").wait().expect("the client answers");
-                        ask(&peer, "ping", "{}").wait().expect("the client answers");
+                        send_request(&peer, "test/back", "{}").wait().expect("the client answers");
+                        send_request(&peer, "ping", "{}").wait().expect("the client answers");
                         done.open();
                     }))
                 }
@@ -290,7 +296,7 @@ fn a_notification_handler_can_send_requests<A: Adapter>() {
         }
     }
     let client = client_with::<A>(client_config(), left, in_jobs(|asked| asked.echo()));
-    let app = Arc::new(Curious(Arc::default(), done.clone()));
+    let app = Arc::new(SendsRequests(Arc::default(), done.clone()));
     let server = A::start(|now| Server::new(server_config(), now), app, right, &handlers(1));
     assert_eq!(client.event(), Event::Ready);
     client.peer.notify_raw("test/news", None).expect("there is room");
@@ -319,7 +325,7 @@ fn drops_notifications_over_the_queue_limit<A: Adapter>() {
     let app = Arc::new(Slow(Arc::default(), gate.clone(), first.clone(), received.clone()));
     let options = DriverOptions { handlers: 4, max_notification_bytes: 10 * 1300, ..DriverOptions::default() };
     let server = A::start(|now| Server::new(server_config(), now), app, transport, &options);
-    peer.shake_hands_as_client();
+    peer.handshake_as_client();
     let note = json!({"jsonrpc": "2.0", "method": "test/note", "params": {"text": "x".repeat(1000)}});
     peer.send(&note);
     first.pass();
@@ -341,14 +347,14 @@ fn a_panicking_job_does_not_stop_the_worker_pool<A: Adapter>() {
         server_config(),
         right,
         &handlers(1),
-        in_jobs(|asked: &Asked<ServerRole>| {
+        in_jobs(|asked: &ReceivedRequest<ServerRole>| {
             asked.echo();
             assert_ne!(asked.method, "test/panic", "on purpose");
         }),
     );
     assert_eq!(client.event(), Event::Ready);
     for _ in 0..10 {
-        client.ask("test/panic", "{}").wait().expect("it was answered before");
-        client.ask("test/calm", "{}").wait().expect("the worker pool is there");
+        client.send_request("test/panic", "{}").wait().expect("it was answered before");
+        client.send_request("test/calm", "{}").wait().expect("the worker pool is there");
     }
 }

@@ -2,26 +2,26 @@
 //! process.
 
 mod adapter;
-mod bulk;
 mod calls;
 mod children;
+mod completeness;
 mod dialects;
-mod end;
-mod endings;
 mod eras;
 mod fixture;
 mod flood;
 mod flood_http;
-mod front;
 mod handlers;
+mod hostile_peers;
+mod http_load;
+mod load;
+mod minimal_peer;
 mod pitfalls;
+mod public_api;
 mod raw;
-mod rows;
 mod scenario;
-mod strangers;
-mod streams;
+mod shutdown;
+mod stdio;
 mod transports;
-mod web;
 
 use std::{env, process::ExitCode, time::Duration};
 
@@ -52,8 +52,10 @@ fn main() -> ExitCode {
             adapter => panic!("there is no adapter {adapter}"),
         };
     }
-    let trials: Vec<Trial> =
-        [trials::<Blocking>(), trials::<Smol>(), trials::<Tokio>(), rows::trials()].into_iter().flatten().collect();
+    let trials: Vec<Trial> = [trials::<Blocking>(), trials::<Smol>(), trials::<Tokio>(), completeness::trials()]
+        .into_iter()
+        .flatten()
+        .collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

@@ -76,7 +76,7 @@ fn up_to(peer: &mut Raw, id: &str) -> Vec<Value> {
 fn served<A: Adapter>(service: &Service) -> (A::Server, Raw) {
     let (transport, mut peer) = Raw::pair::<A>();
     let server = A::serve(service, transport);
-    peer.shake_hands_as_client();
+    peer.handshake_as_client();
     // The response shows that the last message of the handshake was handled.
     peer.send(&ping("first"));
     assert_eq!(up_to(&mut peer, "first").len(), 1);
@@ -84,9 +84,9 @@ fn served<A: Adapter>(service: &Service) -> (A::Server, Raw) {
 }
 
 fn cancelled_requests_get_no_response<A: Adapter>() {
-    let (tell, told) = channel();
+    let (notify, told) = channel();
     let (finish, done) = (Arc::new(Watched::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (begun, ended, wait) = (tell.clone(), done.clone(), finish.clone());
+    let (begun, ended, wait) = (notify.clone(), done.clone(), finish.clone());
     let awaits = move |context: Context| {
         let (begun, ended, wait) = (begun.clone(), ended.clone(), wait.clone());
         async move {
@@ -99,7 +99,7 @@ fn cancelled_requests_get_no_response<A: Adapter>() {
     };
     let (ended, wait) = (done.clone(), finish.clone());
     let blocks = move |context: Context| {
-        tell.send(()).expect("the test listens");
+        notify.send(()).expect("the test listens");
         context.cancelled().wait();
         assert!(wait.wait_until(LONG, |finish| *finish > 0));
         ended.fetch_add(1, Ordering::SeqCst);
@@ -227,10 +227,10 @@ fn a_catalog_update_sends_one_notification<A: Adapter>() {
 }
 
 fn messages_during_the_handshake_are_delivered<A: Adapter>() {
-    let (tell, received) = channel();
+    let (notify, received) = channel();
     let host = Host::builder("x", "1")
         .versions(VersionSet::LEGACY)
-        .on(move |log: LogMessageParams, _| tell.send(log.logger).expect("the test listens"))
+        .on(move |log: LogMessageParams, _| notify.send(log.logger).expect("the test listens"))
         .build();
     let (transport, mut peer) = Raw::pair::<A>();
     let connecting = thread::spawn(move || A::connect(transport, &host).expect("it is a server"));

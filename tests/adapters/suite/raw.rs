@@ -61,7 +61,7 @@ impl Raw {
     }
 
     /// Performs the handshake as a client.
-    pub(crate) fn shake_hands_as_client(&mut self) {
+    pub(crate) fn handshake_as_client(&mut self) {
         self.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}}));
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
@@ -69,7 +69,7 @@ impl Raw {
     }
 
     /// Performs the handshake as a legacy server. A probe before it gets an error.
-    pub(crate) fn shake_hands_as_server(&mut self) {
+    pub(crate) fn handshake_as_server(&mut self) {
         let mut initialize = self.receive().expect("a request");
         if initialize["method"] == "server/discover" {
             let error = json!({"code": -32601, "message": "Method not found"});

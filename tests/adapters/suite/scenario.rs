@@ -9,8 +9,8 @@ use std::{
 use libtest_mimic::Trial;
 
 use crate::{
-    LONG, adapter::Adapter, bulk, calls, children, endings, eras, flood, flood_http, front, handlers, pitfalls,
-    strangers, streams, transports, web,
+    LONG, adapter::Adapter, calls, children, eras, flood, flood_http, handlers, hostile_peers, http_load, load,
+    pitfalls, public_api, shutdown, stdio, transports,
 };
 
 /// A scenario, which runs on every adapter. It fails by panicking.
@@ -36,20 +36,20 @@ pub(crate) use scenarios;
 /// Returns all scenarios.
 pub(crate) fn all<A: Adapter>() -> Vec<Scenario> {
     [
-        bulk::scenarios::<A>(),
+        load::scenarios::<A>(),
         calls::scenarios::<A>(),
         children::scenarios::<A>(),
-        endings::scenarios::<A>(),
+        shutdown::scenarios::<A>(),
         eras::scenarios::<A>(),
         flood::scenarios::<A>(),
         flood_http::scenarios::<A>(),
-        front::scenarios::<A>(),
+        public_api::scenarios::<A>(),
         handlers::scenarios::<A>(),
         pitfalls::scenarios::<A>(),
-        strangers::scenarios::<A>(),
-        streams::scenarios::<A>(),
+        hostile_peers::scenarios::<A>(),
+        stdio::scenarios::<A>(),
         transports::scenarios::<A>(),
-        web::scenarios::<A>(),
+        http_load::scenarios::<A>(),
     ]
     .into_iter()
     .flatten()

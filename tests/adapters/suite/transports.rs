@@ -11,7 +11,7 @@ use mcp_proto::connection::{CloseReason, Event};
 
 use crate::{
     adapter::{Adapter, Handle, Pair},
-    end::joined,
+    minimal_peer::joined,
     scenario::scenarios,
 };
 
@@ -32,10 +32,11 @@ fn converse<A: Adapter>(pair: Pair<A>) {
     for text in ["", "ü \u{1F600} \\n", &"x".repeat(300_000)] {
         let params = serde_json::json!({ "text": text }).to_string();
         // The progress token is part of the echoed params.
-        let result = client.ask("test/echo", &params).wait().expect("it is answered");
+        let result = client.send_request("test/echo", &params).wait().expect("it is answered");
         assert_eq!(result.member("text").map(|text| text.get().to_owned()), Some(serde_json::json!(text).to_string()));
     }
-    let pending: Vec<_> = (0..500).map(|number| client.ask("test/echo", &format!("{{\"number\":{number}}}"))).collect();
+    let pending: Vec<_> =
+        (0..500).map(|number| client.send_request("test/echo", &format!("{{\"number\":{number}}}"))).collect();
     for (number, pending) in pending.into_iter().enumerate() {
         let result = pending.wait().expect("it is answered");
         assert_eq!(result.member("number").map(|number| number.get().to_owned()), Some(number.to_string()));
@@ -53,7 +54,8 @@ fn memory<A: Adapter>() {
 fn memory_one_byte_at_a_time<A: Adapter>() {
     let (client, server) = joined::<A>(A::pair(1), |asked| asked.echo());
     for number in 0..20 {
-        let pending: Vec<_> = (0..10).map(|_| client.ask("test/echo", &format!("{{\"number\":{number}}}"))).collect();
+        let pending: Vec<_> =
+            (0..10).map(|_| client.send_request("test/echo", &format!("{{\"number\":{number}}}"))).collect();
         assert!(pending.into_iter().all(|pending| pending.wait().is_ok()));
     }
     assert_eq!(client.handle.close(), Some(CloseReason::Local));

@@ -97,8 +97,8 @@ fn form(properties: &str) -> Work {
     let text = format!("{{\"type\":\"object\",\"properties\":{{{properties}}}}}");
     let mut schema: ElicitSchema = serde_json::from_str(&text).expect("a form");
     schema.required = Some(schema.properties.iter().map(|(name, _)| name.to_owned()).collect());
-    let ask = move |context: Context| context.elicit("?", schema.clone()).wait().map(|_| "ok");
-    let service = Service::builder("cost", "1").tool(Tool::new("ask", ask)).build().expect("a service");
+    let send_request = move |context: Context| context.elicit("?", schema.clone()).wait().map(|_| "ok");
+    let service = Service::builder("cost", "1").tool(Tool::new("ask", send_request)).build().expect("a service");
     let host = Host::builder("cost", "1")
         .elicitation(|_: ElicitFormParams, _| Ok::<_, Failure>(ElicitResult::accept(Map::new())))
         .build();
@@ -120,13 +120,14 @@ fn state(state: String) -> Work {
     })
 }
 
-/// A client answers many questions that it was not asked, so that the server seals all of that into its next state.
+/// A client responds to many input requests that it did not get, so that the server seals all of that into its next
+/// state.
 fn sealed(size: usize) -> Work {
-    let ask = |context: Context| {
+    let send_request = |context: Context| {
         let form = ElicitSchema::new(Map::new());
         context.elicit("?", form).wait().map(|_| "ok")
     };
-    let service = Service::builder("cost", "1").tool(Tool::new("ask", ask)).build().expect("a service");
+    let service = Service::builder("cost", "1").tool(Tool::new("ask", send_request)).build().expect("a service");
     let host = Host::builder("cost", "1")
         .elicitation(|_: ElicitFormParams, _| Ok::<_, Failure>(ElicitResult::accept(Map::new())))
         .build();
@@ -144,15 +145,16 @@ fn same(size: usize) -> String {
     format!("{{\"b\":{{{}}}}}", list(size, |_| "\"a\":0".to_owned()))
 }
 
-/// A tool that asks these questions, one after the other, and a client that answers each of them with this content.
-fn asking(questions: &'static [&'static str], content: Map<ElicitValue>) -> TestClient {
-    let ask = move |_: serde_json::Value, context: Context| async move {
-        for question in questions {
-            context.elicit(*question, ElicitSchema::new(Map::new())).await?;
+/// A tool that sends an elicitation for each of these messages, one after the other, and a client that responds to each
+/// with this content.
+fn client_of_tool(messages: &'static [&'static str], content: Map<ElicitValue>) -> TestClient {
+    let send_request = move |_: serde_json::Value, context: Context| async move {
+        for message in messages {
+            context.elicit(*message, ElicitSchema::new(Map::new())).await?;
         }
         Ok::<_, Failure>("ok")
     };
-    let service = Service::builder("cost", "1").tool(Tool::new_async("ask", ask)).build().expect("a service");
+    let service = Service::builder("cost", "1").tool(Tool::new_async("ask", send_request)).build().expect("a service");
     let host = Host::builder("cost", "1")
         .elicitation(move |_: ElicitFormParams, _| Ok::<_, Failure>(ElicitResult::accept(content.clone())))
         .build();
@@ -162,7 +164,7 @@ fn asking(questions: &'static [&'static str], content: Map<ElicitValue>) -> Test
 /// A call of a tool that asks: a digest of its arguments is in the state that it is answered with, and compared when it
 /// comes again.
 fn digested(arguments: &str) -> Work {
-    let client = asking(&["a"], Map::new());
+    let client = client_of_tool(&["a"], Map::new());
     let mut params = CallToolParams::new("ask");
     params.arguments = Some(JsonObject::parse(arguments.to_owned()).expect("an object"));
     Work::new(arguments.len(), move || {
@@ -175,7 +177,7 @@ fn digested(arguments: &str) -> Work {
 /// A large answer, which the server seals into the state of the rounds after it, and opens in each.
 fn opened(size: usize) -> Work {
     let content = format!("{{{}}}", list(size, |index| format!("\"a{index}\":\"x\"")));
-    let client = asking(&["a", "b", "c"], serde_json::from_str(&content).expect("a map"));
+    let client = client_of_tool(&["a", "b", "c"], serde_json::from_str(&content).expect("a map"));
     let params = CallToolParams::new("ask");
     Work::new(content.len(), move || {
         let pending = client.server().request(&params).expect("it is ready");

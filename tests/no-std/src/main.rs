@@ -9,7 +9,7 @@ extern crate alloc;
 use core::ffi::{c_char, c_int};
 use core::panic::PanicInfo;
 
-mod talk;
+mod conversation;
 
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
@@ -24,7 +24,7 @@ fn panic(_info: &PanicInfo<'_>) -> ! {
 #[expect(unsafe_code, reason = "the name of an entry point can be exported in no other way")]
 #[unsafe(no_mangle)]
 extern "C" fn main(_argc: c_int, _argv: *const *const c_char) -> c_int {
-    match talk::talk() {
+    match conversation::conversation() {
         Ok(()) => 0,
         // An exit status has eight bits.
         Err(wrong) => c_int::from(u8::try_from(wrong.0).unwrap_or(u8::MAX)),

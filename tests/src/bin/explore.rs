@@ -42,11 +42,11 @@ fn main() -> ExitCode {
         }
     };
     // The shorter scenarios run first.
-    let played = play_over_http(&over_http, only_first).and_then(|good| match good || !only_first {
+    let completed = explore_http(&over_http, only_first).and_then(|good| match good || !only_first {
         true => Ok(play(&scenarios, only_first)? && good),
         false => Ok(false),
     });
-    match played {
+    match completed {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(_) => ExitCode::from(2),
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 }
 
 /// Explores scenarios over HTTP. Returns whether all of them passed.
-fn play_over_http(scenarios: &[http::Scenario], only_first: bool) -> io::Result<bool> {
+fn explore_http(scenarios: &[http::Scenario], only_first: bool) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     let mut good = true;
     for scenario in scenarios {

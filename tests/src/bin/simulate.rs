@@ -65,7 +65,7 @@ fn options() -> Option<Options> {
 fn show(seed: u64) -> io::Result<bool> {
     let out = Rc::new(RefCell::new(BufWriter::new(io::stdout())));
     let lines = out.clone();
-    let played = simulate::attempt(
+    let completed = simulate::attempt(
         seed,
         Some(Box::new(move |line| {
             // A closed output is not an error.
@@ -73,11 +73,11 @@ fn show(seed: u64) -> io::Result<bool> {
         })),
     );
     let mut out = out.borrow_mut();
-    match &played {
+    match &completed {
         Ok(RunSummary { hash, entries, .. }) => writeln!(out, "seed {seed}: {entries} entries, hash {hash:016x}")?,
         Err(why) => writeln!(out, "FAILED seed {seed}: {why}")?,
     }
-    Ok(played.is_ok())
+    Ok(completed.is_ok())
 }
 
 /// Runs many seeds. Returns whether all of them passed.
@@ -89,10 +89,10 @@ fn play(options: &Options) -> io::Result<bool> {
     for seed in options.seed..options.seed.saturating_add(options.runs) {
         runs += 1;
         match simulate::attempt(seed, None) {
-            Ok(played) => {
-                hash = hash.rotate_left(1) ^ played.hash;
-                entries += played.entries;
-                hours += played.time.as_secs_f64() / 3600.0;
+            Ok(completed) => {
+                hash = hash.rotate_left(1) ^ completed.hash;
+                entries += completed.entries;
+                hours += completed.time.as_secs_f64() / 3600.0;
             }
             Err(why) => {
                 failed += 1;

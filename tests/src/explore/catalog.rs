@@ -99,7 +99,7 @@ pub fn modern() -> Vec<Scenario> {
             Plan::default().reports(1).input_requests(2),
         ),
         Scenario::new(
-            "two calls with questions",
+            "two calls with input requests",
             MODERN,
             calls.cancels(1).error_responses(1),
             Plan::default().input_requests(1),
@@ -178,7 +178,7 @@ pub fn tiny() -> Vec<Scenario> {
         Scenario::new("one call", LEGACY, call.clone().cancels(1), Plan::default().reports(1)),
         Scenario::new("one each way", LEGACY, call.clone(), Plan::requests([ROOTS])),
         Scenario::new("one call, dropped", LEGACY, call.clone(), Plan::default().write_fails()).cut(),
-        Scenario::new("one call with a question", MODERN, call.cancels(1), Plan::default().input_requests(1)),
+        Scenario::new("one call with an input request", MODERN, call.cancels(1), Plan::default().input_requests(1)),
     ]
 }
 
@@ -186,6 +186,16 @@ pub fn tiny() -> Vec<Scenario> {
 #[must_use]
 pub fn large() -> Vec<Scenario> {
     let (calls, roots) = (Plan::requests([CALL, CALL]), Plan::requests([ROOTS, ROOTS]));
+    let handshake = Scenario::new(
+        "a handshake with everything behind it",
+        Opening::Fresh(VersionSet::ALL, VersionSet::LEGACY),
+        calls.clone().cancels(1).closes(),
+        roots.clone().cancels(1).closes(),
+    );
+    large_legacy(&calls, &roots).into_iter().chain(large_modern()).chain([handshake.cut()]).collect()
+}
+
+fn large_legacy(calls: &Plan, roots: &Plan) -> Vec<Scenario> {
     let reported = Plan::requests([CALL.with_progress(), CALL]);
     vec![
         Scenario::new("cancelled, all of them", LEGACY, calls.clone().cancels(2), roots.clone().cancels(2)).capacity(2),
@@ -231,33 +241,38 @@ pub fn large() -> Vec<Scenario> {
         )
         .duplicates(1)
         .cut(),
+    ]
+}
+
+fn large_modern() -> Vec<Scenario> {
+    vec![
         Scenario::new(
-            "questions",
+            "input requests",
             MODERN,
             Plan::requests([CALL.with_progress().within(10, 30), CALL]).cancels(2).error_responses(1),
             Plan::default().reports(1).input_requests(2),
         ),
         Scenario::new(
-            "questions and a subscription",
+            "input requests and a subscription",
             MODERN,
             Plan::requests([CALL.within(10, 20), LISTEN.within(10, 10)]).cancels(2).error_responses(1),
             Plan::default().input_requests(2).list_changes(1).error_responses(1),
         ),
         Scenario::new(
-            "questions, closed",
+            "input requests, closed",
             MODERN,
             Plan::requests([CALL.with_progress(), CALL]).cancels(1).closes(),
             Plan::default().reports(1).input_requests(1).closes(),
         ),
         Scenario::new(
-            "questions, dropped",
+            "input requests, dropped",
             MODERN,
             Plan::requests([CALL.with_progress(), CALL]).cancels(1).write_fails(),
             Plan::default().reports(1).input_requests(1).write_fails(),
         )
         .cut(),
         Scenario::new(
-            "questions, repeated",
+            "input requests, repeated",
             MODERN,
             Plan::requests([CALL, CALL]).cancels(1).error_responses(1),
             Plan::default().input_requests(1).error_responses(1),
@@ -288,13 +303,6 @@ pub fn large() -> Vec<Scenario> {
             Plan::default().reports(1).input_requests(1).list_changes(1).error_responses(1).closes().write_fails(),
         )
         .duplicates(1)
-        .cut(),
-        Scenario::new(
-            "a handshake with everything behind it",
-            Opening::Fresh(VersionSet::ALL, VersionSet::LEGACY),
-            calls.cancels(1).closes(),
-            roots.cancels(1).closes(),
-        )
         .cut(),
     ]
 }

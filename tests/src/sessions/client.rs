@@ -283,10 +283,10 @@ impl Client {
         is_delivered: &dyn Fn(u64) -> bool,
         events: &mut Vec<ClientEvent>,
     ) -> Result<(), Violation> {
-        let (kind, over) = (self.kind.clone(), self.over);
+        let kind = self.kind.clone();
         // Over HTTP+SSE all responses are sent on the one stream.
         let shared = matches!(kind, TransportKind::HttpSse(_)) && at == 0;
-        let Some(mut exchange) = self.streams[at].exchange.take() else { return Ok(()) };
+        let Some(exchange) = self.streams[at].exchange.take() else { return Ok(()) };
         let Some(head) = &reply.head else {
             self.streams[at].exchange = Some(exchange);
             return Ok(());
@@ -300,35 +300,7 @@ impl Client {
             || format!("202 for {:?}", self.streams[at].expected),
         )?;
         if reply.header("content-type") == Some("text/event-stream") {
-            let mut chunk = &reply.body[exchange.read..];
-            self.streams[at].missing += not_kept(chunk);
-            exchange.read = reply.body.len();
-            while let Some(event) = exchange.decoder.next_event(&mut chunk) {
-                let event = event.map_err(|_| Violation::new(Rule::Streams, "an event without end"))?;
-                let message = (event.kind == "message" && !event.data.is_empty()).then(|| event.data.to_vec());
-                let id = exchange.decoder.last_id().to_owned();
-                self.streams[at].event(now, id, message.is_some())?;
-                if let Some(message) = message {
-                    self.message(at, shared, &message, is_delivered, events)?;
-                }
-            }
-            // An id can arrive without a message.
-            let id = exchange.decoder.last_id().to_owned();
-            self.streams[at].event(now, id, false)?;
-            if !reply.ended {
-                self.streams[at].exchange = Some(exchange);
-                return Ok(());
-            }
-            let stream = &mut self.streams[at];
-            stream.over = stream.expected.iter().all(|response| !response.is_open()) && !stream.listens;
-            let is_resumable = matches!(kind, TransportKind::Session(_)) && !stream.last_id.is_empty();
-            if !stream.over && !is_resumable {
-                ensure(over || stream.listens || reply.aborted, Rule::OneAnswer, || {
-                    format!("the stream has ended without responses to {:?}", stream.expected)
-                })?;
-                stream.mark_lost();
-            }
-            return Ok(());
+            return self.read_stream((now, at, shared), exchange, reply, is_delivered, events);
         }
         if !reply.ended {
             self.streams[at].exchange = Some(exchange);
@@ -341,6 +313,59 @@ impl Client {
             stream.mark_lost();
             return Ok(());
         }
+        self.read_complete((at, shared), exchange.resumes, reply, is_delivered, events)
+    }
+
+    /// Reads the events of a stream, and checks what is missing when it has ended.
+    fn read_stream(
+        &mut self,
+        (now, at, shared): (Option<Timestamp>, usize, bool),
+        mut exchange: Exchange,
+        reply: &Reply,
+        is_delivered: &dyn Fn(u64) -> bool,
+        events: &mut Vec<ClientEvent>,
+    ) -> Result<(), Violation> {
+        let mut chunk = &reply.body[exchange.read..];
+        self.streams[at].missing += not_kept(chunk);
+        exchange.read = reply.body.len();
+        while let Some(event) = exchange.decoder.next_event(&mut chunk) {
+            let event = event.map_err(|_| Violation::new(Rule::Streams, "an event without end"))?;
+            let message = (event.kind == "message" && !event.data.is_empty()).then(|| event.data.to_vec());
+            let id = exchange.decoder.last_id().to_owned();
+            self.streams[at].event(now, id, message.is_some())?;
+            if let Some(message) = message {
+                self.message(at, shared, &message, is_delivered, events)?;
+            }
+        }
+        // An id can arrive without a message.
+        let id = exchange.decoder.last_id().to_owned();
+        self.streams[at].event(now, id, false)?;
+        if !reply.ended {
+            self.streams[at].exchange = Some(exchange);
+            return Ok(());
+        }
+        let stream = &mut self.streams[at];
+        stream.over = stream.expected.iter().all(|response| !response.is_open()) && !stream.listens;
+        let is_resumable = matches!(self.kind, TransportKind::Session(_)) && !stream.last_id.is_empty();
+        if !stream.over && !is_resumable {
+            ensure(self.over || stream.listens || reply.aborted, Rule::OneAnswer, || {
+                format!("the stream has ended without responses to {:?}", stream.expected)
+            })?;
+            stream.mark_lost();
+        }
+        Ok(())
+    }
+
+    /// Reads a response that is no stream.
+    fn read_complete(
+        &mut self,
+        (at, shared): (usize, bool),
+        resumes: bool,
+        reply: &Reply,
+        is_delivered: &dyn Fn(u64) -> bool,
+        events: &mut Vec<ClientEvent>,
+    ) -> Result<(), Violation> {
+        let status = reply.head.as_ref().map_or(0, |head| head.status.as_u16());
         let is_json = reply.header("content-type") == Some("application/json");
         match serde_json::from_slice::<Value>(&reply.body) {
             Ok(Value::Array(all)) if is_json => {
@@ -353,10 +378,10 @@ impl Client {
             }
             _ => {}
         }
-        self.over |= status == 404 && matches!(kind, TransportKind::Session(_));
+        self.over |= status == 404 && matches!(self.kind, TransportKind::Session(_));
         let stream = &mut self.streams[at];
         stream.log.push(format!("{status} {}", String::from_utf8_lossy(&reply.body)));
-        if exchange.resumes {
+        if resumes {
             match status {
                 400 | 404 => events.push(ClientEvent::StreamGone(at)),
                 // There is no capacity at present.
@@ -427,35 +452,10 @@ impl Client {
                 let fits = |response: &ExpectedResponse| {
                     response.id == id && !response.answered && number.is_none_or(|number| number == response.number)
                 };
-                let mut fitting: Vec<_> = expected.filter(|it| fits(it)).collect();
+                let fitting: Vec<_> = expected.filter(|it| fits(it)).collect();
                 let is_duplicate = message["error"]["code"] == -32600;
                 let is_full = message["error"]["message"] == "Too many requests in flight";
-                let found = if is_full {
-                    // The request does not reach the application. A client may read this response late, after it has
-                    // cancelled the request and used the id again. If both were rejected, the first response may have
-                    // been withdrawn.
-                    fitting.retain(|response| response.number.is_some_and(|number| !is_delivered(number)));
-                    let at = fitting.iter().position(|response| !response.cancelled);
-                    (!fitting.is_empty()).then(|| fitting.swap_remove(at.unwrap_or(0)))
-                } else if is_duplicate {
-                    let last = |id_state| fitting.iter().rposition(|response| response.id_state == id_state);
-                    // Of several requests in separate messages, the second is rejected.
-                    let second = |cancelled| {
-                        let them = fitting.iter().enumerate();
-                        let mut them =
-                            them.filter(|(_, it)| it.id_state == IdState::Unknown && it.cancelled == cancelled);
-                        them.nth(1).map(|(at, _)| at)
-                    };
-                    let at = last(IdState::InUse).or_else(|| second(false)).or_else(|| second(true));
-                    at.or_else(|| last(IdState::Unknown)).map(|at| fitting.swap_remove(at))
-                } else {
-                    // An id is free after the cancellation of its request, so the response belongs to the later
-                    // request.
-                    if fitting.iter().any(|response| !response.cancelled) {
-                        fitting.retain(|response| !response.cancelled);
-                    }
-                    fitting.into_iter().next()
-                };
+                let found = response_of(fitting, is_duplicate, is_full, is_delivered);
                 let Some(response) = found else {
                     return Err(Violation::new(
                         Rule::OneAnswer,
@@ -548,4 +548,38 @@ fn not_kept(chunk: &[u8]) -> u64 {
         .filter(|(_, text)| text.ends_with("not kept any more"))
         .filter_map(|(number, _)| number.parse::<u64>().ok())
         .sum()
+}
+
+/// Returns the expected response to which a received one belongs, among those that it fits.
+fn response_of<'a>(
+    mut fitting: Vec<&'a mut ExpectedResponse>,
+    is_duplicate: bool,
+    is_full: bool,
+    is_delivered: &dyn Fn(u64) -> bool,
+) -> Option<&'a mut ExpectedResponse> {
+    if is_full {
+        // The request does not reach the application. A client may read this response late, after it has
+        // cancelled the request and used the id again. If both were rejected, the first response may have
+        // been withdrawn.
+        fitting.retain(|response| response.number.is_some_and(|number| !is_delivered(number)));
+        let at = fitting.iter().position(|response| !response.cancelled);
+        (!fitting.is_empty()).then(|| fitting.swap_remove(at.unwrap_or(0)))
+    } else if is_duplicate {
+        let last = |id_state| fitting.iter().rposition(|response| response.id_state == id_state);
+        // Of several requests in separate messages, the second is rejected.
+        let second = |cancelled| {
+            let them = fitting.iter().enumerate();
+            let mut them = them.filter(|(_, it)| it.id_state == IdState::Unknown && it.cancelled == cancelled);
+            them.nth(1).map(|(at, _)| at)
+        };
+        let at = last(IdState::InUse).or_else(|| second(false)).or_else(|| second(true));
+        at.or_else(|| last(IdState::Unknown)).map(|at| fitting.swap_remove(at))
+    } else {
+        // An id is free after the cancellation of its request, so the response belongs to the later
+        // request.
+        if fitting.iter().any(|response| !response.cancelled) {
+            fitting.retain(|response| !response.cancelled);
+        }
+        fitting.into_iter().next()
+    }
 }

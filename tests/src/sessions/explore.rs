@@ -262,7 +262,7 @@ fn catch_panic<T>(step: impl FnOnce() -> Result<T, Violation>) -> Result<T, Viol
 
 /// Replays a path. Returns the violation, if the path is possible and breaks a rule.
 fn replay(scenario: &Scenario, path: &[Action]) -> Option<Violation> {
-    let played = catch_panic(|| {
+    let completed = catch_panic(|| {
         let mut state = State::new(scenario)?;
         for action in path {
             if !state.actions().contains(action) {
@@ -272,7 +272,7 @@ fn replay(scenario: &Scenario, path: &[Action]) -> Option<Violation> {
         }
         state.system.wind_down()
     });
-    played.err()
+    completed.err()
 }
 
 /// Removes all steps that are not necessary to break the same rule.

@@ -91,8 +91,8 @@ impl Application {
         let number = number_of(params);
         let operation = if stands_alone { operation(method.as_str(), params) } else { None };
         assert!(number.is_some() || operation.is_some() || !self.other.is_conforming, "its requests have a number");
-        let may_ask = matches!(method.as_str(), "tools/call" | "prompts/get" | "resources/read");
-        let round = number.filter(|_| stands_alone && may_ask).map(|number| self.next_round(number, params));
+        let may_require_input = matches!(method.as_str(), "tools/call" | "prompts/get" | "resources/read");
+        let round = number.filter(|_| stands_alone && may_require_input).map(|number| self.next_round(number, params));
         let has_task = method.as_str() == "tools/call" && params.is_some_and(|params| params.member("task").is_some());
         let can_be_task = method.as_str() == "tools/call" && number.is_some();
         let extension = conn.capabilities().contains(Capability::TasksExtension)

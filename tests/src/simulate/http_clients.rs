@@ -9,6 +9,7 @@ use super::{
     rng::Rng,
     trace::{PeerId, Trace},
 };
+use crate::explore::Violation;
 use crate::sessions::{ClientMessage, System, SystemConfig, TransportKind};
 
 /// The actions of clients and applications, with their weights.
@@ -159,7 +160,7 @@ fn step(rng: &mut Rng, system: &mut System, trace: &mut Trace<'_>, (sizes, behav
             note(trace, system, client_index, "listens", reads);
             system.listen(client_index, reads)
         }
-        (Action::Disconnect, Some(at), _) if may_hang_up(system, client_index, at) => {
+        (Action::Disconnect, Some(at), _) if may_disconnect(system, client_index, at) => {
             note(trace, system, client_index, "hangs up", at);
             system.disconnect(client_index, at)
         }
@@ -180,34 +181,6 @@ fn step(rng: &mut Rng, system: &mut System, trace: &mut Trace<'_>, (sizes, behav
             note(trace, system, client_index, "notices", "");
             system.close_abandoned(client_index)
         }
-        (Action::Respond, _, Some(job)) => {
-            let answered = system.respond(job, size);
-            note(trace, system, 0, "answers", format_args!("{job} with {size} bytes: {answered:?}"));
-            answered.map(|_| ())
-        }
-        (Action::Progress, _, Some(job)) => {
-            note(trace, system, 0, "reports", format_args!("{job} with {size} bytes"));
-            system.progress(job, size)
-        }
-        (Action::ReleaseStream, _, Some(job)) => {
-            note(trace, system, 0, "lets go", job);
-            system.release_stream(job)
-        }
-        (Action::Notify, ..) => {
-            let sessions: Vec<_> =
-                system.server.sessions.iter().filter(|(_, it)| it.id().is_some()).map(|it| *it.0).collect();
-            if sessions.is_empty() {
-                return;
-            }
-            let session = *rng.pick(&sessions);
-            note(trace, system, 0, "tells", format_args!("session {session} {size} bytes"));
-            system.notify(session, size)
-        }
-        (Action::SendServerRequest, _, Some(job)) => {
-            let sent = system.send_server_request(job, size);
-            note(trace, system, 0, "asks", format_args!("{job} with {size} bytes: {sent:?}"));
-            sent.map(|_| ())
-        }
         (Action::Reply, ..) => {
             let open =
                 |at: &usize| system.server_requests[*at].arrived.is_some() && !system.server_requests[*at].answered;
@@ -223,10 +196,6 @@ fn step(rng: &mut Rng, system: &mut System, trace: &mut Trace<'_>, (sizes, behav
             note(trace, system, client_index, "subscribes", reads);
             system.subscribe(client_index, reads)
         }
-        (Action::Change, ..) => {
-            note(trace, system, 0, "changes", "");
-            system.change()
-        }
         (Action::Pass, ..) => {
             let pause = rng.duration(behavior.pause);
             if rng.percent(2) {
@@ -236,9 +205,53 @@ fn step(rng: &mut Rng, system: &mut System, trace: &mut Trace<'_>, (sizes, behav
                 system.advance(pause)
             }
         }
-        _ => Ok(()),
+        _ => server_step(rng, system, trace, (action, job, size)),
     };
     done.unwrap_or_else(|violation| panic!("over HTTP: {violation}"));
+}
+
+/// Performs one action of the server.
+fn server_step(
+    rng: &mut Rng,
+    system: &mut System,
+    trace: &mut Trace<'_>,
+    (action, job, size): (Action, Option<usize>, usize),
+) -> Result<(), Violation> {
+    match (action, job) {
+        (Action::Respond, Some(job)) => {
+            let answered = system.respond(job, size);
+            note(trace, system, 0, "answers", format_args!("{job} with {size} bytes: {answered:?}"));
+            answered.map(|_| ())
+        }
+        (Action::Progress, Some(job)) => {
+            note(trace, system, 0, "reports", format_args!("{job} with {size} bytes"));
+            system.progress(job, size)
+        }
+        (Action::ReleaseStream, Some(job)) => {
+            note(trace, system, 0, "lets go", job);
+            system.release_stream(job)
+        }
+        (Action::Notify, ..) => {
+            let sessions: Vec<_> =
+                system.server.sessions.iter().filter(|(_, it)| it.id().is_some()).map(|it| *it.0).collect();
+            if sessions.is_empty() {
+                return Ok(());
+            }
+            let session = *rng.pick(&sessions);
+            note(trace, system, 0, "tells", format_args!("session {session} {size} bytes"));
+            system.notify(session, size)
+        }
+        (Action::SendServerRequest, Some(job)) => {
+            let sent = system.send_server_request(job, size);
+            note(trace, system, 0, "asks", format_args!("{job} with {size} bytes: {sent:?}"));
+            sent.map(|_| ())
+        }
+        (Action::Change, ..) => {
+            note(trace, system, 0, "changes", "");
+            system.change()
+        }
+        _ => Ok(()),
+    }
 }
 
 fn draw_message(rng: &mut Rng, kind: &TransportKind) -> ClientMessage {
@@ -250,7 +263,7 @@ fn draw_message(rng: &mut Rng, kind: &TransportKind) -> ClientMessage {
 }
 
 /// Returns whether a client may disconnect. The stream of HTTP+SSE is its session, so its disconnection is rare.
-fn may_hang_up(system: &System, client_index: usize, at: usize) -> bool {
+fn may_disconnect(system: &System, client_index: usize, at: usize) -> bool {
     !(matches!(system.clients[client_index].kind, TransportKind::HttpSse(_))
         && at == 0
         && system.clients[client_index].streams.len() < 6)

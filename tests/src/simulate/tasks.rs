@@ -63,7 +63,7 @@ impl Task {
         let (status, more) = match self.status {
             Status::Working => ("working", String::new()),
             Status::InputRequired => {
-                let open = self.open.iter().map(|(name, question)| format!(r#""{name}":{question}"#));
+                let open = self.open.iter().map(|(name, input_request)| format!(r#""{name}":{input_request}"#));
                 let open = open.collect::<Vec<_>>().join(",");
                 ("input_required", format!(r#","inputRequests":{{{open}}}"#))
             }
@@ -155,8 +155,8 @@ impl Environment<'_> {
                 for number in 0..1 + chance % 2 {
                     let (method, _) = can[(chance + number) as usize % can.len()];
                     let params = format!(r#"{{"number":{}}}"#, first * 1000 + number);
-                    let question = format!(r#"{{"method":"{method}","params":{params}}}"#);
-                    task.open.insert(format!("q{}", task.requested), question);
+                    let input_request = format!(r#"{{"method":"{method}","params":{params}}}"#);
+                    task.open.insert(format!("q{}", task.requested), input_request);
                     task.requested += 1;
                 }
                 task.status = Status::InputRequired;

@@ -57,6 +57,44 @@ pub fn words(text: &str) -> Vec<Word> {
     found
 }
 
+/// A function and its length, from its keyword to its closing brace.
+#[derive(Debug)]
+pub struct FunctionLength {
+    /// Its name.
+    pub name: String,
+    /// Its first line, from 1.
+    pub line: usize,
+    /// Its length in lines.
+    pub lines: usize,
+}
+
+/// Returns every function of `text`, unit tests and functions inside of functions included.
+///
+/// # Panics
+/// If `text` does not lex.
+#[must_use]
+pub fn functions(text: &str) -> Vec<FunctionLength> {
+    let mut found = Vec::new();
+    collect_functions(&parse(text), &mut found);
+    found
+}
+
+fn collect_functions(trees: &[TokenTree], found: &mut Vec<FunctionLength>) {
+    for (at, tree) in trees.iter().enumerate() {
+        if let TokenTree::Group(group) = tree {
+            collect_functions(&group.stream().into_iter().collect::<Vec<_>>(), found);
+        }
+        if ident(Some(tree)).as_deref() != Some("fn") {
+            continue;
+        }
+        let Some(name) = ident(trees.get(at + 1)) else { continue };
+        if let Some(TokenTree::Group(body)) = trees.get(item_end(trees, at) - 1) {
+            let first = line(tree);
+            found.push(FunctionLength { name, line: first, lines: body.span_close().end().line + 1 - first });
+        }
+    }
+}
+
 fn collect(trees: &[TokenTree], found: &mut Vec<Word>) {
     let mut at = 0;
     while at < trees.len() {

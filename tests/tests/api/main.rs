@@ -6,6 +6,7 @@
 
 mod crate_source;
 mod listing;
+mod old_names;
 mod print;
 
 use std::fs;

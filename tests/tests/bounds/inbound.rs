@@ -50,17 +50,17 @@ fn task(id: &str, status: &str, more: &Value) -> Value {
 
 #[test]
 fn input_requests_over_the_limit_are_not_parsed() {
-    let questions = members(40_000, r#"{"method":"roots/list"}"#);
+    let input_requests = members(40_000, r#"{"method":"roots/list"}"#);
     let mut client = client();
     let (asked, became_task) = (call(&mut client), call(&mut client));
     client.feed(&result(became_task.as_u64(), task("t", "working", &json!({}))));
     client.take_events();
     let answer = format!(
-        r#"{{"jsonrpc":"2.0","id":{},"result":{{"resultType":"input_required","requestState":"s","inputRequests":{questions}}}}}"#,
+        r#"{{"jsonrpc":"2.0","id":{},"result":{{"resultType":"input_required","requestState":"s","inputRequests":{input_requests}}}}}"#,
         asked.as_u64(),
     );
     let told = format!(
-        r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{{"taskId":"t","status":"input_required","inputRequests":{questions}}}}}"#,
+        r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{{"taskId":"t","status":"input_required","inputRequests":{input_requests}}}}}"#,
     );
     let taken = allocated(|| client.feed_text(&answer));
     assert_eq!(client.take_events(), [Event::Response { call: asked, outcome: Outcome::Malformed }]);
@@ -130,8 +130,8 @@ fn a_task_id_belongs_to_one_call() {
 fn progress_of_an_answered_round_is_ignored() {
     let mut client = client();
     let call = call(&mut client);
-    let ask = json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}});
-    client.feed(&result(call.as_u64(), ask));
+    let send_request = json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}});
+    client.feed(&result(call.as_u64(), send_request));
     let events = client.take_events();
     let [Event::Request { key, .. }] = &events[..] else { panic!("{events:?}") };
     client.respond(*key, &json!({"roots": []}));
@@ -260,10 +260,10 @@ fn closing_calls_with_input_requests_is_linear() {
     let mut taken = Vec::new();
     for count in [250, 1000] {
         let mut client = client();
-        let ask = json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}});
+        let send_request = json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}});
         let calls: Vec<_> = (0..count).map(|_| call(&mut client)).collect();
         for call in &calls {
-            client.feed(&result(call.as_u64(), ask.clone()));
+            client.feed(&result(call.as_u64(), send_request.clone()));
         }
         assert_eq!(client.take_events().len(), count);
         client.conn.cancel(calls[0], None).expect("it is in flight");

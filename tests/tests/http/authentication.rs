@@ -203,7 +203,7 @@ fn failed_sign_in_fails_the_request() {
     let (exchange, _) = client.posted("tools/list");
     client.respond(exchange, Response::builder().status(401), "");
     client.advance(SIGN_IN);
-    client.core.give_up(client.now, exchange);
+    client.core.fail_authentication(client.now, exchange);
     let events = client.take_events();
     let failed = |outcome: &Outcome<'_>| matches!(outcome, Outcome::Failed(Failure::Status { status: 401, .. }));
     assert!(matches!(&events[..], [Event::Response { call: ended, outcome }] if *ended == call && failed(outcome)));
@@ -423,7 +423,7 @@ fn deadlines_of_queued_calls_go_on_after_sign_in() {
         match end {
             "sent" => client.core.handle_authentication_ended(client.now, exchange),
             "failed" => client.core.handle_failure(client.now, exchange, "no token"),
-            _ => client.core.give_up(client.now, exchange),
+            _ => client.core.fail_authentication(client.now, exchange),
         }
         client.settle();
         assert_eq!(client.requests.len(), if end == "sent" { 0 } else { 3 }, "{end}");

@@ -36,7 +36,7 @@ fn answered(request: &Request<Arc<[u8]>>) -> Vec<u64> {
 
 /// Passes a batch of a ping and a request for the application to the client, and returns the key of the latter.
 #[track_caller]
-fn ask(caller: &mut HttpClient, stream: ExchangeId, ids: [u64; 2]) -> ReplyKey {
+fn send_request(caller: &mut HttpClient, stream: ExchangeId, ids: [u64; 2]) -> ReplyKey {
     caller.body(stream, event("", &json!([ping(ids[0]), sampling(ids[1])])));
     match &caller.take_events()[..] {
         [Event::Request { key, .. }] => *key,
@@ -72,7 +72,7 @@ fn a_batch_of_the_server_gets_its_responses_in_one_post() {
         let (mut caller, get) = in_session(|_| {});
         let (post, id) = streaming_call(&mut caller);
         let stream = if on_post { post } else { get };
-        let key = ask(&mut caller, stream, [1, 2]);
+        let key = send_request(&mut caller, stream, [1, 2]);
         assert!(caller.requests.is_empty(), "the array waits until it is complete");
         reply(&mut caller, key);
         let (exchange, request) = caller.request();
@@ -95,7 +95,7 @@ fn a_batch_of_the_server_gets_its_responses_in_one_post() {
         assert_eq!(answered(&request), [3]);
         caller.accept(exchange);
         // The server uses the ids again, and the call ends.
-        let key = ask(&mut caller, stream, [2, 1]);
+        let key = send_request(&mut caller, stream, [2, 1]);
         reply(&mut caller, key);
         let (exchange, request) = caller.request();
         assert_eq!(answered(&request), [1, 2]);
@@ -141,7 +141,7 @@ fn responses_to_a_batch_need_no_exchange_of_a_call() {
             caller.accept(exchange);
             continue;
         }
-        let key = ask(&mut caller, post, [1, 2]);
+        let key = send_request(&mut caller, post, [1, 2]);
         reply(&mut caller, key);
         let (exchange, request) = caller.request();
         assert_eq!(answered(&request), [1, 2]);
@@ -156,7 +156,7 @@ fn a_post_of_a_batch_is_refused_redirected_and_forgotten_as_one_of_a_response() 
     let mut next = 0;
     let mut batch = |caller: &mut HttpClient| {
         next += 2;
-        let key = ask(caller, stream, [next, next + 1]);
+        let key = send_request(caller, stream, [next, next + 1]);
         reply(caller, key);
         let (exchange, request) = caller.request();
         assert_eq!(answered(&request), [next, next + 1]);

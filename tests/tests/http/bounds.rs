@@ -12,8 +12,8 @@ use mcp_tests::http_client::{HttpClient, event, header, json_response, message, 
 use serde_json::json;
 
 use super::{
-    asking::{answer, failure, list, outcome},
     recovery::renewed,
+    requests::{answer, failure, list, outcome},
 };
 
 /// The share of one exchange depends on the others, also if it began when there were fewer of them.

@@ -221,18 +221,18 @@ fn http_sse_session_ends_with_the_token_of_its_stream() {
         let stream = server.send(get("/sse").body(Vec::new()).expect("a request"));
         let uri = server.reply(stream).events()[0].1.clone();
         authorize(&mut server, None);
-        let say = |server: &mut HttpServer, message: Value| {
+        let post = |server: &mut HttpServer, message: Value| {
             let request = post(&uri).body(message.to_string().into_bytes()).expect("a request");
             server.request(request).status()
         };
-        assert_eq!(say(&mut server, initialize("2024-11-05")), 202);
-        assert_eq!(say(&mut server, json!({"jsonrpc": "2.0", "method": "notifications/initialized"})), 202);
+        assert_eq!(post(&mut server, initialize("2024-11-05")), 202);
+        assert_eq!(post(&mut server, json!({"jsonrpc": "2.0", "method": "notifications/initialized"})), 202);
         updated(&mut server, 1);
         pass(&mut server, MINUTE, late);
         updated(&mut server, 2);
         assert_eq!(seen(&server, stream), ["response", "1"], "{late:?}");
         assert!(server.reply(stream).ended && server.sessions.is_empty());
         assert!(matches!(server.take_events().last(), Some(Event::Closed(_))));
-        assert_eq!(say(&mut server, json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})), 404);
+        assert_eq!(post(&mut server, json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})), 404);
     }
 }

@@ -8,6 +8,7 @@ use mcp_proto::{
     connection::{Event, ServerConfig},
     http::{
         Policy,
+        client::ExchangeId,
         server::{Caller as Sender, EndpointOptions, Paths},
     },
     protocol::{ProtocolVersion, VersionSet},
@@ -23,9 +24,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 /// A deterministic source of choices, with a seed.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn roll(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % sides
@@ -61,14 +62,14 @@ const BODIES: [&str; 22] = [
     r#"{"jsonrpc":"2.0","method":"vendor/news"}"#,
 ];
 
-fn request(dice: &mut Dice, sessions: &[String]) -> Request<Vec<u8>> {
-    let uri = match dice.roll(12) {
+fn request(rng: &mut Rng, sessions: &[String]) -> Request<Vec<u8>> {
+    let uri = match rng.roll(12) {
         0 => "/sse".to_owned(),
-        1 => format!("/message?sessionId={}", sessions.get(dice.roll(9)).map_or("x", |id| &**id)),
+        1 => format!("/message?sessionId={}", sessions.get(rng.roll(9)).map_or("x", |id| &**id)),
         2 => "/nowhere".to_owned(),
         _ => "/mcp".to_owned(),
     };
-    let method = dice.pick(&["POST", "POST", "POST", "POST", "GET", "GET", "DELETE", "PUT"]);
+    let method = rng.pick(&["POST", "POST", "POST", "POST", "GET", "GET", "DELETE", "PUT"]);
     let mut request = Request::builder().method(method).uri(uri);
     for (name, values) in [
         ("host", &["localhost", "localhost", "localhost:80", "localhost", "evil.com"][..]),
@@ -80,27 +81,27 @@ fn request(dice: &mut Dice, sessions: &[String]) -> Request<Vec<u8>> {
         ("last-event-id", &["", "", "", "g1-0", "1-0", "2-1", "3-99", "x"]),
         ("origin", &["", "", "", "", "http://localhost", "http://evil.com"]),
     ] {
-        let value = dice.pick(values);
+        let value = rng.pick(values);
         if !value.is_empty() {
             request = request.header(name, value);
         }
     }
-    if let Some(id) = sessions.get(dice.roll(sessions.len() + 2)) {
+    if let Some(id) = sessions.get(rng.roll(sessions.len() + 2)) {
         request = request.header("mcp-session-id", id);
     }
-    request.body(dice.pick(&BODIES).as_bytes().to_vec()).expect("a request")
+    request.body(rng.pick(&BODIES).as_bytes().to_vec()).expect("a request")
 }
 
 /// Returns a request whose head is valid for any message.
-fn polite(dice: &mut Dice, sessions: &[String]) -> Request<Vec<u8>> {
-    match (dice.roll(4), sessions.get(dice.roll(sessions.len().max(1)))) {
-        (0, _) => modern(&json!(dice.roll(9)), "tools/call", json!({"name": "t", "x": "x".repeat(dice.roll(900))})),
+fn polite(rng: &mut Rng, sessions: &[String]) -> Request<Vec<u8>> {
+    match (rng.roll(4), sessions.get(rng.roll(sessions.len().max(1)))) {
+        (0, _) => modern(&json!(rng.roll(9)), "tools/call", json!({"name": "t", "x": "x".repeat(rng.roll(900))})),
         (1..4, Some(id)) => {
-            let body = dice.pick(&BODIES).as_bytes().to_vec();
+            let body = rng.pick(&BODIES).as_bytes().to_vec();
             post("/mcp").header("mcp-session-id", id).body(body).expect("a request")
         }
         _ => {
-            let version = dice.pick(&["2025-03-26", "2025-06-18", "2025-11-25"]);
+            let version = rng.pick(&["2025-03-26", "2025-06-18", "2025-11-25"]);
             post("/mcp").body(initialize(version).to_string().into_bytes()).expect("a request")
         }
     }
@@ -125,20 +126,19 @@ fn server() -> (ServerConfig, EndpointOptions) {
 }
 
 /// Talks to a server for many steps, and returns everything that it sends.
-fn talk_to_server(seed: u64, steps: usize) -> String {
-    let mut dice = Dice(seed);
+fn run_server(seed: u64, steps: usize) -> String {
+    let mut rng = Rng(seed);
     let (mut config, options) = server();
-    config.settings.reply_timeout = (dice.roll(2) == 0).then_some(Duration::from_secs(2));
+    config.settings.reply_timeout = (rng.roll(2) == 0).then_some(Duration::from_secs(2));
     let mut server = HttpServer::with(config, options);
     let (mut sessions, mut asked): (Vec<String>, Vec<RequestRef>) = (Vec::new(), Vec::new());
     let mut keys: Vec<(usize, ReplyKey)> = Vec::new();
     let mut said = String::new();
     for _ in 0..steps {
-        match dice.roll(10) {
+        match rng.roll(10) {
             0..=4 => {
-                let request =
-                    if dice.roll(2) == 0 { request(&mut dice, &sessions) } else { polite(&mut dice, &sessions) };
-                server.caller = match u8::try_from(dice.roll(4)).unwrap_or(0) {
+                let request = if rng.roll(2) == 0 { request(&mut rng, &sessions) } else { polite(&mut rng, &sessions) };
+                server.caller = match u8::try_from(rng.roll(4)).unwrap_or(0) {
                     0 => Sender::Anybody,
                     last => Sender::Anonymous([10, 0, 0, last].into()),
                 };
@@ -149,10 +149,10 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
                 asked.push(one);
             }
             5 if !asked.is_empty() => {
-                let one = asked[dice.roll(asked.len())];
+                let one = asked[rng.roll(asked.len())];
                 server.disconnect(one);
             }
-            6 => server.advance(Duration::from_millis(1 << dice.roll(22))),
+            6 => server.advance(Duration::from_millis(1 << rng.roll(22))),
             7 => {
                 let now = server.now;
                 for session in server.sessions.values_mut() {
@@ -163,15 +163,15 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
                 server.settle();
             }
             _ if !keys.is_empty() => {
-                let (session, key) = keys[dice.roll(keys.len())];
+                let (session, key) = keys[rng.roll(keys.len())];
                 let now = server.now;
                 if let Some(session) = server.sessions.get_mut(&session) {
                     let result = Json::parse("{\"content\":[],\"tools\":[]}").expect("JSON");
-                    match dice.roll(5) {
+                    match rng.roll(5) {
                         0 => session.connection(now).release_stream(key, None),
                         1 => drop(session.connection(now).respond_raw(key, &RawJson::from(&result))),
                         2 => session.close(now),
-                        _ => drop(session.connection(now).progress(key, f64::from(1 << dice.roll(30)), None, None)),
+                        _ => drop(session.connection(now).progress(key, f64::from(1 << rng.roll(30)), None, None)),
                     }
                 }
                 server.settle();
@@ -191,7 +191,13 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
             assert!(usage.queued_bytes == 0, "a client that reads has everything: {usage:?}");
         }
     }
-    for one in &asked {
+    end_server(server, &asked, &mut said);
+    said
+}
+
+/// Writes all responses to `said`, and ends all sessions.
+fn end_server(mut server: HttpServer, asked: &[RequestRef], said: &mut String) {
+    for one in asked {
         let reply = server.reply(*one);
         let _ = writeln!(
             said,
@@ -210,7 +216,7 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
     server.advance(Duration::from_secs(6));
     assert!(server.sessions.is_empty() && server.endpoint.is_empty());
     for one in asked {
-        let reply = server.reply(one);
+        let reply = server.reply(*one);
         let hung_up = !reply.ended;
         assert!(hung_up || reply.head.is_some(), "what has ended has begun");
     }
@@ -218,7 +224,6 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
     let large = json!({"x": "x".repeat(REQUEST_BYTES)});
     let large = server.send(modern(&json!(1), "tools/list", large));
     assert!(server.reply(large).head.is_none(), "something of a session that is over is counted");
-    said
 }
 
 const HEADS: [(u16, &str); 12] = [
@@ -236,8 +241,8 @@ const HEADS: [(u16, &str); 12] = [
     (503, ""),
 ];
 
-fn body(dice: &mut Dice, id: &str) -> String {
-    let message = match dice.roll(9) {
+fn body(rng: &mut Rng, id: &str) -> String {
+    let message = match rng.roll(9) {
         0 => format!(
             r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}}}"#
         ),
@@ -247,7 +252,7 @@ fn body(dice: &mut Dice, id: &str) -> String {
         2 => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[]}}}}"#),
         3 => format!(
             r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{},"message":"no"}}}}"#,
-            -32022 + i64::try_from(dice.roll(4)).unwrap_or(0)
+            -32022 + i64::try_from(rng.roll(4)).unwrap_or(0)
         ),
         4 => r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no"}}"#.to_owned(),
         5 => r#"{"jsonrpc":"2.0","id":"q","method":"roots/list"}"#.to_owned(),
@@ -255,24 +260,68 @@ fn body(dice: &mut Dice, id: &str) -> String {
         7 => "junk".to_owned(),
         _ => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"input_required","requestState":"s"}}}}"#),
     };
-    match dice.roll(6) {
+    match rng.roll(6) {
         0 => message,
         1 => "event: endpoint\ndata: /messages\n\n".to_owned(),
-        2 => format!("id: {}\nretry: 10\ndata: {message}\n\n", dice.roll(3)),
+        2 => format!("id: {}\nretry: 10\ndata: {message}\n\n", rng.roll(3)),
         3 => "id: 1\ndata: \n\n: x\n\n".to_owned(),
         4 => format!("data: {message}\n"),
         _ => format!("data: {message}\n\n"),
     }
 }
 
+/// Handles one event of an exchange: a part of its response, its end, or a step of its authentication.
+fn respond(rng: &mut Rng, caller: &mut HttpClient, exchange: ExchangeId, id: &str) {
+    match rng.roll(9) {
+        0 | 1 => {
+            let (status, media_type) = HEADS[rng.roll(HEADS.len())];
+            let mut response = Response::builder().status(status);
+            if !media_type.is_empty() {
+                response = response.header("content-type", media_type);
+            }
+            if rng.roll(3) == 0 {
+                response = response.header("mcp-session-id", "s-1");
+            }
+            if status == 307 {
+                response = response.header("location", rng.pick(&["/other", "http://evil.example/"]));
+            }
+            caller.head(exchange, response);
+        }
+        2..=4 => {
+            let body = body(rng, id);
+            let cut = rng.roll(body.len() + 1);
+            caller.body(exchange, &body.as_bytes()[..cut]);
+            caller.body(exchange, &body.as_bytes()[cut..]);
+        }
+        5 => caller.end(exchange),
+        6 => caller.fail(exchange),
+        7 => {
+            let now = caller.now;
+            if rng.roll(2) == 0 {
+                caller.core.handle_authentication_started(now, exchange);
+            } else {
+                caller.core.handle_authentication_ended(now, exchange);
+            }
+        }
+        _ => {
+            let now = caller.now;
+            if rng.roll(2) == 0 {
+                caller.core.retry(now, exchange);
+            } else {
+                caller.core.fail_authentication(now, exchange);
+            }
+        }
+    }
+}
+
 /// Talks to a client for many steps, and returns everything that it sends.
-fn talk_to_client(seed: u64, steps: usize) -> String {
-    let mut dice = Dice(seed);
+fn run_client(seed: u64, steps: usize) -> String {
+    let mut rng = Rng(seed);
     let mut options = options();
-    options.authenticates = dice.roll(2) == 0;
+    options.authenticates = rng.roll(2) == 0;
     options.limits.exchanges = 8;
     let mut open = Vec::new();
-    let mut caller = if dice.roll(2) == 0 {
+    let mut caller = if rng.roll(2) == 0 {
         HttpClient::new(full_client_with(VersionSet::ALL), options)
     } else {
         let (caller, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options);
@@ -292,50 +341,11 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
             open.push((exchange, id));
         }
         if !open.is_empty() {
-            let (exchange, id) = open[dice.roll(open.len())].clone();
-            match dice.roll(9) {
-                0 | 1 => {
-                    let (status, media_type) = HEADS[dice.roll(HEADS.len())];
-                    let mut response = Response::builder().status(status);
-                    if !media_type.is_empty() {
-                        response = response.header("content-type", media_type);
-                    }
-                    if dice.roll(3) == 0 {
-                        response = response.header("mcp-session-id", "s-1");
-                    }
-                    if status == 307 {
-                        response = response.header("location", dice.pick(&["/other", "http://evil.example/"]));
-                    }
-                    caller.head(exchange, response);
-                }
-                2..=4 => {
-                    let body = body(&mut dice, &id);
-                    let cut = dice.roll(body.len() + 1);
-                    caller.body(exchange, &body.as_bytes()[..cut]);
-                    caller.body(exchange, &body.as_bytes()[cut..]);
-                }
-                5 => caller.end(exchange),
-                6 => caller.fail(exchange),
-                7 => {
-                    let now = caller.now;
-                    if dice.roll(2) == 0 {
-                        caller.core.handle_authentication_started(now, exchange);
-                    } else {
-                        caller.core.handle_authentication_ended(now, exchange);
-                    }
-                }
-                _ => {
-                    let now = caller.now;
-                    if dice.roll(2) == 0 {
-                        caller.core.retry(now, exchange);
-                    } else {
-                        caller.core.give_up(now, exchange);
-                    }
-                }
-            }
+            let (exchange, id) = open[rng.roll(open.len())].clone();
+            respond(&mut rng, &mut caller, exchange, &id);
         }
-        match dice.roll(12) {
-            0 => caller.advance(Duration::from_millis(1 << dice.roll(16))),
+        match rng.roll(12) {
+            0 => caller.advance(Duration::from_millis(1 << rng.roll(16))),
             1 | 2 => {
                 let now = caller.now;
                 let options = mcp_proto::connection::RequestOptions::default();
@@ -363,7 +373,7 @@ fn talk_to_client(seed: u64, steps: usize) -> String {
         open.extend(std::mem::take(&mut caller.requests).into_iter().map(|(exchange, _)| (exchange, String::new())));
         for (exchange, _) in std::mem::take(&mut open) {
             let now = caller.now;
-            caller.core.give_up(now, exchange);
+            caller.core.fail_authentication(now, exchange);
             caller.fail(exchange);
         }
         caller.advance(Duration::from_secs(60));
@@ -381,11 +391,11 @@ proptest! {
 
     #[test]
     fn server_invariants_hold_for_random_input(seed: u64) {
-        prop_assert_eq!(talk_to_server(seed, 200), talk_to_server(seed, 200));
+        prop_assert_eq!(run_server(seed, 200), run_server(seed, 200));
     }
 
     #[test]
     fn client_invariants_hold_for_random_input(seed: u64) {
-        prop_assert_eq!(talk_to_client(seed, 200), talk_to_client(seed, 200));
+        prop_assert_eq!(run_client(seed, 200), run_client(seed, 200));
     }
 }

@@ -90,7 +90,7 @@ fn client_opens_the_session_stream() {
 }
 
 /// Returns a client whose session has begun and whose session stream is requested.
-fn asking_for_a_stream() -> (HttpClient, ExchangeId) {
+fn stream_request() -> (HttpClient, ExchangeId) {
     let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), options());
     let (exchange, request) = caller.posted("initialize");
     caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
@@ -124,7 +124,7 @@ fn requests_wait_for_the_session_stream() {
         },
     ];
     for (n, outcome) in outcomes.into_iter().enumerate() {
-        let (mut caller, stream) = asking_for_a_stream();
+        let (mut caller, stream) = stream_request();
         caller.call("tools/call", &json!({"name": "t"}));
         caller.call("tools/list", &json!({}));
         assert_eq!(caller.requests.len(), 0, "{n}");
@@ -138,7 +138,7 @@ fn requests_wait_for_the_session_stream() {
         caller.posted("tools/list");
     }
     // A call that is cancelled before is never sent.
-    let (mut caller, stream) = asking_for_a_stream();
+    let (mut caller, stream) = stream_request();
     let call = caller.call("tools/call", &json!({"name": "t"}));
     let now = caller.now;
     caller.core.connection(now).cancel(call, None).expect("it has not ended");
@@ -464,7 +464,7 @@ fn streams_without_credentials_are_tried_again() {
         assert_eq!(header(&request, "last-event-id"), call.map(|_| "1"));
         caller.respond(exchange, unauthorized(), "");
         let now = caller.now;
-        caller.core.give_up(now, exchange);
+        caller.core.fail_authentication(now, exchange);
         caller.advance(Duration::from_secs(5));
         let (exchange, request) = caller.request();
         assert_eq!(
@@ -479,7 +479,7 @@ fn streams_without_credentials_are_tried_again() {
         while let Some(exchange) = waiting.take() {
             caller.respond(exchange, unauthorized(), "");
             let now = caller.now;
-            caller.core.give_up(now, exchange);
+            caller.core.fail_authentication(now, exchange);
             refusals += 1;
             caller.advance(Duration::from_secs(50));
             waiting = caller.requests.pop().map(|(exchange, _)| exchange);
@@ -504,7 +504,7 @@ fn a_404_to_a_stream_that_never_was_open_keeps_the_session() {
     let (exchange, _) = caller.request();
     caller.respond(exchange, Response::builder().status(401), "");
     let now = caller.now;
-    caller.core.give_up(now, exchange);
+    caller.core.fail_authentication(now, exchange);
     caller.advance(Duration::from_secs(2));
     let (exchange, request) = caller.request();
     assert_eq!(request.method(), "GET");

@@ -1,27 +1,27 @@
 //! The HTTP bindings, in all revisions that have one. They are one test program, which saves linking.
 
-mod asking;
 mod authentication;
+mod backpressure;
 mod batches;
 mod bounds;
-mod elsewhere;
+mod capacity;
+mod client_and_server;
+mod client_shares;
 mod endpoint;
 mod eras;
 mod expiry;
 mod fallback;
-mod holdings;
+mod http_sse;
 mod invariants;
-mod joined;
 mod listening;
-mod mirroring;
-mod old;
-mod pressure;
+mod memory;
+mod mirrored_headers;
 mod recovery;
-mod repeated;
+mod remote_replay;
+mod requests;
 mod resumption;
-mod room;
+mod retries;
 mod session;
-mod shares;
 mod stateless;
 mod streams;
 mod tasks;

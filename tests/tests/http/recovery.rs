@@ -117,10 +117,10 @@ fn responses_to_a_lost_session_are_not_sent() {
     for version in SESSIONS {
         let (mut caller, stream) = HttpClient::in_session(version);
         caller.head(stream, stream_response());
-        let asks = json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage",
+        let requires_input = json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage",
             "params": {"messages": [], "maxTokens": 1}});
-        let ask = |caller: &mut HttpClient, stream| {
-            caller.body(stream, event("", &asks));
+        let send_request = |caller: &mut HttpClient, stream| {
+            caller.body(stream, event("", &requires_input));
             match &caller.take_events()[..] {
                 [Event::Request { key, .. }] => *key,
                 events => panic!("{events:?}"),
@@ -133,7 +133,7 @@ fn responses_to_a_lost_session_are_not_sent() {
             conn.respond_raw(key, &RawJson::from(&result)).expect("an answer is taken");
             caller.settle();
         };
-        let lost = ask(&mut caller, stream);
+        let lost = send_request(&mut caller, stream);
         caller.call("tools/list", &json!({}));
         let (exchange, _) = caller.posted("tools/list");
         caller.respond(exchange, not_found(), "");
@@ -141,7 +141,7 @@ fn responses_to_a_lost_session_are_not_sent() {
         let again = renewed(&mut caller, version);
         assert_eq!(caller.take_events(), [Event::Renewed]);
         let (stream, _) = again.iter().find(|(_, request)| request.method() == "GET").expect("it listens");
-        let asked = ask(&mut caller, *stream);
+        let asked = send_request(&mut caller, *stream);
         reply(&mut caller, lost);
         assert!(caller.requests.is_empty(), "a late answer is not sent");
         reply(&mut caller, asked);
@@ -169,14 +169,14 @@ fn responses_that_wait_for_room_are_dropped_with_their_session() {
         let mut options = options();
         options.limits.exchanges = 1;
         let (mut caller, stream) = HttpClient::in_session_with(version, options);
-        let asks = json!({"jsonrpc": "2.0", "id": 100, "method": "sampling/createMessage",
+        let requires_input = json!({"jsonrpc": "2.0", "id": 100, "method": "sampling/createMessage",
             "params": {"messages": [], "maxTokens": 1}});
         let as_sent = |message: Value| if batches { json!([message]) } else { message };
         // The stream takes the only exchange of the application. Sixteen more are reserved for responses.
         for id in 0..20 {
             caller.body(stream, event("", &as_sent(ping(id))));
         }
-        caller.body(stream, event("", &as_sent(asks)));
+        caller.body(stream, event("", &as_sent(requires_input)));
         let events = caller.take_events();
         let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
         let result = json!({"role": "assistant", "content": {"type": "text", "text": ""}, "model": "m"});
@@ -351,8 +351,8 @@ fn any_404_renews_the_session() {
             }
             _ => {
                 caller.head(stream, stream_response());
-                let ask = json!({"jsonrpc": "2.0", "id": "q", "method": "ping"});
-                caller.body(stream, event("", &ask));
+                let send_request = json!({"jsonrpc": "2.0", "id": "q", "method": "ping"});
+                caller.body(stream, event("", &send_request));
                 let (exchange, request) = caller.request();
                 assert_eq!(message(&request)["id"], "q");
                 caller.respond(exchange, not_found(), "");

@@ -200,7 +200,7 @@ fn open_session(server: &mut HttpServer) -> u16 {
 
 /// Begins and uses a session, which may evict another one, and returns its id.
 fn use_session(server: &mut HttpServer) -> String {
-    let id = shake_hands(server);
+    let id = handshake(server);
     ping(server, &id);
     id
 }
@@ -211,7 +211,7 @@ fn ping(server: &mut HttpServer, id: &str) {
 }
 
 /// Begins a session with no more than the handshake, and returns its id.
-fn shake_hands(server: &mut HttpServer) -> String {
+fn handshake(server: &mut HttpServer) -> String {
     let request = post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request");
     let id = server.request(request).header("mcp-session-id").expect("a session").to_owned();
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
@@ -349,7 +349,7 @@ fn unused_sessions_are_evicted_first() {
             server.advance(Duration::from_millis(10));
             server.caller = at(&format!("10.0.0.{number}"));
             if whole_handshake {
-                shake_hands(&mut server);
+                handshake(&mut server);
             } else {
                 assert_eq!(open_session(&mut server), 200);
             }

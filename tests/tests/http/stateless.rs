@@ -120,8 +120,8 @@ fn input_required_ends_the_stream() {
     let mut server = server();
     let (asked, session, key) = call(&mut server, 7);
     progress(&mut server, session, key, 1.0);
-    let question = json!({"resultType": "input_required", "requestState": "s"});
-    server.respond((session, key), &question);
+    let input_request = json!({"resultType": "input_required", "requestState": "s"});
+    server.respond((session, key), &input_request);
     let reply = server.reply(asked);
     assert!(reply.ended);
     assert_eq!(reply.messages()[1]["result"]["resultType"], "input_required");
@@ -296,7 +296,7 @@ fn listen(server: &mut HttpServer, id: &Value, filter: Value) -> RequestRef {
     server.send(modern(id, "subscriptions/listen", json!({"notifications": filter})))
 }
 
-fn tell_all(server: &mut HttpServer) {
+fn notify_all(server: &mut HttpServer) {
     let now = server.now;
     for session in server.sessions.values_mut() {
         let conn = session.connection(now);
@@ -312,10 +312,10 @@ fn each_subscription_has_its_own_stream() {
     let mut server = server();
     let tools = listen(&mut server, &json!(1), json!({"toolsListChanged": true}));
     let resource = listen(&mut server, &json!("1"), json!({"resourceSubscriptions": ["mem://a"]}));
-    tell_all(&mut server);
+    notify_all(&mut server);
     let (call, session, key) = call(&mut server, 5);
     progress(&mut server, session, key, 1.0);
-    tell_all(&mut server);
+    notify_all(&mut server);
     server.respond((session, key), &json!({"content": []}));
     let methods = |server: &HttpServer, asked| {
         let messages = server.reply(asked).messages();
@@ -378,7 +378,7 @@ fn idle_streams_are_kept_alive() {
         assert_eq!(&body[seen..], b":\n\n");
         seen = body.len();
     }
-    tell_all(&mut server);
+    notify_all(&mut server);
     let seen = server.reply(asked).body.len();
     server.advance(Duration::from_millis(14_999));
     assert_eq!(server.reply(asked).body.len(), seen);

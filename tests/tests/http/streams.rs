@@ -99,9 +99,9 @@ fn server_requests_use_the_stream_of_their_request() {
         assert_eq!(methods(&server, asked), ["roots/list"]);
         assert_eq!(methods(&server, stream), ["roots/list"]);
         for (call, carrier) in [(related, asked), (other, stream)] {
-            let question = server.reply(carrier).messages()[0].clone();
-            let reply =
-                server.send_message(&id, &json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}));
+            let server_request = server.reply(carrier).messages()[0].clone();
+            let reply = server
+                .send_message(&id, &json!({"jsonrpc": "2.0", "id": server_request["id"], "result": {"roots": []}}));
             assert_eq!((server.reply(reply).status(), server.reply(reply).body.len()), (202, 0));
             let events = server.take_events();
             let [Event::Response { call: ended, outcome: Outcome::Result(_) }] = &events[..] else {

@@ -1,8 +1,8 @@
 //! Random conversations of two applications and a second writer, and the record of them.
 
 pub(crate) mod lines;
-pub(crate) mod room;
-pub(crate) mod stranger;
+pub(crate) mod second_writer;
+pub(crate) mod small_limits;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,18 +25,18 @@ use mcp_tests::{
 use proptest::prelude::*;
 use serde_json::json;
 
-use stranger::{Say, Stranger, is_modern_aside, is_session_aside, say};
+use second_writer::{SecondWriter, WriterStep, is_modern_aside, is_session_aside, write};
 
 /// The side that acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum Actor {
     Client,
     Server,
 }
 
 /// How an application responds to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum ResponseChoice {
     Well,
     Badly,
     /// With input requests, where the method allows them.
@@ -47,39 +47,39 @@ pub(crate) enum How {
 
 /// A step of an application or of the environment. Numbers select among the current candidates.
 #[derive(Clone, Debug)]
-pub(crate) enum Op {
-    Request(Who, u8),
-    Notify(Who),
-    Cancel(Who, usize),
-    Respond(Who, usize, How),
-    Progress(Who, usize),
+pub(crate) enum Step {
+    Request(Actor, u8),
+    Notify(Actor),
+    Cancel(Actor, usize),
+    Respond(Actor, usize, ResponseChoice),
+    Progress(Actor, usize),
     Log(usize),
     Change(u8),
-    Say(Say),
+    WriterStep(WriterStep),
     Run,
     Wait(u16),
-    Stall(Who, bool),
-    Close(Who),
+    Stall(Actor, bool),
+    Close(Actor),
 }
 
-pub(crate) fn who() -> impl Strategy<Value = Who> {
-    prop_oneof![Just(Who::Client), Just(Who::Server)]
+pub(crate) fn who() -> impl Strategy<Value = Actor> {
+    prop_oneof![Just(Actor::Client), Just(Actor::Server)]
 }
 
-pub(crate) fn op() -> impl Strategy<Value = Op> {
-    let how = prop_oneof![3 => Just(How::Well), 1 => Just(How::Badly), 4 => Just(How::Asking), 1 => Just(How::Putting)];
+pub(crate) fn op() -> impl Strategy<Value = Step> {
+    let how = prop_oneof![3 => Just(ResponseChoice::Well), 1 => Just(ResponseChoice::Badly), 4 => Just(ResponseChoice::Asking), 1 => Just(ResponseChoice::Putting)];
     prop_oneof![
-        6 => (who(), any::<u8>()).prop_map(|(who, kind)| Op::Request(who, kind)),
-        1 => who().prop_map(Op::Notify),
-        3 => (who(), any::<usize>()).prop_map(|(who, n)| Op::Cancel(who, n)),
-        8 => (who(), any::<usize>(), how).prop_map(|(who, n, how)| Op::Respond(who, n, how)),
-        3 => (who(), any::<usize>()).prop_map(|(who, n)| Op::Progress(who, n)),
-        1 => any::<usize>().prop_map(Op::Log),
-        2 => any::<u8>().prop_map(Op::Change),
-        9 => say().prop_map(Op::Say),
-        9 => Just(Op::Run),
-        2 => any::<u16>().prop_map(Op::Wait),
-        1 => (who(), any::<bool>()).prop_map(|(who, stalled)| Op::Stall(who, stalled)),
+        6 => (who(), any::<u8>()).prop_map(|(who, kind)| Step::Request(who, kind)),
+        1 => who().prop_map(Step::Notify),
+        3 => (who(), any::<usize>()).prop_map(|(who, n)| Step::Cancel(who, n)),
+        8 => (who(), any::<usize>(), how).prop_map(|(who, n, how)| Step::Respond(who, n, how)),
+        3 => (who(), any::<usize>()).prop_map(|(who, n)| Step::Progress(who, n)),
+        1 => any::<usize>().prop_map(Step::Log),
+        2 => any::<u8>().prop_map(Step::Change),
+        9 => write().prop_map(Step::WriterStep),
+        9 => Just(Step::Run),
+        2 => any::<u16>().prop_map(Step::Wait),
+        1 => (who(), any::<bool>()).prop_map(|(who, stalled)| Step::Stall(who, stalled)),
     ]
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn eras() -> impl Strategy<Value = Eras> {
 
 /// The record of one side, checked at each step.
 #[derive(Default)]
-pub(crate) struct Ledger {
+pub(crate) struct SideRecord {
     pub(crate) calls: BTreeSet<CallId>,
     listening: BTreeSet<CallId>,
     pub(crate) ended: BTreeMap<CallId, u32>,
@@ -123,7 +123,7 @@ pub(crate) struct Ledger {
     has_company: bool,
 }
 
-impl Ledger {
+impl SideRecord {
     fn take<E>(&mut self, end: &mut Peer<E>) {
         for event in end.take_events() {
             assert!(!self.closed, "an event after the last one: {event:?}");
@@ -160,29 +160,29 @@ impl Ledger {
     }
 }
 
-pub(crate) struct Play {
+pub(crate) struct Conversation {
     pub(crate) testbed: Testbed,
-    pub(crate) client: Ledger,
-    pub(crate) server: Ledger,
+    pub(crate) client: SideRecord,
+    pub(crate) server: SideRecord,
     pub(crate) monitor: Monitor,
-    stranger: Option<Stranger>,
+    second_writer: Option<SecondWriter>,
 }
 
 fn text(value: &serde_json::Value) -> Json {
     Json::new(value).expect("JSON")
 }
 
-fn request<E>(conn: &mut Connection<E>, ledger: &mut Ledger, now: Timestamp, who: Who, kind: u8) {
+fn request<E>(conn: &mut Connection<E>, record: &mut SideRecord, now: Timestamp, who: Actor, kind: u8) {
     let is_modern = conn.version().is_some_and(|version| version.era() == Era::Modern);
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]});
     let (method, params) = match (who, kind % 6) {
         (_, 0) => ("vendor/custom", None),
         (_, 1) => ("ping", None),
-        (Who::Client, 2) if is_modern => ("subscriptions/listen", Some(json!({ "notifications": filter }))),
-        (Who::Client, 2 | 3) => ("tools/list", None),
-        (Who::Client, 4) => ("tools/call", Some(json!({"name": "t"}))),
-        (Who::Client, _) => ("resources/read", Some(json!({"uri": "a:b"}))),
-        (Who::Server, _) => ("roots/list", None),
+        (Actor::Client, 2) if is_modern => ("subscriptions/listen", Some(json!({ "notifications": filter }))),
+        (Actor::Client, 2 | 3) => ("tools/list", None),
+        (Actor::Client, 4) => ("tools/call", Some(json!({"name": "t"}))),
+        (Actor::Client, _) => ("resources/read", Some(json!({"uri": "a:b"}))),
+        (Actor::Server, _) => ("roots/list", None),
     };
     let options = RequestOptions {
         idle_timeout: Some(Duration::from_millis(u64::from(kind) * 10 + 1)),
@@ -192,31 +192,39 @@ fn request<E>(conn: &mut Connection<E>, ledger: &mut Ledger, now: Timestamp, who
     };
     let params = params.map(|params| text(&params));
     if let Ok(call) = conn.request_raw(now, method, params.as_ref().map(RawJson::from).as_ref(), options) {
-        ledger.calls.insert(call);
+        record.calls.insert(call);
         if method == "subscriptions/listen" {
-            ledger.listening.insert(call);
+            record.listening.insert(call);
         }
     }
 }
 
-fn respond<E>(conn: &mut Connection<E>, ledger: &mut Ledger, n: usize, how: How, may_ask: impl Fn(ReplyKey) -> bool) {
-    if ledger.open.is_empty() {
+fn respond<E>(
+    conn: &mut Connection<E>,
+    record: &mut SideRecord,
+    n: usize,
+    how: ResponseChoice,
+    may_require_input: impl Fn(ReplyKey) -> bool,
+) {
+    if record.open.is_empty() {
         return;
     }
-    let (key, method) = ledger.open.remove(n % ledger.open.len());
-    let can_ask = method.is_some_and(Method::may_require_input) && may_ask(key);
-    let questions = json!({
+    let (key, method) = record.open.remove(n % record.open.len());
+    let can_require_input = method.is_some_and(Method::may_require_input) && may_require_input(key);
+    let input_requests = json!({
         "r": {"method": "roots/list"},
         "e": {"method": "elicitation/create", "params": {
             "message": "m", "requestedSchema": {"type": "object", "properties": {}}}},
     });
     let answer = match how {
-        How::Badly => return answered(conn, key, Err(&ErrorObject::internal("no"))),
-        How::Asking if can_ask => {
-            json!({"resultType": "input_required", "requestState": "s", "inputRequests": questions})
+        ResponseChoice::Badly => return answered(conn, key, Err(&ErrorObject::internal("no"))),
+        ResponseChoice::Asking if can_require_input => {
+            json!({"resultType": "input_required", "requestState": "s", "inputRequests": input_requests})
         }
-        How::Putting if can_ask => json!({"resultType": "input_required", "requestState": "s"}),
-        How::Well | How::Asking | How::Putting => json!({"tools": [], "roots": [], "action": "cancel", "content": []}),
+        ResponseChoice::Putting if can_require_input => json!({"resultType": "input_required", "requestState": "s"}),
+        ResponseChoice::Well | ResponseChoice::Asking | ResponseChoice::Putting => {
+            json!({"tools": [], "roots": [], "action": "cancel", "content": []})
+        }
     };
     answered(conn, key, Ok(&text(&answer)));
 }
@@ -230,33 +238,33 @@ fn answered<E>(conn: &mut Connection<E>, key: ReplyKey, answer: Result<&Json, &E
     assert!(conn.respond_error(key, &ErrorObject::internal("twice")).is_err(), "a second answer");
 }
 
-fn apply<E>(conn: &mut Connection<E>, ledger: &mut Ledger, now: Timestamp, op: &Op) {
+fn apply<E>(conn: &mut Connection<E>, record: &mut SideRecord, now: Timestamp, op: &Step) {
     match *op {
-        Op::Request(who, kind) => request(conn, ledger, now, who, kind),
-        Op::Cancel(_, n) => {
-            let open = ledger.in_flight();
+        Step::Request(who, kind) => request(conn, record, now, who, kind),
+        Step::Cancel(_, n) => {
+            let open = record.in_flight();
             if let Some(call) = open.get(n % open.len().max(1)) {
                 // It may have ended before the ledger records it.
                 let _ = conn.cancel(*call, Some("changed my mind"));
             }
         }
-        Op::Progress(_, n) => {
-            if let Some((key, _)) = ledger.open.get(n % ledger.open.len().max(1)) {
-                let count = ledger.progress.entry(*key).or_default();
+        Step::Progress(_, n) => {
+            if let Some((key, _)) = record.open.get(n % record.open.len().max(1)) {
+                let count = record.progress.entry(*key).or_default();
                 *count += 1;
                 assert_eq!(conn.progress(*key, f64::from(*count), None, None), Ok(()));
             }
         }
-        Op::Notify(_) => {
+        Step::Notify(_) => {
             let _ = conn.notify_raw("vendor/noted", None);
         }
-        Op::Log(n) => {
-            if let Some((key, _)) = ledger.open.get(n % ledger.open.len().max(1)) {
+        Step::Log(n) => {
+            if let Some((key, _)) = record.open.get(n % record.open.len().max(1)) {
                 let message = LogMessageParams::new(LoggingLevel::Error, text(&json!("hm")));
                 assert_eq!(conn.log(*key, &message), Ok(()));
             }
         }
-        Op::Change(kind) => {
+        Step::Change(kind) => {
             let (method, uri) = match kind % 4 {
                 0 => ("notifications/tools/list_changed", None),
                 1 => ("notifications/prompts/list_changed", None),
@@ -266,12 +274,12 @@ fn apply<E>(conn: &mut Connection<E>, ledger: &mut Ledger, now: Timestamp, op: &
             let params = uri.map(|uri| text(&json!({ "uri": uri })));
             let _ = conn.notify_raw(method, params.as_ref().map(RawJson::from).as_ref());
         }
-        Op::Close(_) => conn.close(now),
-        Op::Respond(..) | Op::Say(_) | Op::Run | Op::Wait(_) | Op::Stall(..) => {}
+        Step::Close(_) => conn.close(now),
+        Step::Respond(..) | Step::WriterStep(_) | Step::Run | Step::Wait(_) | Step::Stall(..) => {}
     }
 }
 
-impl Play {
+impl Conversation {
     pub(crate) fn new(eras: Eras, link: LinkConfig) -> Self {
         let (mut client, mut server) = (full_client(), full_server());
         client.settings.versions = eras.client;
@@ -284,29 +292,29 @@ impl Play {
         testbed.server.take_events();
         testbed.client.clear_logs();
         testbed.server.clear_logs();
-        let stranger = eras.server.contains(ProtocolVersion::V2026_07_28).then(|| {
+        let second_writer = eras.server.contains(ProtocolVersion::V2026_07_28).then(|| {
             testbed.client.is_foreign = Some(if is_modern { is_session_aside } else { is_modern_aside });
-            Stranger::new(is_modern)
+            SecondWriter::new(is_modern)
         });
-        let server = Ledger { has_company: stranger.is_some(), ..Ledger::default() };
-        Self { testbed, client: Ledger::default(), server, monitor: Monitor::new(!is_modern), stranger }
+        let server = SideRecord { has_company: second_writer.is_some(), ..SideRecord::default() };
+        Self { testbed, client: SideRecord::default(), server, monitor: Monitor::new(!is_modern), second_writer }
     }
 
-    pub(crate) fn step(&mut self, op: &Op) {
+    pub(crate) fn step(&mut self, op: &Step) {
         match *op {
-            Op::Run => self.testbed.run(),
-            Op::Wait(millis) => self.testbed.advance(Duration::from_millis(u64::from(millis) % 3000)),
-            Op::Stall(Who::Client, stalled) => self.testbed.down.stalled = stalled,
-            Op::Stall(Who::Server, stalled) => self.testbed.up.stalled = stalled,
-            Op::Say(ref what) => {
-                if let Some(stranger) = &mut self.stranger {
-                    stranger.say(&mut self.testbed, what);
+            Step::Run => self.testbed.run(),
+            Step::Wait(millis) => self.testbed.advance(Duration::from_millis(u64::from(millis) % 3000)),
+            Step::Stall(Actor::Client, stalled) => self.testbed.down.stalled = stalled,
+            Step::Stall(Actor::Server, stalled) => self.testbed.up.stalled = stalled,
+            Step::WriterStep(ref what) => {
+                if let Some(second_writer) = &mut self.second_writer {
+                    second_writer.write(&mut self.testbed, what);
                 }
             }
-            Op::Respond(Who::Client, n, how) => {
+            Step::Respond(Actor::Client, n, how) => {
                 respond(&mut self.testbed.client.conn, &mut self.client, n, how, |_| false);
             }
-            Op::Respond(Who::Server, n, how) => {
+            Step::Respond(Actor::Server, n, how) => {
                 let conn = &mut self.testbed.server.conn;
                 let modern: Vec<_> = self.server.open.iter().map(|(key, _)| *key).collect();
                 let modern: BTreeSet<_> = modern
@@ -315,11 +323,13 @@ impl Play {
                     .collect();
                 respond(conn, &mut self.server, n, how, |key| modern.contains(&key));
             }
-            Op::Request(Who::Client, _)
-            | Op::Notify(Who::Client)
-            | Op::Cancel(Who::Client, _)
-            | Op::Progress(Who::Client, _)
-            | Op::Close(Who::Client) => apply(&mut self.testbed.client.conn, &mut self.client, self.testbed.now, op),
+            Step::Request(Actor::Client, _)
+            | Step::Notify(Actor::Client)
+            | Step::Cancel(Actor::Client, _)
+            | Step::Progress(Actor::Client, _)
+            | Step::Close(Actor::Client) => {
+                apply(&mut self.testbed.client.conn, &mut self.client, self.testbed.now, op)
+            }
             _ => apply(&mut self.testbed.server.conn, &mut self.server, self.testbed.now, op),
         }
         self.collect();
@@ -334,8 +344,11 @@ impl Play {
         self.monitor.watch(&trace);
         // Without a session, a client handles input requests as long as it has any.
         let is_modern = self.testbed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
-        let is_asked = self.client.open.iter().any(|(key, _)| !self.client.cancelled.contains(key));
-        assert!(!is_modern || !is_asked || !self.client.in_flight().is_empty(), "a question without a request");
+        let is_requested = self.client.open.iter().any(|(key, _)| !self.client.cancelled.contains(key));
+        assert!(
+            !is_modern || !is_requested || !self.client.in_flight().is_empty(),
+            "an input request without a request"
+        );
     }
 
     /// Responds until no request is open, and advances the clock only as the link needs it.
@@ -354,16 +367,16 @@ impl Play {
     /// may have reached the other program.
     pub(crate) fn unanswered(&self) -> Vec<CallId> {
         let calls = self.client.in_flight().into_iter().filter(|call| !self.client.listening.contains(call));
-        let asked = if self.stranger.is_none() { self.server.in_flight() } else { Vec::new() };
+        let asked = if self.second_writer.is_none() { self.server.in_flight() } else { Vec::new() };
         calls.chain(asked).collect()
     }
 
     fn answer_all(&mut self) {
         while !self.client.open.is_empty() {
-            self.step(&Op::Respond(Who::Client, 0, How::Well));
+            self.step(&Step::Respond(Actor::Client, 0, ResponseChoice::Well));
         }
         while !self.server.open.is_empty() {
-            self.step(&Op::Respond(Who::Server, 0, How::Well));
+            self.step(&Step::Respond(Actor::Server, 0, ResponseChoice::Well));
         }
     }
 
@@ -373,8 +386,8 @@ impl Play {
         self.testbed.down.stalled = false;
         self.testbed.settle();
         self.collect();
-        if let Some(stranger) = &mut self.stranger {
-            stranger.leave(&mut self.testbed);
+        if let Some(second_writer) = &mut self.second_writer {
+            second_writer.leave(&mut self.testbed);
         }
         for call in self.client.listening.clone() {
             let _ = self.testbed.client.conn.cancel(call, None);

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 /// A step whose details are chosen when it is executed.
 #[derive(Clone, Debug)]
 pub(crate) enum Random {
-    Ask { method: usize, progress: bool, idle: usize, total: usize, again: bool },
+    Request { method: usize, progress: bool, idle: usize, total: usize, again: bool },
     Cancel(usize),
     Answer(usize, bool),
     Report(usize, u8),
     Notify(usize, usize),
     Close,
-    Hear(Message),
+    Receive(Message),
     Batch(Vec<Message>),
     Eof,
     Break,
@@ -34,7 +34,7 @@ pub(crate) enum Message {
     Initialize(usize),
 }
 
-const ASKED: [&str; 10] = [
+const REQUESTED: [&str; 10] = [
     "tools/call",
     "x/own",
     "ping",
@@ -75,13 +75,13 @@ pub(crate) fn random() -> impl Strategy<Value = Random> {
     let n = any::<prop::sample::Index>().prop_map(|index| index.index(1000));
     prop_oneof![
         8 => (n.clone(), any::<bool>(), 0usize..4, 0usize..4, any::<bool>())
-            .prop_map(|(method, progress, idle, total, again)| Random::Ask { method, progress, idle, total, again }),
+            .prop_map(|(method, progress, idle, total, again)| Random::Request { method, progress, idle, total, again }),
         3 => n.clone().prop_map(Random::Cancel),
         6 => (n.clone(), prop::bool::weighted(0.8)).prop_map(|(n, good)| Random::Answer(n, good)),
         3 => (n.clone(), 1u8..6).prop_map(|(n, progress)| Random::Report(n, progress)),
         2 => (n.clone(), n.clone()).prop_map(|(method, level)| Random::Notify(method, level)),
         1 => Just(Random::Close),
-        14 => message().prop_map(Random::Hear),
+        14 => message().prop_map(Random::Receive),
         2 => vec(message(), 0..5).prop_map(Random::Batch),
         1 => prop_oneof![Just(Random::Eof), Just(Random::Break)],
         3 => n.clone().prop_map(Random::Wait),
@@ -98,8 +98,8 @@ pub(crate) fn crowded() -> impl Strategy<Value = Random> {
     prop_oneof![
         1 => random(),
         16 => (n.clone(), method, 0usize..3)
-            .prop_map(|(id, method, token)| Random::Hear(Message::Request { id, method, token, claim: 3 })),
-        1 => n.clone().prop_map(|n| Random::Hear(Message::Cancelled(n))),
+            .prop_map(|(id, method, token)| Random::Receive(Message::Request { id, method, token, claim: 3 })),
+        1 => n.clone().prop_map(|n| Random::Receive(Message::Cancelled(n))),
         4 => (n.clone(), prop::bool::weighted(0.8)).prop_map(|(n, good)| Random::Answer(n, good)),
         3 => n.prop_map(Random::Wait),
         8 => Just(Random::Read),
@@ -116,10 +116,10 @@ impl Random {
     /// Returns the concrete steps in the current state.
     pub(crate) fn steps(&self, model: &Model) -> Vec<Step> {
         let one = match self {
-            Self::Ask { method, progress, idle, total, again } => {
+            Self::Request { method, progress, idle, total, again } => {
                 let time = |n: usize, times: [u64; 3]| n.checked_sub(1).map(|n| times[n]);
                 // Methods of both eras and roles are chosen more often.
-                let method = pick(&ASKED, if method % 3 == 0 { method % 100 } else { method % 4 });
+                let method = pick(&REQUESTED, if method % 3 == 0 { method % 100 } else { method % 4 });
                 method.map(|method| Step::Request {
                     method,
                     progress: *progress,
@@ -140,7 +140,7 @@ impl Random {
                 Some(Step::Notify(method, level))
             }
             Self::Close => Some(Step::Close),
-            Self::Hear(message) => Some(Step::Receive(message.json(model))),
+            Self::Receive(message) => Some(Step::Receive(message.json(model))),
             Self::Batch(messages) => Some(Step::Receive(messages.iter().map(|message| message.json(model)).collect())),
             Self::Eof => Some(Step::Eof),
             Self::Break => Some(Step::FailWrite),
@@ -158,6 +158,31 @@ fn request(model: &Model, n: usize) -> Option<usize> {
     pick(&(from..model.delivered()).collect::<Vec<_>>(), n)
 }
 
+/// Returns a response to the request `id` of this side. `with` selects its kind.
+fn response(model: &Model, id: Value, to: usize, with: usize) -> Value {
+    let mut message = json!({"jsonrpc": "2.0", "id": id});
+    match with {
+        0 => message["error"] = json!({"code": -32000 - i64::try_from(to).expect("small"), "message": "no"}),
+        1 => message["result"] = json!("no object"),
+        2 => message["result"] = json!({"resultType": "unheard of"}),
+        3 => message["result"] = json!({"resultType": "input_required"}),
+        4 => message["result"] = json!({"resultType": "input_required", "requestState": "s"}),
+        5 | 6 => {
+            let input_request = json!({"method": "roots/list", "params": {"from": "the server"}});
+            let input_requests =
+                if with == 5 { json!({"a": input_request}) } else { json!({"a": input_request, "b": input_request}) };
+            message["result"] = json!({"resultType": "input_required", "inputRequests": input_requests});
+        }
+        7 => {
+            message["result"] = json!({"protocolVersion": model.revision().as_str(), "capabilities": {
+                        "tools": {"listChanged": true}, "logging": {}, "tasks": {"list": {}}},
+                        "serverInfo": {"name": "s", "version": "1"}})
+        }
+        _ => message["result"] = json!({"resultType": "complete", "n": to}),
+    }
+    message
+}
+
 impl Message {
     fn json(&self, model: &Model) -> Value {
         // Ids of this side, newest first, and one that was never used.
@@ -172,7 +197,7 @@ impl Message {
         match *self {
             Self::Request { id: number, method, token, claim } => {
                 let method = pick(
-                    &[&ASKED[..], &["server/discover", "x/own", "tools/call", "notifications/message"]].concat(),
+                    &[&REQUESTED[..], &["server/discover", "x/own", "tools/call", "notifications/message"]].concat(),
                     method,
                 )
                 .expect("there are some");
@@ -201,29 +226,7 @@ impl Message {
             }
             Self::Answer { to, as_text, with } => {
                 let id = if as_text { json!(ours(to).to_string()) } else { json!(ours(to)) };
-                let mut message = json!({"jsonrpc": "2.0", "id": id});
-                match with {
-                    0 => {
-                        message["error"] = json!({"code": -32000 - i64::try_from(to).expect("small"), "message": "no"})
-                    }
-                    1 => message["result"] = json!("no object"),
-                    2 => message["result"] = json!({"resultType": "unheard of"}),
-                    3 => message["result"] = json!({"resultType": "input_required"}),
-                    4 => message["result"] = json!({"resultType": "input_required", "requestState": "s"}),
-                    5 | 6 => {
-                        let question = json!({"method": "roots/list", "params": {"from": "the server"}});
-                        let questions =
-                            if with == 5 { json!({"a": question}) } else { json!({"a": question, "b": question}) };
-                        message["result"] = json!({"resultType": "input_required", "inputRequests": questions});
-                    }
-                    7 => {
-                        message["result"] = json!({"protocolVersion": model.revision().as_str(), "capabilities": {
-                        "tools": {"listChanged": true}, "logging": {}, "tasks": {"list": {}}},
-                        "serverInfo": {"name": "s", "version": "1"}})
-                    }
-                    _ => message["result"] = json!({"resultType": "complete", "n": to}),
-                }
-                message
+                response(model, id, to, with)
             }
             Self::Progress { of, progress } => {
                 let mut params = json!({"progressToken": ours(of), "progress": progress});

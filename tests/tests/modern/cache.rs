@@ -23,19 +23,19 @@ type Client = Harness<ClientRole>;
 
 const NOTHING: [Value; 0] = [];
 
-fn ask_with<R: Request>(client: &mut Client, params: &R, options: RequestOptions) -> CallId {
+fn send_request_with<R: Request>(client: &mut Client, params: &R, options: RequestOptions) -> CallId {
     client.conn.request(client.now, params, options).expect("it is ready")
 }
 
 /// Makes a call, and returns the messages that are sent for it.
-fn ask<R: Request>(client: &mut Client, params: &R) -> (CallId, Vec<Value>) {
-    let call = ask_with(client, params, RequestOptions::default());
+fn send_request<R: Request>(client: &mut Client, params: &R) -> (CallId, Vec<Value>) {
+    let call = send_request_with(client, params, RequestOptions::default());
     (call, client.sent())
 }
 
 /// Returns whether a request is sent. It gets a response that is fresh for a minute.
-fn is_asked<R: Request>(client: &mut Client, params: &R) -> bool {
-    let (call, sent) = ask(client, params);
+fn is_sent<R: Request>(client: &mut Client, params: &R) -> bool {
+    let (call, sent) = send_request(client, params);
     let asked = !sent.is_empty();
     if asked {
         client.feed(&answer(&sent[0], good(60_000)));
@@ -60,17 +60,17 @@ fn tools(cursor: Option<&str>) -> ListToolsParams {
 #[test]
 fn fresh_entries_are_reused_and_stale_ones_refetched() {
     let mut client = Client::modern_client();
-    assert!(is_asked(&mut client, &tools(None)));
-    assert!(!is_asked(&mut client, &tools(None)));
+    assert!(is_sent(&mut client, &tools(None)));
+    assert!(!is_sent(&mut client, &tools(None)));
     client.advance(Duration::from_secs(30));
     // Each page has its own time to live and its own entry.
-    assert!(is_asked(&mut client, &tools(Some("2"))));
+    assert!(is_sent(&mut client, &tools(Some("2"))));
     client.advance(Duration::from_millis(29_999));
-    assert!(!is_asked(&mut client, &tools(None)));
+    assert!(!is_sent(&mut client, &tools(None)));
     client.advance(Duration::from_millis(1));
     assert_eq!(client.sent(), NOTHING, "nothing is fetched because it is stale");
-    assert!(!is_asked(&mut client, &tools(Some("2"))));
-    assert!(is_asked(&mut client, &tools(None)));
+    assert!(!is_sent(&mut client, &tools(Some("2"))));
+    assert!(is_sent(&mut client, &tools(None)));
     let stats = client.conn.stats();
     assert_eq!((stats.cache_hits, stats.cache_misses), (3, 3));
     assert_eq!(client.conn.usage(), ResourceUsage::default());
@@ -80,16 +80,16 @@ fn fresh_entries_are_reused_and_stale_ones_refetched() {
 #[test]
 fn freshness_is_checked_at_request_time() {
     let mut client = Client::modern_client();
-    assert!(is_asked(&mut client, &tools(None)));
+    assert!(is_sent(&mut client, &tools(None)));
     // No message has arrived since, and no deadline has passed.
     client.now = client.now + Duration::from_secs(60);
-    assert!(is_asked(&mut client, &tools(None)));
+    assert!(is_sent(&mut client, &tools(None)));
 }
 
 #[test]
 fn cached_results_are_identical_with_a_new_call_id() {
     let mut client = Client::modern_client();
-    let (first, sent) = ask(&mut client, &tools(None));
+    let (first, sent) = send_request(&mut client, &tools(None));
     client.feed_text(&format!(
         r#"{{"jsonrpc":"2.0","id":{},"result":{{ "ttlMs":1000, "tools":[ ],"x":"\u00e4" }}}}"#,
         sent[0]["id"]
@@ -100,7 +100,7 @@ fn cached_results_are_identical_with_a_new_call_id() {
     };
     let (ended, text) = outcome(&mut client);
     assert_eq!((ended, text.as_str()), (first, r#"{ "ttlMs":1000, "tools":[ ],"x":"\u00e4" }"#));
-    let (second, sent) = ask(&mut client, &tools(None));
+    let (second, sent) = send_request(&mut client, &tools(None));
     assert_eq!(sent, NOTHING);
     assert_ne!(first, second);
     // The call ids differ before and after the event.
@@ -112,7 +112,7 @@ fn cached_results_are_identical_with_a_new_call_id() {
     // The call was never sent, so a response with its id is unknown.
     client.feed(&json!({"jsonrpc": "2.0", "id": second.as_u64(), "result": {}}));
     assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownResponse(_))]));
-    let (third, sent) = ask(&mut client, &tools(Some("x")));
+    let (third, sent) = send_request(&mut client, &tools(Some("x")));
     assert_eq!(sent[0]["id"], third.as_u64());
 }
 
@@ -121,8 +121,8 @@ fn cached_results_are_identical_with_a_new_call_id() {
 fn caches_only_lists_resources_and_discovery() {
     let mut client = Client::modern_client();
     fn twice<R: Request>(client: &mut Client, params: &R) -> bool {
-        is_asked(client, params);
-        is_asked(client, params)
+        is_sent(client, params);
+        is_sent(client, params)
     }
     assert!(!twice(&mut client, &ListToolsParams::default()));
     assert!(!twice(&mut client, &ListPromptsParams::default()));
@@ -150,54 +150,57 @@ fn discovery_results_are_cached() {
     found["result"]["ttlMs"] = json!(60_000);
     client.feed(&found);
     client.take_events();
-    assert!(!is_asked(&mut client, &DiscoverParams::default()));
+    assert!(!is_sent(&mut client, &DiscoverParams::default()));
     client.advance(Duration::from_secs(60));
-    assert!(is_asked(&mut client, &DiscoverParams::default()));
+    assert!(is_sent(&mut client, &DiscoverParams::default()));
 }
 
 // req: M-CACHE-015 M-CACHE-023
 #[test]
 fn bypassing_requests_refresh_the_cache() {
     let mut client = Client::modern_client();
-    assert!(is_asked(&mut client, &tools(None)));
+    assert!(is_sent(&mut client, &tools(None)));
     let options = RequestOptions { bypass_cache: true, ..RequestOptions::default() };
-    ask_with(&mut client, &tools(None), options.clone());
+    send_request_with(&mut client, &tools(None), options.clone());
     let request = client.sent_one();
     let mut newer = good(60_000);
     newer["tools"] = json!([{"name": "new", "inputSchema": {"type": "object"}}]);
     client.feed(&answer(&request, newer));
     client.take_events();
-    ask(&mut client, &tools(None));
+    send_request(&mut client, &tools(None));
     let events = client.take_events();
     assert!(
         matches!(&events[..], [Event::Response { outcome: Outcome::Result(result), .. }] if result.get().contains("new")),
         "{events:?}"
     );
     // A result without a time to live removes the old entry.
-    ask_with(&mut client, &tools(None), options);
+    send_request_with(&mut client, &tools(None), options);
     let request = client.sent_one();
     client.feed(&answer(&request, good(0)));
     client.take_events();
-    assert!(is_asked(&mut client, &tools(None)));
+    assert!(is_sent(&mut client, &tools(None)));
 }
 
 // req: M-CACHE-005 M-CACHE-007
 #[test]
 fn results_after_input_requests_are_not_cached() {
-    for asks in [json!({"requestState": "s"}), json!({"inputRequests": {"r": {"method": "roots/list"}}})] {
+    for requires_input in [json!({"requestState": "s"}), json!({"inputRequests": {"r": {"method": "roots/list"}}})] {
         let mut client = Client::modern_client();
-        let (_, sent) = ask(&mut client, &ReadResourceParams::new("a:b"));
-        let mut question = good(60_000);
-        question["resultType"] = json!("input_required");
-        question.as_object_mut().expect("an object").extend(asks.as_object().expect("an object").clone());
-        client.feed(&answer(&sent[0], question));
+        let (_, sent) = send_request(&mut client, &ReadResourceParams::new("a:b"));
+        let mut input_request = good(60_000);
+        input_request["resultType"] = json!("input_required");
+        input_request
+            .as_object_mut()
+            .expect("an object")
+            .extend(requires_input.as_object().expect("an object").clone());
+        client.feed(&answer(&sent[0], input_request));
         if let [Event::Request { key, .. }] = client.take_events()[..] {
             client.conn.respond_raw(key, &(&Json::parse("{\"roots\":[]}").expect("JSON")).into()).expect("it is owed");
         }
         let again = client.sent_one();
         client.feed(&answer(&again, good(60_000)));
         client.take_events();
-        assert!(is_asked(&mut client, &ReadResourceParams::new("a:b")), "{asks}");
+        assert!(is_sent(&mut client, &ReadResourceParams::new("a:b")), "{requires_input}");
     }
 }
 
@@ -230,9 +233,9 @@ fn change_notifications_invalidate_the_cache() {
     let id = acknowledge(&mut client, &json!({"toolsListChanged": true, "resourceSubscriptions": ["file:///a"]}));
     let reads = ["file:///a", "file:///a/b", "file:///c"].map(ReadResourceParams::new);
     let fill = |client: &mut Client| {
-        let lists = is_asked(client, &tools(None));
-        let prompts = is_asked(client, &ListPromptsParams::default());
-        [lists, prompts, is_asked(client, &reads[0]), is_asked(client, &reads[1]), is_asked(client, &reads[2])]
+        let lists = is_sent(client, &tools(None));
+        let prompts = is_sent(client, &ListPromptsParams::default());
+        [lists, prompts, is_sent(client, &reads[0]), is_sent(client, &reads[1]), is_sent(client, &reads[2])]
     };
     assert_eq!(fill(&mut client), [true; 5]);
     assert_eq!(fill(&mut client), [false; 5]);
@@ -257,18 +260,18 @@ fn repeated_acknowledgements_keep_the_cache() {
     let ended = acknowledge(&mut client, &filter);
     client.feed(&json!({"jsonrpc": "2.0", "id": ended, "result": {"resultType": "complete"}}));
     client.take_events();
-    assert!(is_asked(&mut client, &tools(None)));
-    assert!(is_asked(&mut client, &ReadResourceParams::new("file:///a/b")));
-    assert!(is_asked(&mut client, &ReadResourceParams::new("file:///c")));
+    assert!(is_sent(&mut client, &tools(None)));
+    assert!(is_sent(&mut client, &ReadResourceParams::new("file:///a/b")));
+    assert!(is_sent(&mut client, &ReadResourceParams::new("file:///c")));
     let id = acknowledge(&mut client, &filter);
-    assert!(is_asked(&mut client, &tools(None)), "it may have changed while nothing was heard");
-    assert!(is_asked(&mut client, &ReadResourceParams::new("file:///a/b")));
-    assert!(!is_asked(&mut client, &ReadResourceParams::new("file:///c")));
+    assert!(is_sent(&mut client, &tools(None)), "it may have changed while nothing was heard");
+    assert!(is_sent(&mut client, &ReadResourceParams::new("file:///a/b")));
+    assert!(!is_sent(&mut client, &ReadResourceParams::new("file:///c")));
     client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
         "notifications": filter, "_meta": {"io.modelcontextprotocol/subscriptionId": id}}}));
     client.take_events();
-    assert!(!is_asked(&mut client, &tools(None)));
-    assert!(!is_asked(&mut client, &ReadResourceParams::new("file:///a/b")));
+    assert!(!is_sent(&mut client, &tools(None)));
+    assert!(!is_sent(&mut client, &ReadResourceParams::new("file:///a/b")));
 }
 
 // req: M-CACHE-019
@@ -276,12 +279,12 @@ fn repeated_acknowledgements_keep_the_cache() {
 fn change_during_a_request_prevents_caching() {
     let mut client = Client::modern_client();
     let id = acknowledge(&mut client, &json!({"toolsListChanged": true}));
-    let (_, sent) = ask(&mut client, &tools(None));
+    let (_, sent) = send_request(&mut client, &tools(None));
     client.feed(&change(&id, "tools/list_changed", None));
     client.feed(&answer(&sent[0], good(60_000)));
     client.take_events();
-    assert!(is_asked(&mut client, &tools(None)));
-    assert!(!is_asked(&mut client, &tools(None)));
+    assert!(is_sent(&mut client, &tools(None)));
+    assert!(!is_sent(&mut client, &tools(None)));
 }
 
 // req: M-CACHE-024
@@ -289,46 +292,46 @@ fn change_during_a_request_prevents_caching() {
 fn refused_cursor_invalidates_its_list() {
     let mut client = Client::modern_client();
     for page in [None, Some("2")] {
-        assert!(is_asked(&mut client, &tools(page)));
+        assert!(is_sent(&mut client, &tools(page)));
     }
-    assert!(is_asked(&mut client, &ListPromptsParams::default()));
-    let (_, sent) = ask(&mut client, &tools(Some("3")));
+    assert!(is_sent(&mut client, &ListPromptsParams::default()));
+    let (_, sent) = send_request(&mut client, &tools(Some("3")));
     client.feed(&refuse(&sent[0], -32603, json!(null)));
     client.take_events();
-    assert!(!is_asked(&mut client, &tools(None)), "any other error says nothing of the list");
-    let (_, sent) = ask(&mut client, &tools(Some("3")));
+    assert!(!is_sent(&mut client, &tools(None)), "any other error says nothing of the list");
+    let (_, sent) = send_request(&mut client, &tools(Some("3")));
     client.feed(&refuse(&sent[0], -32602, json!(null)));
     client.take_events();
     for page in [None, Some("2")] {
-        assert!(is_asked(&mut client, &tools(page)), "{page:?}");
+        assert!(is_sent(&mut client, &tools(page)), "{page:?}");
     }
-    assert!(!is_asked(&mut client, &ListPromptsParams::default()));
+    assert!(!is_sent(&mut client, &ListPromptsParams::default()));
     // An error for one resource does not invalidate the others.
-    assert!(is_asked(&mut client, &ReadResourceParams::new("a:b")));
-    let (_, sent) = ask(&mut client, &ReadResourceParams::new("a:c"));
+    assert!(is_sent(&mut client, &ReadResourceParams::new("a:b")));
+    let (_, sent) = send_request(&mut client, &ReadResourceParams::new("a:c"));
     client.feed(&refuse(&sent[0], -32602, json!(null)));
     client.take_events();
-    assert!(!is_asked(&mut client, &ReadResourceParams::new("a:b")));
+    assert!(!is_sent(&mut client, &ReadResourceParams::new("a:b")));
 }
 
 // req: M-CACHE-017 M-CACHE-018
 #[test]
 fn private_entries_are_not_shared_between_principals() {
     let mut client = Client::modern_client();
-    assert!(is_asked(&mut client, &tools(None)));
+    assert!(is_sent(&mut client, &tools(None)));
     client.conn.act_as(Some(Arc::from("ada")));
-    assert!(is_asked(&mut client, &tools(None)));
-    assert!(!is_asked(&mut client, &tools(None)));
+    assert!(is_sent(&mut client, &tools(None)));
+    assert!(!is_sent(&mut client, &tools(None)));
     client.conn.act_as(Some(Arc::from("eve")));
-    let (_, sent) = ask(&mut client, &tools(None));
+    let (_, sent) = send_request(&mut client, &tools(None));
     let mut public = good(60_000);
     public["cacheScope"] = json!("public");
     client.feed(&answer(&sent[0], public));
     client.take_events();
     client.conn.act_as(Some(Arc::from("bob")));
-    assert!(!is_asked(&mut client, &tools(None)));
+    assert!(!is_sent(&mut client, &tools(None)));
     client.conn.clear_cache();
-    assert!(is_asked(&mut client, &tools(None)));
+    assert!(is_sent(&mut client, &tools(None)));
 }
 
 // req: M-DUAL-028
@@ -336,8 +339,8 @@ fn private_entries_are_not_shared_between_principals() {
 fn sessions_do_not_cache() {
     for version in ProtocolVersion::LEGACY {
         let mut client = Client::ready_client(version);
-        assert!(is_asked(&mut client, &tools(None)));
-        assert!(is_asked(&mut client, &tools(None)));
+        assert!(is_sent(&mut client, &tools(None)));
+        assert!(is_sent(&mut client, &tools(None)));
         assert!(client.conn.cache().is_empty());
     }
 }
@@ -348,19 +351,19 @@ fn cache_size_is_bounded_and_can_be_zero() {
     config.settings.limits.cache_entries = 2;
     let mut client = Client::modern_client_with(config);
     for page in ["1", "2", "3"] {
-        assert!(is_asked(&mut client, &tools(Some(page))));
+        assert!(is_sent(&mut client, &tools(Some(page))));
     }
     assert_eq!(client.conn.cache().len(), 2);
-    assert!(!is_asked(&mut client, &tools(Some("3"))));
-    assert!(is_asked(&mut client, &tools(Some("1"))));
+    assert!(!is_sent(&mut client, &tools(Some("3"))));
+    assert!(is_sent(&mut client, &tools(Some("1"))));
 
     for (entries, bytes) in [(0, 1 << 20), (100, 0)] {
         let mut config = full_client_with(modern_only());
         let limits = &mut config.settings.limits;
         (limits.cache_entries, limits.cache_bytes) = (entries, bytes);
         let mut client = Client::modern_client_with(config);
-        assert!(is_asked(&mut client, &tools(None)));
-        assert!(is_asked(&mut client, &tools(None)));
+        assert!(is_sent(&mut client, &tools(None)));
+        assert!(is_sent(&mut client, &tools(None)));
         assert_eq!((client.conn.cache().len(), client.conn.cache().bytes()), (0, 0));
     }
 }
@@ -370,7 +373,7 @@ fn cache_hits_work_with_a_full_outbox() {
     let mut config = full_client_with(modern_only());
     config.settings.limits.outbox_bytes = 500;
     let mut client = Client::modern_client_with(config);
-    assert!(is_asked(&mut client, &tools(None)));
+    assert!(is_sent(&mut client, &tools(None)));
     while client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).is_ok() {}
     assert!(client.conn.request(client.now, &tools(None), RequestOptions::default()).is_ok());
     // A request that was not sent was not looked up either.
@@ -382,17 +385,17 @@ fn cache_hits_work_with_a_full_outbox() {
 #[test]
 fn uncached_calls_keep_no_cache_key() {
     // The cache key of a cacheable call counts as retained bytes.
-    let kept = |entries: usize, ask: fn(&mut Client)| {
+    let kept = |entries: usize, send_request: fn(&mut Client)| {
         let mut config = full_client_with(modern_only());
         config.settings.limits.cache_entries = entries;
         let mut client = Client::modern_client_with(config);
-        ask(&mut client);
+        send_request(&mut client);
         client.conn.usage().call_bytes
     };
-    let list: fn(&mut Client) = |client| drop(ask(client, &tools(Some("2"))));
+    let list: fn(&mut Client) = |client| drop(send_request(client, &tools(Some("2"))));
     assert_eq!(kept(0, list), r#"{"cursor":"2"}"#.len());
     assert!(kept(1, list) > kept(0, list));
-    let call: fn(&mut Client) = |client| drop(ask(client, &CallToolParams::new("t")));
+    let call: fn(&mut Client) = |client| drop(send_request(client, &CallToolParams::new("t")));
     assert_eq!([kept(0, call), kept(1, call)], [r#"{"name":"t"}"#.len(); 2]);
 }
 

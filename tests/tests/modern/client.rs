@@ -177,7 +177,7 @@ fn input_responses_are_sent_with_the_retry() {
 fn undeclared_input_requests_end_the_call() {
     let mut config = config(modern_only());
     config.capabilities = serde_json::from_value(json!({"elicitation": {"form": {}}})).expect("capabilities");
-    for question in [
+    for input_request in [
         json!({"method": "roots/list"}),
         json!({"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": "https://a"}}),
         json!({"method": "tools/list"}),
@@ -188,14 +188,14 @@ fn undeclared_input_requests_end_the_call() {
         client.feed(&discovered(&probe["id"], &["2026-07-28"]));
         client.take_events();
         let (asked, request) = call(&mut client);
-        client.feed(&result(&request, json!({"resultType": "input_required", "inputRequests": {"q": question}})));
+        client.feed(&result(&request, json!({"resultType": "input_required", "inputRequests": {"q": input_request}})));
         let events = client.take_events();
         assert_eq!(events, [Event::Response { call: asked, outcome: Outcome::Malformed }]);
         assert_eq!(client.conn.usage(), mcp_proto::connection::ResourceUsage::default());
     }
 }
 
-const QUESTION: &str = r#"{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"}}}"#;
+const INPUT_REQUIRED: &str = r#"{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"}}}"#;
 
 // req: M-MRTR-035
 #[test]
@@ -212,7 +212,7 @@ fn calls_with_open_input_requests_end_once() {
     for (way, act) in ways {
         let mut client = modern();
         let (asked, request) = call(&mut client);
-        client.feed(&result(&request, serde_json::from_str(QUESTION).expect("JSON")));
+        client.feed(&result(&request, serde_json::from_str(INPUT_REQUIRED).expect("JSON")));
         let events = client.take_events();
         let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
         act(&mut client, asked, key);
@@ -235,7 +235,7 @@ fn rejects_input_required_for_other_methods() {
     let asked =
         client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it is ready");
     let request = one(client.sent());
-    client.feed(&result(&request, serde_json::from_str(QUESTION).expect("JSON")));
+    client.feed(&result(&request, serde_json::from_str(INPUT_REQUIRED).expect("JSON")));
     assert_eq!(client.take_events(), [Event::Response { call: asked, outcome: Outcome::Malformed }]);
 }
 

@@ -43,7 +43,7 @@ fn tagged(request: &Value, method: &str) -> Value {
 
 /// Returns the name of the notification that is delivered, and its call.
 #[track_caller]
-fn heard(client: &mut Client) -> (String, Option<CallId>) {
+fn received(client: &mut Client) -> (String, Option<CallId>) {
     match &client.take_events()[..] {
         [Event::Notification { method, params: Some(params) }] => {
             (method.as_str().replace("notifications/", ""), client.conn.subscription(params))
@@ -55,7 +55,7 @@ fn heard(client: &mut Client) -> (String, Option<CallId>) {
 #[track_caller]
 fn acknowledge(client: &mut Client, call: CallId, request: &Value) {
     client.feed(&tagged(request, "subscriptions/acknowledged"));
-    assert_eq!(heard(client), ("subscriptions/acknowledged".into(), Some(call)));
+    assert_eq!(received(client), ("subscriptions/acknowledged".into(), Some(call)));
 }
 
 /// Returns a client with a subscription that is reopened, and the request for it.
@@ -83,10 +83,10 @@ fn changes_belong_to_the_named_subscription() {
     // Acknowledgements may come in any order, with other messages between them.
     acknowledge(&mut client, second, &two);
     client.feed(&tagged(&two, "tools/list_changed"));
-    assert_eq!(heard(&mut client), ("tools/list_changed".into(), Some(second)));
+    assert_eq!(received(&mut client), ("tools/list_changed".into(), Some(second)));
     acknowledge(&mut client, first, &one);
     client.feed(&tagged(&one, "tools/list_changed"));
-    assert_eq!(heard(&mut client), ("tools/list_changed".into(), Some(first)));
+    assert_eq!(received(&mut client), ("tools/list_changed".into(), Some(first)));
     assert_eq!(client.conn.stats().violations, 0);
 }
 
@@ -100,7 +100,7 @@ fn unacknowledged_changes_are_violations() {
     assert_eq!(client.take_events(), [Event::Violation(violation)]);
     acknowledge(&mut client, call, &request);
     client.feed(&tagged(&request, "tools/list_changed"));
-    assert_eq!(heard(&mut client).1, Some(call));
+    assert_eq!(received(&mut client).1, Some(call));
 }
 
 // req: M-SUBS-030
@@ -169,7 +169,7 @@ fn ended_subscriptions_are_reopened_after_a_delay() {
         assert_eq!(client.take_events(), [], "{way}");
         acknowledge(&mut client, call, &second);
         client.feed(&tagged(&second, "tools/list_changed"));
-        assert_eq!(heard(&mut client).1, Some(call), "{way}");
+        assert_eq!(received(&mut client).1, Some(call), "{way}");
         client.conn.cancel(call, None).expect("it is in force");
         assert_eq!(client.sent(), [cancelled(second["id"].clone())], "{way}");
     }
@@ -252,7 +252,7 @@ fn pending_resubscriptions_can_be_cancelled() {
     assert_eq!(client.take_events(), [Event::Response { call, outcome }, Event::Closed(CloseReason::Eof)]);
 }
 
-fn is_asked(client: &mut Client) -> bool {
+fn is_requested(client: &mut Client) -> bool {
     client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it is ready");
     let sent = client.sent();
     if let Some(request) = sent.first() {
@@ -267,21 +267,25 @@ fn is_asked(client: &mut Client) -> bool {
 #[test]
 fn lost_subscription_invalidates_the_cache() {
     let (mut client, call, first) = listening();
-    assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false));
+    assert_eq!((is_requested(&mut client), is_requested(&mut client)), (true, false));
     client.feed(&done(&first));
-    assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false), "no server reports changes any more");
+    assert_eq!(
+        (is_requested(&mut client), is_requested(&mut client)),
+        (true, false),
+        "no server reports changes any more"
+    );
     client.advance(Duration::from_millis(250));
     let second = client.sent_one();
-    assert!(!is_asked(&mut client));
+    assert!(!is_requested(&mut client));
     acknowledge(&mut client, call, &second);
-    assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false), "it may have changed in between");
+    assert_eq!((is_requested(&mut client), is_requested(&mut client)), (true, false), "it may have changed in between");
     // A notification before the acknowledgement still invalidates the cache.
     let (_, early) = listen(&mut client, RequestOptions::default());
     client.feed(&tagged(&early, "tools/list_changed"));
-    assert!(is_asked(&mut client));
+    assert!(is_requested(&mut client));
     client.conn.cancel(call, None).expect("it is in force");
     client.sent();
-    assert!(is_asked(&mut client));
+    assert!(is_requested(&mut client));
 }
 
 // req: M-SUBS-027

@@ -1,22 +1,22 @@
 //! Features that only 2026-07-28 has, with the test support crate.
 
-mod bloat;
 mod cache;
 mod client;
-mod flow;
 mod gating;
+mod input_requests;
+mod input_rounds;
 mod listening;
 mod messages;
 mod meta;
 mod options;
+mod oversized_declarations;
 mod probe;
-mod questions;
 mod renegotiation;
-mod rounds;
 mod server;
+mod side_messages;
 mod subscriptions;
-mod task_answers;
-mod task_news;
+mod task_input_requests;
+mod task_input_responses;
+mod task_notifications;
 mod task_polling;
-mod task_questions;
 mod tasks;

@@ -25,12 +25,12 @@ fn options() -> RequestOptions {
     RequestOptions { log_level: Some(LoggingLevel::Warning), trace: Some(trace()), ..RequestOptions::default() }
 }
 
-fn ask(client: &mut Harness<ClientRole>, params: &CallToolParams) -> Value {
+fn send_request(client: &mut Harness<ClientRole>, params: &CallToolParams) -> Value {
     client.conn.request(client.now, params, options()).expect("it is ready");
     client.sent_one()
 }
 
-fn said(request: &Value) -> [&Value; 4] {
+fn metadata(request: &Value) -> [&Value; 4] {
     let meta = &request["params"]["_meta"];
     ["traceparent", "tracestate", "baggage", LEVEL].map(|key| &meta[key])
 }
@@ -40,28 +40,28 @@ fn said(request: &Value) -> [&Value; 4] {
 fn every_retry_carries_trace_and_log_level() {
     let values = [json!(PARENT), json!("a=\"b\""), json!("c=d"), json!("warning")];
     let mut client = Harness::modern_client();
-    let request = ask(&mut client, &CallToolParams::new("t"));
-    assert_eq!(said(&request), values.each_ref());
+    let request = send_request(&mut client, &CallToolParams::new("t"));
+    assert_eq!(metadata(&request), values.each_ref());
     client.feed(&answer(&request, json!({"resultType": "input_required", "requestState": "s"})));
     let again = client.sent_one();
-    assert_eq!(said(&again), values.each_ref());
+    assert_eq!(metadata(&again), values.each_ref());
     assert_ne!(again["params"]["_meta"]["progressToken"], request["params"]["_meta"]["progressToken"]);
     // The options replace the values in the params.
     let mut meta = Meta::new();
     meta.set("traceparent", "mine").and_then(|()| meta.set("baggage", "mine")).expect("JSON");
-    let request = ask(&mut client, &CallToolParams { meta: Some(meta), ..CallToolParams::new("t") });
-    assert_eq!(said(&request), values.each_ref());
+    let request = send_request(&mut client, &CallToolParams { meta: Some(meta), ..CallToolParams::new("t") });
+    assert_eq!(metadata(&request), values.each_ref());
     // Without options there is no such metadata.
     client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("it is ready");
-    assert_eq!(said(&client.sent_one()), [&Value::Null; 4]);
+    assert_eq!(metadata(&client.sent_one()), [&Value::Null; 4]);
 }
 
 #[test]
 fn session_requests_carry_trace_but_no_log_level() {
     for version in ProtocolVersion::LEGACY {
         let mut client = Harness::ready_client(version);
-        let request = ask(&mut client, &CallToolParams::new("t"));
-        assert_eq!(said(&request), [&json!(PARENT), &json!("a=\"b\""), &json!("c=d"), &Value::Null]);
+        let request = send_request(&mut client, &CallToolParams::new("t"));
+        assert_eq!(metadata(&request), [&json!(PARENT), &json!("a=\"b\""), &json!("c=d"), &Value::Null]);
         let options = RequestOptions { progress: false, ..options() };
         client.conn.request_raw(client.now, "vendor/a", None, options).expect("it is ready");
         assert_eq!(client.sent_one()["params"]["_meta"]["traceparent"], PARENT);

@@ -126,17 +126,17 @@ fn modern_clients_send_discover_first() {
 // req: M-DUAL-002 M-DUAL-030 M-DUAL-037 M-DISC-009 M-VERS-014
 #[test]
 fn discovered_versions_select_the_era() {
-    let says = |versions: &[&str]| discovered(&json!(1), versions);
+    let discovered_with = |versions: &[&str]| discovered(&json!(1), versions);
     check(&[
-        (says(&["2026-07-28"]), Modern, Modern),
-        (says(&["2031-01-01", "2026-07-28", "2025-11-25"]), Modern, Modern),
-        (says(&["2025-11-25", "2026-07-28"]), Modern, Modern),
+        (discovered_with(&["2026-07-28"]), Modern, Modern),
+        (discovered_with(&["2031-01-01", "2026-07-28", "2025-11-25"]), Modern, Modern),
+        (discovered_with(&["2025-11-25", "2026-07-28"]), Modern, Modern),
         // Listed revisions of the legacy era are reached by `initialize` only.
-        (says(&["2025-06-18", "2024-11-05"]), Initialize("2025-06-18"), Leaves("unsupported")),
-        (says(&["2025-03-26", "2031-01-01"]), Initialize("2025-03-26"), Leaves("unsupported")),
-        (says(&["2031-01-01"]), Leaves("unsupported"), Leaves("unsupported")),
-        (says(&["2026-07-28 ", "2026-07", "DRAFT"]), Leaves("unsupported"), Leaves("unsupported")),
-        (says(&[]), Leaves("unsupported"), Leaves("unsupported")),
+        (discovered_with(&["2025-06-18", "2024-11-05"]), Initialize("2025-06-18"), Leaves("unsupported")),
+        (discovered_with(&["2025-03-26", "2031-01-01"]), Initialize("2025-03-26"), Leaves("unsupported")),
+        (discovered_with(&["2031-01-01"]), Leaves("unsupported"), Leaves("unsupported")),
+        (discovered_with(&["2026-07-28 ", "2026-07", "DRAFT"]), Leaves("unsupported"), Leaves("unsupported")),
+        (discovered_with(&[]), Leaves("unsupported"), Leaves("unsupported")),
     ]);
 }
 
@@ -440,7 +440,7 @@ fn restarts_only_when_another_era_may_work() {
 
 /// The result of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Meeting {
+enum Negotiated {
     /// Stateless requests.
     NoSession,
     /// A session in the newest legacy revision.
@@ -449,27 +449,27 @@ enum Meeting {
     Fails,
 }
 
-fn meet(client: VersionSet, server: VersionSet, opening: Opening, link: LinkConfig) -> (Meeting, Testbed) {
+fn negotiate(client: VersionSet, server: VersionSet, opening: Opening, link: LinkConfig) -> (Negotiated, Testbed) {
     let mut config = full_server();
     config.settings.versions = server;
     let mut testbed = Testbed::with_opening(full_client_with(client), opening, config, link, link);
     testbed.advance(Duration::from_secs(120));
-    let meeting = match &testbed.client.take_events()[..] {
+    let negotiated = match &testbed.client.take_events()[..] {
         [Event::Ready] => match testbed.client.conn.version().map(ProtocolVersion::era) {
-            Some(Era::Modern) => Meeting::NoSession,
-            _ => Meeting::Session,
+            Some(Era::Modern) => Negotiated::NoSession,
+            _ => Negotiated::Session,
         },
-        [Event::Closed(_)] => Meeting::Fails,
+        [Event::Closed(_)] => Negotiated::Fails,
         events => panic!("{client:?} {server:?}: {events:?}"),
     };
-    (meeting, testbed)
+    (negotiated, testbed)
 }
 
 const SETS: [VersionSet; 3] = [VersionSet::LEGACY, VersionSet::MODERN, VersionSet::ALL];
 
 /// Rows: the revisions of the client. Columns: the revisions of the server.
-const MATRIX: [[Meeting; 3]; 3] = {
-    use Meeting::{Fails, NoSession, Session};
+const MATRIX: [[Negotiated; 3]; 3] = {
+    use Negotiated::{Fails, NoSession, Session};
     [[Session, Fails, Session], [Fails, NoSession, NoSession], [Session, NoSession, NoSession]]
 };
 
@@ -486,14 +486,14 @@ fn era_pairs_negotiate_per_the_table() {
         for (server, expected) in SETS.into_iter().zip(row) {
             for link in links {
                 for opening in openings {
-                    let (mut meeting, testbed) = meet(client, server, opening, link);
+                    let (mut negotiated, testbed) = negotiate(client, server, opening, link);
                     // Both eras are possible, and the client begins with the hint.
                     if client == server && client == VersionSet::ALL && opening == known(Era::Legacy) {
-                        assert_eq!(meeting, Meeting::Session);
-                        meeting = expected;
+                        assert_eq!(negotiated, Negotiated::Session);
+                        negotiated = expected;
                     }
-                    assert_eq!(meeting, expected, "{client:?} with {server:?}, {opening:?}, {link:?}");
-                    if meeting == Meeting::Session {
+                    assert_eq!(negotiated, expected, "{client:?} with {server:?}, {opening:?}, {link:?}");
+                    if negotiated == Negotiated::Session {
                         assert_eq!(testbed.client.conn.version(), Some(ProtocolVersion::LATEST_LEGACY));
                     }
                 }
@@ -525,7 +525,7 @@ fn failed_negotiation_explains_the_cause() {
 #[test]
 fn slow_links_still_negotiate() {
     let link = LinkConfig { delay: Duration::from_secs(3), ..LinkConfig::default() };
-    for (server, expected) in SETS.into_iter().zip([Meeting::Session, Meeting::NoSession, Meeting::Session]) {
+    for (server, expected) in SETS.into_iter().zip([Negotiated::Session, Negotiated::NoSession, Negotiated::Session]) {
         let mut config = full_server();
         config.settings.versions = server;
         let mut testbed = Testbed::new(full_client_with(VersionSet::ALL), config, link, link);
@@ -533,7 +533,7 @@ fn slow_links_still_negotiate() {
         let events = testbed.client.take_events();
         assert_eq!(events, [Event::Ready], "{server:?}");
         let era = testbed.client.conn.version().map(ProtocolVersion::era);
-        assert_eq!(era == Some(Era::Modern), expected == Meeting::NoSession, "{server:?}");
+        assert_eq!(era == Some(Era::Modern), expected == Negotiated::NoSession, "{server:?}");
     }
 }
 

@@ -106,7 +106,7 @@ fn version_retry_keeps_input_responses_and_state() {
         json!({
         "resultType": "input_required", "requestState": "s", "inputRequests": {"r": {"method": "roots/list"}}}),
     ));
-    let [Event::Request { key, .. }] = client.take_events()[..] else { panic!("a question was asked") };
+    let [Event::Request { key, .. }] = client.take_events()[..] else { panic!("an input request") };
     client
         .conn
         .respond_raw(key, &(&mcp_proto::wire::Json::parse("{\"roots\":[]}").expect("JSON")).into())

@@ -181,9 +181,9 @@ fn only_cacheable_results_carry_cache_hints() {
     assert_eq!((result.get("ttlMs"), &result["resultType"]), (None, &json!("complete")));
 
     server.feed(&request(3, "tools/call", json!({"name": "t"}), json!({})));
-    let asks = key(&server.take_events());
+    let requires_input = key(&server.take_events());
     let text = r#"{"resultType":"input_required","requestState":"s"}"#;
-    server.conn.respond_raw(asks, &(&Json::parse(text).expect("JSON")).into()).expect("it is owed");
+    server.conn.respond_raw(requires_input, &(&Json::parse(text).expect("JSON")).into()).expect("it is owed");
     assert_eq!(one(server.sent())["result"]["resultType"], "input_required");
 }
 
@@ -209,21 +209,21 @@ fn log_messages_respect_the_requested_level() {
 #[test]
 fn progress_and_logs_are_opt_in_and_end_at_response() {
     let mut server = dual();
-    let say = |server: &mut Server, key, level| {
+    let send_log = |server: &mut Server, key, level| {
         let message = LogMessageParams::new(level, Json::parse("\"hm\"").expect("JSON"));
         server.conn.log(key, &message).expect("it is open");
     };
     server.feed(&request(1, "tools/call", json!({"name": "t"}), json!({})));
     let silent = key(&server.take_events());
-    say(&mut server, silent, LoggingLevel::Emergency);
+    send_log(&mut server, silent, LoggingLevel::Emergency);
     server.conn.progress(silent, 1.0, None, None).expect("without a token nothing happens");
     assert_eq!(server.sent(), Vec::<Value>::new());
 
     let meta = json!({"io.modelcontextprotocol/logLevel": "warning", "progressToken": "t"});
     server.feed(&request(2, "tools/call", json!({"name": "t"}), meta));
     let asked = key(&server.take_events());
-    say(&mut server, asked, LoggingLevel::Info);
-    say(&mut server, asked, LoggingLevel::Error);
+    send_log(&mut server, asked, LoggingLevel::Info);
+    send_log(&mut server, asked, LoggingLevel::Error);
     server.conn.progress(asked, 0.5, Some(1.0), Some("half")).expect("it grows");
     server.conn.respond(asked, &CallToolResult::text("x")).expect("it is owed");
     let sent = server.sent();
@@ -238,7 +238,7 @@ fn progress_and_logs_are_opt_in_and_end_at_response() {
 fn modern_servers_cannot_send_requests() {
     for versions in [VersionSet::only(ProtocolVersion::V2026_07_28), VersionSet::ALL] {
         let mut server = Harness::server(config(versions));
-        let ask_anything = |server: &mut Server| {
+        let send_any_request = |server: &mut Server| {
             for method in Method::ALL.iter().map(|method| method.as_str()).chain(["vendor/own"]) {
                 let asked = server.conn.request_raw(server.now, method, None, RequestOptions::default());
                 assert_eq!(asked, Err(SendError::NotReady), "{method}");
@@ -246,10 +246,10 @@ fn modern_servers_cannot_send_requests() {
             let asked = server.conn.request(server.now, &ListRootsParams::default(), RequestOptions::default());
             assert_eq!(asked, Err(SendError::NotReady));
         };
-        ask_anything(&mut server);
+        send_any_request(&mut server);
         server.feed(&request(1, "tools/call", json!({"name": "t"}), json!({CAPABILITIES: {"roots": {}}})));
         key(&server.take_events());
-        ask_anything(&mut server);
+        send_any_request(&mut server);
         assert_eq!(server.sent(), Vec::<Value>::new());
     }
 }

@@ -123,19 +123,19 @@ fn notify_returns_busy_when_the_outbox_is_full() {
     let mut server = small();
     server.feed(&listen("s", json!({"resourceSubscriptions": ["a:b"]})));
     server.sent();
-    let news = ResourceUpdatedParams::new("a:b");
-    let told = (0..1000).take_while(|_| server.conn.notify(&news).is_ok()).count();
-    assert_eq!(server.conn.notify(&news), Err(SendError::Busy));
-    assert_eq!(server.sent().len(), told);
-    assert_eq!(server.conn.notify(&news), Ok(()));
+    let update = ResourceUpdatedParams::new("a:b");
+    let notified = (0..1000).take_while(|_| server.conn.notify(&update).is_ok()).count();
+    assert_eq!(server.conn.notify(&update), Err(SendError::Busy));
+    assert_eq!(server.sent().len(), notified);
+    assert_eq!(server.conn.notify(&update), Ok(()));
     assert_eq!(server.sent().len(), 1);
-    let unheard: [Value; 0] = [];
+    let nothing: [Value; 0] = [];
     server.conn.notify(&ResourceUpdatedParams::new("a:other")).expect("no listener is fine");
-    assert_eq!(server.sent(), unheard);
+    assert_eq!(server.sent(), nothing);
 }
 
 /// Returns the number of sent messages with a subscription id, and of those without one.
-fn told(server: &mut Harness<ServerRole>) -> (usize, usize) {
+fn notified(server: &mut Harness<ServerRole>) -> (usize, usize) {
     let sent = server.sent();
     let tagged = sent.iter().filter(|it| subscription_of(it).is_some()).count();
     (tagged, sent.len() - tagged)
@@ -144,7 +144,7 @@ fn told(server: &mut Harness<ServerRole>) -> (usize, usize) {
 // req: M-SUBS-013
 #[test]
 fn notifications_reach_all_subscribers_or_none() {
-    let news = ResourceUpdatedParams::new("a:b");
+    let update = ResourceUpdatedParams::new("a:b");
     for has_session in [false, true] {
         for waiting in 0..20 {
             let mut server = small();
@@ -166,10 +166,10 @@ fn notifications_reach_all_subscribers_or_none() {
                 let _ = server.conn.respond_raw(key, &(&pad).into());
             }
             let before = server.conn.usage();
-            match server.conn.notify(&news) {
+            match server.conn.notify(&update) {
                 Ok(()) => {
                     let answers = before.outbox_frames;
-                    assert_eq!(told(&mut server), (2, answers + usize::from(has_session)), "{waiting}");
+                    assert_eq!(notified(&mut server), (2, answers + usize::from(has_session)), "{waiting}");
                 }
                 Err(error) => {
                     assert_eq!(error, SendError::Busy);
@@ -192,10 +192,10 @@ fn oversized_notifications_are_sent_to_no_subscriber() {
     server.feed(&notification("notifications/initialized"));
     server.feed(&listen("a", json!({"resourceSubscriptions": ["a:"]})));
     server.sent();
-    let news = ResourceUpdatedParams::new(format!("a:/{}", "x".repeat(2000)));
-    assert_eq!(server.conn.notify(&news), Err(SendError::TooLarge));
-    assert_eq!(server.conn.notify_subscribers(&news, |_| true), Err(SendError::TooLarge));
-    assert_eq!(told(&mut server), (0, 0));
+    let update = ResourceUpdatedParams::new(format!("a:/{}", "x".repeat(2000)));
+    assert_eq!(server.conn.notify(&update), Err(SendError::TooLarge));
+    assert_eq!(server.conn.notify_subscribers(&update, |_| true), Err(SendError::TooLarge));
+    assert_eq!(notified(&mut server), (0, 0));
 }
 
 #[test]
@@ -208,9 +208,9 @@ fn changes_reach_permitted_subscribers() {
     let listeners = server.conn.listeners("a:b");
     assert_eq!([listeners.len(), server.conn.listeners("a:c").len(), server.conn.listeners("a:d").len()], [2, 1, 0]);
     assert!(!listeners.contains(&server.conn.listeners("a:c")[0]));
-    let news = ResourceUpdatedParams::new("a:b");
-    let mut tell = |may_hear: &dyn Fn(ReplyKey) -> bool| {
-        server.conn.notify_subscribers(&news, may_hear).expect("there is room");
+    let update = ResourceUpdatedParams::new("a:b");
+    let mut tell = |is_subscribed: &dyn Fn(ReplyKey) -> bool| {
+        server.conn.notify_subscribers(&update, is_subscribed).expect("there is room");
         let sent = server.sent();
         sent.iter().map(|it| subscription_of(it).and_then(Value::as_str).expect("an id").to_owned()).collect::<Vec<_>>()
     };

@@ -60,8 +60,8 @@ pub(super) fn completed() -> Value {
     task("completed", json!({"result": {"content": [{"text": "done", "type": "text"}]}}))
 }
 
-pub(super) fn asks(questions: Value) -> Value {
-    task("input_required", json!({"inputRequests": questions}))
+pub(super) fn requires_input(input_requests: Value) -> Value {
+    task("input_required", json!({"inputRequests": input_requests}))
 }
 
 pub(super) fn roots() -> Value {
@@ -97,14 +97,14 @@ pub(super) fn begun(client: &mut Client) -> CallId {
 
 /// Returns the next poll, which is sent after `time` and not before.
 #[track_caller]
-pub(super) fn look_after(client: &mut Client, time: Duration) -> Value {
+pub(super) fn poll_after(client: &mut Client, time: Duration) -> Value {
     client.advance(time - millis(1));
     assert_eq!(client.sent(), NOTHING, "too early");
     assert_eq!(client.conn.poll_timeout(), Some(Deadline { at: client.now + millis(1), wake: Wake::Retry }));
     client.advance(millis(1));
-    let look = one(client.sent());
-    assert_eq!((&look["method"], &look["params"]["taskId"]), (&json!("tasks/get"), &json!("t")));
-    look
+    let poll = one(client.sent());
+    assert_eq!((&poll["method"], &poll["params"]["taskId"]), (&json!("tasks/get"), &json!("t")));
+    poll
 }
 
 pub(super) fn outcome<'a>(events: &'a [Event<'static>], call: CallId) -> &'a Outcome<'static> {
@@ -133,28 +133,28 @@ pub(super) fn task_cancel(client: &mut Client) {
 fn task_calls_end_with_the_task_result() {
     let mut client = client();
     let call = begun(&mut client);
-    let look = look_after(&mut client, millis(100));
-    let meta = &look["params"]["_meta"];
+    let poll = poll_after(&mut client, millis(100));
+    let meta = &poll["params"]["_meta"];
     assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
     let extensions = &meta["io.modelcontextprotocol/clientCapabilities"]["extensions"];
     assert_eq!((extensions, meta.get("progressToken")), (&json!({"io.modelcontextprotocol/tasks": {}}), None));
-    assert_eq!(look["params"].as_object().map(serde_json::Map::len), Some(2), "{look}");
+    assert_eq!(poll["params"].as_object().map(serde_json::Map::len), Some(2), "{poll}");
 
     // The latest poll interval of the server applies.
-    answer(&mut client, &look, "complete", task("working", json!({"pollIntervalMs": 300, "statusMessage": "half"})));
+    answer(&mut client, &poll, "complete", task("working", json!({"pollIntervalMs": 300, "statusMessage": "half"})));
     let events = client.take_events();
-    let [Event::Task { call: heard_of, task: heard }] = &events[..] else { panic!("{events:?}") };
+    let [Event::Task { call: updated_call, task: heard }] = &events[..] else { panic!("{events:?}") };
     let heard: Task = heard.decode().expect("a task");
-    assert_eq!((*heard_of, heard.status_message.as_deref()), (call, Some("half")));
-    let look = look_after(&mut client, millis(300));
-    answer(&mut client, &look, "complete", completed());
+    assert_eq!((*updated_call, heard.status_message.as_deref()), (call, Some("half")));
+    let poll = poll_after(&mut client, millis(300));
+    answer(&mut client, &poll, "complete", completed());
     let events = client.take_events();
     let Outcome::Result(result) = outcome(&events, call) else { panic!("{events:?}") };
     assert_eq!(result.get(), r#"{"content":[{"text":"done","type":"text"}]}"#);
     assert_eq!((events.len(), client.conn.usage()), (1, ResourceUsage::default()));
     assert_eq!(client.conn.poll_timeout(), None);
     // A second response to the poll is ignored.
-    answer(&mut client, &look, "complete", completed());
+    answer(&mut client, &poll, "complete", completed());
     assert_eq!(client.take_events(), [], "the application knows of no such call");
 }
 
@@ -183,8 +183,8 @@ fn task_status_maps_to_call_outcome() {
         for kind in ["complete", "task"] {
             let mut client = client();
             let call = begun(&mut client);
-            let look = look_after(&mut client, millis(100));
-            answer(&mut client, &look, kind, last.clone());
+            let poll = poll_after(&mut client, millis(100));
+            answer(&mut client, &poll, kind, last.clone());
             assert_eq!(*outcome(&client.take_events(), call), expected, "{last}");
             assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), ResourceUsage::default()));
         }
@@ -195,8 +195,8 @@ fn task_status_maps_to_call_outcome() {
         let call = client.conn.request(client.now, &CallToolParams::new("quick"), RequestOptions::default());
         let request = one(client.sent());
         answer(&mut client, &request, "task", task(status, json!({})));
-        let look = one(client.sent());
-        answer(&mut client, &look, "complete", completed());
+        let poll = one(client.sent());
+        answer(&mut client, &poll, "complete", completed());
         assert!(matches!(outcome(&client.take_events(), call.expect("a call")), Outcome::Result(_)), "{status}");
     }
 }
@@ -252,19 +252,19 @@ fn unexpected_tasks_are_malformed() {
         ("complete", task("failed", json!({}))),
         ("complete", task("failed", json!({"error": "no"}))),
         ("complete", json!({})),
-        ("complete", asks(json!([]))),
-        ("complete", asks(json!({"a": {"method": "tools/list"}}))),
+        ("complete", requires_input(json!([]))),
+        ("complete", requires_input(json!({"a": {"method": "tools/list"}}))),
     ];
     for (kind, result) in broken {
         let call = begun(&mut client);
-        let look = look_after(&mut client, millis(100));
-        answer(&mut client, &look, kind, result.clone());
+        let poll = poll_after(&mut client, millis(100));
+        answer(&mut client, &poll, kind, result.clone());
         assert_eq!(*outcome(&client.take_events(), call), Outcome::Malformed, "{kind} {result}");
         task_cancel(&mut client);
     }
     let call = begun(&mut client);
-    let look = look_after(&mut client, millis(100));
-    client.feed(&json!({"jsonrpc": "2.0", "id": look["id"], "result": 5}));
+    let poll = poll_after(&mut client, millis(100));
+    client.feed(&json!({"jsonrpc": "2.0", "id": poll["id"], "result": 5}));
     assert_eq!(*outcome(&client.take_events(), call), Outcome::Malformed);
     task_cancel(&mut client);
 }
@@ -283,36 +283,36 @@ fn calls_can_return_the_task_itself() {
 
     // The task can be followed later by its id.
     let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
-    let look = one(client.sent());
-    assert_eq!((&look["method"], &look["params"]["taskId"]), (&json!("tasks/get"), &json!("t")));
-    assert_eq!(look["params"]["_meta"].get("progressToken"), None);
-    answer(&mut client, &look, "complete", working());
-    assert!(matches!(client.take_events()[..], [Event::Task { call: heard_of, .. }] if heard_of == call));
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", completed());
+    let poll = one(client.sent());
+    assert_eq!((&poll["method"], &poll["params"]["taskId"]), (&json!("tasks/get"), &json!("t")));
+    assert_eq!(poll["params"]["_meta"].get("progressToken"), None);
+    answer(&mut client, &poll, "complete", working());
+    assert!(matches!(client.take_events()[..], [Event::Task { call: updated_call, .. }] if updated_call == call));
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", completed());
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
     assert_eq!(client.conn.usage(), ResourceUsage::default());
     // The server has no such task.
     let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
-    let look = one(client.sent());
-    refuse(&mut client, &look, -32602);
+    let poll = one(client.sent());
+    refuse(&mut client, &poll, -32602);
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));
     // A client that only follows a task does not cancel it when its call ends.
     let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
-    let look = one(client.sent());
+    let poll = one(client.sent());
     client.conn.cancel(call, None).expect("it has not ended");
     let cancelled = one(client.sent());
     assert_eq!(
         (&cancelled["method"], &cancelled["params"]["requestId"]),
-        (&json!("notifications/cancelled"), &look["id"])
+        (&json!("notifications/cancelled"), &poll["id"])
     );
     let call = client.conn.follow_task(client.now, "t", RequestOptions::within(millis(250))).expect("it may be asked");
-    let look = one(client.sent());
-    answer(&mut client, &look, "complete", working());
+    let poll = one(client.sent());
+    answer(&mut client, &poll, "complete", working());
     client.take_events();
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots()})));
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("an input request") };
     client.advance(millis(150));
     assert!(client.take_events().iter().any(|event| matches!(event, Event::Response { call: ended, outcome: Outcome::TimedOut { total: true } } if *ended == call)));
     client.respond(key, &json!({"roots": []}));
@@ -333,9 +333,9 @@ fn poll_interval_is_clamped() {
     for (interval, pause) in table {
         let mut client = client_with(bounds);
         begun(&mut client);
-        let look = look_after(&mut client, millis(100));
-        answer(&mut client, &look, "complete", task("working", json!({"pollIntervalMs": interval})));
-        look_after(&mut client, millis(pause));
+        let poll = poll_after(&mut client, millis(100));
+        answer(&mut client, &poll, "complete", task("working", json!({"pollIntervalMs": interval})));
+        poll_after(&mut client, millis(pause));
     }
 }
 
@@ -347,31 +347,31 @@ fn failed_polls_are_retried_with_backoff() {
     // Errors with any of these codes increase the delay up to eight seconds.
     let mut pause = 100;
     for (code, next) in [(-32603, 250), (-32000, 500), (429, 1000), (-32603, 2000), (1, 4000), (1, 8000), (1, 8000)] {
-        let look = look_after(&mut client, millis(pause));
-        refuse(&mut client, &look, code);
+        let poll = poll_after(&mut client, millis(pause));
+        refuse(&mut client, &poll, code);
         assert_eq!(client.take_events(), []);
         pause = next;
     }
     // A timeout increases the delay, and a response resets it.
-    let look = look_after(&mut client, millis(pause));
+    let poll = poll_after(&mut client, millis(pause));
     client.advance(Duration::from_secs(60));
     let cancelled = one(client.sent());
     assert_eq!(
         (&cancelled["method"], &cancelled["params"]["requestId"]),
-        (&json!("notifications/cancelled"), &look["id"])
+        (&json!("notifications/cancelled"), &poll["id"])
     );
-    let look = look_after(&mut client, millis(8000));
-    answer(&mut client, &look, "complete", working());
+    let poll = poll_after(&mut client, millis(8000));
+    answer(&mut client, &poll, "complete", working());
     client.take_events();
-    let look = look_after(&mut client, millis(100));
+    let poll = poll_after(&mut client, millis(100));
     // Some errors are final.
-    refuse(&mut client, &look, -32602);
+    refuse(&mut client, &poll, -32602);
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));
     assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), ResourceUsage::default()));
     for code in [-32600, -32601, -32021, -32022] {
         let call = begun(&mut client);
-        let look = look_after(&mut client, millis(100));
-        refuse(&mut client, &look, code);
+        let poll = poll_after(&mut client, millis(100));
+        refuse(&mut client, &poll, code);
         assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == code));
     }
 
@@ -381,19 +381,19 @@ fn failed_polls_are_retried_with_backoff() {
         let (call, request) = (call.expect("it may be asked"), one(client.sent()));
         answer(&mut client, &request, "task", task("working", json!({"ttlMs": 1000})));
         client.take_events();
-        let look = look_after(&mut client, millis(100));
-        refuse(&mut client, &look, -32603);
-        let look = look_after(&mut client, millis(250));
-        answer(&mut client, &look, "complete", task("working", json!({"ttlMs": 700})));
+        let poll = poll_after(&mut client, millis(100));
+        refuse(&mut client, &poll, -32603);
+        let poll = poll_after(&mut client, millis(250));
+        answer(&mut client, &poll, "complete", task("working", json!({"ttlMs": 700})));
         client.take_events();
         client.advance(millis(400));
-        let look = one(client.sent());
+        let poll = one(client.sent());
         if silent {
             client.advance(Duration::from_secs(60));
             assert_eq!(*outcome(&client.take_events(), call), Outcome::TimedOut { total: false });
             client.sent();
         } else {
-            refuse(&mut client, &look, -32603);
+            refuse(&mut client, &poll, -32603);
             assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(_)));
         }
         assert_eq!(client.conn.usage(), ResourceUsage::default());
@@ -406,7 +406,7 @@ fn responses_to_timed_out_polls_are_late() {
     for kept in [false, true] {
         let mut client = client();
         let options = RequestOptions { idle_timeout: Some(millis(50)), ..RequestOptions::default() };
-        let look = if kept {
+        let poll = if kept {
             client.conn.follow_task(client.now, "t", options).expect("it may be asked");
             one(client.sent())
         } else {
@@ -414,20 +414,20 @@ fn responses_to_timed_out_polls_are_late() {
             let request = one(client.sent());
             answer(&mut client, &request, "task", working());
             client.take_events();
-            look_after(&mut client, millis(100))
+            poll_after(&mut client, millis(100))
         };
         client.advance(millis(50));
-        assert_eq!(one(client.sent())["params"]["requestId"], look["id"]);
-        answer(&mut client, &look, "complete", completed());
-        refuse(&mut client, &look, -32603);
+        assert_eq!(one(client.sent())["params"]["requestId"], poll["id"]);
+        answer(&mut client, &poll, "complete", completed());
+        refuse(&mut client, &poll, -32603);
         assert_eq!(
             (client.take_events(), client.conn.stats().late_responses, client.conn.stats().violations),
             (vec![], 2, 0)
         );
         // The next poll counts.
         client.advance(Duration::from_secs(2));
-        let look = one(client.sent());
-        answer(&mut client, &look, "complete", completed());
+        let poll = one(client.sent());
+        answer(&mut client, &poll, "complete", completed());
         assert!(matches!(client.take_events()[..], [Event::Response { outcome: Outcome::Result(_), .. }]));
         assert_eq!(client.conn.usage(), ResourceUsage::default());
     }
@@ -443,12 +443,12 @@ fn cancelling_a_call_cancels_its_task() {
         if step > 0 {
             client.advance(millis(100));
         }
-        let look = if step == 2 { Some(one(client.sent())) } else { None };
+        let poll = if step == 2 { Some(one(client.sent())) } else { None };
         client.conn.cancel(call, Some("no more")).expect("it goes on");
         assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }]);
         task_cancel(&mut client);
-        if let Some(look) = look {
-            answer(&mut client, &look, "complete", completed());
+        if let Some(poll) = poll {
+            answer(&mut client, &poll, "complete", completed());
             assert_eq!(client.take_events(), [], "the application knows of no such call");
         }
         client.advance(Duration::from_secs(600));
@@ -461,8 +461,8 @@ fn cancelling_a_call_cancels_its_task() {
     let request = one(client.sent());
     answer(&mut client, &request, "task", working());
     for _ in 0..3 {
-        let look = look_after(&mut client, millis(100));
-        answer(&mut client, &look, "complete", working());
+        let poll = poll_after(&mut client, millis(100));
+        answer(&mut client, &poll, "complete", working());
     }
     client.take_events();
     client.advance(millis(50));
@@ -490,7 +490,7 @@ fn cancelling_a_call_cancels_its_task() {
 }
 
 #[track_caller]
-pub(super) fn questions(client: &mut Client) -> Vec<(Method, ReplyKey)> {
+pub(super) fn input_requests(client: &mut Client) -> Vec<(Method, ReplyKey)> {
     let events = client.take_events();
     let asked = events.iter().filter_map(|event| match event {
         Event::Request { key, method: MethodName::Known(method), .. } => Some((*method, *key)),
@@ -511,19 +511,19 @@ fn late_responses_do_not_end_a_followed_task() {
         assert_eq!(client.sent(), NOTHING);
     }
     client.take_events();
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
-    let overtaken = look_after(&mut client, millis(400));
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots()})));
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("an input request") };
+    let overtaken = poll_after(&mut client, millis(400));
     client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());
     // Some servers use the result type `task` in responses to polls.
-    answer(&mut client, &overtaken, "task", asks(json!({"a": roots()})));
+    answer(&mut client, &overtaken, "task", requires_input(json!({"a": roots()})));
     assert_eq!(client.take_events(), [], "the application knows of no such call");
     assert_eq!(client.sent(), NOTHING, "it is still wanted");
     answer(&mut client, &update, "complete", json!({}));
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", completed());
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", completed());
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
 }
 
@@ -531,9 +531,9 @@ fn late_responses_do_not_end_a_followed_task() {
 fn task_calls_end_with_the_connection() {
     let mut client = client();
     let call = begun(&mut client);
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots()})));
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("an input request") };
     client.conn.close(client.now);
     let events = client.take_events();
     assert!(events.iter().any(|event| matches!(event, Event::Cancelled { key: asked, .. } if *asked == key)));
@@ -555,7 +555,7 @@ fn polls_do_not_time_out_while_reading_is_paused() {
         settings.limits.input_pause = Duration::from_secs(100);
     });
     begun(&mut client);
-    look_after(&mut client, millis(100));
+    poll_after(&mut client, millis(100));
     let large = CallToolParams::new("x".repeat(1500));
     client.conn.request(client.now, &large, RequestOptions::no_timeout()).expect("there is room");
     assert!(!client.conn.wants_input(client.now), "too much waits to be written");

@@ -353,25 +353,26 @@ fn task_changes_reach_permitted_subscribers() {
 #[test]
 fn unopened_task_subscriptions_leave_no_state() {
     let nothing = || [json!(null); 0];
-    let ask = |server: &mut Server| server.receive_request(&listen(1, &json!({"taskIds": ["t"]}), &extension()));
+    let send_request =
+        |server: &mut Server| server.receive_request(&listen(1, &json!({"taskIds": ["t"]}), &extension()));
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
 
     let mut cancelled = server();
-    let key = ask(&mut cancelled);
+    let key = send_request(&mut cancelled);
     cancelled.feed(&cancel);
     assert!(matches!(cancelled.take_events()[..], [Event::Cancelled { .. }]));
     assert_eq!(cancelled.conn.accept_subscription(key, |_| true), Ok(()));
     assert_eq!((cancelled.sent(), cancelled.conn.usage()), (nothing().into(), ResourceUsage::default()));
 
     let mut refused = server();
-    let key = ask(&mut refused);
+    let key = send_request(&mut refused);
     refused.conn.respond_error(key, &mcp_proto::wire::ErrorObject::internal("no")).expect("it is owed");
     assert_eq!(one(refused.sent())["error"]["code"], -32603);
     assert_eq!(refused.conn.accept_subscription(key, |_| true), Err(SendError::Answered));
     assert_eq!(refused.conn.usage(), ResourceUsage::default());
 
     let mut closing = server();
-    let key = ask(&mut closing);
+    let key = send_request(&mut closing);
     closing.conn.close(closing.now);
     assert_eq!(closing.sent(), nothing());
     assert_eq!(closing.conn.accept_subscription(key, |_| true), Ok(()));
@@ -380,7 +381,7 @@ fn unopened_task_subscriptions_leave_no_state() {
     assert_eq!(closing.conn.usage(), ResourceUsage::default());
 
     let mut lost = server();
-    ask(&mut lost);
+    send_request(&mut lost);
     lost.conn.handle_disconnect();
     lost.take_events();
     assert_eq!(lost.conn.usage().subscriptions, 0);
@@ -389,7 +390,7 @@ fn unopened_task_subscriptions_leave_no_state() {
     let mut config = config();
     config.settings.limits.subscriptions = 1;
     let mut small = Harness::server(config);
-    ask(&mut small);
+    send_request(&mut small);
     small.feed(&listen(2, &json!({}), &json!({})));
     assert_eq!(one(small.sent())["error"]["code"], -32603);
 }
@@ -400,7 +401,7 @@ fn result_types_must_fit_the_request() {
     use SendError::{Undeclared, WrongResult};
     let task = json!({"resultType": "task", "taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": "",
         "ttlMs": null});
-    let asks = json!({"resultType": "input_required", "requestState": "s"});
+    let requires_input = json!({"resultType": "input_required", "requestState": "s"});
     let undeclared = || Err(Undeclared(Capability::TasksExtension));
     let table = [
         ("tools/call", extension(), &task, Ok(())),
@@ -411,14 +412,14 @@ fn result_types_must_fit_the_request() {
         ("tools/list", extension(), &task, Err(WrongResult)),
         ("tasks/get", extension(), &task, Err(WrongResult)),
         ("vendor/own", extension(), &task, Err(WrongResult)),
-        ("tools/call", json!({}), &asks, Ok(())),
-        ("prompts/get", json!({}), &asks, Ok(())),
-        ("resources/read", json!({}), &asks, Ok(())),
-        ("tools/list", json!({}), &asks, Err(WrongResult)),
-        ("tasks/get", extension(), &asks, Err(WrongResult)),
-        ("tasks/update", extension(), &asks, Err(WrongResult)),
-        ("tasks/cancel", extension(), &asks, Err(WrongResult)),
-        ("vendor/own", json!({}), &asks, Err(WrongResult)),
+        ("tools/call", json!({}), &requires_input, Ok(())),
+        ("prompts/get", json!({}), &requires_input, Ok(())),
+        ("resources/read", json!({}), &requires_input, Ok(())),
+        ("tools/list", json!({}), &requires_input, Err(WrongResult)),
+        ("tasks/get", extension(), &requires_input, Err(WrongResult)),
+        ("tasks/update", extension(), &requires_input, Err(WrongResult)),
+        ("tasks/cancel", extension(), &requires_input, Err(WrongResult)),
+        ("vendor/own", json!({}), &requires_input, Err(WrongResult)),
     ];
     for (method, capabilities, result, expected) in table {
         let mut server = server();

@@ -26,7 +26,7 @@ fn server_with(change: impl FnOnce(&mut Limits)) -> Harness<ServerRole> {
     Harness::ready_server_with(config, ProtocolVersion::V2025_11_25)
 }
 
-fn ask(id: u64) -> Value {
+fn send_request(id: u64) -> Value {
     request(id, "tools/list")
 }
 
@@ -69,7 +69,7 @@ fn reading_pauses_when_request_slots_run_out() {
     let mut server = server_with(|limits| limits.requests = 8);
     let mut keys: Vec<ReplyKey> = Vec::new();
     while server.conn.wants_input(server.now) {
-        let key = server.receive_request(&ask(keys.len() as u64));
+        let key = server.receive_request(&send_request(keys.len() as u64));
         keys.push(key);
     }
     assert_eq!(keys.len(), 8, "no request was refused, and no slot is left");
@@ -105,11 +105,11 @@ fn paused_reading_loses_no_large_call() {
 #[test]
 fn full_tables_do_not_pause_while_calls_are_pending() {
     let mut server = server_with(|limits| limits.requests = 2);
-    let (first, _) = (server.receive_request(&ask(1)), server.receive_request(&ask(2)));
+    let (first, _) = (server.receive_request(&send_request(1)), server.receive_request(&send_request(2)));
     let call =
         server.call_with("roots/list", RequestOptions { related_request: Some(first), ..RequestOptions::default() });
     assert!(server.conn.wants_input(server.now));
-    server.feed(&ask(3));
+    server.feed(&send_request(3));
     assert_eq!(server.sent().iter().filter(|message| message["error"].is_object()).count(), 1, "it is refused");
     server.feed(&result(call.as_u64(), json!({"roots": []})));
     assert!(!server.conn.wants_input(server.now), "nothing is waited for any more");
@@ -144,7 +144,7 @@ fn output_progress_resets_the_pause_deadline() {
     ];
     for (what, progress) in progress {
         let mut server = server_with(|limits| limits.outbox_bytes = 20_000);
-        let key = server.receive_request(&ask(1));
+        let key = server.receive_request(&send_request(1));
         while server.conn.wants_input(server.now) {
             server.conn.notify_raw("vendor/x", None).expect("there is room");
         }
@@ -160,7 +160,7 @@ fn output_progress_resets_the_pause_deadline() {
 #[test]
 fn zero_input_pause_disables_pausing() {
     let mut server = server_with(|limits| (limits.requests, limits.input_pause) = (1, Duration::ZERO));
-    server.receive_request(&ask(1));
+    server.receive_request(&send_request(1));
     assert!(server.conn.wants_input(server.now));
 }
 
@@ -180,7 +180,7 @@ fn keepalive_stops_while_reading_is_paused() {
     let mut server = Harness::ready_server_with(config, ProtocolVersion::V2025_11_25);
     server.advance(Duration::from_secs(5));
     assert_eq!(server.sent().len(), 1, "a ping");
-    let key = server.receive_request(&ask(1));
+    let key = server.receive_request(&send_request(1));
     assert!(!server.conn.wants_input(server.now), "a ping of the connection waits for no handler");
     server.advance(Duration::from_secs(10));
     server.advance(Duration::from_secs(10));

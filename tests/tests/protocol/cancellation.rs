@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 const NOTHING: [Value; 0] = [];
 
-fn ask<E>(conn: &mut Connection<E>, now: Timestamp, method: &str) -> CallId {
+fn send_request<E>(conn: &mut Connection<E>, now: Timestamp, method: &str) -> CallId {
     conn.request_raw(now, method, None, RequestOptions::default()).expect("it is ready")
 }
 
@@ -71,7 +71,7 @@ fn cancel_ends_the_call_and_notifies_the_peer() {
 fn cancelling_an_unsent_call_sends_nothing() {
     fn check<E>(mut harness: Harness<E>) {
         let [first, second, third] =
-            ["vendor/a", "vendor/b", "vendor/c"].map(|m| ask(&mut harness.conn, harness.now, m));
+            ["vendor/a", "vendor/b", "vendor/c"].map(|m| send_request(&mut harness.conn, harness.now, m));
         harness.conn.cancel(second, Some("changed my mind")).expect("it is in flight");
         assert_eq!(harness.take_events(), [Event::Response { call: second, outcome: Outcome::Cancelled }]);
         let sent: Vec<_> = harness.sent().iter().map(|message| message["id"].as_u64()).collect();
@@ -130,9 +130,9 @@ fn cancelling_does_not_wait_for_the_peer() {
     testbed.server.conn.notify_raw("vendor/x", None).expect("ready");
     testbed.settle();
     testbed.up.stalled = true;
-    let calls: Vec<_> = (0..1000).map(|_| ask(&mut testbed.client.conn, testbed.now, "vendor/a")).collect();
+    let calls: Vec<_> = (0..1000).map(|_| send_request(&mut testbed.client.conn, testbed.now, "vendor/a")).collect();
     testbed.run();
-    let more: Vec<_> = (0..1000).map(|_| ask(&mut testbed.client.conn, testbed.now, "vendor/a")).collect();
+    let more: Vec<_> = (0..1000).map(|_| send_request(&mut testbed.client.conn, testbed.now, "vendor/a")).collect();
     testbed.client.take_events();
     for call in calls.iter().chain(&more) {
         testbed.client.conn.cancel(*call, None).expect("it is in flight");
@@ -397,7 +397,7 @@ fn cancellation_may_cross_the_response() {
     let link = LinkConfig { delay: Duration::from_millis(3), ..LinkConfig::default() };
     for (cancel_at, answer_at) in (0..12).flat_map(|cancel| (0..12).map(move |answer| (cancel, answer))) {
         let mut testbed = Testbed::ready_over(link);
-        let call = ask(&mut testbed.client.conn, testbed.now, "vendor/a");
+        let call = send_request(&mut testbed.client.conn, testbed.now, "vendor/a");
         let mut key = None;
         let mut ends = Vec::new();
         for millisecond in 0..24 {

@@ -45,14 +45,14 @@ fn feed<E>(harness: &mut Harness<E>, line: &str) -> (Vec<Event<'static>>, Vec<Va
 
 #[test]
 fn oversized_requests_are_refused_by_id() {
-    let ask = |id: &str| format!(r#"{{"jsonrpc":"2.0",{id}"method":"tools/list","params":{{"pad":""#);
+    let send_request = |id: &str| format!(r#"{{"jsonrpc":"2.0",{id}"method":"tools/list","params":{{"pad":""#);
     for (id, length, expected) in [
         (r#""id":7,"#, LIMIT, None),
         (r#""id":7,"#, LIMIT + 1, Some(json!(7))),
         (r#""id":"seven","#, 100 * LIMIT, Some(json!("seven"))),
     ] {
         let mut server = small_server();
-        let (events, sent) = feed(&mut server, &stretched(&ask(id), length));
+        let (events, sent) = feed(&mut server, &stretched(&send_request(id), length));
         match expected {
             None => assert!(matches!(events[..], [Event::Request { .. }]), "{events:?}"),
             Some(id) => {

@@ -52,7 +52,7 @@ const TABLE: [Row; 30] = {
     const fn answers(capability: Capability) -> Option<(Holder, Capability)> {
         Some((Holder::Receiver, capability))
     }
-    const fn tells(capability: Capability) -> Option<(Holder, Capability)> {
+    const fn notifies(capability: Capability) -> Option<(Holder, Capability)> {
         Some((Holder::Sender, capability))
     }
     [
@@ -78,14 +78,14 @@ const TABLE: [Row; 30] = {
         ("skills/list", Client, NOVEMBER, answers(SkillsExtension)),
         ("skills/get", Client, NOVEMBER, answers(SkillsExtension)),
         ("resources/directory/read", Client, NOVEMBER, answers(SkillsDirectories)),
-        ("notifications/message", Server, LEGACY, tells(Logging)),
-        ("notifications/tools/list_changed", Server, LEGACY, tells(ToolsListChanged)),
-        ("notifications/prompts/list_changed", Server, LEGACY, tells(PromptsListChanged)),
-        ("notifications/resources/list_changed", Server, LEGACY, tells(ResourcesListChanged)),
-        ("notifications/resources/updated", Server, LEGACY, tells(ResourcesSubscribe)),
-        ("notifications/roots/list_changed", Client, LEGACY, tells(RootsListChanged)),
+        ("notifications/message", Server, LEGACY, notifies(Logging)),
+        ("notifications/tools/list_changed", Server, LEGACY, notifies(ToolsListChanged)),
+        ("notifications/prompts/list_changed", Server, LEGACY, notifies(PromptsListChanged)),
+        ("notifications/resources/list_changed", Server, LEGACY, notifies(ResourcesListChanged)),
+        ("notifications/resources/updated", Server, LEGACY, notifies(ResourcesSubscribe)),
+        ("notifications/roots/list_changed", Client, LEGACY, notifies(RootsListChanged)),
         ("notifications/elicitation/complete", Server, NOVEMBER, answers(ElicitationUrl)),
-        ("notifications/tasks/status", Both, NOVEMBER, tells(Tasks)),
+        ("notifications/tasks/status", Both, NOVEMBER, notifies(Tasks)),
     ]
 };
 
@@ -265,11 +265,11 @@ fn undeclared_methods_are_not_found() {
         for row in rows().filter(|row| !row.0.starts_with("notifications/")) {
             for missing in [None, needed(&row, version).map(|(_, capability)| capability)] {
                 let context = format!("{} without {missing:?} in {version}", row.0);
-                let asked_by = |role| expected(&row, role, version, missing);
+                let requested_by = |role| expected(&row, role, version, missing);
                 let local = all_but(missing).collect();
-                check(server(version, local, &full_client().capabilities), &row, asked_by(Role::Client), &context);
+                check(server(version, local, &full_client().capabilities), &row, requested_by(Role::Client), &context);
                 let local = all_but(missing).collect();
-                check(client(version, local, &full_server().capabilities), &row, asked_by(Role::Server), &context);
+                check(client(version, local, &full_server().capabilities), &row, requested_by(Role::Server), &context);
             }
         }
     }
@@ -315,17 +315,17 @@ fn params_needing_undeclared_features_are_not_sent() {
     }
     let task = || Some(TaskMetadata::default());
     let sample = || CreateMessageParams::new(vec![SamplingMessage::user("hi")], 10u64);
-    let asks = |params: &dyn Fn(Harness<ServerRole>, Option<Capability>), capability| {
+    let requires_input = |params: &dyn Fn(Harness<ServerRole>, Option<Capability>), capability| {
         for missing in [Some(capability), None] {
             params(server(V2025_11_25, full_server().capabilities, &all_but(missing).collect()), missing);
         }
     };
-    asks(&|harness, missing| check(harness, &elicit("form"), missing), ElicitationForm);
-    asks(&|harness, missing| check(harness, &elicit("url"), missing), ElicitationUrl);
+    requires_input(&|harness, missing| check(harness, &elicit("form"), missing), ElicitationForm);
+    requires_input(&|harness, missing| check(harness, &elicit("url"), missing), ElicitationUrl);
     let tools = CreateMessageParams { tools: Some(vec![]), ..sample() };
-    asks(&|harness, missing| check(harness, &tools, missing), SamplingTools);
+    requires_input(&|harness, missing| check(harness, &tools, missing), SamplingTools);
     let sampling_task = CreateMessageParams { task: task(), ..sample() };
-    asks(&|harness, missing| check(harness, &sampling_task, missing), TasksSampling);
+    requires_input(&|harness, missing| check(harness, &sampling_task, missing), TasksSampling);
     for missing in [Some(TasksToolsCall), None] {
         let harness = client(V2025_11_25, full_client().capabilities, &all_but(missing).collect());
         check(harness, &CallToolParams { task: task(), ..CallToolParams::new("t") }, missing);

@@ -46,26 +46,26 @@ const SPELLINGS: [&str; 24] = [
 fn check_echo(version: ProtocolVersion, token: &str) {
     let mut server = Harness::ready_server(version);
     let head = format!(r#"{{"jsonrpc":"2.0","id":{token},"#);
-    let ask = |method: &str| format!(r#"{head}"method":"{method}"}}"#);
+    let send_request = |method: &str| format!(r#"{head}"method":"{method}"}}"#);
     let answer_starts = |server: &mut Harness<_>, rest: &str| {
         let sent = server.sent_text();
         assert!(matches!(&sent[..], [text] if text.starts_with(&format!("{head}{rest}"))), "{token}: {sent:?}");
     };
 
-    server.feed_text(&ask("ping"));
+    server.feed_text(&send_request("ping"));
     answer_starts(&mut server, r#""result":{}}"#);
-    server.feed_text(&ask("notifications/initialized"));
+    server.feed_text(&send_request("notifications/initialized"));
     answer_starts(&mut server, r#""error":{"code":-32600"#);
-    server.feed_text(&ask("roots/list"));
+    server.feed_text(&send_request("roots/list"));
     answer_starts(&mut server, r#""error":{"code":-32601"#);
     server.take_events();
 
-    server.feed_text(&ask("tools/list"));
+    server.feed_text(&send_request("tools/list"));
     let [Event::Request { key, .. }] = server.take_events()[..] else { panic!("{token} is a good id") };
     server.respond(key, &json!({"tools": []}));
     answer_starts(&mut server, r#""result":{"tools":[]}}"#);
 
-    server.feed_text(&ask("tools/list"));
+    server.feed_text(&send_request("tools/list"));
     let [Event::Request { key, .. }] = server.take_events()[..] else { panic!("{token} is free again") };
     server.conn.respond_error(key, &ErrorObject::internal("no")).expect("an answer is owed");
     answer_starts(&mut server, r#""error":{"code":-32603"#);
@@ -156,10 +156,10 @@ fn duplicate_ids_are_found_in_every_spelling() {
     ];
     for (first, second, same) in table {
         let mut server = Harness::ready_server(ProtocolVersion::V2025_06_18);
-        let ask = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#);
-        server.feed_text(&ask(first));
+        let send_request = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#);
+        server.feed_text(&send_request(first));
         let [Event::Request { key, .. }] = server.take_events()[..] else { panic!("{first}") };
-        server.feed_text(&ask(second));
+        server.feed_text(&send_request(second));
         let events = server.take_events();
         if same {
             assert!(matches!(events[..], [Event::Violation(Violation::DuplicateId(_))]), "{second}: {events:?}");
@@ -172,7 +172,7 @@ fn duplicate_ids_are_found_in_every_spelling() {
         server.respond(key, &json!({"tools": []}));
         let first_answer = format!(r#"{{"jsonrpc":"2.0","id":{first},"result":{{"tools":[]}}}}"#);
         assert_eq!(server.sent_text(), [first_answer], "the first one is not touched");
-        server.feed_text(&ask(first));
+        server.feed_text(&send_request(first));
         assert!(matches!(server.take_events()[..], [Event::Request { .. }]), "the id is free again");
     }
 }

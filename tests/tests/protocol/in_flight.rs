@@ -67,13 +67,13 @@ fn outbound_requests_are_listed_with_deadlines() {
     fn check<E>(mut harness: Harness<E>) {
         let begin = harness.now;
         let options = |idle| RequestOptions { idle_timeout: idle, total_timeout: None, ..RequestOptions::default() };
-        let ask = |harness: &mut Harness<E>, method, idle| {
+        let send_request = |harness: &mut Harness<E>, method, idle| {
             harness.conn.request_raw(harness.now, method, None, options(idle)).expect("it may be asked")
         };
-        let first = ask(&mut harness, "ping", Some(9 * SECOND));
+        let first = send_request(&mut harness, "ping", Some(9 * SECOND));
         harness.sent();
         harness.advance(SECOND);
-        let second = ask(&mut harness, "vendor/own", None);
+        let second = send_request(&mut harness, "vendor/own", None);
         let expected = [
             (first, Some(Method::Ping), begin, Some(begin + 9 * SECOND), true),
             (second, None, begin + SECOND, None, false),
@@ -194,8 +194,8 @@ fn unanswered_input_requests_end_their_call() {
     let mut client = Harness::modern_client();
     let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default());
     let (call, sent) = (call.expect("it is ready"), client.sent_one());
-    let question = json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}});
-    client.feed(&answer(&sent, question));
+    let input_request = json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}});
+    client.feed(&answer(&sent, input_request));
     let events = client.take_events();
     let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
     client.conn.set_deadline(key, Some(client.now + SECOND)).expect("it is open");

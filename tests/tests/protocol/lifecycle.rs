@@ -129,12 +129,12 @@ type Sends = [Result<(), SendError>; 5];
 
 const ALL: Sends = [Ok(()), Ok(()), Ok(()), Ok(()), Ok(())];
 
-fn try_to_send<E>(conn: &mut Connection<E>, ask: Method, note: Method) -> Sends {
+fn try_to_send<E>(conn: &mut Connection<E>, send_request: Method, note: Method) -> Sends {
     let now = mcp_proto::rpc::Timestamp::ZERO;
     let options = RequestOptions::default();
     let log = LogMessageParams::new(LoggingLevel::Info, Json::new("x").expect("a text"));
     [
-        conn.request_raw(now, ask.as_str(), None, options.clone()).map(|_| ()),
+        conn.request_raw(now, send_request.as_str(), None, options.clone()).map(|_| ()),
         conn.notify_raw(note.as_str(), None),
         conn.request(now, &PingParams::default(), options).map(|_| ()),
         conn.notify(&log),
@@ -146,12 +146,12 @@ fn try_to_send<E>(conn: &mut Connection<E>, ask: Method, note: Method) -> Sends 
 #[test]
 fn client_sends_only_pings_before_ready() {
     for version in ProtocolVersion::LEGACY {
-        let (ask, note) = (Method::ListTools, Method::RootsListChanged);
+        let (send_request, note) = (Method::ListTools, Method::RootsListChanged);
         let not_ready = || Err(SendError::NotReady);
         let wrong = || Err(SendError::WrongDirection(Method::LogMessage));
         let mut client = Harness::client(full_client());
         let expected = [not_ready(), not_ready(), Ok(()), not_ready(), not_ready()];
-        assert_eq!(try_to_send(&mut client.conn, ask, note), expected);
+        assert_eq!(try_to_send(&mut client.conn, send_request, note), expected);
         let sent = client.sent();
         assert_eq!((&sent[0]["method"], &sent[1]["method"]), (&json!("initialize"), &json!("ping")));
         assert_eq!(sent.len(), 2);
@@ -162,7 +162,7 @@ fn client_sends_only_pings_before_ready() {
         // LIFE-006: `initialized` is sent first, although requests were made before it was polled.
         let mut expected = ALL;
         expected[3] = wrong();
-        assert_eq!(try_to_send(&mut client.conn, ask, note), expected);
+        assert_eq!(try_to_send(&mut client.conn, send_request, note), expected);
         assert_eq!(client.sent()[0]["method"], "notifications/initialized");
     }
 }
@@ -171,22 +171,22 @@ fn client_sends_only_pings_before_ready() {
 #[test]
 fn server_sends_only_pings_and_logs_before_ready() {
     for version in ProtocolVersion::LEGACY {
-        let (ask, note) = (Method::ListRoots, Method::ToolsListChanged);
+        let (send_request, note) = (Method::ListRoots, Method::ToolsListChanged);
         let not_ready = || Err(SendError::NotReady);
         let mut server = Harness::server(full_server());
         let expected = [not_ready(), not_ready(), Ok(()), not_ready(), not_ready()];
-        assert_eq!(try_to_send(&mut server.conn, ask, note), expected);
+        assert_eq!(try_to_send(&mut server.conn, send_request, note), expected);
         assert_eq!(server.conn.phase(), Phase::Opening);
 
         let mut hello = initialize(version);
         hello["params"]["capabilities"] = json!({"roots": {}});
         server.feed(&hello);
         let expected = [not_ready(), not_ready(), Ok(()), Ok(()), not_ready()];
-        assert_eq!(try_to_send(&mut server.conn, ask, note), expected);
+        assert_eq!(try_to_send(&mut server.conn, send_request, note), expected);
         assert_eq!(server.conn.phase(), Phase::Initializing);
 
         server.feed(&notification("notifications/initialized"));
-        assert_eq!(try_to_send(&mut server.conn, ask, note), ALL);
+        assert_eq!(try_to_send(&mut server.conn, send_request, note), ALL);
         assert_eq!(server.conn.phase(), Phase::Ready);
     }
 }

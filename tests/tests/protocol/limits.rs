@@ -28,7 +28,7 @@ fn ready_with(change: impl FnOnce(&mut Limits)) -> Harness<mcp_proto::connection
     Harness::ready_server_with(server_with(change), ProtocolVersion::V2025_11_25)
 }
 
-fn ask(id: u64) -> Value {
+fn send_request(id: u64) -> Value {
     request_with_token(id, "tools/list", id)
 }
 
@@ -76,8 +76,8 @@ fn output_to_a_stalled_peer_is_bounded() {
 #[test]
 fn busy_progress_and_responses_can_be_retried() {
     let mut server = ready_with(|limits| limits.outbox_bytes = 1000);
-    let reporting = server.receive_request(&ask(1));
-    let became_task = server.receive_request(&ask(2));
+    let reporting = server.receive_request(&send_request(1));
+    let became_task = server.receive_request(&send_request(2));
     let task = Task::new("t", TaskStatus::Working, "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z");
     let mut task = server
         .conn
@@ -134,7 +134,7 @@ fn deadlines_of_ended_calls_are_removed() {
 #[test]
 fn requests_are_bounded_by_count_and_bytes() {
     let big = |id: u64| request_with(id, "vendor/x", json!({"pad": "x".repeat(400)}));
-    for (limits, message) in [((3, usize::MAX), ask as fn(u64) -> Value), ((usize::MAX, 1500), big)] {
+    for (limits, message) in [((3, usize::MAX), send_request as fn(u64) -> Value), ((usize::MAX, 1500), big)] {
         let mut server = ready_with(|l| (l.requests, l.request_bytes) = limits);
         let keys = [1, 2, 3].map(|id| server.receive_request(&message(id)));
         for refused in 4..8 {
@@ -164,12 +164,12 @@ fn requests_are_bounded_by_count_and_bytes() {
 #[test]
 fn request_bytes_may_reach_the_limit() {
     let mut server = ready_with(|_| ());
-    server.receive_request(&ask(1));
+    server.receive_request(&send_request(1));
     let size = server.conn.usage().request_bytes;
     let mut server = ready_with(|limits| limits.request_bytes = 2 * size);
-    server.receive_request(&ask(1));
-    server.receive_request(&ask(2));
-    server.feed(&ask(3));
+    server.receive_request(&send_request(1));
+    server.receive_request(&send_request(2));
+    server.feed(&send_request(3));
     assert_eq!(server.take_events(), [Event::Violation(Violation::TooManyRequests)]);
 }
 
@@ -198,7 +198,7 @@ fn peers_that_send_but_do_not_read_are_closed() {
     for line in [one, bad, batch, mixed] {
         let config = server_with(|limits| (limits.outbox_bytes, limits.control_bytes) = (3000, 1000));
         let mut server = Harness::ready_server_with(config, ProtocolVersion::V2025_03_26);
-        let open = server.receive_request(&ask(77));
+        let open = server.receive_request(&send_request(77));
         let call = server.call("vendor/x");
         let mut lines = 0;
         while server.conn.phase() != Phase::Closed {

@@ -26,7 +26,7 @@ fn set_level(id: u64, level: &str) -> Value {
 }
 
 /// Logs at every level, typed and by name, and returns the levels that are sent.
-fn heard(server: &mut Server) -> Vec<String> {
+fn logged(server: &mut Server) -> Vec<String> {
     for level in LoggingLevel::ALL {
         let raw = Json::new(&json!({"level": level.as_str(), "data": "x"})).expect("it is JSON");
         server.conn.notify(&log(level)).expect("it is ready");
@@ -47,7 +47,7 @@ fn log_messages_below_the_level_are_dropped() {
     assert!(LoggingLevel::ALL.is_sorted());
     for version in ProtocolVersion::LEGACY {
         let mut server = Harness::ready_server(version);
-        assert_eq!(heard(&mut server), LEVELS, "the client has set no level yet");
+        assert_eq!(logged(&mut server), LEVELS, "the client has set no level yet");
         for (rank, level) in LEVELS.iter().enumerate().rev().chain(LEVELS.iter().enumerate()) {
             let key = server.receive_request(&set_level(1, level));
             let before = server.conn.log_level();
@@ -56,7 +56,7 @@ fn log_messages_below_the_level_are_dropped() {
             assert_eq!(server.conn.log_level(), before, "it counts when it has been answered");
             server.respond(key, &json!({}));
             assert_eq!(server.sent(), [result(1, json!({}))]);
-            assert_eq!(heard(&mut server), LEVELS[rank..], "{level}");
+            assert_eq!(logged(&mut server), LEVELS[rank..], "{level}");
             assert_eq!(server.conn.log_level(), Some(LoggingLevel::ALL[rank]));
         }
     }

@@ -42,7 +42,7 @@ fn kind_of(message: &Value) -> &'static str {
 }
 
 /// Sends every kind of message, and returns the output.
-fn say_everything<E>(harness: &mut Harness<E>) -> Vec<Value> {
+fn send_everything<E>(harness: &mut Harness<E>) -> Vec<Value> {
     let empty = raw("{}");
     for method in Method::ALL.iter().copied() {
         for params in [None, Some(&empty)] {
@@ -61,11 +61,11 @@ fn say_everything<E>(harness: &mut Harness<E>) -> Vec<Value> {
     let mut sent = harness.sent();
     harness.conn.cancel(cancelled, Some("why not")).expect("it is in flight");
     harness.take_events();
-    let ask = |id: u8| request_with_token(id, "vendor/ask", "t");
-    let answered = harness.receive_request(&ask(1));
+    let send_request = |id: u8| request_with_token(id, "vendor/ask", "t");
+    let answered = harness.receive_request(&send_request(1));
     harness.conn.progress(answered, 0.5, Some(1.0), Some("half")).expect("it was asked for");
     harness.respond(answered, &json!({}));
-    let failed = harness.receive_request(&ask(2));
+    let failed = harness.receive_request(&send_request(2));
     harness.conn.respond_error(failed, &ErrorObject::internal("no")).expect("an answer is owed");
     for bad in [r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#, r#"{"jsonrpc":"2.0","id":4}"#, "{}", "[]", "["] {
         harness.feed_text(bad);
@@ -79,7 +79,7 @@ fn say_everything<E>(harness: &mut Harness<E>) -> Vec<Value> {
 fn every_message_is_one_of_four_kinds() {
     for version in ProtocolVersion::LEGACY {
         for sent in
-            [say_everything(&mut Harness::ready_client(version)), say_everything(&mut Harness::ready_server(version))]
+            [send_everything(&mut Harness::ready_client(version)), send_everything(&mut Harness::ready_server(version))]
         {
             let mut seen: BTreeMap<_, usize> = BTreeMap::new();
             for message in &sent {
@@ -100,7 +100,7 @@ fn arrays_are_sent_only_as_batch_responses() {
     ]);
     for version in ProtocolVersion::LEGACY {
         let mut server = Harness::ready_server(version);
-        let mut sent = say_everything(&mut server);
+        let mut sent = send_everything(&mut server);
         assert!(sent.iter().all(Value::is_object), "{version}");
         server.feed(&batch);
         server.call("vendor/call");
@@ -136,13 +136,13 @@ fn every_message_is_one_line() {
         let mut server = Harness::ready_server(version);
         let log = LogMessageParams::new(LoggingLevel::Error, Json::from(object()));
         server.conn.notify(&log).expect("it is ready");
-        let ask = |id: &str| request_with_token(text.to_owned() + id, "vendor/x", text);
-        let key = server.receive_request(&ask("a"));
+        let send_request = |id: &str| request_with_token(text.to_owned() + id, "vendor/x", text);
+        let key = server.receive_request(&send_request("a"));
         server.conn.progress(key, 1.0, None, Some(text)).expect("it was asked for");
         server.conn.respond_raw(key, &raw(pretty)).expect("an answer is owed");
-        let key = server.receive_request(&ask("b"));
+        let key = server.receive_request(&send_request("b"));
         server.conn.respond(key, &CallToolResult::new(vec![ContentBlock::text(text)])).expect("an answer is owed");
-        let key = server.receive_request(&ask("c"));
+        let key = server.receive_request(&send_request("c"));
         let error = ErrorObject::internal(text).with_data(object().into());
         server.conn.respond_error(key, &error).expect("an answer is owed");
         let sent = one_line_each(&mut server);

@@ -183,13 +183,13 @@ fn progress_token_is_echoed_byte_for_byte() {
 #[test]
 fn every_request_method_supports_progress() {
     for version in ProtocolVersion::LEGACY {
-        let is_asked = |method: &Method| {
+        let is_requested = |method: &Method| {
             method.kind() == MethodKind::Request
                 && method.from().is_client()
                 && method.versions().contains(version)
                 && !matches!(method, Method::Initialize | Method::Ping)
         };
-        for method in Method::ALL.iter().copied().filter(is_asked) {
+        for method in Method::ALL.iter().copied().filter(is_requested) {
             let mut server = Harness::ready_server(version);
             let params = json!({"level": "info", "_meta": {"progressToken": "t", "vendor/x": null}});
             let key = server.receive_request(&request_with(1, method.as_str(), params));
@@ -362,7 +362,7 @@ fn task_progress_uses_the_token_of_the_request() {
 #[test]
 fn task_progress_token_is_valid_until_the_end() {
     type Client = Harness<mcp_proto::connection::ClientRole>;
-    type Tell = fn(&mut Client, &str);
+    type Report = fn(&mut Client, &str);
     fn reports(client: &mut Client, call: CallId) -> bool {
         client.feed(&progress(call.as_u64(), 5));
         matches!(client.take_events()[..], [Event::Progress { call: of, .. }] if of == call)
@@ -373,7 +373,7 @@ fn task_progress_token_is_valid_until_the_end() {
         client.take_events();
     }
     // Every message that contains the status of a task.
-    let ways: [(&str, Tell); 3] = [
+    let ways: [(&str, Report); 3] = [
         ("tasks/get", |client, status| asked(client, "tasks/get", task(status))),
         ("tasks/cancel", |client, status| asked(client, "tasks/cancel", task(status))),
         ("notifications/tasks/status", |client, status| {

@@ -154,6 +154,40 @@ fn types_of_other_revisions_are_refused() {
     }
 }
 
+/// Checks that base64 data and media types that are none are not sent.
+fn check_binary_contents() {
+    let none = VersionSet::NONE;
+    for (data, kind, versions) in [
+        ("aGk=", "image/png", VersionSet::ALL),
+        ("not base64", "image/png", none),
+        ("aGk", "image/png", none),
+        ("aGk=", "", none),
+        ("aGk=", "png", none),
+    ] {
+        let image = json!({"type": "image", "data": data, "mimeType": kind});
+        let audio = json!({"type": "audio", "data": data, "mimeType": kind});
+        check_rows(vec![
+            row::<ContentBlock>(image.clone(), "/data", versions, Refused),
+            row::<PromptMessage>(json!({"role": "user", "content": image}), "/content", versions, Refused),
+            row::<ContentBlock>(audio.clone(), "/data", versions.intersection(MARCH), Refused),
+            row::<SamplingMessage>(
+                json!({"role": "user", "content": audio}),
+                "/content",
+                versions.intersection(MARCH),
+                Refused,
+            ),
+        ]);
+    }
+    for (blob, versions) in [("aGk=", VersionSet::ALL), ("", VersionSet::ALL), ("a", none), ("****", none)] {
+        check_rows(vec![row::<ReadResourceResult>(
+            json!({"contents": [{"uri": "a:b", "blob": blob}]}),
+            "/contents",
+            versions,
+            Refused,
+        )]);
+    }
+}
+
 // req: CONT-013 CONT-014 CONT-016 ICON-002 ICON-003 ROOT-004 SAMP-006 SAMP-018 ELIC-021 ELIC-024 TASK-022 TOOL-039 M-SCHEMA-012 M-ROOT-005 M-SAMP-009 M-SAMP-010 M-SAMP-011 M-SAMP-022 M-ELIC-019
 // req: M-SCHEMA-015 M-PROMPT-016 M-RES-024
 #[test]
@@ -203,35 +237,7 @@ fn unknown_enum_values_are_not_sent() {
             Left,
         ),
     ]);
-    for (data, kind, versions) in [
-        ("aGk=", "image/png", VersionSet::ALL),
-        ("not base64", "image/png", none),
-        ("aGk", "image/png", none),
-        ("aGk=", "", none),
-        ("aGk=", "png", none),
-    ] {
-        let image = json!({"type": "image", "data": data, "mimeType": kind});
-        let audio = json!({"type": "audio", "data": data, "mimeType": kind});
-        check_rows(vec![
-            row::<ContentBlock>(image.clone(), "/data", versions, Refused),
-            row::<PromptMessage>(json!({"role": "user", "content": image}), "/content", versions, Refused),
-            row::<ContentBlock>(audio.clone(), "/data", versions.intersection(MARCH), Refused),
-            row::<SamplingMessage>(
-                json!({"role": "user", "content": audio}),
-                "/content",
-                versions.intersection(MARCH),
-                Refused,
-            ),
-        ]);
-    }
-    for (blob, versions) in [("aGk=", VersionSet::ALL), ("", VersionSet::ALL), ("a", none), ("****", none)] {
-        check_rows(vec![row::<ReadResourceResult>(
-            json!({"contents": [{"uri": "a:b", "blob": blob}]}),
-            "/contents",
-            versions,
-            Refused,
-        )]);
-    }
+    check_binary_contents();
     let annotated = |annotations: Value| json!({"type": "text", "text": "", "annotations": annotations});
     for (annotations, pointer) in [
         (json!({"priority": 1.5}), "/annotations/priority"),

@@ -4,7 +4,7 @@
 mod schema_support;
 
 mod gating;
-mod questions;
+mod input_requests;
 mod results;
 mod revisions;
 mod shapes;

@@ -63,12 +63,12 @@ fn results_are_typed_by_their_method() {
     ];
     for text in lookalikes {
         for method in ClientRequest::METHODS {
-            let asks = text.contains("input_required")
+            let requires_input = text.contains("input_required")
                 && [Method::CallTool, Method::GetPrompt, Method::ReadResource].contains(method);
             match ServerResult::decode(*method, text) {
                 Ok(result) => {
                     assert_eq!(result.method(), *method);
-                    assert_eq!(matches!(result, ServerResult::InputRequired(..)), asks, "{method} {text}");
+                    assert_eq!(matches!(result, ServerResult::InputRequired(..)), requires_input, "{method} {text}");
                     let added = if matches!(result, ServerResult::CallTool(_)) { &["content"][..] } else { &[] };
                     let mut written = value(&encode(&result, None).expect("text"));
                     for name in added {
@@ -119,14 +119,14 @@ fn result_type_distinguishes_input_required() {
         CreateMessageParams, ElicitFormParams, ElicitParams, ElicitSchema, InputRequests, InputResponses,
         ListRootsParams, SamplingMessage, answer,
     };
-    let ask = ElicitParams::from(ElicitFormParams::new("why?", ElicitSchema::new([] as [(&str, _); 0])));
-    let questions: InputRequests = [
-        ("a", ask.into()),
+    let send_request = ElicitParams::from(ElicitFormParams::new("why?", ElicitSchema::new([] as [(&str, _); 0])));
+    let input_requests: InputRequests = [
+        ("a", send_request.into()),
         ("b", CreateMessageParams::new([SamplingMessage::user("hi")], 5_u64).into()),
         ("c", ListRootsParams::default().into()),
     ]
     .into();
-    let result = InputRequiredResult::ask(questions);
+    let result = InputRequiredResult::new(input_requests);
     assert!(result.is_valid());
     assert!(!InputRequiredResult::default().is_valid());
     let text = encode(&result, ProtocolVersion::V2026_07_28).expect("text");
@@ -140,7 +140,7 @@ fn result_type_distinguishes_input_required() {
         )
     );
     for method in [Method::CallTool, Method::GetPrompt, Method::ReadResource] {
-        let read = ServerResult::decode(method, &text).expect("a question");
+        let read = ServerResult::decode(method, &text).expect("an input request");
         assert_eq!(read, ServerResult::InputRequired(method, result.clone()));
     }
     // A result without the marker is complete, in every revision.

@@ -117,9 +117,36 @@ fn prompt() -> Value {
         "arguments": [{"name": "a", "title": "t", "required": true}]})
 }
 
+/// Checks that the cache hints of lists are filled in where the revision has them.
+fn check_cache_hints() {
+    check_rows(vec![
+        row::<ListToolsResult>(
+            json!({"tools": [], "resultType": "complete", "ttlMs": 5, "cacheScope": "public"}),
+            "/ttlMs",
+            MODERN,
+            Filled,
+        ),
+        row::<ListToolsResult>(json!({"tools": [], "cacheScope": "public"}), "/cacheScope", MODERN, Filled),
+        row::<ListPromptsResult>(json!({"prompts": [], "ttlMs": 5}), "/ttlMs", MODERN, Filled),
+        row::<ListPromptsResult>(json!({"prompts": [], "cacheScope": "public"}), "/cacheScope", MODERN, Filled),
+        row::<ListResourcesResult>(json!({"resources": [], "ttlMs": 5}), "/ttlMs", MODERN, Filled),
+        row::<ListResourcesResult>(json!({"resources": [], "cacheScope": "public"}), "/cacheScope", MODERN, Filled),
+        row::<ListResourceTemplatesResult>(json!({"resourceTemplates": [], "ttlMs": 5}), "/ttlMs", MODERN, Filled),
+        row::<ListResourceTemplatesResult>(
+            json!({"resourceTemplates": [], "cacheScope": "public"}),
+            "/cacheScope",
+            MODERN,
+            Filled,
+        ),
+        row::<ReadResourceResult>(json!({"contents": [], "ttlMs": 5}), "/ttlMs", MODERN, Filled),
+        row::<ReadResourceResult>(json!({"contents": [], "cacheScope": "public"}), "/cacheScope", MODERN, Filled),
+    ]);
+}
+
 // req: PROG-005 COMPL-003 COMPL-004 TOOL-033 TOOL-035 LIFE-031 LIFE-032 M-CACHE-001 M-TOOL-006 M-TOOL-010 M-PROMPT-005 M-RES-006 M-RES-007 M-RES-011
 #[test]
 fn optional_later_members_are_omitted() {
+    check_cache_hints();
     check_rows(vec![
         row::<Implementation>(implementation(), "/title", JUNE, Left),
         row::<Implementation>(implementation(), "/description", NOVEMBER, Left),
@@ -184,26 +211,6 @@ fn optional_later_members_are_omitted() {
             Left,
         ),
         row::<CompletionReference>(json!({"type": "ref/prompt", "name": "n", "title": "t"}), "/title", JUNE, Left),
-        row::<ListToolsResult>(
-            json!({"tools": [], "resultType": "complete", "ttlMs": 5, "cacheScope": "public"}),
-            "/ttlMs",
-            MODERN,
-            Filled,
-        ),
-        row::<ListToolsResult>(json!({"tools": [], "cacheScope": "public"}), "/cacheScope", MODERN, Filled),
-        row::<ListPromptsResult>(json!({"prompts": [], "ttlMs": 5}), "/ttlMs", MODERN, Filled),
-        row::<ListPromptsResult>(json!({"prompts": [], "cacheScope": "public"}), "/cacheScope", MODERN, Filled),
-        row::<ListResourcesResult>(json!({"resources": [], "ttlMs": 5}), "/ttlMs", MODERN, Filled),
-        row::<ListResourcesResult>(json!({"resources": [], "cacheScope": "public"}), "/cacheScope", MODERN, Filled),
-        row::<ListResourceTemplatesResult>(json!({"resourceTemplates": [], "ttlMs": 5}), "/ttlMs", MODERN, Filled),
-        row::<ListResourceTemplatesResult>(
-            json!({"resourceTemplates": [], "cacheScope": "public"}),
-            "/cacheScope",
-            MODERN,
-            Filled,
-        ),
-        row::<ReadResourceResult>(json!({"contents": [], "ttlMs": 5}), "/ttlMs", MODERN, Filled),
-        row::<ReadResourceResult>(json!({"contents": [], "cacheScope": "public"}), "/cacheScope", MODERN, Filled),
         row::<CancelledParams>(json!({"requestId": 1}), "/requestId", VersionSet::ALL, Needed),
     ]);
 }
@@ -339,30 +346,13 @@ impl Encode for ToolResultContentInMessage {
     }
 }
 
-// req: ELIC-007 ELIC-010 ELIC-017 ELIC-025 M-ELIC-010 M-ELIC-020 M-MRTR-037
-#[test]
-fn members_that_change_the_meaning_are_refused() {
-    let task = json!({"ttl": 5});
+/// Checks the params and results of elicitations.
+fn check_elicitations() {
     let form =
         |property: Value| json!({"message": "m", "requestedSchema": {"type": "object", "properties": {"a": property}}});
     let url = json!({"mode": "url", "message": "m", "url": "https://a", "elicitationId": "1"});
     let option = json!({"const": "a", "title": "A"});
     check_rows(vec![
-        row::<CallToolParams>(json!({"name": "n", "task": task}), "/task", TASKS, Refused),
-        row::<CreateMessageParams>(json!({"messages": [], "maxTokens": 5, "task": task}), "/task", TASKS, Refused),
-        row::<CreateMessageParams>(json!({"messages": [], "maxTokens": 5, "tools": []}), "/tools", NOVEMBER, Refused),
-        row::<CreateMessageParams>(
-            json!({"messages": [], "maxTokens": 5, "toolChoice": {"mode": "none"}}),
-            "/toolChoice",
-            NOVEMBER,
-            Refused,
-        ),
-        row::<CallToolParams>(json!({"name": "n", "inputResponses": {}}), "/inputResponses", MODERN, Refused),
-        row::<CallToolParams>(json!({"name": "n", "requestState": "s"}), "/requestState", MODERN, Refused),
-        row::<GetPromptParams>(json!({"name": "n", "inputResponses": {}}), "/inputResponses", MODERN, Refused),
-        row::<GetPromptParams>(json!({"name": "n", "requestState": "s"}), "/requestState", MODERN, Refused),
-        row::<ReadResourceParams>(json!({"uri": "a:b", "inputResponses": {}}), "/inputResponses", MODERN, Refused),
-        row::<ReadResourceParams>(json!({"uri": "a:b", "requestState": "s"}), "/requestState", MODERN, Refused),
         row::<ElicitParams>(form(json!({"type": "string"})), "/message", JUNE, Refused),
         row::<ElicitParams>(form(json!({"type": "string", "enum": ["a"]})), "/message", JUNE, Refused),
         row::<ElicitParams>(
@@ -391,7 +381,7 @@ fn members_that_change_the_meaning_are_refused() {
             VersionSet::NONE,
             Refused,
         ),
-        row::<ElicitParams>(url.clone(), "/message", NOVEMBER, Refused),
+        row::<ElicitParams>(url, "/message", NOVEMBER, Refused),
         row::<ElicitResult>(json!({"action": "accept", "content": {"a": ["b"]}}), "/content", NOVEMBER, Refused),
         row::<ElicitResult>(
             json!({"action": "accept", "content": {"a": {"b": 1}}}),
@@ -405,6 +395,55 @@ fn members_that_change_the_meaning_are_refused() {
             JUNE,
             Refused,
         ),
+    ]);
+}
+
+/// Checks the members of elicitations that depend on the mode.
+fn check_modes_of_elicitations() {
+    let url = json!({"mode": "url", "message": "m", "url": "https://a", "elicitationId": "1"});
+    // The id of the elicitation exists in one revision only, and is required there.
+    for version in [V2025_11_25, V2026_07_28] {
+        let params: ElicitParams = serde_json::from_value(url.clone()).expect("params");
+        let written = value(&encode(&params, version).expect("text"));
+        assert_eq!(written.get("elicitationId").is_some(), version == V2025_11_25);
+        assert_eq!(written["mode"], "url");
+        let nameless = ElicitUrlParams::new("m", "https://a");
+        assert_eq!(encode(&nameless, version).is_ok(), version == V2026_07_28);
+    }
+    // A form does not keep another mode.
+    let schema: ElicitSchema = serde_json::from_value(json!({"type": "object", "properties": {}})).expect("a form");
+    let odd = ElicitFormParams { mode: Some(ElicitMode::Url), ..ElicitFormParams::new("m", schema) };
+    assert!(encode(&odd, V2025_11_25).is_err());
+    // A form has no mode in 2025-06-18, and keeps its mode later.
+    let params: ElicitParams = serde_json::from_value(json!({
+        "mode": "form", "message": "m", "requestedSchema": {"type": "object", "properties": {}, "$schema": "x"}
+    }))
+    .expect("params");
+    let june = value(&encode(&params, V2025_06_18).expect("text"));
+    assert_eq!(june, json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}}));
+    assert_eq!(value(&encode(&params, V2025_11_25).expect("text"))["mode"], "form");
+}
+
+// req: ELIC-007 ELIC-010 ELIC-017 ELIC-025 M-ELIC-010 M-ELIC-020 M-MRTR-037
+#[test]
+fn members_that_change_the_meaning_are_refused() {
+    let task = json!({"ttl": 5});
+    check_rows(vec![
+        row::<CallToolParams>(json!({"name": "n", "task": task}), "/task", TASKS, Refused),
+        row::<CreateMessageParams>(json!({"messages": [], "maxTokens": 5, "task": task}), "/task", TASKS, Refused),
+        row::<CreateMessageParams>(json!({"messages": [], "maxTokens": 5, "tools": []}), "/tools", NOVEMBER, Refused),
+        row::<CreateMessageParams>(
+            json!({"messages": [], "maxTokens": 5, "toolChoice": {"mode": "none"}}),
+            "/toolChoice",
+            NOVEMBER,
+            Refused,
+        ),
+        row::<CallToolParams>(json!({"name": "n", "inputResponses": {}}), "/inputResponses", MODERN, Refused),
+        row::<CallToolParams>(json!({"name": "n", "requestState": "s"}), "/requestState", MODERN, Refused),
+        row::<GetPromptParams>(json!({"name": "n", "inputResponses": {}}), "/inputResponses", MODERN, Refused),
+        row::<GetPromptParams>(json!({"name": "n", "requestState": "s"}), "/requestState", MODERN, Refused),
+        row::<ReadResourceParams>(json!({"uri": "a:b", "inputResponses": {}}), "/inputResponses", MODERN, Refused),
+        row::<ReadResourceParams>(json!({"uri": "a:b", "requestState": "s"}), "/requestState", MODERN, Refused),
         row::<CompleteResult>(
             json!({"completion": {"values": vec!["a"; 101]}}),
             "/completion",
@@ -463,27 +502,8 @@ fn members_that_change_the_meaning_are_refused() {
     let odd: EmptyResult = serde_json::from_str(r#"{"resultType":"task"}"#).expect("a result");
     assert!(encode(&odd, V2026_07_28).is_err());
 
-    // The id of the elicitation exists in one revision only, and is required there.
-    for version in [V2025_11_25, V2026_07_28] {
-        let params: ElicitParams = serde_json::from_value(url.clone()).expect("params");
-        let written = value(&encode(&params, version).expect("text"));
-        assert_eq!(written.get("elicitationId").is_some(), version == V2025_11_25);
-        assert_eq!(written["mode"], "url");
-        let nameless = ElicitUrlParams::new("m", "https://a");
-        assert_eq!(encode(&nameless, version).is_ok(), version == V2026_07_28);
-    }
-    // A form does not keep another mode.
-    let schema: ElicitSchema = serde_json::from_value(json!({"type": "object", "properties": {}})).expect("a form");
-    let odd = ElicitFormParams { mode: Some(ElicitMode::Url), ..ElicitFormParams::new("m", schema) };
-    assert!(encode(&odd, V2025_11_25).is_err());
-    // A form has no mode in 2025-06-18, and keeps its mode later.
-    let params: ElicitParams = serde_json::from_value(json!({
-        "mode": "form", "message": "m", "requestedSchema": {"type": "object", "properties": {}, "$schema": "x"}
-    }))
-    .expect("params");
-    let june = value(&encode(&params, V2025_06_18).expect("text"));
-    assert_eq!(june, json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}}));
-    assert_eq!(value(&encode(&params, V2025_11_25).expect("text"))["mode"], "form");
+    check_elicitations();
+    check_modes_of_elicitations();
 }
 
 #[test]

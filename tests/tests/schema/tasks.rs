@@ -99,16 +99,66 @@ fn extension_task_members_match_the_status() {
     assert_eq!(ErrorObject::from(kept), error);
 }
 
+fn unchanged<T: Encode>(read: Result<T, serde_json::Error>, json: &Value) {
+    let read = read.unwrap_or_else(|error| panic!("{error} in {json}"));
+    for version in [None, Some(ProtocolVersion::V2026_07_28)] {
+        assert_same(&encode(&read, version).expect("text"), &json.to_string());
+    }
+}
+
+/// Returns a task in each of its states.
+fn task_states() -> Vec<Value> {
+    let base = |status: &str| {
+        json!({"taskId": "9b1c", "status": status, "createdAt": "2026-08-01T10:30:00Z",
+            "lastUpdatedAt": "2026-08-01T10:50:00Z", "ttlMs": 3_600_000, "pollIntervalMs": 5000})
+    };
+    let with = |status: &str, more: Value| {
+        let mut task = base(status);
+        task.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        task
+    };
+    let form = json!({"mode": "form", "message": "Who are you?", "requestedSchema": {
+        "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}});
+    let model = json!({"messages": [{"role": "user", "content": {"type": "text", "text": "Greet"}}], "maxTokens": 20});
+    vec![
+        base("working"),
+        with("working", json!({"statusMessage": "On it.", "ttlMs": null})),
+        with("input_required", json!({"inputRequests": {"name": {"method": "elicitation/create", "params": form}}})),
+        with(
+            "input_required",
+            json!({"inputRequests": {
+            "greeting": {"method": "sampling/createMessage", "params": model}, "roots": {"method": "roots/list"}}}),
+        ),
+        with("completed", json!({"result": {"content": [{"type": "text", "text": "Hello, Ada!"}], "isError": false}})),
+        with("completed", json!({"result": {"content": [{"type": "text", "text": "bad input"}], "isError": true}})),
+        with(
+            "failed",
+            json!({"statusMessage": "Too many calls", "error": {"code": -32603, "message": "Too many calls"}}),
+        ),
+        with("cancelled", json!({"statusMessage": "as asked"})),
+    ]
+}
+
+/// Checks the acknowledgement of a subscription to tasks, and the error of a client without the extension.
+fn check_subscriptions_and_errors() {
+    let acknowledged =
+        json!({"notifications": {"taskIds": ["9b1c"]}, "_meta": {"io.modelcontextprotocol/subscriptionId": 7}});
+    unchanged(
+        ServerNotification::decode(Method::SubscriptionsAcknowledged, Some(&acknowledged.to_string())),
+        &acknowledged,
+    );
+    let lacking = json!({"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+    unchanged(serde_json::from_value::<MissingRequiredClientCapability>(lacking.clone()), &lacking);
+    let error =
+        MissingRequiredClientCapability::error([mcp_proto::protocol::Capability::TasksExtension].into_iter().collect());
+    assert_same(error.data.expect("it says what").get(), &lacking.to_string());
+    assert_eq!(error.code.0, -32021);
+}
+
 /// The messages in the text of the extension: a task from its call to each of its ends.
 // req: M-TASK-012 M-TASK-017 M-TASK-025 M-TASK-053 M-TASK-062
 #[test]
 fn extension_task_messages_round_trip() {
-    fn unchanged<T: Encode>(read: Result<T, serde_json::Error>, json: &Value) {
-        let read = read.unwrap_or_else(|error| panic!("{error} in {json}"));
-        for version in [None, Some(ProtocolVersion::V2026_07_28)] {
-            assert_same(&encode(&read, version).expect("text"), &json.to_string());
-        }
-    }
     let meta =
         json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
     let requests = [
@@ -126,36 +176,7 @@ fn extension_task_messages_round_trip() {
     for (method, params) in requests {
         unchanged(ClientRequest::decode(method, Some(&params.to_string())), &params);
     }
-    let base = |status: &str| {
-        json!({"taskId": "9b1c", "status": status, "createdAt": "2026-08-01T10:30:00Z",
-            "lastUpdatedAt": "2026-08-01T10:50:00Z", "ttlMs": 3_600_000, "pollIntervalMs": 5000})
-    };
-    let with = |status: &str, more: Value| {
-        let mut task = base(status);
-        task.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        task
-    };
-    let form = json!({"mode": "form", "message": "Who are you?", "requestedSchema": {
-        "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}});
-    let model = json!({"messages": [{"role": "user", "content": {"type": "text", "text": "Greet"}}], "maxTokens": 20});
-    let states = [
-        base("working"),
-        with("working", json!({"statusMessage": "On it.", "ttlMs": null})),
-        with("input_required", json!({"inputRequests": {"name": {"method": "elicitation/create", "params": form}}})),
-        with(
-            "input_required",
-            json!({"inputRequests": {
-            "greeting": {"method": "sampling/createMessage", "params": model}, "roots": {"method": "roots/list"}}}),
-        ),
-        with("completed", json!({"result": {"content": [{"type": "text", "text": "Hello, Ada!"}], "isError": false}})),
-        with("completed", json!({"result": {"content": [{"type": "text", "text": "bad input"}], "isError": true}})),
-        with(
-            "failed",
-            json!({"statusMessage": "Too many calls", "error": {"code": -32603, "message": "Too many calls"}}),
-        ),
-        with("cancelled", json!({"statusMessage": "as asked"})),
-    ];
-    for task in &states {
+    for task in &task_states() {
         let mut result = task.clone();
         result["resultType"] = json!("complete");
         unchanged(ServerResult::decode(Method::ExtGetTask, &result.to_string()), &result);
@@ -169,7 +190,8 @@ fn extension_task_messages_round_trip() {
             Ok(ServerResult::ExtGetTask(read)) if read.status.as_str() == task["status"]
         ));
     }
-    let mut created = with("working", json!({"statusMessage": "On it."}));
+    let mut created = task_states().swap_remove(1);
+    created["ttlMs"] = json!(3_600_000);
     created["resultType"] = json!("task");
     let read = ServerResult::decode(Method::CallTool, &created.to_string());
     assert!(matches!(&read, Ok(ServerResult::Task(Method::CallTool, _))), "{read:?}");
@@ -182,16 +204,5 @@ fn extension_task_messages_round_trip() {
         let done = json!({"resultType": "complete"});
         unchanged(ServerResult::decode(method, &done.to_string()), &done);
     }
-    let acknowledged =
-        json!({"notifications": {"taskIds": ["9b1c"]}, "_meta": {"io.modelcontextprotocol/subscriptionId": 7}});
-    unchanged(
-        ServerNotification::decode(Method::SubscriptionsAcknowledged, Some(&acknowledged.to_string())),
-        &acknowledged,
-    );
-    let lacking = json!({"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
-    unchanged(serde_json::from_value::<MissingRequiredClientCapability>(lacking.clone()), &lacking);
-    let error =
-        MissingRequiredClientCapability::error([mcp_proto::protocol::Capability::TasksExtension].into_iter().collect());
-    assert_same(error.data.expect("it says what").get(), &lacking.to_string());
-    assert_eq!(error.code.0, -32021);
+    check_subscriptions_and_errors();
 }

@@ -59,7 +59,7 @@ impl End for HttpConnection {
         if self.is_over()
             && let Some(threads) = lock(&self.threads).take()
         {
-            threads.leave(JOB_SHUTDOWN_TIMEOUT);
+            threads.shutdown(JOB_SHUTDOWN_TIMEOUT);
         }
         reason
     }

@@ -51,7 +51,7 @@ struct IoState {
     unread: Range<usize>,
     /// The end of the input, or its error.
     end: Option<io::Result<()>>,
-    wants: PollFlags,
+    interest: PollFlags,
     /// Set at first and by writes, and cleared by reads and by the shutdown of the output.
     is_quiet: bool,
 }
@@ -75,7 +75,7 @@ impl ConnectionIo {
             chunk: vec![0; CHUNK].into(),
             unread: 0..0,
             end: None,
-            wants: PollFlags::empty(),
+            interest: PollFlags::empty(),
             is_quiet: true,
         };
         let (reads, epoch) = Default::default();
@@ -84,13 +84,13 @@ impl ConnectionIo {
 
     /// Clears the readiness that the connection waits for, before it is polled.
     pub(super) fn begin(&self) {
-        lock(&self.ends).wants = PollFlags::empty();
+        lock(&self.ends).interest = PollFlags::empty();
     }
 
     /// Returns whether the last response was written and the connection waits for the next request.
     pub(super) fn is_idle(&self) -> bool {
         let ends = lock(&self.ends);
-        ends.wants == PollFlags::IN && ends.is_quiet
+        ends.interest == PollFlags::IN && ends.is_quiet
     }
 
     /// Reads the next input of the client and blocks until it is available, unless `still` returns `false`.
@@ -116,18 +116,18 @@ impl ConnectionIo {
     /// # Errors
     /// The error of the system.
     pub(super) fn wait(&self, until: Option<Instant>) -> io::Result<()> {
-        let wants = lock(&self.ends).wants;
+        let interest = lock(&self.ends).interest;
         let time = until.map(|until| until.saturating_duration_since(Instant::now()));
         let time = time.and_then(|time| Timespec::try_from(time).ok());
-        let mut fds = [PollFd::new(&self.wake_reader, PollFlags::IN), PollFd::new(&self.socket, wants)];
-        // `poll` always reports a socket whose peer has closed, even if `wants` is empty.
-        let fds = if wants.is_empty() { &mut fds[..1] } else { &mut fds[..] };
+        let mut fds = [PollFd::new(&self.wake_reader, PollFlags::IN), PollFd::new(&self.socket, interest)];
+        // `poll` always reports a socket whose peer has closed, even if `interest` is empty.
+        let fds = if interest.is_empty() { &mut fds[..1] } else { &mut fds[..] };
         while let Err(error) = poll(fds, time.as_ref()) {
             if error != Errno::INTR {
                 return Err(error.into());
             }
         }
-        if wants.contains(PollFlags::IN) && fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
+        if interest.contains(PollFlags::IN) && fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
             lock(&self.ends).fill(&self.socket, RecvFlags::DONTWAIT);
         }
         Ok(())
@@ -172,7 +172,7 @@ impl ConnectionIo {
             match sent {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
-                    ends.wants |= PollFlags::OUT;
+                    ends.interest |= PollFlags::OUT;
                     return Poll::Pending;
                 }
                 sent => {
@@ -222,7 +222,7 @@ impl hyper::rt::Read for Stream {
             // Every later read returns the end again.
             return Poll::Ready(mem::replace(end, Ok(())));
         } else {
-            ends.wants |= PollFlags::IN;
+            ends.interest |= PollFlags::IN;
             return Poll::Pending;
         }
         Poll::Ready(Ok(()))

@@ -186,7 +186,7 @@ impl Listener {
         threads.cancel_connections();
         threads.wait_for_fewer(1, JOB_SHUTDOWN_TIMEOUT);
         drop(endpoint);
-        threads.leave(JOB_SHUTDOWN_TIMEOUT);
+        threads.shutdown(JOB_SHUTDOWN_TIMEOUT);
         Ok(accepted?)
     }
 

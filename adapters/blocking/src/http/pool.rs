@@ -28,8 +28,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// does.) It is checked at this interval, so it can take twice as long.
 const TAKE_OVER_AFTER: Duration = Duration::from_millis(1);
 
-/// How many functions run at once, not counting those that began on the thread of a connection and were not taken over.
-/// `DriverOptions::functions` bounds those of one endpoint; this bounds those of all endpoints.
+/// The number of functions that run at once, without functions that began on the thread of a connection and were not
+/// taken over. `DriverOptions::functions` bounds those of one endpoint; this bounds those of all endpoints.
 const FUNCTIONS: usize = 512;
 
 /// The shared state of the threads.
@@ -53,10 +53,10 @@ pub(super) struct State {
     /// How many tasks and functions were taken from the queues. `taken_before` is the number at the last check.
     taken: u64,
     taken_before: u64,
-    /// The connections with their tasks, and with their epochs at the last check. `next_look` is the time of the next
+    /// The connections with their tasks, and with their epochs at the last check. `next_check` is the time of the next
     /// check.
     pub(super) connections: Vec<(Arc<Task>, Arc<ConnectionIo>, u64)>,
-    next_look: Option<Instant>,
+    next_check: Option<Instant>,
     /// The number of threads that serve a connection.
     serving: usize,
     /// The number of threads that work or wait for work.
@@ -242,7 +242,7 @@ impl Pool {
         if !self.watches.load(Ordering::SeqCst) {
             return None;
         }
-        if let Some(next) = state.next_look.filter(|next| *next > now) {
+        if let Some(next) = state.next_check.filter(|next| *next > now) {
             return Some(next);
         }
         let (mut goes_on, mut slow) = (false, Vec::new());
@@ -273,8 +273,8 @@ impl Pool {
             goes_on = state.connections.iter().any(|(_, conn, _)| runs(conn.epoch()));
             self.watches.fetch_or(goes_on, Ordering::SeqCst);
         }
-        state.next_look = goes_on.then_some(now + TAKE_OVER_AFTER);
-        state.next_look
+        state.next_check = goes_on.then_some(now + TAKE_OVER_AFTER);
+        state.next_check
     }
 
     /// Starts the thread that runs the timers, or wakes it so that it computes its next deadline again.

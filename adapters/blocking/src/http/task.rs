@@ -124,14 +124,14 @@ impl Task {
     /// Polls the task. Only the thread that has taken it from a queue may call this.
     pub(super) fn run(self: &Arc<Self>) {
         let is_over = self.poll(&Waker::from(self.clone()));
-        if !is_over && !self.leave() {
+        if !is_over && !self.mark_pending() {
             self.state.store(QUEUED, Ordering::Release);
             self.enqueue();
         }
     }
 
     /// Marks the task as asleep. Returns `false` if it was woken in the meantime.
-    fn leave(&self) -> bool {
+    fn mark_pending(&self) -> bool {
         self.state.compare_exchange(POLLED, PENDING, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
@@ -196,7 +196,7 @@ impl Task {
         // An idle connection with a deadline waits for its client only, so a blocking read is enough.
         if until.is_some() && conn.is_idle() {
             conn.read(|| self.state.load(Ordering::SeqCst) == POLLED);
-        } else if self.leave() {
+        } else if self.mark_pending() {
             let waited = conn.wait(until);
             if self.state.swap(POLLED, Ordering::AcqRel) == QUEUED {
                 conn.drain_wakeups()?;

@@ -59,7 +59,7 @@ impl Threads {
 
     /// Closes the pool and waits until all threads have ended, but no longer than `timeout`. Threads that are still
     /// busy then end on their own.
-    pub(crate) fn leave(self, timeout: Duration) {
+    pub(crate) fn shutdown(self, timeout: Duration) {
         let pool = self.pool().clone();
         drop(self);
         pool.close();

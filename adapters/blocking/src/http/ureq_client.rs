@@ -13,11 +13,11 @@ use http::Request;
 use mcp_driver::{
     Runtime, Watched,
     http::{HttpClient, ResponseHandler},
+    unix::thread::lock,
 };
 use ureq::{Agent, Body, config::Config};
 
 use super::{connection_io::CHUNK, threads::Threads};
-use mcp_driver::unix::thread::lock;
 
 /// How long connecting may take by default. An attempt to connect cannot be cancelled: if its request is cancelled, its
 /// thread lives this long.
@@ -61,7 +61,7 @@ impl HttpClient for UreqClient {
         self.threads.spawn_blocking(move || task.run(request, response));
         Box::pin(async move {
             let task = &guard.0;
-            task.state.wait_for(|state| (*state == State::Over).then_some(())).await;
+            task.state.wait_for(|state| (*state == State::Ended).then_some(())).await;
         })
     }
 }
@@ -78,10 +78,10 @@ enum State {
     #[default]
     Running,
     Abandoned,
-    Over,
+    Ended,
 }
 
-/// Gives the request up when it is dropped, unless it has ended.
+/// Cancels the request when it is dropped, unless it has ended.
 struct RequestGuard(Arc<RequestTask>);
 
 impl Drop for RequestGuard {
@@ -106,7 +106,7 @@ impl RequestTask {
             read(body, &mut response)
         });
         // The state changes before the end is reported: the receiver may then drop the `RequestGuard`.
-        if self.state.update(|state| state.finish(State::Over)) {
+        if self.state.update(|state| state.finish(State::Ended)) {
             let mut idle = lock(&self.idle);
             if done.is_ok() && idle.len() < MAX_IDLE_AGENTS {
                 idle.push(self.agent.clone());
@@ -142,12 +142,12 @@ fn read(body: Body, response: &mut ResponseHandler) -> Result<(), ureq::Error> {
             Ok(0) => return Ok(()),
             Ok(read) => response.chunk(&chunk[..read]),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(unwrapped(error)),
+            Err(error) => return Err(ureq_error(error)),
         }
     }
 }
 
 /// Returns the error of ureq that was wrapped into an error of `std`.
-fn unwrapped(error: io::Error) -> ureq::Error {
+fn ureq_error(error: io::Error) -> ureq::Error {
     error.downcast::<ureq::Error>().unwrap_or_else(ureq::Error::Io)
 }

@@ -138,6 +138,6 @@ impl<E: Send + 'static> Reader<E> {
 
 impl<E: Send + 'static> Drop for Reader<E> {
     fn drop(&mut self) {
-        self.driver.lifecycle.update(|lifecycle| lifecycle.reader_left = true);
+        self.driver.lifecycle.update(|lifecycle| lifecycle.reader_exited = true);
     }
 }

@@ -69,8 +69,8 @@ impl<E> State<E> {
 pub(crate) struct Lifecycle {
     /// The reason why the connection ended, once the application has received it.
     pub(crate) closed: Option<CloseReason>,
-    pub(crate) reader_left: bool,
-    pub(crate) writer_left: bool,
+    pub(crate) reader_exited: bool,
+    pub(crate) writer_exited: bool,
     /// All threads have ended, except those that could not be stopped.
     pub(crate) finished: bool,
 }

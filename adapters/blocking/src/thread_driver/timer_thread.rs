@@ -3,15 +3,16 @@
 
 use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 
-use mcp_driver::{Sniffer, tuning};
+use mcp_driver::{
+    Sniffer, StopHandle, tuning,
+    unix::thread::{lock, spawn, wait, wait_for},
+};
 use mcp_service::ConnectionHandle;
 
 use crate::{
     thread_driver::{driver::Driver, reader::Reader},
     transport::Input,
 };
-use mcp_driver::StopHandle;
-use mcp_driver::unix::thread::{lock, spawn, wait, wait_for};
 
 impl<E: Send + 'static> Driver<E> {
     /// Runs the connection to its end.
@@ -31,16 +32,16 @@ impl<E: Send + 'static> Driver<E> {
         let writer = self.run_timers(&connection).or_else(|| self.spawn_writer());
         self.flush_or_stop(stop_sink.as_deref());
         end();
-        self.lifecycle.wait_until(close_timeout, |lifecycle| lifecycle.reader_left);
+        self.lifecycle.wait_until(close_timeout, |lifecycle| lifecycle.reader_exited);
         if let Some(stop) = &stop_source {
             stop();
         }
         let timeout = if stop_source.is_some() { tuning::JOB_SHUTDOWN_TIMEOUT } else { Duration::ZERO };
-        let reader_left = self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.reader_left);
+        let reader_exited = self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.reader_exited);
         if let Some(writer) = writer.filter(|writer| stop_sink.is_some() || writer.is_finished()) {
             let _ = writer.join();
         }
-        self.workers.shutdown(tuning::JOB_SHUTDOWN_TIMEOUT, !reader_left);
+        self.workers.shutdown(tuning::JOB_SHUTDOWN_TIMEOUT, !reader_exited);
         self.lifecycle.update(|lifecycle| lifecycle.finished = true);
     }
 
@@ -94,7 +95,7 @@ impl<E: Send + 'static> Driver<E> {
     /// connection and calls `stop`.
     fn flush_or_stop(&self, stop: Option<&(dyn Fn() + Send)>) {
         let timeout = self.lock().connection.settings().limits.drain;
-        if !self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.writer_left) {
+        if !self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.writer_exited) {
             self.fail(&io::ErrorKind::TimedOut.into());
             if let Some(stop) = stop {
                 stop();

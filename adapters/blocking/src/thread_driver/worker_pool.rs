@@ -43,7 +43,7 @@ pub(crate) struct WorkerPool {
     pub(crate) handler_scope: mcp_driver::HandlerScope,
     state: Mutex<PoolState>,
     work_available: Condvar,
-    worker_left: Condvar,
+    worker_exited: Condvar,
     /// The maximum number of threads: one for each running job, and one to read.
     size: usize,
 }
@@ -80,7 +80,7 @@ enum NextAction {
     Sleep {
         watches: bool,
     },
-    Leave,
+    Exit,
 }
 
 /// The last action of a thread.
@@ -97,8 +97,8 @@ impl WorkerPool {
     /// Creates a pool without threads. It grows to one thread for each job that may run at once, and one to read.
     pub(crate) fn new(options: &DriverOptions) -> Arc<Self> {
         let state = Mutex::new(PoolState { jobs: JobQueue::on_threads(options.job_limits()), ..PoolState::default() });
-        let (handler_scope, work_available, worker_left) = Default::default();
-        Arc::new(Self { handler_scope, state, work_available, worker_left, size: options.handlers.max(1) + 1 })
+        let (handler_scope, work_available, worker_exited) = Default::default();
+        Arc::new(Self { handler_scope, state, work_available, worker_exited, size: options.handlers.max(1) + 1 })
     }
 
     /// Starts the first thread, which reads.
@@ -199,11 +199,11 @@ impl WorkerPool {
                         break;
                     }
                 }
-                NextAction::Leave => break,
+                NextAction::Exit => break,
             }
         }
         state.alive -= 1;
-        self.worker_left.notify_all();
+        self.worker_exited.notify_all();
         // During a shutdown, threads that sleep while the last jobs run have to check again whether they can end.
         self.work_available.notify_all();
     }
@@ -221,13 +221,13 @@ impl WorkerPool {
             if left.is_zero() {
                 break;
             }
-            (state, _) = wait_for(&self.worker_left, state, left);
+            (state, _) = wait_for(&self.worker_exited, state, left);
         }
         let threads = mem::take(&mut state.threads);
-        let all_left = state.alive == 0;
+        let all_exited = state.alive == 0;
         drop((state, read_fn));
         for thread in threads {
-            if all_left || thread.is_finished() {
+            if all_exited || thread.is_finished() {
                 let _ = thread.join();
             }
         }
@@ -247,7 +247,7 @@ impl PoolState {
 
     fn next_action(&mut self, last: LastAction) -> NextAction {
         if self.closed && self.jobs.waiting() == 0 {
-            return NextAction::Leave;
+            return NextAction::Exit;
         }
         let goes_on = matches!(last, LastAction::Watch(begun) if begun != self.begun);
         // No job has begun since the last check, so the running ones are slow.

@@ -29,7 +29,7 @@ impl<E: 'static> Driver<E> {
                     drop(state);
                     // Messages that the peer sent before the error are still processed, since they may carry a better
                     // reason.
-                    self.lifecycle.wait_until(READ_AFTER_WRITE_ERROR, |lifecycle| lifecycle.reader_left);
+                    self.lifecycle.wait_until(READ_AFTER_WRITE_ERROR, |lifecycle| lifecycle.reader_exited);
                     self.fail(&error);
                     state = self.lock();
                 }
@@ -41,7 +41,7 @@ impl<E: 'static> Driver<E> {
             }
         }
         drop(state);
-        self.lifecycle.update(|lifecycle| lifecycle.writer_left = true);
+        self.lifecycle.update(|lifecycle| lifecycle.writer_exited = true);
     }
 }
 

@@ -56,7 +56,7 @@ pub trait AuthProvider: Send + Sync + 'static {
     /// Adds credentials to the headers of a request before it is sent. Requests are only sent to the origin of the
     /// client's address.
     ///
-    /// What the provider puts into the extensions of the request is in the [`Refusal`] if the server refuses it.
+    /// If the server refuses the request, the [`Refusal`] has the extensions that the provider has set.
     ///
     /// # Errors
     /// If no credentials are available: the request fails.
@@ -129,7 +129,7 @@ impl ResponseHandler {
 
     /// Reports that the request could not be made or that its response broke off, with the reason.
     pub fn fail(mut self, why: impl Into<String>) {
-        self.give_up(why.into());
+        self.abort(why.into());
     }
 
     /// Waits for the credentials of the request. The deadlines of its message are paused meanwhile.
@@ -145,7 +145,7 @@ impl ResponseHandler {
         credentials
     }
 
-    fn give_up(&mut self, why: String) {
+    fn abort(&mut self, why: String) {
         self.over = true;
         self.shared.update(|binding, now| binding.client.handle_failure(now, self.exchange, why));
     }
@@ -154,7 +154,7 @@ impl ResponseHandler {
 impl Drop for ResponseHandler {
     fn drop(&mut self) {
         if !self.over {
-            self.give_up("the request was given up".into());
+            self.abort("the request was given up".into());
         }
         self.shared.update(|binding, _| binding.over.push(self.exchange));
     }
@@ -270,7 +270,7 @@ impl Drop for AuthState {
         let extensions = mem::take(&mut self.refusal.extensions);
         self.shared.update(|HttpClientBinding { client, again, .. }, now| {
             if !is_there {
-                client.give_up(now, exchange);
+                client.fail_authentication(now, exchange);
             } else if let Some(next) = client.retry(now, exchange) {
                 again.insert(next, extensions);
             }

@@ -183,7 +183,7 @@ impl<R: Runtime> Endpoint<R> {
     {
         let peer = head.extensions.get::<PeerAddr>().copied();
         let (mut late, mut body) = (pin!(late), pin!(body));
-        let take_in = async {
+        let receive = async {
             if let Some(answer) = self.respond_without_message(&head, cors) {
                 return Err(answer);
             }
@@ -211,14 +211,14 @@ impl<R: Runtime> Endpoint<R> {
             race(late, read).await.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
             Ok((reader, peer))
         };
-        let taken = take_in.await.map_err(|mut response: Box<HttpResponse>| {
+        let received = receive.await.map_err(|mut response: Box<HttpResponse>| {
             if !body.is_end_stream() {
                 // The unread rest of the body would precede the next request, so the response closes the connection.
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             response
         });
-        let (reader, peer) = taken?;
+        let (reader, peer) = received?;
         self.server.handle(reader.end()?, peer).await
     }
 

@@ -46,7 +46,7 @@ const MAX_RENEWAL_INTERVAL: Duration = Duration::from_secs(60);
 pub(super) struct SessionReplication {
     pub(super) store: Store,
     /// The lifetime of idle sessions. `abandoned` is that of sessions whose clients have not come back.
-    pub(super) life: Duration,
+    pub(super) ttl: Duration,
     abandoned: Duration,
     limits: Limits,
     writer: Arc<EventWriter>,
@@ -60,8 +60,8 @@ impl SessionReplication {
         let writer = Arc::new(EventWriter { queue: Watched::default(), quota: Quota::new(MAX_UNWRITTEN) });
         let retention = Retention { max_messages: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
         let writing = write(writer.clone(), store.clone(), retention);
-        let (life, abandoned) = (limits.idle, limits.abandoned);
-        (Self { store, life, abandoned, limits: limits.clone(), writer, noting: Mutex::default() }, writing)
+        let (ttl, abandoned) = (limits.idle, limits.abandoned);
+        (Self { store, ttl, abandoned, limits: limits.clone(), writer, noting: Mutex::default() }, writing)
     }
 
     /// Makes a session write its messages to the event store as well.
@@ -77,7 +77,7 @@ impl SessionReplication {
 
     /// Returns how often a session in use is renewed in the store.
     fn touch(&self) -> Duration {
-        (self.life / RENEWALS).min(MAX_RENEWAL_INTERVAL)
+        (self.ttl / RENEWALS).min(MAX_RENEWAL_INTERVAL)
     }
 
     /// Writes the changes of a session to the store. The response to the request that caused them is held until then.
@@ -158,7 +158,7 @@ enum Change {
 }
 
 impl HttpSession {
-    /// Returns what has changed since the last write, and the state after the next one.
+    /// Returns the changes since the last write, and the state after the next one.
     fn change(&self, principal: Option<&Principal>) -> Option<(Settled, Change)> {
         let settled = self.session.mutable_state()?;
         let change = match self.settled {
@@ -356,7 +356,7 @@ impl SessionReplicator {
         if self.touching.is_none() && self.touch_at <= now && lock(&shared.state).binding.session.usage().exchanges > 0
         {
             self.touch_at = now + self.replication.touch();
-            self.touching = Some(self.replication.store.sessions.find(self.id.as_str(), self.replication.life));
+            self.touching = Some(self.replication.store.sessions.find(self.id.as_str(), self.replication.ttl));
         }
         let Some(Poll::Ready(found)) = self.touching.as_mut().map(|touching| Pin::new(touching).poll(cx)) else {
             return false;

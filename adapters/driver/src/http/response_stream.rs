@@ -82,7 +82,7 @@ impl ResponseStream {
     }
 
     /// Stops counting the caller as an inline dispatcher, because it may poll the response much later.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn disconnect(&mut self) {
         if self.is_inline {
             self.session.wake_interested(self.session.enter(&mut self.is_inline));
         }
@@ -176,7 +176,7 @@ impl Drop for ResponseStream {
         if !self.ended && !self.aborted {
             let mut state = self.session.enter(&mut self.is_inline);
             state.binding.session.handle_disconnect(self.session.now(), self.exchange);
-            let waker = state.binding.leave(self.exchange);
+            let waker = state.binding.disconnect(self.exchange);
             self.session.wake_interested(state);
             drop(waker);
         }

@@ -210,7 +210,7 @@ impl<R: Runtime> HttpServer<R> {
     /// The response, if the request is refused.
     pub fn open(&self, mut request: Request, peer: Option<PeerAddr>) -> Result<ResponseStream, Box<HttpResponse>> {
         let mut response = self.route(&mut request, peer, false)?;
-        response.leave();
+        response.disconnect();
         Ok(response)
     }
 
@@ -231,15 +231,15 @@ impl<R: Runtime> HttpServer<R> {
         let (sessions, now) = (&inner.sessions, inner.sessions.now());
         let random = if request.begins() { inner.random.bytes().map_err(|_| unavailable())? } else { [0; 24] };
         let mut is_new = false;
-        let (session, given_up) = {
+        let (session, take_evicted) = {
             let mut endpoint = lock(&sessions.endpoint);
             let session = endpoint.route(now, request, random, |session| {
                 is_new = true;
                 inner.new_session(session, &holder)
             });
-            (session, given_up(&mut endpoint))
+            (session, take_evicted(&mut endpoint))
         };
-        give_up(given_up);
+        evict(take_evicted);
         let session = session?;
         let response = if is_new {
             inner.begin(session, now, request, at_once)
@@ -297,7 +297,7 @@ impl<R: Runtime> Inner<R> {
         (reader, peer): (&RequestReader, Option<PeerAddr>),
     ) -> Result<(), Box<HttpResponse>> {
         let (sessions, principal) = (&*self.sessions, reader.principal());
-        let found = replication.store.sessions.find(id.as_str(), replication.life).await.map_err(|_| unavailable())?;
+        let found = replication.store.sessions.find(id.as_str(), replication.ttl).await.map_err(|_| unavailable())?;
         let Some(record) = found else {
             // If the session is in this process, another process has ended it.
             let ended = lock(&sessions.endpoint).remove(id);
@@ -322,12 +322,12 @@ impl<R: Runtime> Inner<R> {
         let part = replication.store.sessions.enter(id.as_str()).await.map_err(|_| unavailable())?;
         let holder = holder(principal, peer);
         let make = |session| self.new_session(session, &holder);
-        let (adopted, given_up) = {
+        let (adopted, take_evicted) = {
             let mut endpoint = lock(&sessions.endpoint);
             let adopted = endpoint.adopt(sessions.now(), (id, part), principal, &snapshot, make);
-            (adopted, given_up(&mut endpoint))
+            (adopted, take_evicted(&mut endpoint))
         };
-        give_up(given_up);
+        evict(take_evicted);
         let (session, is_new) = adopted?;
         if is_new {
             session.update(|binding, _| binding.settled = binding.session.mutable_state());
@@ -441,13 +441,13 @@ impl<R: Runtime> Inner<R> {
 }
 
 /// Takes the sessions that were evicted in favour of new ones. The caller ends them outside of the lock.
-fn given_up(endpoint: &mut Endpoint<Arc<SharedSession>>) -> Vec<Arc<SharedSession>> {
-    std::iter::from_fn(|| endpoint.poll_given_up()).collect()
+fn take_evicted(endpoint: &mut Endpoint<Arc<SharedSession>>) -> Vec<Arc<SharedSession>> {
+    std::iter::from_fn(|| endpoint.poll_evicted()).collect()
 }
 
-fn give_up(sessions: Vec<Arc<SharedSession>>) {
+fn evict(sessions: Vec<Arc<SharedSession>>) {
     for session in sessions {
-        session.update(|binding, now| binding.session.give_up(now));
+        session.update(|binding, now| binding.session.evict(now));
     }
 }
 

@@ -58,7 +58,7 @@ impl HttpSession {
 
     /// Removes the waker of an exchange whose response is no longer written.
     #[must_use = "it may own the last reference to a task"]
-    pub(super) fn leave(&mut self, exchange: ExchangeId) -> Option<Waker> {
+    pub(super) fn disconnect(&mut self, exchange: ExchangeId) -> Option<Waker> {
         let before = self.readers.remove(&exchange);
         self.shrink();
         before

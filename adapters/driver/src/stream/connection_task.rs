@@ -124,8 +124,8 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
 
 impl Pipe {
     fn has_written<E: 'static>(&self, shared: &SharedConnection<E>) -> bool {
-        let has_left = self.out.is_empty() && self.flushed;
-        self.failed.is_some() || has_left && lock(&shared.state).binding.is_drained()
+        let is_flushed = self.out.is_empty() && self.flushed;
+        self.failed.is_some() || is_flushed && lock(&shared.state).binding.is_drained()
     }
 
     /// Updates the write deadline. Fails if output is pending and none of it could be written within the write timeout.

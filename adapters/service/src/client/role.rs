@@ -161,7 +161,7 @@ impl Role for ClientRole {
 }
 
 /// A request for sampling or elicitation, with the members that all such params have.
-struct Question<P> {
+struct UserRequest<P> {
     params: P,
     meta: Option<Meta>,
     task: Option<TaskMetadata>,
@@ -174,21 +174,21 @@ impl SessionState<ClientRole> {
             .map_err(|fault| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {fault}"))))?;
         let (meta, task) = (params.meta.clone(), params.task.take());
         let kind = self.app.0.sampling.as_ref().map(|sampling| sampling.kind);
-        Ok(self.ask_user(inbound, kind, Capability::TasksSampling, Question { params, meta, task }, sample))
+        Ok(self.user_request_job(inbound, kind, Capability::TasksSampling, UserRequest { params, meta, task }, sample))
     }
 
     fn elicit(self: &Arc<Self>, inbound: &InboundRequest<'_, ClientRole>) -> RpcResult<Option<Job>> {
         Ok(match params(inbound.params.as_ref())? {
             ElicitParams::Form(mut params) => {
                 let (meta, task) = (params.meta.clone(), params.task.take());
-                let (kind, question) =
-                    (self.app.0.form.as_ref().map(|form| form.kind), Question { params, meta, task });
-                self.ask_user(inbound, kind, Capability::TasksElicitation, question, fill_in_form)
+                let (kind, request) =
+                    (self.app.0.form.as_ref().map(|form| form.kind), UserRequest { params, meta, task });
+                self.user_request_job(inbound, kind, Capability::TasksElicitation, request, fill_in_form)
             }
             ElicitParams::Url(mut params) => {
                 let (meta, task) = (params.meta.clone(), params.task.take());
-                let (kind, question) = (self.app.0.url.as_ref().map(|url| url.kind), Question { params, meta, task });
-                self.ask_user(inbound, kind, Capability::TasksElicitation, question, open_page)
+                let (kind, request) = (self.app.0.url.as_ref().map(|url| url.kind), UserRequest { params, meta, task });
+                self.user_request_job(inbound, kind, Capability::TasksElicitation, request, open_page)
             }
             ElicitParams::Other(_) => {
                 return Err(ErrorObject::invalid_params("Invalid params: unsupported elicitation mode"));
@@ -198,12 +198,12 @@ impl SessionState<ClientRole> {
 
     /// Creates the job of a request to the user or the model, as a task if the server requests one and this client
     /// supports it.
-    fn ask_user<P, R, F>(
+    fn user_request_job<P, R, F>(
         self: &Arc<Self>,
         inbound: &InboundRequest<'_, ClientRole>,
         kind: Option<HandlerKind>,
         capability: Capability,
-        question: Question<P>,
+        request: UserRequest<P>,
         f: fn(P, Context<ClientRole>) -> F,
     ) -> Option<Job>
     where
@@ -212,7 +212,7 @@ impl SessionState<ClientRole> {
         F: Future<Output = RpcResult<R>> + Send + 'static,
     {
         let InboundRequest { connection, key, .. } = *inbound;
-        let Question { params, meta, task } = question;
+        let UserRequest { params, meta, task } = request;
         // Without a handler nothing blocks.
         let kind = kind.unwrap_or(HandlerKind::Async);
         Some(match task.filter(|_| self.has_tasks(connection, key, capability)) {

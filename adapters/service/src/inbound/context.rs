@@ -197,7 +197,7 @@ impl<E: Role> Context<E> {
     }
 
     /// Sends a request to the peer on behalf of this request.
-    pub(crate) fn ask<R>(&self, question: R) -> Deferred<Result<R::Result, CallError>>
+    pub(crate) fn send_request<R>(&self, request: R) -> Deferred<Result<R::Result, CallError>>
     where
         R: Request<Result: Send> + Send + Sync + 'static,
     {
@@ -216,7 +216,7 @@ impl<E: Role> Context<E> {
             RequestOrigin::Request(key) => peer.caused_by(key),
             RequestOrigin::Task(_) => peer,
         };
-        match peer.request(&question) {
+        match peer.request(&request) {
             Ok(pending) => match PendingCall::begin(self, &pending) {
                 Ok(pending_call) => Deferred::new(pending_call.end(pending)),
                 Err(error) => Deferred::ready(Err(error)),
@@ -226,7 +226,7 @@ impl<E: Role> Context<E> {
                 Deferred::new(async move {
                     let sent = context
                         .in_flight
-                        .unless_cancelled(context.connection.when_request_slot(|| peer.request(&question)))
+                        .unless_cancelled(context.connection.when_request_slot(|| peer.request(&request)))
                         .await;
                     let pending = sent.ok_or(CallError::Cancelled)??;
                     PendingCall::begin(&context, &pending)?.end(pending).await

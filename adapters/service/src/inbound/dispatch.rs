@@ -194,10 +194,10 @@ impl<E: Role> SessionState<E> {
         in_flight: &InFlight<E::InFlight>,
         cause: CancelCause<'static>,
     ) {
-        let questions = in_flight.cancel(cause);
-        if !questions.is_empty() {
+        let calls = in_flight.cancel(cause);
+        if !calls.is_empty() {
             connection.update(|conn, _| {
-                for call in questions {
+                for call in calls {
                     // The call may have ended in the meantime.
                     let _ = conn.cancel(call, Some(NO_LONGER_NEEDED));
                 }

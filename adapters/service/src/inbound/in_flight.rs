@@ -53,7 +53,7 @@ pub struct InFlight<X> {
 struct State {
     cancelled: Option<CancelCause<'static>>,
     /// Requests to the peer that the handler waits for.
-    questions: Vec<CallId>,
+    calls: Vec<CallId>,
 }
 
 /// The data of a request in flight that only one of the two roles has.
@@ -71,7 +71,7 @@ pub trait RoleInFlight: Default + Send + Sync + 'static {
     }
 
     /// Returns whether its handler requires input, so that the response is `input_required` (2026-07-28).
-    fn has_asked(&self) -> bool {
+    fn requires_input(&self) -> bool {
         false
     }
 }
@@ -134,14 +134,14 @@ impl<X: RoleInFlight> InFlight<X> {
 
     /// Cancels the request. Returns the requests to the peer that its handler waits for: they are cancelled with it.
     pub(crate) fn cancel(&self, cause: CancelCause<'static>) -> Vec<CallId> {
-        let questions = {
+        let calls = {
             let mut state = lock(&self.state);
             state.cancelled.get_or_insert(cause);
-            mem::take(&mut state.questions)
+            mem::take(&mut state.calls)
         };
         self.is_cancelled.store(true, Ordering::Release);
         self.waiting.notify_all();
-        questions
+        calls
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
@@ -156,14 +156,14 @@ impl<X: RoleInFlight> InFlight<X> {
     pub(crate) fn add_call(&self, call: CallId) -> bool {
         let mut state = lock(&self.state);
         if state.cancelled.is_none() {
-            state.questions.push(call);
+            state.calls.push(call);
         }
         state.cancelled.is_none()
     }
 
     /// Notes that a request to the peer has ended.
     pub(crate) fn remove_call(&self, call: CallId) {
-        lock(&self.state).questions.retain(|other| *other != call);
+        lock(&self.state).calls.retain(|other| *other != call);
     }
 
     /// Waits until it is cancelled, and returns the cause.
@@ -259,7 +259,7 @@ mod tests {
         in_flight.cancel(CancelCause::Closed);
         in_flight.clear();
         assert!(!in_flight.is_cancelled() && in_flight.cause().is_none() && in_flight.meta.is_none());
-        assert!(lock(&in_flight.state).questions.is_empty());
+        assert!(lock(&in_flight.state).calls.is_empty());
         assert!(matches!(in_flight.origin, RequestOrigin::Task(id) if id.is_empty()));
     }
 }

@@ -160,7 +160,7 @@ pub(super) fn response_kind<E: Role, T: 'static>(
     context: &Context<E>,
     answer: Result<&T, &ErrorObject>,
 ) -> ResponseKind {
-    if context.in_flight.role.has_asked() {
+    if context.in_flight.role.requires_input() {
         return ResponseKind::InputRequired;
     }
     outcome::<E, T>(answer)

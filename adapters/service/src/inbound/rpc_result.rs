@@ -63,8 +63,8 @@ impl Encode for AnyResult {
 
 /// Responds to a request; returns `false` if the outbox has no room. A response that cannot be sent is replaced by an
 /// error.
-pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, answer: &RpcResult<T>) -> bool {
-    let sent = match answer {
+pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, result: &RpcResult<T>) -> bool {
+    let sent = match result {
         Ok(result) => conn.respond_or_error(key, result).map(|unsent| unsent.iter().for_each(log::unsent)),
         Err(error) => match conn.respond_error(key, error) {
             Err(why @ SendError::TooLarge) => {
@@ -94,7 +94,7 @@ pub enum ResponseKind {
 
 impl ResponseKind {
     /// Returns the kind of a response that is no result of a handler.
-    pub(crate) fn of<T>(answer: &RpcResult<T>) -> Self {
-        answer.as_ref().map_or_else(|error| Self::Error(error.clone()), |_| Self::Result)
+    pub(crate) fn of<T>(result: &RpcResult<T>) -> Self {
+        result.as_ref().map_or_else(|error| Self::Error(error.clone()), |_| Self::Result)
     }
 }

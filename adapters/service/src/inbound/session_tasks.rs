@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     driver_api::connection_handle::ConnectionHandle,
-    util::{lock::lock, paged_list::Registry, random::Random, wall_clock::Clock},
+    util::{lock::lock, paged_list::PagedList, random::Random, wall_clock::Clock},
 };
 
 /// The tasks of one connection. Each connection has its own, so no peer sees the tasks of another one.
@@ -33,7 +33,7 @@ pub(crate) struct TaskStore<X> {
 }
 
 struct Table<X> {
-    tasks: Registry<Mutex<Entry<X>>>,
+    tasks: PagedList<Mutex<Entry<X>>>,
     /// The bytes of all tasks.
     bytes: usize,
 }
@@ -56,7 +56,7 @@ struct Entry<X> {
     /// `tasks/result` requests that wait for it, with their spans.
     awaited_by: Vec<(ReplyKey, Span)>,
     /// The number of requests to the peer that the task waits for.
-    questions: usize,
+    open_requests: usize,
     /// Its progress, if the peer has requested progress notifications.
     progress: Option<TaskProgress>,
     /// The size of its params, or of its result, in bytes.
@@ -108,7 +108,7 @@ impl<X: RoleInFlight> TaskStore<X> {
             ttl: self.policy.grant(ttl),
             outcome: None,
             awaited_by: Vec::new(),
-            questions: 0,
+            open_requests: 0,
             progress: None,
             weight,
             fetched: false,
@@ -284,8 +284,8 @@ impl<X: RoleInFlight> TaskStore<X> {
         let Some(entry) = self.entry(id) else { return };
         connection.update(|conn, now| {
             let mut entry = lock(&entry);
-            entry.questions = entry.questions.saturating_add_signed(difference);
-            let status = if entry.questions > 0 { TaskStatus::InputRequired } else { TaskStatus::Working };
+            entry.open_requests = entry.open_requests.saturating_add_signed(difference);
+            let status = if entry.open_requests > 0 { TaskStatus::InputRequired } else { TaskStatus::Working };
             if entry.turn(now, status) && entry.is_announced {
                 notify_status(conn, self.show(&entry));
             }
@@ -347,7 +347,7 @@ impl<X: RoleInFlight> TaskStore<X> {
 
 impl<X: RoleInFlight> Table<X> {
     const fn new() -> Self {
-        Self { tasks: Registry::new('k'), bytes: 0 }
+        Self { tasks: PagedList::new('k'), bytes: 0 }
     }
 
     fn find(&self, id: &str) -> RpcResult<Arc<Mutex<Entry<X>>>> {
@@ -364,7 +364,7 @@ impl<X: RoleInFlight> Table<X> {
     fn make_room(&mut self, more: usize, most: usize) -> bool {
         let Some(most) = most.checked_sub(more) else { return false };
         let mut bytes = self.bytes;
-        let mut give_way = Vec::new();
+        let mut evicted = Vec::new();
         for entry in self.tasks.iter() {
             if bytes <= most {
                 break;
@@ -372,13 +372,13 @@ impl<X: RoleInFlight> Table<X> {
             let entry = lock(entry);
             if entry.outcome.is_some() && entry.fetched && entry.weight > 0 {
                 bytes -= entry.weight;
-                give_way.push(entry.id.clone());
+                evicted.push(entry.id.clone());
             }
         }
         // Tasks are removed only if that makes enough room.
         let fits = bytes <= most;
         if fits {
-            give_way.iter().for_each(|id| self.remove(id));
+            evicted.iter().for_each(|id| self.remove(id));
         }
         fits
     }

@@ -82,7 +82,7 @@ impl<S: fmt::Debug> fmt::Debug for State<S> {
     }
 }
 
-/// What a handler needs of the state of a service: nothing, which is `()`, or a [`State`].
+/// The state of a service that a handler needs: nothing, which is `()`, or a [`State`].
 ///
 /// The trait is sealed: no other type can implement it.
 #[diagnostic::on_unimplemented(
@@ -139,7 +139,7 @@ mod sealed {
     note = "for a part of the state, implement `FromState<{S}>` for `{Self}`"
 )]
 pub trait FromState<S>: HandlerState {
-    /// Returns what the handler needs.
+    /// Returns the state that the handler needs.
     fn from_state(state: &State<S>) -> Self;
 }
 

@@ -78,7 +78,7 @@ mod there {
                 _ if is_cancelled => "cancelled",
                 ResponseKind::Result => "result",
                 ResponseKind::Failed => "failed",
-                ResponseKind::InputRequired => "questions",
+                ResponseKind::InputRequired => "input_required",
                 ResponseKind::Error(_) => "error",
             };
             self.0.record("outcome", outcome);

@@ -31,7 +31,7 @@ pub struct TaskPolicy {
     /// above. Default 16 MiB.
     pub max_bytes_per_principal: usize,
     /// The maximum number of pending requests for input of a task without a session. Default 64.
-    pub max_questions: usize,
+    pub max_input_requests: usize,
     /// How long a task is kept from its creation if the peer does not set it. Without a session the peer never does.
     /// `None` keeps it until the connection or the service ends. Default 1 hour.
     pub default_ttl: Option<Duration>,
@@ -52,7 +52,7 @@ impl Default for TaskPolicy {
             max_shared_bytes: 64 << 20,
             max_tasks_per_principal: 256,
             max_bytes_per_principal: 16 << 20,
-            max_questions: 64,
+            max_input_requests: 64,
             default_ttl: Some(Duration::from_secs(3600)),
             max_ttl: Some(Duration::from_secs(24 * 3600)),
             poll_interval: Duration::from_secs(1),

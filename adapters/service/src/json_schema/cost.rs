@@ -268,7 +268,7 @@ struct CostWalker<'a> {
     has_choices: bool,
     longest: u64,
     /// The number of values visited.
-    looks: Cell<u64>,
+    visits: Cell<u64>,
 }
 
 impl<'a> CostWalker<'a> {
@@ -276,9 +276,9 @@ impl<'a> CostWalker<'a> {
         let mut anchors = HashMap::new();
         find_anchors(root, true, &mut anchors)?;
         let id = root.get("$id").and_then(Value::as_str).map(|id| id.trim_end_matches('#'));
-        let (known, used, looks) = (HashMap::new(), Vec::new(), Cell::new(0));
+        let (known, used, visits) = (HashMap::new(), Vec::new(), Cell::new(0));
         let (loops, patterns, has_choices, longest) = (0, 0, false, 0);
-        Ok(Self { root, id, anchors, known, used, is_ours, loops, patterns, has_choices, longest, looks })
+        Ok(Self { root, id, anchors, known, used, is_ours, loops, patterns, has_choices, longest, visits })
     }
 
     fn cost(&mut self) -> Result<Cost, SchemaError> {
@@ -290,7 +290,7 @@ impl<'a> CostWalker<'a> {
     }
 
     fn look(&self) {
-        self.looks.set(self.looks.get() + 1);
+        self.visits.set(self.visits.get() + 1);
     }
 
     /// Resolves a reference. It leads to one schema, so the time for all references is linear in their number.
@@ -439,7 +439,7 @@ mod tests {
     /// Returns whether a schema of a peer can be measured, and how often a value of it was looked at.
     fn counted(schema: &Value) -> (Result<Cost, SchemaError>, u64) {
         match CostWalker::new(schema, false) {
-            Ok(mut walk) => (walk.cost(), walk.looks.get()),
+            Ok(mut walk) => (walk.cost(), walk.visits.get()),
             Err(why) => (Err(why), 0),
         }
     }

@@ -251,90 +251,101 @@ mod tests {
         assert_eq!(why(form_of::<String>(ProtocolVersion::LATEST)), "a form is a struct with named fields");
     }
 
-    #[test]
+    /// Types that a form cannot express.
     #[allow(dead_code, reason = "only their schemas are used")]
-    fn a_type_that_a_form_cannot_express_is_no_form() {
-        type Form = fn(ProtocolVersion) -> Result<ElicitSchema, String>;
+    mod inexpressible {
+        use std::collections::BTreeMap;
+
+        use schemars::JsonSchema;
+        use serde_json::Value;
+
+        use super::{Booking, Room};
 
         #[derive(JsonSchema)]
         #[serde(tag = "kind")]
-        enum Payment {
+        pub(super) enum Payment {
             Card { number: String },
             Cash { amount: u8 },
         }
 
         #[derive(JsonSchema)]
-        struct FlatEnum {
+        pub(super) struct FlatEnum {
             name: String,
             #[serde(flatten)]
             payment: Payment,
         }
 
         #[derive(JsonSchema)]
-        struct FlatMap {
+        pub(super) struct FlatMap {
             name: String,
             #[serde(flatten)]
             others: BTreeMap<String, String>,
         }
 
         #[derive(JsonSchema)]
-        struct MapField {
+        pub(super) struct MapField {
             map: BTreeMap<String, String>,
         }
 
         #[derive(JsonSchema)]
-        struct OptionalMap {
+        pub(super) struct OptionalMap {
             map: Option<BTreeMap<String, String>>,
         }
 
         #[derive(JsonSchema)]
-        struct OptionalStruct {
+        pub(super) struct OptionalStruct {
             booking: Option<Booking>,
         }
 
         #[derive(JsonSchema)]
-        struct Pattern {
+        pub(super) struct Pattern {
             #[schemars(regex(pattern = "^[a-z]+$"))]
             name: String,
         }
 
         #[derive(JsonSchema)]
-        struct Exclusive {
+        pub(super) struct Exclusive {
             #[schemars(extend("exclusiveMinimum" = 0))]
             number: f64,
         }
 
         #[derive(JsonSchema)]
-        struct Digit {
+        pub(super) struct Digit {
             #[schemars(extend("enum" = [1, 2]))]
             digit: u8,
         }
 
         #[derive(JsonSchema)]
-        struct Texts {
+        pub(super) struct Texts {
             texts: Vec<String>,
         }
 
         #[derive(JsonSchema)]
-        struct Pair {
+        pub(super) struct Pair {
             pair: (Room, Room),
         }
 
         #[derive(JsonSchema)]
-        struct Any {
+        pub(super) struct Any {
             any: Value,
         }
 
         #[derive(JsonSchema)]
-        struct Tree {
+        pub(super) struct Tree {
             name: String,
             next: Option<Box<Tree>>,
         }
 
         #[derive(JsonSchema)]
-        struct DataEnum {
+        pub(super) struct DataEnum {
             payment: Payment,
         }
+    }
+
+    #[test]
+    fn a_type_that_a_form_cannot_express_is_no_form() {
+        use inexpressible::*;
+        type Form = fn(ProtocolVersion) -> Result<ElicitSchema, String>;
 
         let table: [(&str, Form, &str); 16] = [
             ("a flattened enum", form_of::<FlatEnum>, "the fields of `oneOf` cannot be part of a form"),

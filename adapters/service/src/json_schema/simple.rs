@@ -21,7 +21,7 @@ pub(super) struct SimpleChecker {
 struct Types(u8);
 
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "null", "array", "object"];
-/// The places of the types in [`TYPES`].
+/// The indices of the types in [`TYPES`].
 const STRING: usize = 0;
 const NUMBER: usize = 1;
 const INTEGER: usize = 2;
@@ -62,13 +62,13 @@ impl SimpleChecker {
                 ("$schema", _) if value.clone().into_text().is_some_and(|text| text.starts_with(DRAFT_4)) => {
                     return None;
                 }
-                (remark, _) if ANNOTATION_KEYWORDS.contains(&remark) => {}
+                (annotation, _) if ANNOTATION_KEYWORDS.contains(&annotation) => {}
                 _ => return None,
             }
         }
         for name in required {
-            let place = simple.properties.iter().position(|(known, _)| *known == name)?;
-            simple.required |= 1_u64.checked_shl(place.try_into().ok()?)?;
+            let index = simple.properties.iter().position(|(known, _)| *known == name)?;
+            simple.required |= 1_u64.checked_shl(index.try_into().ok()?)?;
         }
         has_type.then_some(simple)
     }
@@ -77,13 +77,13 @@ impl SimpleChecker {
     pub(super) fn fits(&self, text: &RawJson<'_>) -> bool {
         let mut seen = 0_u64;
         let all_fit = text.all_members(|name, value| {
-            let Some(place) = self.properties.iter().position(|(known, _)| known == name) else {
+            let Some(index) = self.properties.iter().position(|(known, _)| known == name) else {
                 return !self.is_closed;
             };
             // A repeated name is ambiguous.
-            let is_new = seen & 1 << place == 0;
-            seen |= 1 << place;
-            is_new && self.properties[place].1.has(value)
+            let is_new = seen & 1 << index == 0;
+            seen |= 1 << index;
+            is_new && self.properties[index].1.has(value)
         });
         all_fit && text.is_object() && self.required & !seen == 0
     }
@@ -95,9 +95,9 @@ impl SimpleChecker {
         if !text.is_object() {
             return Err("the value is not of type \"object\"".into());
         }
-        for (place, (name, types)) in self.properties.iter().enumerate() {
+        for (index, (name, types)) in self.properties.iter().enumerate() {
             match text.members().filter(|(found, _)| found == name).last() {
-                None if self.required >> place & 1 == 1 => return Err(format!("{name:?} is a required property")),
+                None if self.required >> index & 1 == 1 => return Err(format!("{name:?} is a required property")),
                 Some((_, member)) if !types.has_value(&member) => {
                     return Err(format!("the value is not of type {types} at /{}", escaped(name)));
                 }
@@ -118,10 +118,10 @@ fn properties(schemas: &RawJson<'_>) -> Option<Vec<(String, Types)>> {
     for (name, schema) in schemas.members() {
         let types = Types::of(&schema)?;
         match properties.binary_search_by(|(known, _)| known.as_str().cmp(&name)) {
-            Ok(place) => properties[place].1 = types,
+            Ok(index) => properties[index].1 = types,
             // There is a bit for so many.
             Err(_) if properties.len() == 64 => return None,
-            Err(place) => properties.insert(place, (name.into_owned(), types)),
+            Err(index) => properties.insert(index, (name.into_owned(), types)),
         }
     }
     Some(properties)
@@ -186,10 +186,10 @@ impl Types {
 
 /// Returns the bit of a type.
 fn bit(name: &str) -> Option<u8> {
-    TYPES.iter().position(|known| *known == name).map(|place| 1 << place)
+    TYPES.iter().position(|known| *known == name).map(|index| 1 << index)
 }
 
-/// Names the types as in the texts of errors.
+/// Writes the types as in the texts of errors.
 #[cfg(any(test, not(feature = "schemas")))]
 impl fmt::Display for Types {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,7 +9,7 @@ use mcp_proto::schema::Map;
 #[cfg(feature = "skills")]
 use super::skill::SkillEntry;
 use super::{prompt::Prompt, resource::Resource, resource_template::ResourceTemplate, tool::Tool};
-use crate::util::paged_list::Registry;
+use crate::util::paged_list::PagedList;
 
 /// The kind of an item, and of its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,12 +24,12 @@ pub(crate) enum Kind {
 
 /// All registered items.
 pub(crate) struct Catalog {
-    pub(super) tools: Registry<Tool>,
-    pub(super) prompts: Registry<Prompt>,
-    pub(super) resources: Registry<Resource>,
-    pub(super) templates: Registry<ResourceTemplate>,
+    pub(super) tools: PagedList<Tool>,
+    pub(super) prompts: PagedList<Prompt>,
+    pub(super) resources: PagedList<Resource>,
+    pub(super) templates: PagedList<ResourceTemplate>,
     #[cfg(feature = "skills")]
-    pub(super) skills: Registry<SkillEntry>,
+    pub(super) skills: PagedList<SkillEntry>,
     /// The URIs of the resources that are files of skills.
     #[cfg(feature = "skills")]
     pub(super) files: FileIndex,
@@ -38,12 +38,12 @@ pub(crate) struct Catalog {
 impl Default for Catalog {
     fn default() -> Self {
         Self {
-            tools: Registry::new('t'),
-            prompts: Registry::new('p'),
-            resources: Registry::new('r'),
-            templates: Registry::new('u'),
+            tools: PagedList::new('t'),
+            prompts: PagedList::new('p'),
+            resources: PagedList::new('r'),
+            templates: PagedList::new('u'),
             #[cfg(feature = "skills")]
-            skills: Registry::new('s'),
+            skills: PagedList::new('s'),
             #[cfg(feature = "skills")]
             files: FileIndex::default(),
         }

@@ -18,7 +18,7 @@ use serde_core::Serialize;
 use super::elicited::Elicited;
 use super::{
     input_required::ClientResponses,
-    peer::{in_order, log_message},
+    peer::{log_message, prepare_sampling},
     service::Service,
 };
 #[cfg(feature = "schemas")]
@@ -95,7 +95,7 @@ impl Context<ServerRole> {
     ///
     /// It fails if the client has no model, the user refuses, or the request was cancelled, for example.
     pub fn sample(&self, params: CreateMessageParams) -> Deferred<Result<CreateMessageResult, CallError>> {
-        self.ask_model(None, params)
+        self.request_sampling(None, params)
     }
 
     /// Requests a text of the client's model in response to a prompt (`sampling/createMessage`), of at most
@@ -112,8 +112,8 @@ impl Context<ServerRole> {
     /// It fails as [`sample`](Self::sample) does, and if the model responds with something else than text.
     pub fn sample_text(&self, prompt: impl Into<String>, max_tokens: u64) -> Deferred<Result<String, CallError>> {
         let params = CreateMessageParams::new([SamplingMessage::user(prompt.into())], max_tokens);
-        self.sample(params).map(|answer| {
-            let text = answer?.to_text();
+        self.sample(params).map(|response| {
+            let text = response?.to_text();
             text.ok_or_else(|| CallError::Invalid("the response of the model is not a text".into()))
         })
     }
@@ -127,7 +127,7 @@ impl Context<ServerRole> {
         message: impl Into<String>,
         schema: ElicitSchema,
     ) -> Deferred<Result<ElicitResult, CallError>> {
-        self.ask_user(None, ElicitFormParams::new(message, schema).into())
+        self.request_elicitation(None, ElicitFormParams::new(message, schema).into())
     }
 
     /// Shows a form whose fields are those of `T`, and returns its values (2025-06-18).
@@ -172,7 +172,7 @@ impl Context<ServerRole> {
         T: schemars::JsonSchema + serde_core::de::DeserializeOwned + Send + 'static,
     {
         match form_of::<T>(self.version()) {
-            Ok(form) => self.elicit(message, form).map(|answer| Elicited::read(&answer?)),
+            Ok(form) => self.elicit(message, form).map(|response| Elicited::read(&response?)),
             Err(why) => Deferred::ready(Err(SendError::Encode(why).into())),
         }
     }
@@ -193,8 +193,8 @@ impl Context<ServerRole> {
         let id = params.elicitation_id.clone().unwrap_or_default();
         // Later revisions have no word for it.
         let client = (self.version() == ProtocolVersion::V2025_11_25).then(|| self.peer());
-        let asked = self.ask_user(None, params.into());
-        asked.map(|answer| Ok(UrlElicitation { action: answer?.action, id, client }))
+        let result = self.request_elicitation(None, params.into());
+        result.map(|response| Ok(UrlElicitation { action: response?.action, id, client }))
     }
 
     /// Returns the failure of a request for which the user has to visit these pages first (message and URL each). A
@@ -210,9 +210,9 @@ impl Context<ServerRole> {
             Ok(pages) => pages,
             Err(error) => return Failure::new(error.to_string()),
         };
-        let knows = self.version() == ProtocolVersion::V2025_11_25
+        let supports_context = self.version() == ProtocolVersion::V2025_11_25
             && self.info().client_capabilities.set().contains(Capability::ElicitationUrl);
-        if !knows {
+        if !supports_context {
             let pages: Vec<_> = pages.iter().map(|page| format!("{} {}", page.message, page.url)).collect();
             return Failure::new(format!("Please open first: {}", pages.join(", ")));
         }
@@ -235,7 +235,7 @@ impl Context<ServerRole> {
     ///
     /// It fails if the client has no roots, or the request was cancelled, for example.
     pub fn roots(&self) -> Deferred<Result<Vec<Root>, CallError>> {
-        self.ask_client(None, ListRootsParams::default()).map(|result| Ok(result?.roots))
+        self.request_roots(None, ListRootsParams::default()).map(|result| Ok(result?.roots))
     }
 
     /// Makes several requests, each under a name. In a session they are sent one after the other; without one
@@ -248,25 +248,26 @@ impl Context<ServerRole> {
     ///
     /// fn greet(context: &Context) -> Result<String, CallError> {
     ///     let greeting = CreateMessageParams::new([SamplingMessage::user("Generate a greeting")], 50_u64);
-    ///     let questions = [("greeting", greeting.into()), ("roots", ListRootsParams::default().into())];
-    ///     let answers = context.ask_all(questions).wait()?;
+    ///     let input_requests = [("greeting", greeting.into()), ("roots", ListRootsParams::default().into())];
+    ///     let responses = context.request_inputs(input_requests).wait()?;
     ///     let (greeting, roots) =
-    ///         (answers.get::<CreateMessageParams>("greeting")?, answers.get::<ListRootsParams>("roots")?);
+    ///         (responses.get::<CreateMessageParams>("greeting")?, responses.get::<ListRootsParams>("roots")?);
     ///     Ok(format!("{} greets {} roots", greeting.model, roots.roots.len()))
     /// }
     /// ```
-    pub fn ask_all<N: Into<String>>(
+    pub fn request_inputs<N: Into<String>>(
         &self,
-        questions: impl IntoIterator<Item = (N, InputRequest)>,
+        input_requests: impl IntoIterator<Item = (N, InputRequest)>,
     ) -> Deferred<Result<ClientResponses, CallError>> {
-        let mut questions: Vec<_> = questions.into_iter().map(|(name, question)| (name.into(), question)).collect();
-        let mut asked = Vec::new();
+        let mut input_requests: Vec<_> =
+            input_requests.into_iter().map(|(name, input_request)| (name.into(), input_request)).collect();
+        let mut deferred_responses = Vec::new();
         if self.version().era() == Era::Modern {
-            for (name, question) in questions.drain(..) {
-                let deferred = self.ask_named(name, question);
+            for (name, input_request) in input_requests.drain(..) {
+                let deferred = self.request_named(name, input_request);
                 let is_hopeless =
                     deferred.peek().is_some_and(|it| !matches!(it, Ok(_) | Err(CallError::InputRequired)));
-                asked.push(deferred);
+                deferred_responses.push(deferred);
                 if is_hopeless {
                     break;
                 }
@@ -274,75 +275,83 @@ impl Context<ServerRole> {
         }
         let context = self.clone();
         Deferred::new(async move {
-            let (mut answers, mut failed) = (ClientResponses::default(), None);
-            for deferred in asked {
+            let (mut responses, mut failed) = (ClientResponses::default(), None);
+            for deferred in deferred_responses {
                 match deferred.await {
-                    Ok((name, answer)) => answers.insert(name, answer),
+                    Ok((name, response)) => responses.insert(name, response),
                     // The other requests belong to the same round.
                     Err(CallError::InputRequired) => failed = failed.or(Some(CallError::InputRequired)),
                     Err(error) => return Err(error),
                 }
             }
-            for (name, question) in questions {
-                let (name, answer) = context.ask_named(name, question).await?;
-                answers.insert(name, answer);
+            for (name, input_request) in input_requests {
+                let (name, response) = context.request_named(name, input_request).await?;
+                responses.insert(name, response);
             }
-            failed.map_or(Ok(answers), Err)
+            failed.map_or(Ok(responses), Err)
         })
     }
 
     /// Makes a request of any kind.
-    fn ask_named(&self, name: String, question: InputRequest) -> Deferred<Result<(String, JsonObject), CallError>> {
+    fn request_named(
+        &self,
+        name: String,
+        input_request: InputRequest,
+    ) -> Deferred<Result<(String, JsonObject), CallError>> {
         type Named = Deferred<Result<(String, JsonObject), CallError>>;
-        fn named<T: Encode + Send + 'static>(name: String, answer: Deferred<Result<T, CallError>>) -> Named {
-            answer.map(|answer| {
-                let answer = At(&answer?, None).to_json().and_then(JsonObject::try_from);
-                Ok((name, answer.map_err(|error| CallError::Decode(error.to_string()))?))
+        fn named<T: Encode + Send + 'static>(name: String, response: Deferred<Result<T, CallError>>) -> Named {
+            response.map(|response| {
+                let response = At(&response?, None).to_json().and_then(JsonObject::try_from);
+                Ok((name, response.map_err(|error| CallError::Decode(error.to_string()))?))
             })
         }
-        match question {
+        match input_request {
             InputRequest::CreateMessage(request) => {
-                let answer = self.ask_model(Some(&name), request.params);
-                named(name, answer)
+                let response = self.request_sampling(Some(&name), request.params);
+                named(name, response)
             }
             InputRequest::Elicit(request) => {
-                let answer = self.ask_user(Some(&name), request.params);
-                named(name, answer)
+                let response = self.request_elicitation(Some(&name), request.params);
+                named(name, response)
             }
             InputRequest::ListRoots(request) => {
-                let answer = self.ask_client(Some(&name), request.params.unwrap_or_default());
-                named(name, answer)
+                let response = self.request_roots(Some(&name), request.params.unwrap_or_default());
+                named(name, response)
             }
-            InputRequest::Other(_) => Deferred::ready(Err(SendError::Encode("not a question".into()).into())),
+            InputRequest::Other(_) => Deferred::ready(Err(SendError::Encode("not an input request".into()).into())),
         }
     }
 
-    fn ask_model(
+    fn request_sampling(
         &self,
         name: Option<&str>,
         params: CreateMessageParams,
     ) -> Deferred<Result<CreateMessageResult, CallError>> {
-        let knows_context = self.info().client_capabilities.set().contains(Capability::SamplingContext);
-        match in_order(params, Some(self.version()), knows_context) {
+        let supports_context = self.info().client_capabilities.set().contains(Capability::SamplingContext);
+        match prepare_sampling(params, Some(self.version()), supports_context) {
             Ok(mut params) => {
                 params.meta = self.related(params.meta);
-                self.put(name, params)
+                self.request_input(name, params)
             }
             Err(error) => Deferred::ready(Err(error.into())),
         }
     }
 
-    fn ask_client(
+    fn request_roots(
         &self,
         name: Option<&str>,
         mut params: ListRootsParams,
     ) -> Deferred<Result<ListRootsResult, CallError>> {
         params.meta = self.related(params.meta);
-        self.put(name, params)
+        self.request_input(name, params)
     }
 
     /// Sends an elicitation, and checks the response against the form.
-    fn ask_user(&self, name: Option<&str>, mut params: ElicitParams) -> Deferred<Result<ElicitResult, CallError>> {
+    fn request_elicitation(
+        &self,
+        name: Option<&str>,
+        mut params: ElicitParams,
+    ) -> Deferred<Result<ElicitResult, CallError>> {
         let schema = match &mut params {
             ElicitParams::Form(form) => {
                 form.meta = self.related(form.meta.take());
@@ -355,9 +364,11 @@ impl Context<ServerRole> {
             ElicitParams::Other(_) => None,
         };
         let in_flight = self.in_flight.clone();
-        self.put(name, params).map(move |answer| {
-            let answer = answer?;
-            let Some(Err(why)) = schema.map(|schema| form::check_answer(&schema, &answer)) else { return Ok(answer) };
+        self.request_input(name, params).map(move |response| {
+            let response = response?;
+            let Some(Err(why)) = schema.map(|schema| form::check_answer(&schema, &response)) else {
+                return Ok(response);
+            };
             if let (Some(rounds), None) = (in_flight.role.rounds.get(), in_flight.role.task.get()) {
                 rounds.refuse(&why);
             }
@@ -366,16 +377,16 @@ impl Context<ServerRole> {
     }
 
     /// Makes a request as the era does it.
-    fn put<R>(&self, name: Option<&str>, question: R) -> Deferred<Result<R::Result, CallError>>
+    fn request_input<R>(&self, name: Option<&str>, input_request: R) -> Deferred<Result<R::Result, CallError>>
     where
         R: Request<Result: Send> + Clone + Into<InputRequest> + Send + Sync + 'static,
     {
         if let Some(task) = self.in_flight.role.task.get() {
-            return self.ask_in_task(task, name, question);
+            return self.request_in_task(task, name, input_request);
         }
         match self.in_flight.role.rounds.get() {
-            Some(rounds) => Deferred::ready(self.check().and_then(|()| rounds.ask(name, &question))),
-            None if self.version().era() == Era::Legacy => self.ask(question),
+            Some(rounds) => Deferred::ready(self.check().and_then(|()| rounds.request(name, &input_request))),
+            None if self.version().era() == Era::Legacy => self.send_request(input_request),
             // A session on the same connection has nothing to do with this request.
             None => {
                 let (method, version) = (R::METHOD, self.version());

@@ -39,7 +39,7 @@ impl RoleInFlight for ServerInFlight {
         self.task.get().map(|task| task.id())
     }
 
-    fn has_asked(&self) -> bool {
-        self.rounds.get().is_some_and(|rounds| rounds.has_asked())
+    fn requires_input(&self) -> bool {
+        self.rounds.get().is_some_and(|rounds| rounds.requires_input())
     }
 }

@@ -27,8 +27,12 @@ impl Peer<ServerRole> {
     /// # Errors
     /// If the request is not allowed now, or `params` are invalid. It was not sent then.
     pub fn sample(&self, params: &CreateMessageParams) -> Result<Pending<CreateMessageResult>, SendError> {
-        let knows = self.capabilities().contains(Capability::SamplingContext);
-        self.with_user_timeout::<CreateMessageParams>().request(&in_order(params.clone(), self.version(), knows)?)
+        let supports_context = self.capabilities().contains(Capability::SamplingContext);
+        self.with_user_timeout::<CreateMessageParams>().request(&prepare_sampling(
+            params.clone(),
+            self.version(),
+            supports_context,
+        )?)
     }
 
     /// Requests a message of the client's model as a task: `params` carry `task` (2025-11-25).
@@ -39,8 +43,8 @@ impl Peer<ServerRole> {
         &self,
         params: &CreateMessageParams,
     ) -> Result<Pending<ResultOrTask<CreateMessageResult, ServerRole>>, SendError> {
-        let knows = self.capabilities().contains(Capability::SamplingContext);
-        self.request_as_task(&in_order(params.clone(), self.version(), knows)?)
+        let supports_context = self.capabilities().contains(Capability::SamplingContext);
+        self.request_as_task(&prepare_sampling(params.clone(), self.version(), supports_context)?)
     }
 
     /// Shows a form (2025-06-18) or a page (2025-11-25) to the client's user. A response that does not match the form
@@ -98,12 +102,12 @@ pub(super) fn log_message(
 /// Adapts the messages of a sampling request to the client, or refuses them.
 ///
 /// Since 2025-11-25 a client has to say that it can give the model `context`; asking is pointless otherwise.
-pub(super) fn in_order(
+pub(super) fn prepare_sampling(
     mut params: CreateMessageParams,
     version: Option<ProtocolVersion>,
-    knows_context: bool,
+    supports_context: bool,
 ) -> Result<CreateMessageParams, SendError> {
-    if version >= Some(ProtocolVersion::V2025_11_25) && !knows_context {
+    if version >= Some(ProtocolVersion::V2025_11_25) && !supports_context {
         params.include_context = None;
     }
     check_tool_results(&params.messages).map_err(|fault| SendError::Encode(fault.to_string()))?;

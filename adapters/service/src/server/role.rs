@@ -80,7 +80,7 @@ impl Role for ServerRole {
     ) {
         let (tasks, Some(task)) = (shared.app.tasks(), in_flight.role.task.get()) else { return };
         tasks.set_status_message(shared.task_time(connection), task, message);
-        tasks.tell(task);
+        tasks.notify_subscribers(task);
     }
 
     fn has_failed(result: &dyn Any) -> bool {

@@ -25,7 +25,7 @@ use crate::{
         rpc_result::RpcResult,
         state::Role,
     },
-    util::{lock::read, paged_list::Registry},
+    util::{lock::read, paged_list::PagedList},
 };
 
 /// The registered items that the sender of a request may see.
@@ -45,7 +45,7 @@ impl VisibleItems {
     pub(super) fn get<T: Registered>(
         &self,
         inner: &Inner,
-        list: fn(&Catalog) -> &Registry<T>,
+        list: fn(&Catalog) -> &PagedList<T>,
         name: &str,
     ) -> Option<Arc<T>> {
         let found = list(&read(&inner.catalog)).get(name).cloned();
@@ -56,7 +56,7 @@ impl VisibleItems {
     pub(super) fn page<T: Registered>(
         &self,
         inner: &Inner,
-        list: fn(&Catalog) -> &Registry<T>,
+        list: fn(&Catalog) -> &PagedList<T>,
         cursor: Option<&str>,
     ) -> RpcResult<(Vec<Arc<T>>, Option<String>)> {
         if self.0.is_none() {
@@ -66,7 +66,7 @@ impl VisibleItems {
         let rest = list(&read(&inner.catalog)).rest(cursor)?;
         let mut rest = rest.into_iter().filter(|(_, item)| self.allows(&**item));
         let page: Vec<_> = rest.by_ref().take(inner.page_size.max(1)).collect();
-        let next = rest.next().and_then(|_| Some(list(&read(&inner.catalog)).cursor_behind(page.last()?.0)));
+        let next = rest.next().and_then(|_| Some(list(&read(&inner.catalog)).cursor_after(page.last()?.0)));
         Ok((page.into_iter().map(|(_, item)| item).collect(), next))
     }
 

@@ -240,59 +240,62 @@ mod tests {
         assert!(read(&dynamic, uri, TextResourceContents::new(uri, "anything")).is_ok());
     }
 
+    /// Paths that lead out of the folder of a skill, or to another file than they name.
+    const OUTSIDE: [&str; 44] = [
+        "..",
+        ".",
+        "%2e%2e",
+        "%2E.",
+        ".%2e",
+        "%2e",
+        "x/../../c",
+        "x/%2e%2e/%2e%2e/c",
+        "..%2fc",
+        "x%2F..",
+        "x\\..\\c",
+        "..\\c",
+        "..%5cc",
+        "%5c%5chost",
+        "x//y",
+        "x/",
+        "",
+        "%00",
+        "x%0ay",
+        "%ff",
+        "%2",
+        "%zz",
+        // These lead elsewhere on Windows: drives, streams of a file, devices, and names that are cut at their end.
+        "C:/c",
+        "C:",
+        "c%3A",
+        "x:y",
+        "SKILL.md::$DATA",
+        "CON",
+        "x/nul",
+        "Aux.md",
+        "prn.tar.gz",
+        "NUL%20.txt",
+        "COM1",
+        "com0.txt",
+        "LPT9",
+        "lpt%C2%B2.md",
+        "CONIN$",
+        "conout$.txt",
+        "x.",
+        "x./y",
+        "x%20",
+        "x%20/y",
+        "...",
+        ".%20.",
+    ];
+
     #[test]
     fn rejects_paths_outside_the_skill_folder() {
         let dynamic = Skill { resources: SkillResources::Dynamic, ..skill() };
         let path = |uri: &str| read(&dynamic, uri, TextResourceContents::new(uri, "x")).map(|file| file.path);
         assert_eq!(path("skill://a/b/x/y.bin").as_deref(), Ok("x/y.bin"));
         assert_eq!(path("skill://a/b/x%20y/%C3%A9..txt").as_deref(), Ok("x y/é..txt"));
-        for out in [
-            "..",
-            ".",
-            "%2e%2e",
-            "%2E.",
-            ".%2e",
-            "%2e",
-            "x/../../c",
-            "x/%2e%2e/%2e%2e/c",
-            "..%2fc",
-            "x%2F..",
-            "x\\..\\c",
-            "..\\c",
-            "..%5cc",
-            "%5c%5chost",
-            "x//y",
-            "x/",
-            "",
-            "%00",
-            "x%0ay",
-            "%ff",
-            "%2",
-            "%zz",
-            // These lead elsewhere on Windows: drives, streams of a file, devices, and names that are cut at their end.
-            "C:/c",
-            "C:",
-            "c%3A",
-            "x:y",
-            "SKILL.md::$DATA",
-            "CON",
-            "x/nul",
-            "Aux.md",
-            "prn.tar.gz",
-            "NUL%20.txt",
-            "COM1",
-            "com0.txt",
-            "LPT9",
-            "lpt%C2%B2.md",
-            "CONIN$",
-            "conout$.txt",
-            "x.",
-            "x./y",
-            "x%20",
-            "x%20/y",
-            "...",
-            ".%20.",
-        ] {
+        for out in OUTSIDE {
             let uri = format!("skill://a/b/{out}");
             assert_eq!(path(&uri), Err(SkillFault::Unlisted(uri.clone())), "{out}");
             let listed = Skill::new(URI, SkillFrontmatter::new("b", "d"), vec![file(URI, b""), file(&uri, b"")]);

@@ -115,26 +115,26 @@ fn text(result: &Value) -> &str {
 #[test]
 fn every_handler_kind_can_be_async() {
     let pair = Pair::simple(&patient().build().expect("a good service"));
-    let ask = |method: &str, params: Value| pair.ask(method, params).expect("a result");
-    assert_eq!(text(&ask("tools/call", json!({"name": "plain"}))), "plain");
-    assert_eq!(text(&ask("tools/call", json!({"name": "sum", "arguments": {"a": 1, "b": 2}}))), "3");
-    let failed = ask("tools/call", json!({"name": "fails"}));
+    let send_request = |method: &str, params: Value| pair.send_request(method, params).expect("a result");
+    assert_eq!(text(&send_request("tools/call", json!({"name": "plain"}))), "plain");
+    assert_eq!(text(&send_request("tools/call", json!({"name": "sum", "arguments": {"a": 1, "b": 2}}))), "3");
+    let failed = send_request("tools/call", json!({"name": "fails"}));
     assert_eq!((text(&failed), &failed["isError"]), ("on purpose", &json!(true)));
-    let bad = ask("tools/call", json!({"name": "sum", "arguments": {"a": "x"}}));
+    let bad = send_request("tools/call", json!({"name": "sum", "arguments": {"a": "x"}}));
     assert_eq!(bad["isError"], true, "arguments are read first");
-    let filled = ask("prompts/get", json!({"name": "prompt", "arguments": {"a": "7", "b": "0"}}));
+    let filled = send_request("prompts/get", json!({"name": "prompt", "arguments": {"a": "7", "b": "0"}}));
     assert_eq!(filled["messages"][0]["content"]["text"], "7");
-    assert_eq!(ask("prompts/get", json!({"name": "bare"}))["messages"][0]["content"]["text"], "bare");
-    assert_eq!(ask("resources/read", json!({"uri": "test://r"}))["contents"][0]["text"], "resource");
-    assert_eq!(ask("resources/read", json!({"uri": "test://3/4"}))["contents"][0]["text"], "12");
-    assert_eq!(code(&pair.ask("resources/read", json!({"uri": "test://x/4"}))), -32002);
+    assert_eq!(send_request("prompts/get", json!({"name": "bare"}))["messages"][0]["content"]["text"], "bare");
+    assert_eq!(send_request("resources/read", json!({"uri": "test://r"}))["contents"][0]["text"], "resource");
+    assert_eq!(send_request("resources/read", json!({"uri": "test://3/4"}))["contents"][0]["text"], "12");
+    assert_eq!(code(&pair.send_request("resources/read", json!({"uri": "test://x/4"}))), -32002);
     let completed = |reference: Value| {
         let params = json!({"ref": reference, "argument": {"name": "a", "value": "v"}});
-        ask("completion/complete", params)["completion"]["values"].clone()
+        send_request("completion/complete", params)["completion"]["values"].clone()
     };
     assert_eq!(completed(json!({"type": "ref/prompt", "name": "prompt"})), json!(["v!"]));
     assert_eq!(completed(json!({"type": "ref/resource", "uri": "test://{a}/{b}"})), json!(["1", "2"]));
-    assert_eq!(ask("test/double", json!({"n": 21}))["double"], 42);
+    assert_eq!(send_request("test/double", json!({"n": 21}))["double"], 42);
     pair.assert_clean();
 }
 
@@ -143,7 +143,7 @@ fn a_panic_fails_the_one_request() {
     let pair = Pair::simple(&patient().build().expect("a good service"));
     for tool in ["panics", "panics_at_once", "panics_later"] {
         let beside = pair.send("tools/call", json!({"name": "plain"}));
-        let answer = pair.ask("tools/call", json!({"name": tool})).expect_err("an error");
+        let answer = pair.send_request("tools/call", json!({"name": tool})).expect_err("an error");
         assert_eq!((&answer["code"], &answer["message"]), (&json!(-32603), &json!("Internal error")), "{tool}");
         assert!(pair.wait(beside).is_ok(), "{tool}");
     }
@@ -151,8 +151,8 @@ fn a_panic_fails_the_one_request() {
 }
 
 /// A host with async handlers only, which records the requests that they receive.
-fn thoughtful(heard: &Arc<Mutex<Vec<String>>>) -> HostBuilder {
-    let (first, second) = (heard.clone(), heard.clone());
+fn thoughtful(received: &Arc<Mutex<Vec<String>>>) -> HostBuilder {
+    let (first, second) = (received.clone(), received.clone());
     Host::builder("client", "1")
         .sampling_async(async |_: CreateMessageParams, _: Context<ClientRole>| {
             pause().await;
@@ -167,18 +167,18 @@ fn thoughtful(heard: &Arc<Mutex<Vec<String>>>) -> HostBuilder {
             Ok::<_, Failure>(ElicitAction::Decline)
         })
         .on_async(move |_: ToolsListChangedParams, _| {
-            let heard = first.clone();
+            let received = first.clone();
             async move {
-                lock(&heard).push("begun".to_owned());
+                lock(&received).push("begun".to_owned());
                 pause().await;
-                lock(&heard).push("ended".to_owned());
+                lock(&received).push("ended".to_owned());
             }
         })
         .on_notification_async("test/note", move |params: Value, _| {
-            let heard = second.clone();
+            let received = second.clone();
             async move {
                 pause().await;
-                lock(&heard).push(params.to_string());
+                lock(&received).push(params.to_string());
             }
         })
         .roots(&Roots::new([Root::new("file:///a")]).expect("good roots"))
@@ -191,12 +191,12 @@ fn form() -> ElicitSchema {
     }
 }
 
-fn question() -> CreateMessageParams {
+fn input_request() -> CreateMessageParams {
     CreateMessageParams::new([SamplingMessage::user("2 + 2?")], 10_u64)
 }
 
 /// A service with the same tool twice, blocking and async.
-fn curious() -> ServiceBuilder {
+fn service_with_requests() -> ServiceBuilder {
     fn said(name: &ElicitResult, answer: &CreateMessageResult, page: &ElicitAction, roots: usize) -> String {
         let name = name.content.as_ref().and_then(|content| content.get("name"));
         format!("{name:?} {} {page} {roots}", answer.model)
@@ -204,18 +204,18 @@ fn curious() -> ServiceBuilder {
     Service::builder("test", "1")
         .tool(Tool::new("wait", |context: Context| {
             let name = context.elicit("Ada", form()).wait()?;
-            let answer = context.sample(question()).wait()?;
+            let answer = context.sample(input_request()).wait()?;
             let page = context.elicit_url("Sign in", "https://example.com/").wait()?;
             Ok::<_, Failure>(said(&name, &answer, &page.action, context.roots().wait()?.len()))
         }))
         .tool(Tool::new_async("await", async |context: Context| {
             let name = context.elicit("Ada", form()).await?;
-            let answer = context.sample(question()).await?;
+            let answer = context.sample(input_request()).await?;
             let page = context.elicit_url("Sign in", "https://example.com/").await?;
             Ok::<_, Failure>(said(&name, &answer, &page.action, context.roots().await?.len()))
         }))
         .tool(Tool::new_async("all_at_once", async |context: Context| {
-            let (name, answer) = (context.elicit("Ada", form()), context.sample(question()));
+            let (name, answer) = (context.elicit("Ada", form()), context.sample(input_request()));
             let (page, roots) = (context.elicit_url("Sign in", "https://example.com/"), context.roots());
             let (roots, page) = (roots.await, page.await);
             Ok::<_, Failure>(said(&name.await?, &answer.await?, &page?.action, roots?.len()))
@@ -224,12 +224,12 @@ fn curious() -> ServiceBuilder {
 
 #[test]
 fn blocking_and_async_input_requests_are_equal() {
-    let heard = Arc::default();
-    let service = curious().build().expect("a good service");
+    let received = Arc::default();
+    let service = service_with_requests().build().expect("a good service");
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
-        let pair = Pair::new(&thoughtful(&heard).build(), &service, version);
+        let pair = Pair::new(&thoughtful(&received).build(), &service, version);
         for tool in ["wait", "await", "all_at_once"] {
-            let result = pair.ask("tools/call", json!({"name": tool})).expect("a result");
+            let result = pair.send_request("tools/call", json!({"name": tool})).expect("a result");
             assert_eq!(text(&result), "Some(String(\"Ada\")) m decline 1", "{tool} {version}");
         }
         pair.assert_clean();
@@ -238,7 +238,7 @@ fn blocking_and_async_input_requests_are_equal() {
 
 #[test]
 fn concurrent_input_requests_are_sent_together() {
-    let service = curious().build().expect("a good service");
+    let service = service_with_requests().build().expect("a good service");
     let host = thoughtful(&Arc::default()).build();
     // In a session all four requests are sent before the first response.
     let pair = Pair::new(&host, &service, ProtocolVersion::V2025_11_25);
@@ -248,7 +248,7 @@ fn concurrent_input_requests_are_sent_together() {
     drop(pending);
     // Without a session all four are in the first result.
     let pair = Pair::new(&host, &service, ProtocolVersion::V2026_07_28);
-    pair.ask("tools/call", json!({"name": "all_at_once"})).expect("a result");
+    pair.send_request("tools/call", json!({"name": "all_at_once"})).expect("a result");
     let rounds: Vec<_> = pair
         .server
         .take_lines()
@@ -266,11 +266,11 @@ fn dropped_input_request_is_cancelled() {
         .tool(Tool::new_async("impatient", move |context: Context| {
             let asked = asked.clone();
             async move {
-                let question = context.sample(question());
+                let input_request = context.sample(input_request());
                 while !asked.load(Ordering::SeqCst) {
                     pause().await;
                 }
-                drop(question);
+                drop(input_request);
                 "did without"
             }
         }))
@@ -291,9 +291,9 @@ fn dropped_input_request_is_cancelled() {
 
 #[test]
 fn notifications_are_handled_one_at_a_time() {
-    let heard = Arc::default();
+    let received = Arc::default();
     let service = echo().build().expect("a good service");
-    let pair = Pair::new(&thoughtful(&heard).build(), &service, ProtocolVersion::V2025_11_25);
+    let pair = Pair::new(&thoughtful(&received).build(), &service, ProtocolVersion::V2025_11_25);
     for round in 0..10 {
         let name = format!("t{round}");
         pair.input_to_client(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
@@ -302,7 +302,7 @@ fn notifications_are_handled_one_at_a_time() {
     pair.settle();
     let expected: Vec<_> =
         (0..10).flat_map(|round| ["begun".into(), "ended".into(), format!("{{\"n\":\"t{round}\"}}")]).collect();
-    assert_eq!(*lock(&heard), expected);
+    assert_eq!(*lock(&received), expected);
     // Arguments that cannot be decoded are the peer's fault, as with blocking handlers.
     let faults = Arc::new(AtomicUsize::new(0));
     let count = faults.clone();
@@ -334,7 +334,7 @@ fn cancelled_future_runs_to_completion() {
                 pause().await;
                 // The operations that have begun can be completed.
                 let said = context.progress(1.0, None, None).await;
-                let asked = context.sample(question()).await;
+                let asked = context.sample(input_request()).await;
                 lock(&eye).push(format!("{slept:?} {said:?} {asked:?}"));
             }
         }))
@@ -449,7 +449,7 @@ fn task_fails_when_its_job_is_dropped() {
     pair.server.flush();
     let lines = pair.server.take_lines();
     let id = lines[0]["result"]["task"]["taskId"].as_str().expect("a task").to_owned();
-    let answer = pair.ask("tasks/get", json!({"taskId": id})).expect("a task");
+    let answer = pair.send_request("tasks/get", json!({"taskId": id})).expect("a task");
     assert_eq!(
         (&answer["status"], &answer["statusMessage"]),
         (&json!("failed"), &json!("The handler of this task was dropped"))
@@ -463,7 +463,7 @@ fn tasks_run_futures() {
             Tool::new_async("task", async |context: Context| {
                 pause().await;
                 context.progress(1.0, None, None).await?;
-                let answer = context.sample(question()).await?;
+                let answer = context.sample(input_request()).await?;
                 Ok::<_, Failure>(answer.model)
             })
             .task_support(TaskSupport::Optional),
@@ -499,14 +499,14 @@ fn narrow() -> Pair {
     Pair::with(&host, &echo().build().expect("a good service"), |_| ())
 }
 
-fn stuff(pair: &Pair) -> usize {
+fn fill_outbox(pair: &Pair) -> usize {
     (0..).take_while(|_| pair.to_server().notify_raw("test/stuff", None) != Err(SendError::Busy)).count()
 }
 
 #[test]
 fn wakes_one_waiter_per_free_slot() {
     let pair = narrow();
-    assert!(stuff(&pair) > 10);
+    assert!(fill_outbox(&pair) > 10);
     let woken = Arc::new(Count::default());
     let waker = Waker::from(woken.clone());
     let mut cx = std::task::Context::from_waker(&waker);
@@ -520,7 +520,7 @@ fn wakes_one_waiter_per_free_slot() {
         pair.client.flush();
         assert_eq!(woken.0.swap(0, Ordering::SeqCst), 1);
         assert!(Pin::new(&mut waiting[number]).poll(&mut cx).is_ready());
-        stuff(&pair);
+        fill_outbox(&pair);
         // The next one was woken when this one completed, and finds no room.
         let next = waiting.get_mut(number + 1);
         assert!(next.is_none_or(|next| Pin::new(next).poll(&mut cx).is_pending()));
@@ -532,7 +532,7 @@ fn wakes_one_waiter_per_free_slot() {
 #[test]
 fn connection_end_wakes_slot_waiters() {
     let pair = narrow();
-    stuff(&pair);
+    fill_outbox(&pair);
     let mut waiting: Vec<Deferred<()>> = (0..100).map(|_| pair.to_server().wait_for_request_slot()).collect();
     let mut cx = std::task::Context::from_waker(Waker::noop());
     assert!(waiting.iter_mut().all(|waiting| Pin::new(waiting).poll(&mut cx).is_pending()));

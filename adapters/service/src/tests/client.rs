@@ -65,7 +65,7 @@ fn form(message: &str) -> Value {
         "name": {"type": "string"}, "sure": {"type": "boolean", "default": true}}}})
 }
 
-fn question(text: &str) -> Value {
+fn sampling_params(text: &str) -> Value {
     json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}], "maxTokens": 9})
 }
 
@@ -97,6 +97,35 @@ fn disabled_elicitation_mode_is_not_declared() {
         assert_eq!(declared(&both, version)["elicitation"], json!({"url": {}}));
         let all = pages().disable_capability(Capability::Elicitation).build();
         assert_eq!(declared(&all, version).get("elicitation"), None);
+    }
+}
+
+/// Checks that a client refuses requests of capabilities that it did not declare.
+fn refuses_undeclared_requests() {
+    // Also where there is a handler.
+    let pair = pair_of(host());
+    pair.input_to_client(
+        &json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage",
+        "params": {"messages": [], "maxTokens": 1, "tools": []}})
+        .to_string(),
+    );
+    pair.settle();
+    assert_eq!(pair.client.take_lines()[0]["error"]["code"], -32602);
+
+    // A server that sends an undeclared request gets an error. This crate does not send such requests, so the test
+    // writes them.
+    let methods = ["sampling/createMessage", "elicitation/create", "roots/list"];
+    let all = ProtocolVersion::LEGACY.into_iter().flat_map(|version| methods.map(|method| (version, method)));
+    for (version, method) in all {
+        let pair = self::pair(Host::builder("client", "1"), version);
+        let line = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}).to_string();
+        pair.input_to_client(&line);
+        let answer = pair.client.with_conn(|conn| {
+            let mut out = Vec::new();
+            conn.poll_transmit(&mut out);
+            serde_json::from_slice::<Value>(&out).expect("an answer")
+        });
+        assert_eq!(answer["error"]["code"], -32601, "{version} {method}");
     }
 }
 
@@ -161,31 +190,7 @@ fn client_declares_capabilities_of_its_handlers() {
         }
     }
 
-    // What is not declared is refused, also where there is a handler.
-    let pair = pair_of(host());
-    pair.input_to_client(
-        &json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage",
-        "params": {"messages": [], "maxTokens": 1, "tools": []}})
-        .to_string(),
-    );
-    pair.settle();
-    assert_eq!(pair.client.take_lines()[0]["error"]["code"], -32602);
-
-    // A server that sends an undeclared request gets an error. This crate does not send such requests, so the test
-    // writes them.
-    let methods = ["sampling/createMessage", "elicitation/create", "roots/list"];
-    let all = ProtocolVersion::LEGACY.into_iter().flat_map(|version| methods.map(|method| (version, method)));
-    for (version, method) in all {
-        let pair = self::pair(Host::builder("client", "1"), version);
-        let line = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}).to_string();
-        pair.input_to_client(&line);
-        let answer = pair.client.with_conn(|conn| {
-            let mut out = Vec::new();
-            conn.poll_transmit(&mut out);
-            serde_json::from_slice::<Value>(&out).expect("an answer")
-        });
-        assert_eq!(answer["error"]["code"], -32601, "{version} {method}");
-    }
+    refuses_undeclared_requests();
 }
 
 // req: SAMP-004 SAMP-005 SAMP-010 SAMP-022 SAMP-031 SAMP-032 SAMP-035
@@ -202,7 +207,7 @@ fn sampling_handler_sends_result() {
             }
         });
         let pair = pair(host, version);
-        let mut params = question("hi");
+        let mut params = sampling_params("hi");
         params["systemPrompt"] = "be brief".into();
         params["temperature"] = json!(0.1);
         params["stopSequences"] = json!(["."]);
@@ -210,7 +215,7 @@ fn sampling_handler_sends_result() {
         params["modelPreferences"] = json!({"hints": [{"name": "x"}], "costPriority": 0.5});
         params["includeContext"] = "none".into();
         assert_eq!(
-            pair.ask_client("sampling/createMessage", params.clone()),
+            pair.send_request_to_client("sampling/createMessage", params.clone()),
             Ok(json!({"role": "assistant", "content": {"type": "text", "text": "hello"}, "model": "model-1"}))
         );
         let mut seen = lock(&seen).take().expect("it was called");
@@ -219,9 +224,9 @@ fn sampling_handler_sends_result() {
         }
         assert_eq!(seen, params);
         params["maxTokens"] = 0.into();
-        assert_eq!(code(&pair.ask_client("sampling/createMessage", params)), -1);
+        assert_eq!(code(&pair.send_request_to_client("sampling/createMessage", params)), -1);
         for bad in [json!({}), json!({"messages": []}), json!({"messages": [], "maxTokens": "1"})] {
-            assert_eq!(code(&pair.ask_client("sampling/createMessage", bad)), -32602);
+            assert_eq!(code(&pair.send_request_to_client("sampling/createMessage", bad)), -32602);
         }
         pair.assert_clean();
     }
@@ -234,10 +239,13 @@ fn sampling_handler_sends_result() {
         json!([uses, {"role": "user", "content": text}]),
         json!([uses, {"role": "user", "content": [result, text]}]),
     ] {
-        assert_eq!(code(&pair.ask_client("sampling/createMessage", json!({"messages": bad, "maxTokens": 1}))), -32602);
+        assert_eq!(
+            code(&pair.send_request_to_client("sampling/createMessage", json!({"messages": bad, "maxTokens": 1}))),
+            -32602
+        );
     }
     let good = json!({"messages": [{"role": "user", "content": text}, uses, {"role": "user", "content": [result]}], "maxTokens": 1});
-    assert!(pair.ask_client("sampling/createMessage", good).is_ok());
+    assert!(pair.send_request_to_client("sampling/createMessage", good).is_ok());
 }
 
 // req: ELIC-009 ELIC-024 ELIC-025 ELIC-026 ELIC-030 ELIC-032
@@ -245,23 +253,23 @@ fn sampling_handler_sends_result() {
 fn form_responses_must_fit_the_form() {
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25] {
         let pair = pair(host(), version);
-        let ask = |message: &str| pair.ask_client("elicitation/create", form(message));
-        assert_eq!(ask("hi"), Ok(json!({"action": "accept", "content": {"name": "Ada", "sure": true}})));
-        assert_eq!(ask("decline"), Ok(json!({"action": "decline"})));
-        assert_eq!(ask("cancel"), Ok(json!({"action": "cancel"})));
-        assert_eq!(code(&ask("wrong")), -32603, "the answer does not fit the form, so it is not sent");
-        assert_eq!(code(&ask("fail")), -32603);
-        let panicked = ask("panic");
+        let send_request = |message: &str| pair.send_request_to_client("elicitation/create", form(message));
+        assert_eq!(send_request("hi"), Ok(json!({"action": "accept", "content": {"name": "Ada", "sure": true}})));
+        assert_eq!(send_request("decline"), Ok(json!({"action": "decline"})));
+        assert_eq!(send_request("cancel"), Ok(json!({"action": "cancel"})));
+        assert_eq!(code(&send_request("wrong")), -32603, "the answer does not fit the form, so it is not sent");
+        assert_eq!(code(&send_request("fail")), -32603);
+        let panicked = send_request("panic");
         assert!(code(&panicked) == -32603 && !panicked.expect_err("an error").to_string().contains("secret"));
-        assert_eq!(code(&pair.ask_client("elicitation/create", json!({"message": "x"}))), -32602);
+        assert_eq!(code(&pair.send_request_to_client("elicitation/create", json!({"message": "x"}))), -32602);
         pair.assert_clean();
     }
     let pair = pair(host(), ProtocolVersion::V2025_11_25);
     let mut explicit = form("hi");
     explicit["mode"] = "form".into();
-    assert!(pair.ask_client("elicitation/create", explicit.clone()).is_ok());
+    assert!(pair.send_request_to_client("elicitation/create", explicit.clone()).is_ok());
     explicit["mode"] = "song".into();
-    assert_eq!(code(&pair.ask_client("elicitation/create", explicit)), -32602);
+    assert_eq!(code(&pair.send_request_to_client("elicitation/create", explicit)), -32602);
 }
 
 // req: ELIC-006 ELIC-013 ELIC-027 ELIC-033 ELIC-036 ELIC-040
@@ -279,7 +287,7 @@ fn only_open_url_elicitations_complete_once() {
     let pair = pair(host, ProtocolVersion::V2025_11_25);
     let page =
         |id: &str| json!({"mode": "url", "message": "sign in", "url": "https://example.com/a", "elicitationId": id});
-    assert_eq!(pair.ask_client("elicitation/create", page("a b/\u{e4}")), Ok(json!({"action": "accept"})));
+    assert_eq!(pair.send_request_to_client("elicitation/create", page("a b/\u{e4}")), Ok(json!({"action": "accept"})));
     assert_eq!(*lock(&asked), ["https://example.com/a"]);
     for id in ["unknown", "a b/\u{e4}", "a b/\u{e4}", ""] {
         pair.to_client().elicitation_complete(id).expect("it can be sent");
@@ -338,7 +346,7 @@ fn lists_roots_and_notifies_changes() {
         roots.set([Root { name: Some("Home".into()), ..Root::new("file:///home/me") }]).expect("a good root");
         let pair = pair(Host::builder("client", "1").roots(&roots), version);
         assert_eq!(
-            pair.ask_client("roots/list", json!({})),
+            pair.send_request_to_client("roots/list", json!({})),
             Ok(json!({"roots": [{"uri": "file:///home/me", "name": "Home"}]}))
         );
         pair.client.take_lines();
@@ -354,7 +362,7 @@ fn lists_roots_and_notifies_changes() {
         roots.set([]).expect("the same again");
         pair.settle();
         assert!(pair.client.take_lines().is_empty());
-        assert_eq!(pair.ask_client("roots/list", json!({})), Ok(json!({"roots": []})));
+        assert_eq!(pair.send_request_to_client("roots/list", json!({})), Ok(json!({"roots": []})));
     }
     narrow.settle();
     assert!(narrow.client.take_lines().is_empty(), "it was not declared");
@@ -450,7 +458,7 @@ fn client_handler_can_call_tools() {
         Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text(text), "model"))
     });
     let pair = pair(host, ProtocolVersion::V2025_11_25);
-    let said = pair.ask_client("sampling/createMessage", question("hi")).expect("an answer");
+    let said = pair.send_request_to_client("sampling/createMessage", sampling_params("hi")).expect("an answer");
     assert_eq!(said["content"]["text"], "from inside");
     pair.assert_clean();
 }

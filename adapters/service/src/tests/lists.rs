@@ -49,7 +49,7 @@ fn every_list_is_paginated() {
         for (method, member) in LISTS {
             let (mut seen, mut params) = (Vec::new(), json!({}));
             loop {
-                let page = body(version, true, pair.ask(method, params));
+                let page = body(version, true, pair.send_request(method, params));
                 let items = page[member].as_array().expect("an array");
                 assert!((1..=2).contains(&items.len()));
                 seen.extend(items.iter().cloned());
@@ -62,10 +62,10 @@ fn every_list_is_paginated() {
         }
         for (method, _) in LISTS {
             for bad in [json!("x"), json!(""), json!("t99"), json!(7)] {
-                assert_eq!(code(&pair.ask(method, json!({"cursor": bad}))), -32602);
+                assert_eq!(code(&pair.send_request(method, json!({"cursor": bad}))), -32602);
             }
             let foreign = cursors.iter().find(|(other, _)| *other != method).map(|(_, cursor)| cursor.clone());
-            assert_eq!(code(&pair.ask(method, json!({"cursor": foreign}))), -32602);
+            assert_eq!(code(&pair.send_request(method, json!({"cursor": foreign}))), -32602);
         }
         pair.assert_clean();
     }
@@ -220,7 +220,7 @@ fn log_messages_respect_the_client_level() {
         let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
         let logged = || {
             pair.server.take_lines();
-            pair.ask("tools/call", json!({"name": "log"})).expect("a result");
+            pair.send_request("tools/call", json!({"name": "log"})).expect("a result");
             let mut lines = pair.server.take_lines();
             let answer = lines.pop().expect("the answer");
             assert!(answer.get("result").is_some(), "the answer comes last");
@@ -231,14 +231,14 @@ fn log_messages_respect_the_client_level() {
         assert_eq!(all[0], json!({"level": "debug", "logger": "test", "data": {"at": "debug"}}));
         assert_eq!(all[8], json!({"level": "alert", "data": "plain"}));
         for (at, level) in LoggingLevel::ALL.into_iter().enumerate() {
-            assert_eq!(pair.ask("logging/setLevel", json!({"level": level.as_str()})), Ok(json!({})));
+            assert_eq!(pair.send_request("logging/setLevel", json!({"level": level.as_str()})), Ok(json!({})));
             let levels: Vec<_> = logged().iter().map(|params| params["level"].clone()).collect();
             let mut expected: Vec<_> = LoggingLevel::ALL[at..].iter().map(|level| json!(level.as_str())).collect();
             expected.extend((level <= LoggingLevel::Alert).then(|| json!("alert")));
             assert_eq!(levels, expected);
         }
         for bad in [json!({"level": "loud"}), json!({"level": "INFO"}), json!({}), json!({"level": 3})] {
-            assert_eq!(code(&pair.ask("logging/setLevel", bad)), -32602);
+            assert_eq!(code(&pair.send_request("logging/setLevel", bad)), -32602);
         }
         pair.assert_clean();
     }
@@ -249,6 +249,6 @@ fn log_messages_respect_the_client_level() {
         .build()
         .expect("a good service");
     let pair = Pair::simple(&service);
-    assert_eq!(pair.ask("tools/call", json!({"name": "log"})).expect("a result")["isError"], true);
+    assert_eq!(pair.send_request("tools/call", json!({"name": "log"})).expect("a result")["isError"], true);
     assert!(pair.server.take_lines().iter().all(|line| line.get("method").is_none()));
 }

@@ -106,7 +106,7 @@ fn middleware_wraps_every_request() {
                 "Result",
             ),
         ] {
-            let answer = pair.ask(method, params);
+            let answer = pair.send_request(method, params);
             if let Ok(expected) = how.parse::<i64>() {
                 assert_eq!(code(&answer), expected, "{version} {method} {name}");
             }
@@ -115,7 +115,7 @@ fn middleware_wraps_every_request() {
             assert_eq!(take(&seen), expected, "{version}");
         }
         if !is_modern {
-            assert!(pair.ask("ping", json!({})).is_ok());
+            assert!(pair.send_request("ping", json!({})).is_ok());
             assert_eq!(take(&seen), [""; 0], "the connection answers that by itself");
         }
         pair.assert_clean();
@@ -147,7 +147,7 @@ fn rejecting_middleware_skips_the_handler() {
         .into_iter()
         .fold(service, |all, tool| all.tool(tool));
     let pair = Pair::simple(&service.build().expect("a good service"));
-    let call = |name: &str| pair.ask("tools/call", json!({ "name": name }));
+    let call = |name: &str| pair.send_request("tools/call", json!({ "name": name }));
     let error = |code: i64, message: &str| Err(json!({"code": code, "message": message, "data": null}));
     assert_eq!(call("forbidden"), error(-32603, "not for you"));
     assert_eq!(call("coded"), error(-32001, "not today"));
@@ -225,12 +225,12 @@ fn cancellation_in_middleware_skips_handler() {
 #[test]
 fn middleware_sees_input_required_rounds() {
     let seen = Seen::default();
-    let asks = async |context: Context| {
-        let question = CreateMessageParams::new([SamplingMessage::user("Well?")], 5_u64);
-        context.sample(question).await.map(|_| "asked")
+    let requires_input = async |context: Context| {
+        let params = CreateMessageParams::new([SamplingMessage::user("Well?")], 5_u64);
+        context.sample(params).await.map(|_| "asked")
     };
-    let late = Tool::new_async("late", asks).task_support(TaskSupport::Optional).defer_task();
-    let service = Service::builder("test", "1").tool(Tool::new_async("asks", asks)).tool(late);
+    let late = Tool::new_async("late", requires_input).task_support(TaskSupport::Optional).defer_task();
+    let service = Service::builder("test", "1").tool(Tool::new_async("asks", requires_input)).tool(late);
     let service = noted(service, &seen, "out").build().expect("a good service");
     let host = Host::builder("client", "1").sampling(|_, _| {
         Ok::<_, Failure>(CreateMessageResult::new(
@@ -284,7 +284,7 @@ fn hosts_support_middleware() {
         .layer(move |call, next| note(sees.clone(), "out", call, next))
         .build();
     let pair = Pair::new(&host, &echo().build().expect("a good service"), ProtocolVersion::V2025_11_25);
-    let answer = pair.ask_client("sampling/createMessage", json!({"messages": [], "maxTokens": 5}));
+    let answer = pair.send_request_to_client("sampling/createMessage", json!({"messages": [], "maxTokens": 5}));
     assert_eq!(code(&answer), -1);
     assert_eq!(take(&seen), ["out sampling/createMessage - begins", "out sampling/createMessage - -1"]);
 }
@@ -304,7 +304,7 @@ fn completion_of_another_request_is_rejected() {
         }
     });
     let pair = Pair::simple(&service.build().expect("a good service"));
-    let call = |name: &str| pair.ask("tools/call", json!({"name": name, "arguments": {"message": "hi"}}));
+    let call = |name: &str| pair.send_request("tools/call", json!({"name": name, "arguments": {"message": "hi"}}));
     assert_eq!(code(&call("echo")), -32603);
     assert_eq!(call("bare"), Err(json!({"code": -32603, "message": "Internal error", "data": null})));
     pair.assert_clean();

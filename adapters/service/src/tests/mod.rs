@@ -1,21 +1,21 @@
 //! Tests of two connected sessions. Tests of a single file are in that file.
 
-mod asking;
 mod asynchronous;
+mod caching;
 mod calls;
 mod cancellation;
 mod client;
+mod elicitation;
 mod excerpts;
 mod extension;
-mod keeping;
+mod input_requests;
 mod listening;
 mod lists;
 mod middleware;
+mod middleware_replacement;
 mod modern;
 pub(crate) mod pair;
 mod prompts;
-mod questions;
-mod replacing;
 mod resources;
 mod rounds;
 mod schemas;

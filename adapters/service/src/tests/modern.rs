@@ -50,7 +50,7 @@ fn interview(context: &Context) -> Result<String, Failure> {
     Ok(format!("{} {} {}", said(&name, "name"), said(&color, "color"), verdict.text))
 }
 
-fn curious() -> ServiceBuilder {
+fn service_with_requests() -> ServiceBuilder {
     Service::builder("test", "1")
         .state_key([7; 32])
         .tool(Tool::new("interview", |context: Context| interview(&context)))
@@ -111,29 +111,29 @@ pub(super) fn text(result: &Value) -> &str {
 // req: M-MRTR-001 M-MRTR-006 M-MRTR-018 M-MRTR-029 M-MRTR-040
 #[test]
 fn handler_gives_equal_results_in_both_eras() {
-    let service = curious().build().expect("a good service");
+    let service = service_with_requests().build().expect("a good service");
     let expected = "String(\"Ada\") String(\"red\") fine";
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
         let pair = Pair::new(&obliging().build(), &service, version);
-        let result = pair.ask("tools/call", json!({"name": "interview"})).expect("a result");
+        let result = pair.send_request("tools/call", json!({"name": "interview"})).expect("a result");
         assert_eq!((text(&result), result.get("isError")), (expected, None), "{version}");
-        let result = pair.ask("prompts/get", json!({"name": "interview"})).expect("a result");
+        let result = pair.send_request("prompts/get", json!({"name": "interview"})).expect("a result");
         assert_eq!(result["messages"][0]["content"]["text"], expected);
-        let result = pair.ask("resources/read", json!({"uri": "test://interview"})).expect("a result");
+        let result = pair.send_request("resources/read", json!({"uri": "test://interview"})).expect("a result");
         assert_eq!(result["contents"][0]["text"], expected);
-        let result = pair.ask("tools/call", json!({"name": "swallows"})).expect("a result");
+        let result = pair.send_request("tools/call", json!({"name": "swallows"})).expect("a result");
         assert_eq!(text(&result), "asked");
         pair.assert_clean();
-        let questions = pair.server.take_lines();
-        let asked_back = questions.iter().filter(|line| line.get("method").is_some()).count();
-        assert_eq!(asked_back, if version == ProtocolVersion::V2026_07_28 { 0 } else { 12 }, "{version}");
+        let input_requests = pair.server.take_lines();
+        let server_requests = input_requests.iter().filter(|line| line.get("method").is_some()).count();
+        assert_eq!(server_requests, if version == ProtocolVersion::V2026_07_28 { 0 } else { 12 }, "{version}");
     }
 }
 
 // req: M-MRTR-004 M-MRTR-005 M-MRTR-007 M-MRTR-008 M-MRTR-031 M-MRTR-032
 #[test]
 fn input_required_results_repeat_until_complete() {
-    let pair = modern(&curious().build().expect("a good service"));
+    let pair = modern(&service_with_requests().build().expect("a good service"));
     let call = |more: Value| {
         let mut params = json!({"name": "interview"});
         params.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
@@ -142,12 +142,12 @@ fn input_required_results_repeat_until_complete() {
     let first = call(json!({}));
     assert_eq!(first["resultType"], "input_required");
     let keys = |result: &Value| -> Vec<String> {
-        result["inputRequests"].as_object().expect("questions").keys().cloned().collect()
+        result["inputRequests"].as_object().expect("input requests").keys().cloned().collect()
     };
     assert_eq!(keys(&first), ["q1"]);
-    let question = first["inputRequests"]["q1"].as_object().expect("a question");
-    assert_eq!(question.keys().collect::<Vec<_>>(), ["method", "params"]);
-    assert_eq!(question["method"], "elicitation/create");
+    let input_request = first["inputRequests"]["q1"].as_object().expect("an input request");
+    assert_eq!(input_request.keys().collect::<Vec<_>>(), ["method", "params"]);
+    assert_eq!(input_request["method"], "elicitation/create");
     let accept = |field: &str, value: &str| json!({"action": "accept", "content": {field: value}});
     // Unknown responses are ignored, and missing ones are requested again.
     let again = call(json!({"inputResponses": {"else": {"x": 1}}, "requestState": first["requestState"]}));
@@ -171,14 +171,14 @@ fn input_required_results_repeat_until_complete() {
 // req: M-MRTR-010 M-MRTR-012 M-MRTR-014 M-MRTR-015 M-MRTR-030
 #[test]
 fn validates_request_state_and_input_responses() {
-    let service = curious().build().expect("a good service");
+    let service = service_with_requests().build().expect("a good service");
     let pair = modern(&service);
     let call = |more: Value| {
         let mut params = json!({"name": "interview", "arguments": {}});
         params.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
         send(&pair, "tools/call", params, everything())
     };
-    let state = call(json!({})).expect("questions")["requestState"].as_str().expect("a state").to_owned();
+    let state = call(json!({})).expect("input requests")["requestState"].as_str().expect("a state").to_owned();
     let answers = json!({"q1": {"action": "accept", "content": {"name": "Bob"}}});
     assert!(call(json!({"inputResponses": answers, "requestState": state})).is_ok());
 
@@ -195,12 +195,12 @@ fn validates_request_state_and_input_responses() {
     let params = json!({"name": "interview", "inputResponses": answers, "requestState": state});
     assert_eq!(code(&send(&pair, "prompts/get", params, everything())), -32602);
     // An expired state, and the state of a server with another key.
-    let late = modern(&curious().state_lifetime(Duration::ZERO).build().expect("a good service"));
+    let late = modern(&service_with_requests().state_lifetime(Duration::ZERO).build().expect("a good service"));
     let params = json!({"name": "interview", "arguments": {}});
-    let expired = send(&late, "tools/call", params.clone(), everything()).expect("questions");
+    let expired = send(&late, "tools/call", params.clone(), everything()).expect("input requests");
     assert_eq!(code(&call(json!({"requestState": expired["requestState"]}))), -32602);
-    let other = modern(&curious().state_key([8; 32]).build().expect("a good service"));
-    let foreign = send(&other, "tools/call", params, everything()).expect("questions");
+    let other = modern(&service_with_requests().state_key([8; 32]).build().expect("a good service"));
+    let foreign = send(&other, "tools/call", params, everything()).expect("input requests");
     assert_eq!(code(&call(json!({"requestState": foreign["requestState"]}))), -32602);
 
     for bad in [
@@ -225,7 +225,7 @@ fn undeclared_input_fails_the_request() {
     let page = |context: Context| {
         context.elicit_url("Sign in", "https://example.com/").wait().map(|visit| visit.action.to_string())
     };
-    let service = curious()
+    let service = service_with_requests()
         .tool(Tool::new("page", page))
         .tool(
             Tool::new("declared", move || {
@@ -254,7 +254,7 @@ fn undeclared_input_fails_the_request() {
 
     let mute = Host::builder("client", "1").build();
     let legacy = Pair::new(&mute, &service, ProtocolVersion::V2025_11_25);
-    let result = legacy.ask("tools/call", json!({"name": "declared"})).expect("a result");
+    let result = legacy.send_request("tools/call", json!({"name": "declared"})).expect("a result");
     assert_eq!(result["isError"], true);
     assert!(text(&result).contains("sampling"), "{result}");
     assert_eq!(ran.load(Ordering::SeqCst), 1);
@@ -277,7 +277,7 @@ fn completion_cannot_request_input() {
         .expect("a good service");
     let pair = modern(&service);
     let params = json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}});
-    let result = pair.ask("completion/complete", params).expect("a result");
+    let result = pair.send_request("completion/complete", params).expect("a result");
     assert_eq!(result["completion"]["values"], json!(["x"]));
     assert!(matches!(lock(&asked).as_slice(), [Err(CallError::Send(_))]), "{asked:?}");
     pair.assert_clean();
@@ -285,16 +285,16 @@ fn completion_cannot_request_input() {
 
 // req: M-MRTR-006
 #[test]
-fn ask_all_sends_input_requests_together() {
+fn request_inputs_sends_input_requests_together() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("all", |context: Context| {
             let greeting = CreateMessageParams::new([SamplingMessage::user("Greet")], 10_u64);
-            let questions: [(_, InputRequest); 3] = [
+            let input_requests: [(_, InputRequest); 3] = [
                 ("user_name", ElicitParams::from(ElicitFormParams::new("Who are you?", form("name"))).into()),
                 ("greeting", greeting.into()),
                 ("roots", ListRootsParams::default().into()),
             ];
-            let answers = context.ask_all(questions).wait()?;
+            let answers = context.request_inputs(input_requests).wait()?;
             let name = answers.get::<ElicitParams>("user_name")?;
             let model = answers.get::<CreateMessageParams>("greeting")?.model;
             let roots = answers.get::<ListRootsParams>("roots")?.roots.len();
@@ -304,12 +304,12 @@ fn ask_all_sends_input_requests_together() {
         .expect("a good service");
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
         let pair = Pair::new(&obliging().build(), &service, version);
-        let result = pair.ask("tools/call", json!({"name": "all"})).expect("a result");
+        let result = pair.send_request("tools/call", json!({"name": "all"})).expect("a result");
         assert_eq!(text(&result), "String(\"Ada\") m 1", "{version}");
     }
     let pair = modern(&service);
-    let result = send(&pair, "tools/call", json!({"name": "all"}), everything()).expect("questions");
-    assert_eq!(result["inputRequests"].as_object().expect("questions").len(), 3);
+    let result = send(&pair, "tools/call", json!({"name": "all"}), everything()).expect("input requests");
+    assert_eq!(result["inputRequests"].as_object().expect("input requests").len(), 3);
     assert_eq!(result["inputRequests"]["roots"], json!({"method": "roots/list", "params": {}}));
 }
 
@@ -334,7 +334,7 @@ fn modern_request_uses_its_own_revision() {
     assert_eq!(code(&send(&pair, "tools/call", json!({"name": "must"}), json!({}))), -32021);
     assert_eq!(code(&send(&pair, "resources/read", json!({"uri": "test://none"}), json!({}))), -32601);
     assert_eq!(
-        pair.ask("tools/call", json!({"name": "must"})).map_err(|error| error["code"].clone()),
+        pair.send_request("tools/call", json!({"name": "must"})).map_err(|error| error["code"].clone()),
         Err(json!(-32601))
     );
     let result = send(&pair, "tools/call", json!({"name": "typed", "arguments": {"x": 1}}), json!({}));
@@ -344,7 +344,7 @@ fn modern_request_uses_its_own_revision() {
 // req: M-SUBS-004 M-SUBS-010
 #[test]
 fn changes_reach_subscribers_without_session() {
-    let service = curious().subscriptions().build().expect("a good service");
+    let service = service_with_requests().subscriptions().build().expect("a good service");
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
         let pair = Pair::new(&obliging().build(), &service, version);
         let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://interview"]});

@@ -394,7 +394,7 @@ impl Pair {
     }
 
     /// Sends a request of the client by name. Returns its result, or the error as JSON.
-    pub(crate) fn ask(&self, method: &str, params: Value) -> Result<Value, Value> {
+    pub(crate) fn send_request(&self, method: &str, params: Value) -> Result<Value, Value> {
         let pending = self.send(method, params);
         answer(self.wait(pending))
     }
@@ -406,7 +406,7 @@ impl Pair {
     }
 
     /// Sends a request of the server by name. Returns its result, or the error as JSON.
-    pub(crate) fn ask_client(&self, method: &str, params: Value) -> Result<Value, Value> {
+    pub(crate) fn send_request_to_client(&self, method: &str, params: Value) -> Result<Value, Value> {
         let params = Json::new(&params).expect("JSON");
         let pending = self.to_client().request_raw(method, Some(&RawJson::from(&params))).expect("it can be sent");
         answer(self.wait(pending))

@@ -58,14 +58,16 @@ fn lists_and_fills_prompts() {
     for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
         assert!(pair.to_server().capabilities().contains(Capability::Prompts));
-        let listed = body(version, true, pair.ask("prompts/list", json!({})));
+        let listed = body(version, true, pair.send_request("prompts/list", json!({})));
         let greet = &listed["prompts"][0];
         assert_eq!((&greet["name"], &greet["description"]), (&json!("greet"), &json!("Greets")));
         assert_eq!(greet["arguments"][0], json!({"name": "name", "required": true}));
         assert_eq!(greet["arguments"][1]["title"] == "How often", version >= ProtocolVersion::V2025_06_18);
         assert_eq!(listed["prompts"][1], json!({"name": "plain"}));
 
-        let get = |name: &str, arguments: Value| pair.ask("prompts/get", json!({"name": name, "arguments": arguments}));
+        let get = |name: &str, arguments: Value| {
+            pair.send_request("prompts/get", json!({"name": name, "arguments": arguments}))
+        };
         assert_eq!(
             body(version, false, get("greet", json!({"name": "Ada", "times": "2"}))),
             json!({"description": "Greets", "messages":
@@ -113,7 +115,7 @@ fn prompt_messages_fit_the_revision() {
         .expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
-        let get = |name: &str| pair.ask("prompts/get", json!({"name": name}));
+        let get = |name: &str| pair.send_request("prompts/get", json!({"name": name}));
         assert_eq!(get("resource").expect("a prompt")["messages"][0]["content"]["type"], "resource");
         match get("audio") {
             Ok(prompt) => {
@@ -153,7 +155,7 @@ fn prompt_changes_are_sent_if_declared() {
             joining.client.settings.versions = VersionSet::only(version);
             joining.server.capabilities.prompts.as_mut().expect("prompts").list_changed = None;
         });
-        assert_eq!(wide.ask("prompts/list", json!({})), Ok(json!({"prompts": []})));
+        assert_eq!(wide.send_request("prompts/list", json!({})), Ok(json!({"prompts": []})));
         [&wide, &narrow].iter().for_each(|pair| drop(pair.server.take_lines()));
         service.add(greeting("a")).expect("its name is free");
         assert!(service.remove_prompt("a") && !service.remove_prompt("a"));
@@ -165,7 +167,7 @@ fn prompt_changes_are_sent_if_declared() {
         assert_eq!(narrow.server.take_lines(), [Value::Null; 0], "{version}");
     }
     let modern = pair(&service, ProtocolVersion::V2026_07_28);
-    let listed = body(ProtocolVersion::V2026_07_28, true, modern.ask("prompts/list", json!({})));
+    let listed = body(ProtocolVersion::V2026_07_28, true, modern.send_request("prompts/list", json!({})));
     assert_eq!(listed, json!({"prompts": []}));
 }
 
@@ -196,7 +198,7 @@ fn arguments_are_completed() {
         let declared = pair.to_server().capabilities().contains(Capability::Completions);
         assert_eq!(declared, version >= ProtocolVersion::V2025_03_26);
         let complete = |name: &str, argument: &str, value: &str| {
-            pair.ask(
+            pair.send_request(
                 "completion/complete",
                 json!({
                     "ref": {"type": "ref/prompt", "name": name, "title": "whatever"},
@@ -221,7 +223,7 @@ fn arguments_are_completed() {
             json!({"ref": {"type": "ref/other", "name": "greet"}, "argument": {"name": "name", "value": ""}}),
             json!({"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": 1}}),
         ] {
-            assert_eq!(code(&pair.ask("completion/complete", bad)), -32602);
+            assert_eq!(code(&pair.send_request("completion/complete", bad)), -32602);
         }
         pair.assert_clean();
     }
@@ -233,7 +235,7 @@ fn completion_without_handlers_is_not_declared() {
     let service = Service::builder("test", "1").prompt(greeting("greet")).build().expect("a good service");
     let pair = pair(&service, ProtocolVersion::V2024_11_05);
     let asked = json!({"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": ""}});
-    assert_eq!(code(&pair.ask("completion/complete", asked)), -32601);
+    assert_eq!(code(&pair.send_request("completion/complete", asked)), -32601);
     let pair = Pair::simple(&service);
     assert!(!pair.to_server().capabilities().contains(Capability::Completions));
 }

@@ -57,13 +57,13 @@ fn resources_and_templates_are_listed() {
         let pair = pair(&service, version);
         let declared = pair.to_server().capabilities();
         assert!(declared.contains(Capability::Resources) && !declared.contains(Capability::ResourcesSubscribe));
-        let listed = body(version, true, pair.ask("resources/list", json!({})));
+        let listed = body(version, true, pair.send_request("resources/list", json!({})));
         let text = &listed["resources"][0];
         assert_eq!((&text["uri"], &text["name"], &text["size"]), (&json!("test://text"), &json!("text"), &json!(9)));
         assert_eq!(text.get("title").is_some(), version >= ProtocolVersion::V2025_06_18);
         assert_eq!(listed["resources"].as_array().map(Vec::len), Some(3));
         assert_eq!(
-            body(version, true, pair.ask("resources/templates/list", json!({}))),
+            body(version, true, pair.send_request("resources/templates/list", json!({}))),
             json!({"resourceTemplates":
                 [{"uriTemplate": "test://template/{id}/data", "name": "data", "mimeType": "application/json"}]})
         );
@@ -84,7 +84,7 @@ fn resources_are_read() {
         .expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
-        let read = |uri: &str| pair.ask("resources/read", json!({"uri": uri}));
+        let read = |uri: &str| pair.send_request("resources/read", json!({"uri": uri}));
         let contents = |uri: &str| body(version, true, read(uri))["contents"].clone();
         assert_eq!(
             contents("test://text"),
@@ -110,7 +110,7 @@ fn resources_are_read() {
         for invalid in ["", "text", "test://a b", "test://ä", "test://text\n", "../etc/passwd"] {
             assert_eq!(code(&read(invalid)), -32602, "{invalid:?}");
         }
-        assert_eq!(code(&pair.ask("resources/read", json!({}))), -32602);
+        assert_eq!(code(&pair.send_request("resources/read", json!({}))), -32602);
         pair.assert_clean();
     }
 }
@@ -138,11 +138,11 @@ fn registered_resources_have_unique_valid_uris() {
         assert_eq!(again, Err(RegisterError::Taken("my-scheme+x.1:a".into())));
         assert_eq!(service.add(Resource::new("1a:b", "c", || "c")), Err(RegisterError::Uri("1a:b".into())));
         let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
-        let listed = pair.ask("resources/list", json!({})).expect("a list");
+        let listed = pair.send_request("resources/list", json!({})).expect("a list");
         let uris: Vec<_> = listed["resources"].as_array().expect("resources").iter().map(|it| &it["uri"]).collect();
         assert_eq!(uris, ["my-scheme+x.1:a", "my-scheme+x.1:b"], "{version}");
         for uri in uris {
-            let read = pair.ask("resources/read", json!({"uri": uri})).expect("it is there");
+            let read = pair.send_request("resources/read", json!({"uri": uri})).expect("it is there");
             let said = read["contents"][0]["text"].as_str().expect("a text");
             assert!(uri.as_str().expect("a URI").ends_with(&format!(":{said}")), "{version} {read}");
         }
@@ -191,8 +191,8 @@ fn subscribers_receive_resource_updates() {
             .build();
         let pair = Pair::new(&host, &service, version);
         let other = Pair::new(&Host::builder("client", "1").build(), &service, version);
-        let subscribe = |uri: &str| pair.ask("resources/subscribe", json!({"uri": uri}));
-        let unsubscribe = |uri: &str| pair.ask("resources/unsubscribe", json!({"uri": uri}));
+        let subscribe = |uri: &str| pair.send_request("resources/subscribe", json!({"uri": uri}));
+        let unsubscribe = |uri: &str| pair.send_request("resources/unsubscribe", json!({"uri": uri}));
         let empty = Ok(json!({}));
 
         assert_eq!(service.resource_updated("test://text"), 0);
@@ -233,15 +233,15 @@ fn subscriptions_are_bounded_in_bytes() {
         let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
         // A URI has at most 8 KiB.
         let uri = |number: u32| format!("test://template/{number:08000}/data");
-        let subscribe = |number| pair.ask("resources/subscribe", json!({"uri": uri(number)}));
+        let subscribe = |number| pair.send_request("resources/subscribe", json!({"uri": uri(number)}));
         let empty = Ok(json!({}));
         let subscribed = (0..40).take_while(|number| subscribe(*number) == empty).count();
         assert_eq!(subscribed, 256 * 1024 / uri(0).len());
         assert_eq!(code(&subscribe(39)), -32603);
         assert_eq!(subscribe(0), empty, "twice is once");
-        assert_eq!(pair.ask("resources/subscribe", json!({"uri": "test://text"})), empty, "a small one fits");
+        assert_eq!(pair.send_request("resources/subscribe", json!({"uri": "test://text"})), empty, "a small one fits");
         for _ in 0..2 {
-            assert_eq!(pair.ask("resources/unsubscribe", json!({"uri": uri(0)})), empty);
+            assert_eq!(pair.send_request("resources/unsubscribe", json!({"uri": uri(0)})), empty);
         }
         assert_eq!(subscribe(39), empty, "there is room again");
         assert_eq!(code(&subscribe(40)), -32603);
@@ -256,7 +256,10 @@ fn variables_of_templates_are_completed() {
         let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
         let complete = |uri: &str, argument: &str| {
             let reference = json!({"type": "ref/resource", "uri": uri});
-            pair.ask("completion/complete", json!({"ref": reference, "argument": {"name": argument, "value": ""}}))
+            pair.send_request(
+                "completion/complete",
+                json!({"ref": reference, "argument": {"name": argument, "value": ""}}),
+            )
         };
         for uri in ["test://template/{id}/data", "test://template/5/data"] {
             assert_eq!(complete(uri, "id").expect("proposals")["completion"]["values"], json!(["123"]));

@@ -13,22 +13,22 @@ use crate::{
     server::{prompt::Prompt, resource::Resource, service::Service, tool::Tool},
 };
 
-fn question() -> ElicitParams {
+fn input_request() -> ElicitParams {
     ElicitFormParams::new("Go on?", ElicitSchema::new(Map::from([("x", StringSchema::default().into())]))).into()
 }
 
 /// A tool that requests input in every round, and one that requests it once.
-fn curious() -> Pair {
+fn service_with_requests() -> Pair {
     let service = Service::builder("test", "1")
         .state_key([7; 32])
         .tool(Tool::new("never-done", |context: Context| {
             for n in 0..1000 {
-                context.ask_all([(format!("n{n}"), question().into())]).wait()?;
+                context.request_inputs([(format!("n{n}"), input_request().into())]).wait()?;
             }
             Ok::<_, Failure>("done")
         }))
         .tool(Tool::new("once", |context: Context| {
-            context.ask_all([("n", question().into())]).wait()?;
+            context.request_inputs([("n", input_request().into())]).wait()?;
             Ok::<_, Failure>("done")
         }))
         .build()
@@ -57,7 +57,7 @@ fn request(pair: &Pair, method: &str, principal: Option<&str>, mut params: Value
 
 /// Returns the same call with responses to all input requests.
 fn answered(name: &str, result: &Value) -> Value {
-    let asked = result["inputRequests"].as_object().expect("questions");
+    let asked = result["inputRequests"].as_object().expect("input requests");
     let answers: serde_json::Map<_, _> = asked.keys().map(|key| (key.clone(), json!({"action": "decline"}))).collect();
     json!({"name": name, "requestState": result["requestState"], "inputResponses": answers})
 }
@@ -65,7 +65,7 @@ fn answered(name: &str, result: &Value) -> Value {
 // req: M-MRTR-018 M-MRTR-017
 #[test]
 fn input_required_rounds_are_limited() {
-    let pair = curious();
+    let pair = service_with_requests();
     let mut answer = call(&pair, None, json!({"name": "never-done"}));
     for round in 1..16 {
         assert_eq!(answer["result"]["resultType"], "input_required", "round {round}");
@@ -80,16 +80,16 @@ fn input_required_rounds_are_limited() {
 }
 
 /// A service with a tool, a prompt and a resource that request input once.
-fn all_ask(name: &str) -> Pair {
-    fn ask(context: &Context) -> Result<&'static str, Failure> {
-        context.ask_all([("n", question().into())]).wait()?;
+fn all_require_input(name: &str) -> Pair {
+    fn send_request(context: &Context) -> Result<&'static str, Failure> {
+        context.request_inputs([("n", input_request().into())]).wait()?;
         Ok("done")
     }
     let service = Service::builder(name, "1")
         .state_key([7; 32])
-        .tool(Tool::new("same", |context: Context| ask(&context)))
-        .prompt(Prompt::new("same", |context: Context| ask(&context).map(ToOwned::to_owned)))
-        .resource(Resource::new("same:it", "it", |context: Context| ask(&context).map(ToOwned::to_owned)))
+        .tool(Tool::new("same", |context: Context| send_request(&context)))
+        .prompt(Prompt::new("same", |context: Context| send_request(&context).map(ToOwned::to_owned)))
+        .resource(Resource::new("same:it", "it", |context: Context| send_request(&context).map(ToOwned::to_owned)))
         .build()
         .expect("a good service");
     Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2026_07_28)
@@ -98,7 +98,7 @@ fn all_ask(name: &str) -> Pair {
 // req: M-MRTR-013
 #[test]
 fn state_is_bound_to_principal_and_service() {
-    let (ours, theirs) = (all_ask("test"), all_ask("other"));
+    let (ours, theirs) = (all_require_input("test"), all_require_input("other"));
     for (method, params) in [
         ("tools/call", json!({"name": "same"})),
         ("prompts/get", json!({"name": "same"})),
@@ -129,7 +129,7 @@ fn state_is_bound_to_principal_and_service() {
 // req: M-MRTR-013
 #[test]
 fn state_of_another_principal_is_rejected() {
-    let pair = curious();
+    let pair = service_with_requests();
     let principals = [None, Some("ada"), Some("eve"), Some("")];
     for owner in principals {
         let asked = call(&pair, owner, json!({"name": "once"}));

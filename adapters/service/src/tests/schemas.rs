@@ -74,7 +74,7 @@ fn doc_comment_becomes_tool_description() {
 
 fn listed(tool: Tool) -> Value {
     let service = Service::builder("test", "1").tool(tool).build().expect("a good service");
-    let listed = Pair::simple(&service).ask("tools/list", json!({})).expect("a list");
+    let listed = Pair::simple(&service).send_request("tools/list", json!({})).expect("a list");
     listed["tools"][0].clone()
 }
 
@@ -159,7 +159,7 @@ fn arguments_are_checked_against_generated_schemas() {
         .expect("a good service");
     let pair = Pair::simple(&service);
     let call = |name: &str, arguments: Value| {
-        let result = pair.ask("tools/call", json!({"name": name, "arguments": arguments})).expect("a result");
+        let result = pair.send_request("tools/call", json!({"name": name, "arguments": arguments})).expect("a result");
         (result["isError"] != json!(true), result["content"][0]["text"].as_str().unwrap_or_default().to_owned())
     };
     assert_eq!(
@@ -213,7 +213,8 @@ fn schemas_follow_their_declared_dialect() {
         let service = tool(schema).expect("a known dialect");
         let [old, new] = [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28].map(|version| {
             let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
-            let result = pair.ask("tools/call", json!({"name": "a", "arguments": {"list": [1]}})).expect("a result");
+            let result =
+                pair.send_request("tools/call", json!({"name": "a", "arguments": {"list": [1]}})).expect("a result");
             result["isError"] == json!(true)
         });
         assert_eq!(old, new);
@@ -332,13 +333,16 @@ fn prompt_arguments_come_from_the_type() {
         .build()
         .expect("a good service");
     let pair = Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2025_11_25);
-    let listed = pair.ask("prompts/list", json!({})).expect("a list");
+    let listed = pair.send_request("prompts/list", json!({})).expect("a list");
     let arguments = listed["prompts"][0]["arguments"].as_array().expect("arguments");
     assert_eq!(arguments[0], json!({"name": "to", "required": true}));
     assert!(arguments.contains(&json!({"name": "style", "description": "How formal."})));
     let got = pair
-        .ask("prompts/get", json!({"name": "letter", "arguments": {"to": "Ada", "copies": "2"}}))
+        .send_request("prompts/get", json!({"name": "letter", "arguments": {"to": "Ada", "copies": "2"}}))
         .expect("a prompt");
     assert_eq!(got["messages"][0]["content"]["text"], "Ada None Some(2)");
-    assert_eq!(code(&pair.ask("prompts/get", json!({"name": "letter", "arguments": {"copies": "2"}}))), -32602);
+    assert_eq!(
+        code(&pair.send_request("prompts/get", json!({"name": "letter", "arguments": {"copies": "2"}}))),
+        -32602
+    );
 }

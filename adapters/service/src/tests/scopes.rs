@@ -24,7 +24,7 @@ fn service() -> Service {
 }
 
 /// Sends a request with these scopes. Returns the response.
-fn ask(pair: &Pair, version: ProtocolVersion, scopes: &[&str], method: &str, mut params: Value) -> Value {
+fn send_request(pair: &Pair, version: ProtocolVersion, scopes: &[&str], method: &str, mut params: Value) -> Value {
     if version.era() == Era::Modern {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -44,7 +44,7 @@ fn begin(pair: &Pair, version: ProtocolVersion, tool: &str) -> Value {
     if version.era() == Era::Legacy {
         params["task"] = json!({});
     }
-    let result = &ask(pair, version, &ALL, "tools/call", params)["result"];
+    let result = &send_request(pair, version, &ALL, "tools/call", params)["result"];
     let id = if version.era() == Era::Legacy { &result["task"]["taskId"] } else { &result["taskId"] };
     assert!(id.is_string(), "{result}");
     id.clone()
@@ -63,18 +63,18 @@ fn a_task_needs_the_scopes_of_its_tool() {
         for method in methods {
             let about = |task: &Value| json!({"taskId": task, "inputResponses": {}});
             for scopes in [&[][..], &ALL[..1], &ALL[1..], &["other"]] {
-                let refused = ask(&pair, version, scopes, method, about(&scan));
+                let refused = send_request(&pair, version, scopes, method, about(&scan));
                 assert_eq!(refused["error"]["code"], -32600, "{method} {scopes:?}: {refused}");
                 assert_eq!(refused["error"]["message"], refusal, "{method} {scopes:?}");
             }
             for (scopes, task) in [(&ALL[..], &scan), (&[], &count)] {
-                let answer = ask(&pair, version, scopes, method, about(task));
+                let answer = send_request(&pair, version, scopes, method, about(task));
                 assert_ne!(answer["error"]["message"], refusal, "{method} {scopes:?}");
             }
         }
         if version.era() == Era::Legacy {
             for (scopes, expected) in [(&ALL[..], vec![&scan, &count]), (&ALL[..1], vec![&count])] {
-                let list = ask(&pair, version, scopes, "tasks/list", json!({}));
+                let list = send_request(&pair, version, scopes, "tasks/list", json!({}));
                 let tasks = list["result"]["tasks"].as_array().expect("a list").clone();
                 assert_eq!(tasks.iter().map(|task| &task["taskId"]).collect::<Vec<_>>(), expected, "{scopes:?}");
             }

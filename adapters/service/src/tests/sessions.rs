@@ -36,12 +36,12 @@ fn custom_methods_work_in_both_directions() {
         Host::builder("client", "1").on_request("vendor/add", move |sum: Sum, _| Ok::<_, Failure>(add(sum))).build();
     for version in ProtocolVersion::LEGACY {
         let pair = Pair::new(&host, &service, version);
-        assert_eq!(pair.ask("vendor/add", json!({"numbers": [1, 2]})), Ok(json!({"sum": 3})));
-        assert_eq!(pair.ask_client("vendor/add", json!({"numbers": [4]})), Ok(json!({"sum": 4})));
-        assert_eq!(code(&pair.ask("vendor/add", json!({"numbers": "x"}))), -32602);
-        assert_eq!(code(&pair.ask("vendor/list", json!({}))), -32603, "a result is an object");
-        assert_eq!(code(&pair.ask("vendor/none", json!({}))), -32601);
-        assert_eq!(code(&pair.ask_client("$/none", json!({}))), -32601);
+        assert_eq!(pair.send_request("vendor/add", json!({"numbers": [1, 2]})), Ok(json!({"sum": 3})));
+        assert_eq!(pair.send_request_to_client("vendor/add", json!({"numbers": [4]})), Ok(json!({"sum": 4})));
+        assert_eq!(code(&pair.send_request("vendor/add", json!({"numbers": "x"}))), -32602);
+        assert_eq!(code(&pair.send_request("vendor/list", json!({}))), -32603, "a result is an object");
+        assert_eq!(code(&pair.send_request("vendor/none", json!({}))), -32601);
+        assert_eq!(code(&pair.send_request_to_client("$/none", json!({}))), -32601);
         pair.to_server()
             .notify_raw("$/whatever", Some(&RawJson::from(&mcp_proto::wire::Json::parse("{\"a\":1}").expect("JSON"))))
             .expect("it can be sent");
@@ -141,7 +141,7 @@ fn faults_are_reported_and_survived() {
     let faults = std::mem::take(&mut *lock(&observed));
     assert!(matches!(faults.as_slice(), [Fault::Violation(_), Fault::Violation(_), Fault::PeerError(_)]), "{faults:?}");
     assert!(faults.iter().all(|fault| !fault.to_string().is_empty()));
-    assert!(pair.ask("tools/list", json!({})).is_ok());
+    assert!(pair.send_request("tools/list", json!({})).is_ok());
 }
 
 // req: BASE-029
@@ -194,9 +194,10 @@ fn handlers_see_request_info() {
         .expect("a good service");
     for version in ProtocolVersion::LEGACY {
         let pair = Pair::new(&Host::builder("ada", "1").build(), &service, version);
-        pair.ask("logging/setLevel", json!({"level": "error"})).expect("it is set");
-        let result =
-            pair.ask("tools/call", json!({"name": "info", "_meta": {"com.example/trace": "t1"}})).expect("a result");
+        pair.send_request("logging/setLevel", json!({"level": "error"})).expect("it is set");
+        let result = pair
+            .send_request("tools/call", json!({"name": "info", "_meta": {"com.example/trace": "t1"}}))
+            .expect("a result");
         assert_eq!(result["content"][0]["text"], format!("{version} ada Some(Error) Some(\"t1\") true"));
     }
 }

@@ -75,7 +75,7 @@ fn skills_are_listed_with_all_of_their_files() {
         for capability in [Capability::Resources, Capability::SkillsExtension, Capability::SkillsDirectories] {
             assert!(declared.contains(capability), "{capability:?}");
         }
-        let list = body(version, true, pair.ask("skills/list", json!({})));
+        let list = body(version, true, pair.send_request("skills/list", json!({})));
         let skills = list["skills"].as_array().expect("skills");
         let uris: Vec<_> = skills.iter().map(|skill| skill["uri"].as_str().expect("a URI")).collect();
         assert_eq!(uris, ["skill://office/pdf/SKILL.md", "skill://office/pdf/inner/SKILL.md", "skill://mail/SKILL.md"]);
@@ -93,11 +93,11 @@ fn skills_are_listed_with_all_of_their_files() {
         let tax = json!({"uri": "skill://office/pdf/forms/tax.json", "digest": digest, "size": 2});
         assert_eq!(skills[0]["resources"][1], tax);
         for skill in skills {
-            let one = body(version, true, pair.ask("skills/get", json!({"uri": skill["uri"]})));
+            let one = body(version, true, pair.send_request("skills/get", json!({"uri": skill["uri"]})));
             assert_eq!(one, json!({"skill": skill}));
         }
         for uri in ["skill://mail", "skill://office/pdf/logo", "skill://none/SKILL.md", "no uri"] {
-            assert_eq!(code(&pair.ask("skills/get", json!({"uri": uri}))), -32602, "{uri}");
+            assert_eq!(code(&pair.send_request("skills/get", json!({"uri": uri}))), -32602, "{uri}");
         }
         pair.assert_clean();
     }
@@ -134,7 +134,7 @@ fn skill_files_are_resources() {
     let service = builder().build().expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
-        let list = body(version, true, pair.ask("resources/list", json!({})));
+        let list = body(version, true, pair.send_request("resources/list", json!({})));
         let of = |uri: &str| {
             let all = list["resources"].as_array().expect("resources");
             all.iter().find(|it| it["uri"] == *uri).unwrap_or_else(|| panic!("no {uri}")).clone()
@@ -146,8 +146,9 @@ fn skill_files_are_resources() {
         assert_eq!(of(uri), expected);
         assert_eq!(of("skill://office/pdf/inner/SKILL.md")["name"], "inner");
         assert_eq!(of("skill://office/pdf/inner/notes.md")["mimeType"], "text/x-notes");
-        let read =
-            |uri: &str| body(version, true, pair.ask("resources/read", json!({"uri": uri})))["contents"][0].clone();
+        let read = |uri: &str| {
+            body(version, true, pair.send_request("resources/read", json!({"uri": uri})))["contents"][0].clone()
+        };
         assert_eq!(read(uri), json!({"uri": uri, "mimeType": "text/markdown", "text": text("pdf")}));
         let uri = "skill://office/pdf/logo";
         assert_eq!(read(uri), json!({"uri": uri, "mimeType": "application/octet-stream", "blob": "if8="}));
@@ -155,7 +156,7 @@ fn skill_files_are_resources() {
         assert_eq!(read("skill://office/pdf/a%20b/%C3%A4.md")["text"], "odd");
         let missing = if version.era() == Era::Modern { -32602 } else { -32002 };
         for uri in ["skill://office/pdf", "skill://office/pdf/none", "skill://office/pdf/forms"] {
-            assert_eq!(code(&pair.ask("resources/read", json!({"uri": uri}))), missing, "{uri}");
+            assert_eq!(code(&pair.send_request("resources/read", json!({"uri": uri}))), missing, "{uri}");
         }
     }
 }
@@ -168,7 +169,7 @@ fn reads_skill_folders_one_level_at_a_time() {
         let read = |uri: &str| {
             let (mut entries, mut pages, mut params) = (Vec::new(), 0, json!({"uri": uri}));
             loop {
-                let page = body(version, false, pair.ask("resources/directory/read", params.take()));
+                let page = body(version, false, pair.send_request("resources/directory/read", params.take()));
                 pages += 1;
                 entries.extend(names(&page).into_iter().map(|(uri, kind)| (uri.to_owned(), kind.to_owned())));
                 match page.get("nextCursor") {
@@ -207,11 +208,11 @@ fn reads_skill_folders_one_level_at_a_time() {
             "skill://office/pdf/forms/../forms",
             "no uri",
         ] {
-            assert_eq!(code(&pair.ask("resources/directory/read", json!({"uri": uri}))), -32602, "{uri}");
+            assert_eq!(code(&pair.send_request("resources/directory/read", json!({"uri": uri}))), -32602, "{uri}");
         }
         for cursor in ["", "d:", "logo", "d:a/b", "s1", "t1"] {
             let params = json!({"uri": root, "cursor": cursor});
-            assert_eq!(code(&pair.ask("resources/directory/read", params)), -32602, "{cursor}");
+            assert_eq!(code(&pair.send_request("resources/directory/read", params)), -32602, "{cursor}");
         }
         pair.assert_clean();
     }
@@ -253,7 +254,7 @@ fn skill_is_added_and_removed_with_all_files() {
         |result: Result<(), RegisterError>| assert!(matches!(result, Err(RegisterError::Taken(_))), "{result:?}");
     let pair = pair(&service, ProtocolVersion::LATEST_LEGACY);
     let counts = || {
-        let resources = pair.ask("resources/list", json!({})).expect("a list");
+        let resources = pair.send_request("resources/list", json!({})).expect("a list");
         (listed(&pair).len(), resources["resources"].as_array().map_or(0, Vec::len))
     };
     assert_eq!(counts(), (3, 8));
@@ -275,7 +276,7 @@ fn skill_is_added_and_removed_with_all_files() {
     assert!(service.remove_skill(uri));
     assert!(!service.remove_skill(uri));
     assert_eq!(counts(), (1, 1));
-    assert_eq!(code(&pair.ask("resources/directory/read", json!({"uri": "skill://office"}))), -32602);
+    assert_eq!(code(&pair.send_request("resources/directory/read", json!({"uri": "skill://office"}))), -32602);
     // One skill replaces the other. A skill that is added and removed in one update does not appear.
     let other = || Skill::new("mail", "---\nname: mail\ndescription: Another one\n---\n").file("x", "y");
     service
@@ -316,16 +317,16 @@ fn hidden_skill_hides_its_files() {
         .expect("a good service");
     for version in REVISIONS {
         let pair = pair(&service, version);
-        let list = pair.ask("skills/list", json!({})).expect("a list");
+        let list = pair.send_request("skills/list", json!({})).expect("a list");
         let uris: Vec<_> = list["skills"].as_array().expect("skills").iter().map(|skill| &skill["uri"]).collect();
         assert_eq!(uris, ["skill://office/pdf/inner/SKILL.md", "skill://mail/SKILL.md"]);
         if version.era() == Era::Modern {
             assert_eq!((&list["ttlMs"], &list["cacheScope"]), (&json!(60_000), &json!("private")));
         }
-        assert_eq!(code(&pair.ask("skills/get", json!({"uri": "skill://office/pdf/SKILL.md"}))), -32602);
-        assert_eq!(code(&pair.ask("resources/directory/read", json!({"uri": "skill://office/pdf"}))), -32602);
-        assert!(pair.ask("resources/read", json!({"uri": "skill://office/pdf/logo"})).is_err());
-        let resources = pair.ask("resources/list", json!({})).expect("a list");
+        assert_eq!(code(&pair.send_request("skills/get", json!({"uri": "skill://office/pdf/SKILL.md"}))), -32602);
+        assert_eq!(code(&pair.send_request("resources/directory/read", json!({"uri": "skill://office/pdf"}))), -32602);
+        assert!(pair.send_request("resources/read", json!({"uri": "skill://office/pdf/logo"})).is_err());
+        let resources = pair.send_request("resources/list", json!({})).expect("a list");
         assert_eq!(resources["resources"].as_array().map(Vec::len), Some(1));
     }
 }
@@ -337,7 +338,7 @@ fn skills_have_cache_times() {
     let service = Service::builder("test", "1").skill(skill).build().expect("a good service");
     let pair = pair(&service, ProtocolVersion::V2026_07_28);
     for method in ["skills/get", "resources/read"] {
-        let result = pair.ask(method, json!({"uri": "skill://mail/SKILL.md"})).expect("a result");
+        let result = pair.send_request(method, json!({"uri": "skill://mail/SKILL.md"})).expect("a result");
         assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(3_600_000), &json!("public")), "{method}");
     }
 }

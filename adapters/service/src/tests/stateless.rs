@@ -81,7 +81,7 @@ fn lists_are_independent_of_connection_history() {
             ("resources/read", json!({"uri": "r://none"})),
             ("tools/list", json!({"cursor": "t2"})),
         ] {
-            let _ = used.ask(method, params.clone());
+            let _ = used.send_request(method, params.clone());
             let _ = send(&used, method, params, everything());
         }
         used.send_line(
@@ -300,7 +300,7 @@ fn prompt_content_has_mime_types() {
         .expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = Pair::new(&obliging().build(), &service, version);
-        let get = |name: &str| pair.ask("prompts/get", json!({ "name": name }));
+        let get = |name: &str| pair.send_request("prompts/get", json!({ "name": name }));
         let content = |name: &str| body(version, false, get(name))["messages"][0]["content"].clone();
         let embedded = |resource: Value| json!({"type": "resource", "resource": resource});
         assert_eq!(content("text"), embedded(json!({"uri": "a://b", "mimeType": "text/plain", "text": "hi"})));

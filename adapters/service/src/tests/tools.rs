@@ -45,7 +45,7 @@ fn listed_tools_fit_the_revision() {
     for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
         assert!(pair.to_server().capabilities().contains(Capability::Tools));
-        let listed = body(version, true, pair.ask("tools/list", json!({})));
+        let listed = body(version, true, pair.send_request("tools/list", json!({})));
         assert_eq!(listed.get("nextCursor"), None);
         assert_eq!(listed["tools"].as_array().map(Vec::len), Some(2));
         let bare = &listed["tools"][1];
@@ -58,7 +58,10 @@ fn listed_tools_fit_the_revision() {
         assert_eq!(listed["tools"][0].get("execution"), None);
 
         let none = Service::builder("test", "1").enable_tools().build().expect("a good service");
-        assert_eq!(body(version, true, self::pair(&none, version).ask("tools/list", json!({}))), json!({"tools": []}));
+        assert_eq!(
+            body(version, true, self::pair(&none, version).send_request("tools/list", json!({}))),
+            json!({"tools": []})
+        );
     }
 }
 
@@ -76,7 +79,9 @@ fn tool_failures_fit_the_revision() {
         .expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
-        let call = |name: &str, arguments: Value| pair.ask("tools/call", json!({"name": name, "arguments": arguments}));
+        let call = |name: &str, arguments: Value| {
+            pair.send_request("tools/call", json!({"name": name, "arguments": arguments}))
+        };
 
         assert_eq!(text(&call("echo", json!({"message": "hi"}))), ("hi", false));
         assert_eq!(call("silent", json!({})).expect("a result")["content"], json!([]));
@@ -90,9 +95,9 @@ fn tool_failures_fit_the_revision() {
         assert!(!panicked.expect_err("an error").to_string().contains("secret"));
 
         assert_eq!(code(&call("unknown", json!({}))), -32602);
-        assert_eq!(code(&pair.ask("tools/call", json!({"arguments": {}}))), -32602, "no name");
+        assert_eq!(code(&pair.send_request("tools/call", json!({"arguments": {}}))), -32602, "no name");
         assert_eq!(code(&call("echo", json!(["hi"]))), -32602, "arguments that are no object");
-        assert_eq!(code(&pair.ask("vendor/unknown", json!({}))), -32601);
+        assert_eq!(code(&pair.send_request("vendor/unknown", json!({}))), -32601);
 
         for bad in [json!({}), json!({"message": 1}), Value::Null] {
             let answer = call("echo", bad);
@@ -116,7 +121,7 @@ fn missing_null_and_empty_arguments_are_equal() {
         for params in
             [json!({"name": "now"}), json!({"name": "now", "arguments": null}), json!({"name": "now", "arguments": {}})]
         {
-            assert_eq!(text(&pair.ask("tools/call", params)), ("12:00", false));
+            assert_eq!(text(&pair.send_request("tools/call", params)), ("12:00", false));
         }
     }
 }
@@ -139,7 +144,7 @@ fn tool_names_are_valid_and_unique() {
     assert_eq!(service.add(Tool::new("echo", || ())), Err(RegisterError::Taken("echo".into())));
     service.add(Tool::new("other", || ())).expect("its name is free");
     for version in ProtocolVersion::LEGACY {
-        let listed = pair(&service, version).ask("tools/list", json!({})).expect("a list");
+        let listed = pair(&service, version).send_request("tools/list", json!({})).expect("a list");
         let names: Vec<_> = listed["tools"].as_array().expect("tools").iter().map(|tool| &tool["name"]).collect();
         assert_eq!(names, ["echo", "other"], "{version}");
     }
@@ -160,7 +165,7 @@ fn structured_results_match_their_output_schema() {
         .expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
-        let call = |name: &str| pair.ask("tools/call", json!({"name": name}));
+        let call = |name: &str| pair.send_request("tools/call", json!({"name": name}));
         let good = call("good").expect("a result");
         assert_eq!(good["content"], json!([{"type": "text", "text": "{\"sum\":3}"}]));
         let has_structure = version >= ProtocolVersion::V2025_06_18;
@@ -170,7 +175,7 @@ fn structured_results_match_their_output_schema() {
         }
         assert_eq!(code(&call("wrong")), -32603);
         assert_eq!(text(&call("error")), ("no", true));
-        let listed = pair.ask("tools/list", json!({})).expect("a list");
+        let listed = pair.send_request("tools/list", json!({})).expect("a list");
         assert_eq!(listed["tools"][0].get("outputSchema").is_some(), has_structure);
     }
 }
@@ -203,9 +208,9 @@ fn structured_results_of_any_type_need_the_revision() {
     for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
         let is_modern = version.era() == Era::Modern;
-        let listed = pair.ask("tools/list", json!({})).expect("a list");
+        let listed = pair.send_request("tools/list", json!({})).expect("a list");
         assert_eq!(listed["tools"][0].get("outputSchema").is_some(), is_modern);
-        let call = |name: &str| pair.ask("tools/call", json!({"name": name}));
+        let call = |name: &str| pair.send_request("tools/call", json!({"name": name}));
         for (name, content) in [("good", json!([1, 2])), ("null", Value::Null)] {
             let result = call(name).expect("a result");
             assert_eq!(result.get("structuredContent"), is_modern.then_some(&content), "{name} {version}");
@@ -225,7 +230,7 @@ fn content_not_in_the_revision_is_not_sent() {
         .expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
-        let call = |name: &str| pair.ask("tools/call", json!({"name": name}));
+        let call = |name: &str| pair.send_request("tools/call", json!({"name": name}));
         for (name, since) in [("audio", ProtocolVersion::V2025_03_26), ("link", ProtocolVersion::V2025_06_18)] {
             match call(name) {
                 Ok(result) => assert!(version >= since && result["content"][0]["type"] != "text"),
@@ -259,7 +264,7 @@ fn list_change_is_announced_once_per_session() {
         pair.settle();
         let lines = pair.server.take_lines();
         assert_eq!(lines, [json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})]);
-        let listed = pair.ask("tools/list", json!({})).expect("a list");
+        let listed = pair.send_request("tools/list", json!({})).expect("a list");
         let names: Vec<_> =
             listed["tools"].as_array().expect("tools").iter().map(|tool| tool["name"].clone()).collect();
         assert_eq!(names, (0..500).map(|i| json!(format!("tool{i}"))).collect::<Vec<_>>());
@@ -288,9 +293,9 @@ fn handler_can_add_tools() {
         .build()
         .expect("a good service");
     let pair = Pair::simple(&service);
-    assert_eq!(pair.ask("tools/call", json!({"name": "grow"})).expect("a result")["content"], json!([]));
-    assert_eq!(text(&pair.ask("tools/call", json!({"name": "grown"}))), ("big", false));
-    assert!(text(&pair.ask("tools/call", json!({"name": "grow"}))).1, "there is one already");
+    assert_eq!(pair.send_request("tools/call", json!({"name": "grow"})).expect("a result")["content"], json!([]));
+    assert_eq!(text(&pair.send_request("tools/call", json!({"name": "grown"}))), ("big", false));
+    assert!(text(&pair.send_request("tools/call", json!({"name": "grow"}))).1, "there is one already");
 }
 
 #[test]

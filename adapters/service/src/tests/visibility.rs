@@ -55,7 +55,7 @@ fn pair(service: &Service, version: ProtocolVersion) -> Pair {
 }
 
 /// Sends a request as this principal, or without one. Returns the response.
-fn ask_as(pair: &Pair, version: ProtocolVersion, who: Option<&str>, method: &str, mut params: Value) -> Value {
+fn send_request_as(pair: &Pair, version: ProtocolVersion, who: Option<&str>, method: &str, mut params: Value) -> Value {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let id = format!("as{}", NEXT.fetch_add(1, Ordering::SeqCst));
     if version.era() == Era::Modern {
@@ -89,7 +89,7 @@ fn lists_have_full_pages_of_visible_items() {
             let walk = |who: Option<&str>| {
                 let (mut pages, mut params) = (Vec::new(), json!({}));
                 loop {
-                    let page = ask_as(&pair, version, who, method, params)["result"].take();
+                    let page = send_request_as(&pair, version, who, method, params)["result"].take();
                     let items = page[member].as_array().expect("items");
                     assert!(
                         items
@@ -140,13 +140,13 @@ fn hidden_items_are_not_found() {
             let of_nothing: Value =
                 serde_json::from_str(&params.to_string().replace("secret1", "missin9")).expect("JSON");
             for who in [None, Some("guest")] {
-                let answer = ask_as(&pair, version, who, method, params.clone());
+                let answer = send_request_as(&pair, version, who, method, params.clone());
                 assert!(answer.get("error").is_some(), "{version} {method} {answer}");
-                let like_nothing = ask_as(&pair, version, who, method, of_nothing.clone());
+                let like_nothing = send_request_as(&pair, version, who, method, of_nothing.clone());
                 let answer = answer.to_string().replace("secret1", "missin9");
                 assert_eq!(answer, like_nothing.to_string(), "{version} {method}");
             }
-            let mine = ask_as(&pair, version, Some("admin"), method, params);
+            let mine = send_request_as(&pair, version, Some("admin"), method, params);
             assert!(mine.get("error").is_none(), "{version} {method} {mine}");
             if version.era() == Era::Modern && method == "resources/read" {
                 assert_eq!(mine["result"]["cacheScope"], "private");
@@ -164,7 +164,7 @@ fn results_are_public_without_a_predicate() {
     let version = ProtocolVersion::V2026_07_28;
     let pair = pair(&service.build().expect("a good service"), version);
     for (method, params) in [("tools/list", json!({})), ("resources/read", json!({"uri": "r://a"}))] {
-        assert_eq!(ask_as(&pair, version, None, method, params)["result"]["cacheScope"], "public");
+        assert_eq!(send_request_as(&pair, version, None, method, params)["result"]["cacheScope"], "public");
     }
 }
 
@@ -180,7 +180,7 @@ fn hidden_items_do_not_hide_visible_templates() {
     let version = ProtocolVersion::V2025_11_25;
     let pair = pair(&service, version);
     let read = |who: Option<&str>| {
-        let answer = ask_as(&pair, version, who, "resources/read", json!({"uri": "r://secret"}));
+        let answer = send_request_as(&pair, version, who, "resources/read", json!({"uri": "r://secret"}));
         answer["result"]["contents"][0]["text"].clone()
     };
     assert_eq!((read(None), read(Some("admin"))), (json!("second"), json!("resource")));
@@ -234,7 +234,7 @@ fn visibility_change_is_announced() {
     });
     let pair = Pair::new(&host.build(), &service, ProtocolVersion::V2025_11_25);
     assert!(pair.to_server().capabilities().contains(Capability::Tools), "some client may see some");
-    let tools = || pair.ask("tools/list", json!({})).expect("a list")["tools"].as_array().map(Vec::len);
+    let tools = || pair.send_request("tools/list", json!({})).expect("a list")["tools"].as_array().map(Vec::len);
     assert_eq!(tools(), Some(0));
     is_open.store(true, Ordering::SeqCst);
     service.visibility_changed();
@@ -246,8 +246,8 @@ fn visibility_change_is_announced() {
 fn panicking_visibility_predicate_hides_items() {
     let service = Service::builder("test", "1").tool(Tool::new("t", || "done")).visible(|_, _| panic!("undecided"));
     let pair = pair(&service.build().expect("a good service"), ProtocolVersion::V2025_11_25);
-    assert_eq!(pair.ask("tools/list", json!({})), Ok(json!({"tools": []})));
-    assert!(pair.ask("tools/call", json!({"name": "t"})).is_err());
+    assert_eq!(pair.send_request("tools/list", json!({})), Ok(json!({"tools": []})));
+    assert!(pair.send_request("tools/call", json!({"name": "t"})).is_err());
 
     let cell: Arc<std::sync::OnceLock<Service>> = Arc::default();
     let inside = cell.clone();
@@ -257,7 +257,7 @@ fn panicking_visibility_predicate_hides_items() {
     let service = service.build().expect("a good service");
     cell.get_or_init(|| service.clone());
     let pair = self::pair(&service, ProtocolVersion::V2025_11_25);
-    assert!(pair.ask("tools/call", json!({"name": "t"})).is_ok());
+    assert!(pair.send_request("tools/call", json!({"name": "t"})).is_ok());
 }
 
 #[test]
@@ -266,12 +266,12 @@ fn tool_call_requires_the_scopes_of_the_tool() {
     let service = service.build().expect("it is a scope");
     for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
         let (pair, call) = (pair(&service, version), json!({"name": "write", "arguments": {}}));
-        let refused = ask_as(&pair, version, Some("ada"), "tools/call", call.clone());
+        let refused = send_request_as(&pair, version, Some("ada"), "tools/call", call.clone());
         assert_eq!(refused["error"]["code"], -32600, "{refused}");
-        let listed = ask_as(&pair, version, Some("ada"), "tools/list", json!({}));
+        let listed = send_request_as(&pair, version, Some("ada"), "tools/list", json!({}));
         assert_eq!(listed["result"]["tools"][0]["name"], "write", "{listed}");
         // A pipe does not authenticate the sender of a request.
-        let done = ask_as(&pair, version, None, "tools/call", call);
+        let done = send_request_as(&pair, version, None, "tools/call", call);
         assert_eq!(done["result"]["content"][0]["text"], "done", "{done}");
     }
     for bad in ["", "a b", "a\"b", "a\\b", "\u{e4}"] {

@@ -6,21 +6,21 @@ use mcp_proto::wire::ErrorObject;
 
 /// A list of named items, oldest first.
 ///
-/// Each item has a place that is never used again. A cursor is the place after which a page begins. So if a list
-/// changes while a client pages through it, the client gets every item that was in it all the time exactly once.
-pub(crate) struct Registry<T> {
+/// Each item has a sequence number that is never used again. A cursor is the number at which a page begins. So if a
+/// list changes while a client pages through it, the client gets every item that was in it all the time exactly once.
+pub(crate) struct PagedList<T> {
     /// The first character of the cursors of this list, which distinguishes them from those of other lists.
     kind: char,
-    /// The items with their places, in order.
+    /// The items with their sequence numbers, in order.
     items: Vec<(u64, Arc<T>)>,
-    /// The places by name. Ordered: the names are those of the application, so a peer cannot choose them to make
-    /// lookups slow, and no hash is needed. It does not depend on the type of the items, so that lists of all types
-    /// share this code.
+    /// The sequence numbers by name. Ordered: the names are those of the application, so a peer cannot choose them to
+    /// make lookups slow, and no hash is needed. It does not depend on the type of the items, so that lists of all
+    /// types share this code.
     names: BTreeMap<String, u64>,
     next: u64,
 }
 
-impl<T> Registry<T> {
+impl<T> PagedList<T> {
     pub(crate) const fn new(kind: char) -> Self {
         Self { kind, items: Vec::new(), names: BTreeMap::new(), next: 0 }
     }
@@ -37,23 +37,23 @@ impl<T> Registry<T> {
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> Option<Arc<T>> {
-        let place = self.names.remove(name)?;
-        let at = self.at(place).ok()?;
-        Some(self.items.remove(at).1)
+        let sequence = self.names.remove(name)?;
+        let index = self.index_of(sequence).ok()?;
+        Some(self.items.remove(index).1)
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<T>> {
-        let at = self.at(*self.names.get(name)?).ok()?;
-        self.items.get(at).map(|(_, item)| item)
+        let index = self.index_of(*self.names.get(name)?).ok()?;
+        self.items.get(index).map(|(_, item)| item)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
         self.items.iter().map(|(_, item)| item)
     }
 
-    /// Returns the index of a place, or the index where it would be.
-    fn at(&self, place: u64) -> Result<usize, usize> {
-        self.items.binary_search_by_key(&place, |(place, _)| *place)
+    /// Returns the index of a sequence number, or the index where it would be.
+    fn index_of(&self, sequence: u64) -> Result<usize, usize> {
+        self.items.binary_search_by_key(&sequence, |(sequence, _)| *sequence)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -66,26 +66,26 @@ impl<T> Registry<T> {
 
     /// Returns at most `size` items after the cursor, and the cursor of the next page if there is one.
     pub(crate) fn page(&self, cursor: Option<&str>, size: usize) -> Result<(Vec<Arc<T>>, Option<String>), ErrorObject> {
-        let rest = self.behind(cursor)?;
+        let rest = self.after(cursor)?;
         let page = rest.get(..size.max(1)).unwrap_or(rest);
-        let next = page.last().filter(|_| page.len() < rest.len()).map(|(place, _)| self.cursor_behind(*place));
+        let next = page.last().filter(|_| page.len() < rest.len()).map(|(sequence, _)| self.cursor_after(*sequence));
         Ok((page.iter().map(|(_, item)| item.clone()).collect(), next))
     }
 
-    /// Returns all items after the cursor, with their places.
+    /// Returns all items after the cursor, with their sequence numbers.
     pub(crate) fn rest(&self, cursor: Option<&str>) -> Result<Vec<(u64, Arc<T>)>, ErrorObject> {
-        self.behind(cursor).map(<[_]>::to_vec)
+        self.after(cursor).map(<[_]>::to_vec)
     }
 
-    fn behind(&self, cursor: Option<&str>) -> Result<&[(u64, Arc<T>)], ErrorObject> {
+    fn after(&self, cursor: Option<&str>) -> Result<&[(u64, Arc<T>)], ErrorObject> {
         let start = self.start(cursor)?;
-        let (Ok(at) | Err(at)) = self.at(start);
-        Ok(self.items.get(at..).unwrap_or_default())
+        let (Ok(index) | Err(index)) = self.index_of(start);
+        Ok(self.items.get(index..).unwrap_or_default())
     }
 
-    /// Returns the cursor of the items after a place.
-    pub(crate) fn cursor_behind(&self, place: u64) -> String {
-        format!("{}{:x}", self.kind, place + 1)
+    /// Returns the cursor of the items after a sequence number.
+    pub(crate) fn cursor_after(&self, sequence: u64) -> String {
+        format!("{}{:x}", self.kind, sequence + 1)
     }
 
     fn start(&self, cursor: Option<&str>) -> Result<u64, ErrorObject> {
@@ -95,11 +95,11 @@ impl<T> Registry<T> {
         }
     }
 
-    /// Parses a cursor into its place. Only cursors that [`page`](Self::page) could have written are valid.
+    /// Parses a cursor into its sequence number. Only cursors that [`page`](Self::page) could have written are valid.
     fn parse(&self, cursor: &str) -> Option<u64> {
         let digits = cursor.strip_prefix(self.kind)?;
         let canonical = !digits.starts_with(['0', '+']) && !digits.bytes().any(|byte| byte.is_ascii_uppercase());
-        u64::from_str_radix(digits, 16).ok().filter(|place| canonical && *place < self.next)
+        u64::from_str_radix(digits, 16).ok().filter(|sequence| canonical && *sequence < self.next)
     }
 }
 
@@ -107,18 +107,18 @@ impl<T> Registry<T> {
 mod tests {
     use super::*;
 
-    fn filled(names: &[&str]) -> Registry<String> {
-        let mut registry = Registry::new('t');
+    fn filled(names: &[&str]) -> PagedList<String> {
+        let mut list = PagedList::new('t');
         for name in names {
-            assert!(registry.insert(name, Arc::new((*name).to_owned())));
+            assert!(list.insert(name, Arc::new((*name).to_owned())));
         }
-        registry
+        list
     }
 
-    fn walk(registry: &Registry<String>, size: usize, mut between: impl FnMut(usize)) -> Vec<String> {
+    fn walk(list: &PagedList<String>, size: usize, mut between: impl FnMut(usize)) -> Vec<String> {
         let (mut found, mut cursor, mut pages) = (Vec::new(), None, 0);
         loop {
-            let (page, next) = registry.page(cursor.as_deref(), size).expect("our own cursor");
+            let (page, next) = list.page(cursor.as_deref(), size).expect("our own cursor");
             assert!(page.len() <= size);
             found.extend(page.iter().map(|item| item.to_string()));
             pages += 1;
@@ -134,9 +134,9 @@ mod tests {
     #[test]
     fn pages_of_any_size_contain_each_item_once() {
         let names = ["e", "a", "d", "b", "c"];
-        let registry = filled(&names);
+        let list = filled(&names);
         for size in 1..7 {
-            assert_eq!(walk(&registry, size, |_| ()), names);
+            assert_eq!(walk(&list, size, |_| ()), names);
         }
         assert_eq!(walk(&filled(&[]), 3, |_| ()), [""; 0]);
     }
@@ -144,27 +144,27 @@ mod tests {
     // req: PAGE-010
     #[test]
     fn cursors_stay_valid_when_the_list_changes() {
-        let mut registry = filled(&["a", "b", "c", "d"]);
-        let (page, next) = registry.page(None, 2).expect("the first page");
+        let mut list = filled(&["a", "b", "c", "d"]);
+        let (page, next) = list.page(None, 2).expect("the first page");
         assert_eq!(page.iter().map(|item| item.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         // Removed in front of and at the cursor, added at the end.
-        registry.remove("b");
-        registry.remove("c");
-        assert!(registry.insert("e", Arc::new("e".into())));
-        assert!(registry.insert("b", Arc::new("b".into())));
-        let (page, next) = registry.page(next.as_deref(), 9).expect("the cursor stays valid");
+        list.remove("b");
+        list.remove("c");
+        assert!(list.insert("e", Arc::new("e".into())));
+        assert!(list.insert("b", Arc::new("b".into())));
+        let (page, next) = list.page(next.as_deref(), 9).expect("the cursor stays valid");
         assert_eq!(page.iter().map(|item| item.as_str()).collect::<Vec<_>>(), ["d", "e", "b"]);
         assert_eq!(next, None);
-        assert!(!registry.insert("e", Arc::new("e".into())), "names are unique");
+        assert!(!list.insert("e", Arc::new("e".into())), "names are unique");
     }
 
     // req: PAGE-009
     #[test]
     fn rejects_invalid_cursors() {
-        let registry = filled(&["a", "b", "c"]);
+        let list = filled(&["a", "b", "c"]);
         for bad in ["", "t", "x1", "1", "t0", "t01", "t+1", "t-1", "t3", "tffffffffffffffffff", "T1", "t1 ", "t1\n"] {
-            assert!(registry.page(Some(bad), 1).is_err(), "{bad:?}");
+            assert!(list.page(Some(bad), 1).is_err(), "{bad:?}");
         }
-        assert!(registry.page(Some("t1"), 1).is_ok());
+        assert!(list.page(Some("t1"), 1).is_ok());
     }
 }

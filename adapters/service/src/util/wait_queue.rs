@@ -266,9 +266,9 @@ mod tests {
 
     #[test]
     fn condition_is_checked_only_when_woken() {
-        let (queue, looks, open) = (WaitQueue::default(), Cell::new(0), Cell::new(false));
+        let (queue, checks, open) = (WaitQueue::default(), Cell::new(0), Cell::new(false));
         let check = || {
-            looks.set(looks.get() + 1);
+            checks.set(checks.get() + 1);
             open.get().then_some(())
         };
         let counts: Vec<Arc<Count>> = (0..2).map(|_| Arc::default()).collect();
@@ -276,7 +276,7 @@ mod tests {
         let mut waiting = pin!(queue.wait_for(check));
         let mut poll = |number: usize| {
             let is_done = waiting.as_mut().poll(&mut Context::from_waker(&wakers[number])).is_ready();
-            (is_done, looks.take())
+            (is_done, checks.take())
         };
         // Before and after it has taken its place.
         assert_eq!(poll(0), (false, 2));
@@ -315,10 +315,10 @@ mod tests {
 
     #[test]
     fn condition_is_checked_after_registration() {
-        let (queue, looks) = (WaitQueue::default(), Cell::new(0));
+        let (queue, checks) = (WaitQueue::default(), Cell::new(0));
         let mut waiting = pin!(queue.wait_for(|| {
-            looks.set(looks.get() + 1);
-            (looks.get() == 2).then_some(())
+            checks.set(checks.get() + 1);
+            (checks.get() == 2).then_some(())
         }));
         assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
     }

@@ -323,7 +323,7 @@ impl AuthClient {
     }
 
     /// Ends the authorization that waits for the user. The user is not asked again before
-    /// [`ask_again`](Self::ask_again).
+    /// [`allow_authorization`](Self::allow_authorization).
     pub fn handle_cancelled(&mut self) {
         if matches!(self.step, Step::Browser(_)) {
             self.fail(AuthError::Cancelled);

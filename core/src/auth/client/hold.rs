@@ -31,7 +31,7 @@ impl AuthClient {
 
     /// Lets the user be asked again, after an authorization was refused or cancelled or has failed, or the server has
     /// refused its token.
-    pub fn ask_again(&mut self) {
+    pub fn allow_authorization(&mut self) {
         self.refusal = None;
         self.hold = None;
     }

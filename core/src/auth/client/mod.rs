@@ -22,7 +22,7 @@
 //!
 //! - A request leads to at most one authorization, and to [`Settings::step_ups`] more for scopes.
 //! - After the user has cancelled, or the authorization server has answered `access_denied`, no request leads to one
-//!   before [`ask_again`](AuthClient::ask_again).
+//!   before [`allow_authorization`](AuthClient::allow_authorization).
 //! - After another answer of the authorization server from which no token comes, in the redirect or to the code, no
 //!   request leads to one for an hour; for a minute if that server could not answer for the moment. Requests that need
 //!   an authorization fail with the same error until then.
@@ -30,9 +30,9 @@
 //!   hour before [another request](AuthClient::handle_accepted) was successful. Then no request leads to one for an
 //!   hour, unless the server takes a token. Requests that need an authorization fail with [`AuthError::Refused`].
 //!
-//! `ask_again` ends each of these times. There are two exceptions. A stored client that the authorization server has
-//! forgotten is registered again by the next request, and the user is asked again. An authorization that has expired,
-//! or whose URL could not be shown to the user, does not hold back the next one.
+//! `allow_authorization` ends each of these times. There are two exceptions. A stored client that the authorization
+//! server has forgotten is registered again by the next request, and the user is asked again. An authorization that has
+//! expired, or whose URL could not be shown to the user, does not hold back the next one.
 //!
 //! Grants without a user have only the first of these limits.
 //!

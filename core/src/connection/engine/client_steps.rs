@@ -72,7 +72,7 @@ steps! {
     fn task_refused(call: CallId, error: ErrorObject) -> Option<Event<'static>>, else None;
     fn task_timed_out(call: CallId), else ();
     fn handle_task_status(task: &RawJson<'_>), else ();
-    fn give_up<'a>(call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>>, else None;
+    fn end_call<'a>(call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>>, else None;
     fn cancel_task(task: &str) -> Option<CallId>, else None;
     fn dismiss_late_task(id: &RequestId, result: &RawJson<'_>), else ();
 

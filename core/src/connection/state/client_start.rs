@@ -28,7 +28,7 @@ pub(crate) struct StartState {
     pub(crate) probe: Probe,
     /// The error response to `initialize`, if the client then probed the server.
     pub(crate) refused: Option<ErrorObject>,
-    /// How to open the connection if the server is started again.
+    /// The opening of the next connection, if the server is started again.
     pub(crate) next: Option<Opening>,
     /// Whether the principal of the client has changed since the probe was sent.
     pub(crate) principal_changed: bool,

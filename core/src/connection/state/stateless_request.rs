@@ -52,7 +52,7 @@ pub(crate) struct StatelessRequest {
     /// Whether the client may cache the result, which then must carry `cacheScope` and `ttlMs`.
     pub(crate) cacheable: bool,
     /// Whether the result may be `input_required`.
-    pub(crate) may_ask: bool,
+    pub(crate) may_require_input: bool,
     /// Whether the result may be a task. `None` if the method never has one; `Some(false)` if a side lacks the
     /// capability.
     pub(crate) may_become_task: Option<bool>,
@@ -107,7 +107,7 @@ impl StatelessRequest {
         let result = RawJson::trusted(core::str::from_utf8(&out[start..]).unwrap_or_default());
         let kind = result.member("resultType").and_then(RawJson::into_text);
         match kind.as_deref() {
-            Some("input_required") if !self.may_ask => return Err(SendError::WrongResult),
+            Some("input_required") if !self.may_require_input => return Err(SendError::WrongResult),
             Some("task") => match self.may_become_task {
                 Some(true) => {}
                 Some(false) => return Err(SendError::Undeclared(Capability::TasksExtension)),

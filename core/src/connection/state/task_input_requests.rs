@@ -105,7 +105,7 @@ impl TaskInputRequests {
     }
 
     /// Returns whether responses are ready to be sent.
-    pub(crate) const fn has_answers(&self) -> bool {
+    pub(crate) const fn has_responses(&self) -> bool {
         self.ready > 0
     }
 
@@ -225,7 +225,7 @@ mod tests {
                 11 if is_open => input_requests.set(at, TaskInputResponse::Done),
                 12 | 13 => {
                     let mut out = Vec::new();
-                    let had = input_requests.has_answers();
+                    let had = input_requests.has_responses();
                     input_requests.write_answers(&mut out);
                     assert_eq!(had, out.len() > 1, "{out:?}");
                 }

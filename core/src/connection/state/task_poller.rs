@@ -67,8 +67,8 @@ impl TaskPoller {
     }
 
     /// Returns whether input responses are ready to be sent.
-    pub(crate) fn has_answers(&self) -> bool {
-        self.input_requests.has_answers()
+    pub(crate) fn has_responses(&self) -> bool {
+        self.input_requests.has_responses()
     }
 
     /// Writes the params of the next request: `tasks/update` if input responses are ready, else `tasks/get`. Returns
@@ -76,7 +76,7 @@ impl TaskPoller {
     pub(crate) fn write(&mut self, params: &mut Vec<u8>) -> Method {
         params.extend_from_slice(b"{\"taskId\":");
         encode::text(params, &self.task);
-        if !self.has_answers() {
+        if !self.has_responses() {
             params.push(b'}');
             return Method::ExtGetTask;
         }

@@ -2,7 +2,7 @@
 
 use crate::protocol::Era;
 
-/// How a client opens a connection, given its knowledge about the server from an earlier connection.
+/// The way to open a connection, chosen with the knowledge of an earlier connection to the server.
 ///
 /// The era is a property of a server. It can be stored as long as the server is the same program or has the same
 /// address. It saves the next connection the probe for the era, or the wait for its response. A wrong era does no harm:

@@ -55,7 +55,7 @@ impl Client {
 
     /// Fails a request after [`Action::Authenticate`](super::Action::Authenticate), because the driver cannot obtain
     /// credentials.
-    pub fn give_up(&mut self, now: Timestamp, exchange: ExchangeId) {
+    pub fn fail_authentication(&mut self, now: Timestamp, exchange: ExchangeId) {
         self.set_clock(now);
         if let Some(Exchange { state: ExchangeState::Authenticating(_), .. }) = self.exchanges.get(&exchange)
             && let Some(Exchange { purpose, state: ExchangeState::Authenticating(refused), .. }) = self.abort(exchange)

@@ -37,7 +37,8 @@ pub enum Action {
     Abort(ExchangeId),
     /// Authenticate: the server has refused a request with 401 or 403 (only with
     /// [`ClientOptions::authenticates`](super::ClientOptions::authenticates)). Obtain credentials for the next
-    /// requests, and then [`retry`](super::Client::retry) this one, or [`give_up`](super::Client::give_up).
+    /// requests, and then [`retry`](super::Client::retry) this one, or
+    /// [`fail_authentication`](super::Client::fail_authentication).
     Authenticate {
         /// The request that was refused.
         exchange: ExchangeId,

@@ -47,7 +47,7 @@ impl Client {
             let challenges = refused.challenges.clone();
             exchange.state = ExchangeState::Authenticating(refused);
             self.start_authenticating(id);
-            return self.ask(Action::Authenticate { exchange: id, status: status.as_u16(), challenges });
+            return self.queue_action(Action::Authenticate { exchange: id, status: status.as_u16(), challenges });
         }
         let has_events = status == StatusCode::OK && media::is(&head.headers, EVENTS);
         match &exchange.purpose {
@@ -299,7 +299,7 @@ impl Client {
 
     /// Ends an exchange that carries no response to its message.
     pub(super) fn fail(&mut self, id: ExchangeId, failure: Failure) {
-        match self.relieve(id) {
+        match self.take_purpose(id) {
             // The refusal of the message for which the old transport is tried remains the result.
             Some(Purpose::Old(Some(why))) => self.refused(Purpose::Post(why.post), why.refused),
             Some(purpose) => self.unanswered(&purpose, failure),

@@ -34,7 +34,7 @@ use crate::{
 ///   [`handle_authentication_started`](Self::handle_authentication_started),
 ///   [`handle_authentication_ended`](Self::handle_authentication_ended), [`handle_timeout`](Self::handle_timeout);
 /// - **actions of the application**: all methods of the [`connection`](Self::connection); [`retry`](Self::retry),
-///   [`give_up`](Self::give_up), [`close`](Self::close);
+///   [`fail_authentication`](Self::fail_authentication), [`close`](Self::close);
 /// - **output**: [`poll_event`](Self::poll_event), [`poll_action`](Self::poll_action),
 ///   [`poll_timeout`](Self::poll_timeout);
 /// - **state**: [`is_over`](Self::is_over), [`is_listening`](Self::is_listening), [`call_on`](Self::call_on),
@@ -486,28 +486,28 @@ impl Client {
     pub(super) fn abort(&mut self, id: ExchangeId) -> Option<Exchange> {
         self.stop_authenticating(id);
         let exchange = self.exchanges.remove(&id)?;
-        if !self.take_back(id) {
+        if !self.remove_unpolled_request(id) {
             self.actions.push_back(Action::Abort(id));
         }
         Some(exchange)
     }
 
     /// Removes a request that the driver has not polled yet. Returns whether that was possible.
-    pub(super) fn take_back(&mut self, id: ExchangeId) -> bool {
+    pub(super) fn remove_unpolled_request(&mut self, id: ExchangeId) -> bool {
         let is_it = |action: &Action| matches!(action, Action::Request { exchange, .. } if *exchange == id);
         let unsent = self.actions.iter().position(is_it);
         unsent.is_some_and(|index| self.actions.remove(index).is_some())
     }
 
     /// Takes the purpose of an exchange that is not over but no longer needed.
-    pub(super) fn relieve(&mut self, id: ExchangeId) -> Option<Purpose> {
+    pub(super) fn take_purpose(&mut self, id: ExchangeId) -> Option<Purpose> {
         self.stop_authenticating(id);
         let purpose = core::mem::replace(&mut self.exchanges.get_mut(&id)?.purpose, Purpose::Done);
         self.dismiss(id);
         Some(purpose)
     }
 
-    pub(super) fn ask(&mut self, action: Action) {
+    pub(super) fn queue_action(&mut self, action: Action) {
         self.actions.push_back(action);
     }
 

@@ -116,7 +116,7 @@ impl Client {
         // The server has accepted a request whose stream is resumed.
         let is_post = matches!(exchange.purpose, Purpose::Post(_));
         let waits_for_credentials = exchange.is_authenticating();
-        let was_taken_back = self.take_back(id);
+        let was_taken_back = self.remove_unpolled_request(id);
         if was_taken_back {
             self.exchanges.remove(&id);
         } else {

@@ -91,7 +91,7 @@ impl Client {
 
     /// Handles the refusal of the server to open or resume a stream.
     pub(super) fn not_resumed(&mut self, id: ExchangeId, head: &Parts) {
-        let Some(purpose) = self.relieve(id) else { return };
+        let Some(purpose) = self.take_purpose(id) else { return };
         match purpose {
             purpose if Failure::status_may_pass(head.status.as_u16()) => self.come_back(purpose),
             // The server does not know the last event id. It may open a new stream.
@@ -149,8 +149,8 @@ impl Client {
     /// refused with it is sent again once; calls that were in progress fail.
     pub(super) fn session_lost(&mut self, id: ExchangeId) {
         let sent_in = self.exchanges.get_mut(&id).and_then(|exchange| exchange.sent_in.take());
-        let Some(purpose) = self.relieve(id) else { return };
-        let is_news = self.session.is_some() && self.session == sent_in;
+        let Some(purpose) = self.take_purpose(id) else { return };
+        let is_current_session = self.session.is_some() && self.session == sent_in;
         match purpose {
             // The message belongs to the lost session.
             Purpose::Post(PostRequest { request: None, .. }) => {}
@@ -159,13 +159,13 @@ impl Client {
                 return self.refused(Purpose::Post(post), refused);
             }
             // The server has not accepted the message, so it can be sent in the next session.
-            Purpose::Post(post) if is_news || self.gate != SendGate::Open => {
+            Purpose::Post(post) if is_current_session || self.gate != SendGate::Open => {
                 self.queue(PostRequest { again: true, ..post });
             }
             Purpose::Post(post) => self.post(PostRequest { again: true, ..post }),
             purpose => self.unanswered(&purpose, Failure::SessionLost),
         }
-        if !is_news {
+        if !is_current_session {
             return;
         }
         if !self.renewals.may_renew(self.clock) {

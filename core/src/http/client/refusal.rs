@@ -32,7 +32,7 @@ impl Client {
         match target {
             Some(target) => {
                 let (until, sent_in) = (exchange.until, exchange.sent_in.clone());
-                let purpose = self.relieve(id).and_then(|purpose| self.repeatable(sent_in.as_ref(), purpose));
+                let purpose = self.take_purpose(id).and_then(|purpose| self.repeatable(sent_in.as_ref(), purpose));
                 let Some(purpose) = purpose else { return };
                 self.start_again(id, until, purpose, target, redirects);
             }

@@ -180,7 +180,7 @@ impl Session {
             let until = self.clock + self.options.limits.stream_after;
             let Some(exchange) = self.exchanges.get_mut(id.0) else { continue };
             exchange.form = Form::Open { until };
-            self.look_at(Deadline { at: until, wake: Wake::StreamAfter });
+            self.add_deadline(Deadline { at: until, wake: Wake::StreamAfter });
             let event = self.begin(id, &request).map(Event::into_owned);
             self.events.extend(event);
         }

@@ -19,7 +19,7 @@ const SMALL: usize = 64 << 10;
 /// One part in this many of a limit is reserved for small requests and bodies.
 const RESERVE: usize = 16;
 
-/// The minimum number of clients in the table before those that hold nothing are removed.
+/// The minimum number of clients in the table before clients that hold nothing are removed.
 const MIN_CLIENTS: usize = 64;
 
 /// The resources that are held by one client, or by all clients of an endpoint.
@@ -38,7 +38,7 @@ pub(super) struct ClientUsage {
 /// The idle sessions among which one is chosen to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Among {
-    /// Those that clients have not used since the handshake.
+    /// The sessions that clients have not used since the handshake.
     Fresh,
     /// All, those first.
     All,
@@ -62,7 +62,7 @@ pub(super) enum Holder {
     Address(IpAddr),
 }
 
-/// How an endpoint identifies a client.
+/// The identity of a client at an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Identity {
     /// All unidentified clients together. The limit of one client's share does not apply to them.
@@ -92,7 +92,7 @@ impl Client {
 
     /// Returns whether sessions of this client are reassigned to `other`: this client is identified only by its
     /// session, and `other` by a principal or an address.
-    pub(super) fn gives_way_to(&self, other: &Self) -> bool {
+    pub(super) fn is_reassigned_to(&self, other: &Self) -> bool {
         self.identity == Identity::Session && other.holder().is_some()
     }
 
@@ -170,7 +170,7 @@ impl Load {
 
     /// Reassigns the session to this client, if the client is better identified than the current one.
     pub(super) fn belongs_to(&mut self, client: &Arc<Client>) {
-        if self.client.gives_way_to(client) {
+        if self.client.is_reassigned_to(client) {
             let (taken, idle, fresh) = (self.taken, self.idle, self.fresh);
             *self = Self::new(client.clone());
             self.set(taken);

@@ -125,8 +125,8 @@ impl Session {
         if let Some(stream) = streams.listener() {
             return self.send_on(stream, call, frame, false);
         }
-        for given_up in streams.wait(&self.options.limits, call, frame) {
-            if let Some(call) = given_up.call {
+        for evicted in streams.wait(&self.options.limits, call, frame) {
+            if let Some(call) = evicted.call {
                 self.conn.fail(call, Failure::NoStream);
             }
         }
@@ -317,7 +317,7 @@ impl Session {
             exchange.read_in = self.watch;
         }
         self.weigh(after - bytes, after);
-        self.look_at(Deadline { at, wake: Wake::Quiet });
+        self.add_deadline(Deadline { at, wake: Wake::Quiet });
         self.announce(id);
     }
 
@@ -326,7 +326,7 @@ impl Session {
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         exchange.end();
         if let (SessionKind::Streams { streams, .. }, Some(stream)) = (&mut self.kind, exchange.stream) {
-            streams.leave(stream, id);
+            streams.detach(stream, id);
         }
         self.announce(id);
     }

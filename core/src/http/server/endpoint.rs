@@ -34,7 +34,7 @@ pub struct Endpoint<T> {
     sessions: BTreeMap<SessionId, Entry<T>>,
     tenants: Tenants,
     /// Sessions that were closed for new ones, until the driver polls them.
-    given_up: Vec<T>,
+    evicted: Vec<T>,
     /// Whether other processes may have sessions.
     shared: bool,
     /// A counter: each request of the modern era holds a clone.
@@ -67,7 +67,7 @@ impl<T: Clone> Endpoint<T> {
             config,
             sessions: BTreeMap::new(),
             tenants: Tenants::default(),
-            given_up: Vec::new(),
+            evicted: Vec::new(),
             shared: false,
             alone: Arc::default(),
             clients: Clients::new(),
@@ -115,9 +115,9 @@ impl<T: Clone> Endpoint<T> {
     }
 
     /// Returns a session that was closed for a new one, and is not found any more. After [`route`](Self::route) and
-    /// [`adopt`](Self::adopt), call it until it returns `None`, and [`give_up`](Session::give_up) each session.
-    pub fn poll_given_up(&mut self) -> Option<T> {
-        self.given_up.pop()
+    /// [`adopt`](Self::adopt), call it until it returns `None`, and [`evict`](Session::evict) each session.
+    pub fn poll_evicted(&mut self) -> Option<T> {
+        self.evicted.pop()
     }
 
     /// Makes room for another session of this client.
@@ -127,15 +127,15 @@ impl<T: Clone> Endpoint<T> {
             return Ok(());
         }
         let Self { sessions, tenants, clients, .. } = self;
-        let gives_way = tenants.gives_way(
+        let evictable = tenants.evictable(
             &room,
             |of, among| clients.has_idle(of, among),
             |id| sessions.get(id).map(|entry| &entry.activity),
             || sessions.iter().map(|(id, entry)| (id, &entry.activity)),
         );
         let too_many = || Box::new(busy("There are too many sessions"));
-        let handle = gives_way.and_then(|id| self.remove(&id)).ok_or_else(too_many)?;
-        self.given_up.push(handle);
+        let handle = evictable.and_then(|id| self.remove(&id)).ok_or_else(too_many)?;
+        self.evicted.push(handle);
         Ok(())
     }
 
@@ -222,7 +222,7 @@ impl<T: Clone> Endpoint<T> {
     /// Removes a session that is over, and returns its handle.
     pub fn remove(&mut self, id: &SessionId) -> Option<T> {
         let Entry { handle, client, .. } = self.sessions.remove(id)?;
-        self.tenants.leave(client.holder(), id);
+        self.tenants.remove_session(client.holder(), id);
         if self.sessions.is_empty() {
             // The rest refers to sessions that are over.
             self.tenants = Tenants::default();
@@ -274,7 +274,7 @@ impl<T: Clone> Endpoint<T> {
         let Some((id, entry)) = found.filter(|(_, entry)| entry.admits(principal)) else {
             return request.client.clone();
         };
-        if !entry.client.gives_way_to(&request.client) {
+        if !entry.client.is_reassigned_to(&request.client) {
             return entry.client.clone();
         }
         entry.client = request.client.clone();

@@ -124,11 +124,11 @@
 //!   for others. A check that needs the method belongs between [`end`](RequestReader::end) and
 //!   [`route`](Endpoint::route): see [`Request::method`], and refuse with
 //!   [`AuthRefusal::response`](super::AuthRefusal::response).
-//! - If several processes share sessions, the driver looks up an unknown session between [`begin`](Endpoint::begin) and
-//!   the body ([`RequestReader::session`]), and resumes it here if it is found ([`Endpoint::adopt`]);
+//! - If several processes share sessions, the driver looks up an unknown session between [`begin`](Endpoint::begin)
+//!   and the body ([`RequestReader::session`]), and resumes it here if it is found ([`Endpoint::adopt`]);
 //!   [`poll_replay_request`](Session::poll_replay_request) requests messages that other processes have sent.
-//! - [`poll_given_up`](Endpoint::poll_given_up) returns sessions that were closed for new ones. The driver [gives
-//!   up](Session::give_up) each of them.
+//! - [`poll_evicted`](Endpoint::poll_evicted) returns sessions that were closed for new ones. The driver
+//!   [evicts](Session::evict) each of them.
 //! - On shutdown, the driver [closes](Session::close) every one of the [`sessions`](Endpoint::sessions) and those of
 //!   single requests, and continues until they are over.
 

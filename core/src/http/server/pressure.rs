@@ -47,11 +47,11 @@ impl Session {
     /// Ends the exchanges of clients that have read nothing since messages were refused. A client can resume a stream
     /// if it has received an event id of it. Any other response is lost, which the client sees: it breaks off, or
     /// becomes 503.
-    pub(super) fn give_up_readers(&mut self) {
+    pub(super) fn close_unread_exchanges(&mut self) {
         let stalls = |it: &Exchange| it.waiting() > 0 && it.read_in != self.watch;
         let stalled: alloc::vec::Vec<_> =
             self.exchanges.iter().filter(|(_, it)| stalls(it)).map(|(id, _)| ExchangeId(id)).collect();
-        stalled.into_iter().for_each(|id| self.give_up_reader(id));
+        stalled.into_iter().for_each(|id| self.close_unread(id));
         if self.held.is_some() {
             self.watch_readers();
         }
@@ -59,13 +59,13 @@ impl Session {
 
     /// Ends an exchange and drops its waiting output: the response breaks off, or becomes 503 if its head was not
     /// polled.
-    pub(super) fn give_up_reader(&mut self, id: ExchangeId) {
+    pub(super) fn close_unread(&mut self, id: ExchangeId) {
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         let before = exchange.waiting();
         exchange.abort(response::empty(StatusCode::SERVICE_UNAVAILABLE));
         let after = exchange.waiting();
         self.weigh(before, after);
-        self.leave(id);
+        self.detach(id);
     }
 
     /// Ends an exchange whose client does not read it, and drops its waiting output. Its stream continues without an
@@ -75,11 +75,11 @@ impl Session {
         let before = exchange.waiting();
         exchange.cut();
         self.weigh(before, 0);
-        self.leave(id);
+        self.detach(id);
     }
 
     /// Detaches an exchange from its stream, and ends it.
-    fn leave(&mut self, id: ExchangeId) {
+    fn detach(&mut self, id: ExchangeId) {
         self.remote_streams.forget(id);
         self.end(id);
     }

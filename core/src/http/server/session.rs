@@ -274,7 +274,7 @@ impl Session {
             self.pump();
             return Ok((id, None));
         }
-        self.look_at(Deadline { at: until, wake: Wake::StreamAfter });
+        self.add_deadline(Deadline { at: until, wake: Wake::StreamAfter });
         self.cancel_waiting(request);
         let event = self.begin(id, request);
         self.pump();
@@ -314,10 +314,10 @@ impl Session {
         self.conn.handle_timeout(now);
         self.pump();
         if self.next.is_some_and(|next| next.at <= now) {
-            self.look(now);
+            self.visit(now);
         }
         if self.held.is_some_and(|at| at <= now) {
-            self.give_up_readers();
+            self.close_unread_exchanges();
         }
         self.refuse_late(now);
         if let SessionKind::Streams { streams, .. } = &mut self.kind
@@ -386,8 +386,8 @@ impl Session {
         self.pump();
     }
 
-    /// Ends the session at once, to make room for a new one ([`poll_given_up`](super::Endpoint::poll_given_up)).
-    pub fn give_up(&mut self, now: Timestamp) {
+    /// Ends the session at once, to make room for a new one ([`poll_evicted`](super::Endpoint::poll_evicted)).
+    pub fn evict(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
         self.conn.finish(CloseReason::Expired);
         self.pump();
@@ -401,7 +401,7 @@ impl Session {
         self.pump();
         let unread = self.exchanges.iter().filter(|(_, it)| it.waiting() > 0).map(|(id, _)| ExchangeId(id));
         for id in unread.collect::<Vec<_>>() {
-            self.give_up_reader(id);
+            self.close_unread(id);
         }
         if let SessionKind::Streams { streams, .. } = &mut self.kind {
             while streams.next_waiting().is_some() {}
@@ -547,20 +547,20 @@ impl Session {
         }
         self.remote_streams.forget(id);
         if let (SessionKind::Streams { streams, .. }, Some(stream)) = (&mut self.kind, exchange.stream) {
-            streams.leave(stream, id);
+            streams.detach(stream, id);
         }
         Some(exchange)
     }
 
     /// Schedules a deadline of an exchange.
-    pub(super) fn look_at(&mut self, deadline: Deadline) {
+    pub(super) fn add_deadline(&mut self, deadline: Deadline) {
         if self.next.is_none_or(|next| deadline.at < next.at) {
             self.next = Some(deadline);
         }
     }
 
     /// Handles deadlines of exchanges that have passed.
-    fn look(&mut self, now: Timestamp) {
+    fn visit(&mut self, now: Timestamp) {
         self.next = None;
         let ids: Vec<_> = self.exchanges.iter().map(|(id, _)| ExchangeId(id)).collect();
         for id in ids {
@@ -578,7 +578,7 @@ impl Session {
                 _ => {}
             }
             let deadline = self.exchanges.get(id.0).and_then(|exchange| exchange.deadline());
-            deadline.into_iter().for_each(|deadline| self.look_at(deadline));
+            deadline.into_iter().for_each(|deadline| self.add_deadline(deadline));
         }
     }
 

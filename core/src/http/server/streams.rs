@@ -240,13 +240,13 @@ impl Streams {
     pub(super) fn wait(&mut self, limits: &Limits, call: Option<CallId>, message: &[u8]) -> Vec<QueuedMessage> {
         self.waiting_bytes += message.len();
         self.waiting.push_back(QueuedMessage { call, message: message.to_vec() });
-        let mut given_up = Vec::new();
+        let mut evicted = Vec::new();
         while self.waiting.len() > limits.waiting || self.waiting_bytes > limits.waiting_bytes {
             let Some(oldest) = self.waiting.pop_front() else { break };
             self.waiting_bytes -= oldest.message.len();
-            given_up.push(oldest);
+            evicted.push(oldest);
         }
-        given_up
+        evicted
     }
 
     /// Removes and returns the message that has waited longest.
@@ -257,7 +257,7 @@ impl Streams {
     }
 
     /// Detaches a stream from an exchange.
-    pub(super) fn leave(&mut self, stream: u64, exchange: ExchangeId) {
+    pub(super) fn detach(&mut self, stream: u64, exchange: ExchangeId) {
         if let Some(known) = self.all.get_mut(stream).filter(|known| known.exchange == Some(exchange)) {
             known.unread = known.exchange.take();
             self.listeners.retain(|listener| *listener != stream);

@@ -181,7 +181,7 @@ impl Tenants {
     }
 
     /// Removes a session of a client.
-    pub(super) fn leave(&mut self, holder: Option<&Holder>, id: &SessionId) {
+    pub(super) fn remove_session(&mut self, holder: Option<&Holder>, id: &SessionId) {
         let Some(holder) = holder else { return };
         let Some(tenant) = self.each.get_mut(holder) else { return };
         let size = tenant.sessions.len();
@@ -229,7 +229,7 @@ impl Tenants {
     ///
     /// `has_idle` returns whether a session of this client is idle, or of any. It reads counters: without it, all
     /// sessions would be searched for each new one while all are in use.
-    pub(super) fn gives_way<'a, S>(
+    pub(super) fn evictable<'a, S>(
         &mut self,
         room: &SessionCapacity,
         has_idle: impl Fn(Option<&Holder>, Among) -> bool,
@@ -330,19 +330,19 @@ mod tests {
         loads.extend((4000..4100).map(|number| add(number, &other, Some(true))));
         let room = SessionCapacity::Full(large.holder().cloned());
         for round in 0..100 {
-            let looks = Cell::new(0);
-            let look = || looks.set(looks.get() + 1);
+            let visits = Cell::new(0);
+            let visit = || visits.set(visits.get() + 1);
             let known = |id: &SessionId| {
-                look();
+                visit();
                 sessions.get(id)
             };
-            let all = || sessions.iter().inspect(|_| look());
-            let found = tenants.gives_way(&room, |of, among| clients.has_idle(of, among), known, all);
+            let all = || sessions.iter().inspect(|_| visit());
+            let found = tenants.evictable(&room, |of, among| clients.has_idle(of, among), known, all);
             let found = found.expect("sessions of the other client are idle");
             sessions.remove(&found);
             // The first search for used sessions visits all, and its candidates are kept.
             let most = if round % u32::try_from(MAX_CANDIDATES).expect("few") == 0 { 3 * 4100 } else { 10 };
-            assert!(looks.get() <= most, "{} looks in round {round}", looks.get());
+            assert!(visits.get() <= most, "{} visits in round {round}", visits.get());
         }
     }
 
@@ -352,14 +352,14 @@ mod tests {
         sessions: &BTreeMap<SessionId, Arc<Activity>>,
         of: Option<&Holder>,
     ) -> (Option<SessionId>, usize) {
-        let looks = Cell::new(0);
-        let look = || looks.set(looks.get() + 1);
+        let visits = Cell::new(0);
+        let visit = || visits.set(visits.get() + 1);
         let known = |id: &SessionId| {
-            look();
+            visit();
             sessions.get(id)
         };
-        let found = tenants.next(of, Among::All, known, || sessions.iter().inspect(|_| look()));
-        (found, looks.get())
+        let found = tenants.next(of, Among::All, known, || sessions.iter().inspect(|_| visit()));
+        (found, visits.get())
     }
 
     #[test]
@@ -373,8 +373,8 @@ mod tests {
             activity.set(Some(Timestamp::ZERO), false);
             tenants.enter(None, &id(number), |id| sessions.get(id));
             sessions.insert(id(number), activity);
-            let (found, looks) = next(&mut tenants, &sessions, None);
-            assert!(found == Some(id(number)) && looks < 10, "{looks} looks");
+            let (found, visits) = next(&mut tenants, &sessions, None);
+            assert!(found == Some(id(number)) && visits < 10, "{visits} visits");
             sessions.remove(&id(number));
         }
         // Sessions of a principal are searched among its own.
@@ -382,10 +382,10 @@ mod tests {
         assert_eq!(found, None);
         for number in 0..10 {
             sessions[&id(number)].set(Some(Timestamp::ZERO), true);
-            let (found, looks) = next(&mut tenants, &sessions, Some(&eve));
-            assert!(found == Some(id(number)) && looks <= 2 * 100 + 2, "{looks} looks");
+            let (found, visits) = next(&mut tenants, &sessions, Some(&eve));
+            assert!(found == Some(id(number)) && visits <= 2 * 100 + 2, "{visits} visits");
             sessions.remove(&id(number));
-            tenants.leave(Some(&eve), &id(number));
+            tenants.remove_session(Some(&eve), &id(number));
         }
         let idle = id(2000);
         sessions[&idle].set(Some(Timestamp::ZERO), false);
@@ -421,7 +421,7 @@ mod tests {
         }
         assert_eq!(tenants.room(None, 64, &limits), SessionCapacity::Full(Some(at(0))));
         for number in 0..13 {
-            tenants.leave(Some(&at(0)), &id(number));
+            tenants.remove_session(Some(&at(0)), &id(number));
         }
         assert_eq!(tenants.room(None, 64, &limits), SessionCapacity::Full(None), "it has no more than one eighth");
         assert_eq!(tenants.by_size.len(), tenants.each.len());

@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 64 << 10;
 /// The most bytes of a name that an error repeats.
 const QUOTED: usize = 128;
 
-/// How the value of a keyword contains schemas.
+/// The place of schemas in the value of a keyword.
 enum KeywordClass {
     /// The value is a schema or an array of schemas.
     Schemas,

@@ -163,8 +163,8 @@ impl<R: AuthRuntime> OAuth<R> {
 
     /// Lets the user be asked again, after an authorization was refused or cancelled or has failed, or the server has
     /// refused its token.
-    pub fn ask_again(&self) {
-        self.0.state.update(|state| state.client.ask_again());
+    pub fn allow_authorization(&self) {
+        self.0.state.update(|state| state.client.allow_authorization());
     }
 
     /// Ends an authorization that waits for the user.

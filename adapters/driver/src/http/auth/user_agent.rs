@@ -23,7 +23,8 @@ pub trait UserAgent: Send + Sync + 'static {
     /// # Errors
     /// If the URL cannot be shown. The requests that wait then fail with [`AuthError::NotOpened`], and later ones begin
     /// another authorization. If the future ends without an error and no redirect has ended the authorization, the user
-    /// has cancelled it: no authorization begins before [`OAuth::ask_again`](super::OAuth::ask_again).
+    /// has cancelled it: no authorization begins before
+    /// [`OAuth::allow_authorization`](super::OAuth::allow_authorization).
     ///
     /// [`AuthError::NotOpened`]: mcp_proto::auth::client::AuthError::NotOpened
     fn authorize(&self, url: Url, redirects: Redirects) -> BoxFuture<'static, io::Result<()>>;

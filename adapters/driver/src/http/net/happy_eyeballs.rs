@@ -109,7 +109,7 @@ pub(super) mod tests {
 
     /// A connection without any input.
     #[derive(Debug, PartialEq)]
-    pub(in crate::http::net) struct Silent(SocketAddr);
+    pub(in crate::http::net) struct MockStream(SocketAddr);
 
     impl Runtime for TestRuntime {
         type Task = ();
@@ -141,16 +141,16 @@ pub(super) mod tests {
     }
 
     impl NetRuntime for TestRuntime {
-        type Stream = Silent;
+        type Stream = MockStream;
         type Socket = TcpListener;
 
         /// Never connects to port 1, is refused by port 2, and connects to all others.
-        async fn connect(address: SocketAddr) -> io::Result<Silent> {
+        async fn connect(address: SocketAddr) -> io::Result<MockStream> {
             CONNECTS.set(CONNECTS.get() + 1);
             match address.port() {
                 1 => pending().await,
                 2 => Err(ErrorKind::ConnectionRefused.into()),
-                _ => Ok(Silent(address)),
+                _ => Ok(MockStream(address)),
             }
         }
 
@@ -158,18 +158,18 @@ pub(super) mod tests {
             Ok(socket)
         }
 
-        fn poll_accept(_: &TcpListener, _: &mut Context<'_>) -> Poll<io::Result<(Silent, SocketAddr)>> {
+        fn poll_accept(_: &TcpListener, _: &mut Context<'_>) -> Poll<io::Result<(MockStream, SocketAddr)>> {
             Poll::Pending
         }
     }
 
-    impl Read for Silent {
+    impl Read for MockStream {
         fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
             Poll::Ready(Ok(()))
         }
     }
 
-    impl Write for Silent {
+    impl Write for MockStream {
         fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
             Poll::Ready(Ok(bytes.len()))
         }

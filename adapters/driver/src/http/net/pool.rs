@@ -73,26 +73,29 @@ impl PooledConnection {
         connection: impl Future + Send + 'static,
     ) -> Self {
         let idle = Arc::<Idle>::default();
-        let (since, mut timer) = (idle.clone(), runtime.timer());
-        N::detach(runtime.spawn(async move {
-            let mut connection = pin!(connection);
-            poll_fn(|cx| {
-                if connection.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(());
-                }
-                loop {
-                    let idle = *lock(&since);
-                    let until = idle.unwrap_or_else(Instant::now) + IDLE_TIMEOUT;
-                    if timer.poll_until(until, cx).is_pending() {
-                        return Poll::Pending;
-                    }
-                    if idle.is_some() {
-                        return Poll::Ready(());
-                    }
-                }
-            })
-            .await;
-        }));
+        N::detach(runtime.spawn(drive(connection, idle.clone(), runtime.timer())));
         Self { origin, sender, idle }
     }
+}
+
+/// Polls a connection until it has ended, or was idle for [`IDLE_TIMEOUT`].
+async fn drive(connection: impl Future, idle: Arc<Idle>, mut timer: impl Timer) {
+    let mut connection = pin!(connection);
+    poll_fn(|cx| {
+        if connection.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        loop {
+            let since = *lock(&idle);
+            // A connection in use is checked again after the same time.
+            let until = since.unwrap_or_else(Instant::now) + IDLE_TIMEOUT;
+            if timer.poll_until(until, cx).is_pending() {
+                return Poll::Pending;
+            }
+            if since.is_some() {
+                return Poll::Ready(());
+            }
+        }
+    })
+    .await;
 }

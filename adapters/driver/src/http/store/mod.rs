@@ -22,15 +22,15 @@ pub type SessionRecord = BTreeMap<String, String>;
 ///
 /// The id of a session is a secret: it is all that is needed to use the session.
 pub trait SessionStore: Send + Sync + 'static {
-    /// Stores a new session of a client. The store removes it after `life` without a [look-up](Self::find).
+    /// Stores a new session of a client. The store removes it after `ttl` without a [look-up](Self::find).
     ///
     /// Fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if the fields are too large, which leads to a 413
     /// response, and with [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there is no room now, which leads to a 503
     /// response, as other errors do.
-    fn begin(&self, id: &str, holder: &Holder, record: SessionRecord, life: Duration) -> Deferred<io::Result<()>>;
+    fn begin(&self, id: &str, holder: &Holder, record: SessionRecord, ttl: Duration) -> Deferred<io::Result<()>>;
 
-    /// Returns the record of a session, if it exists, and extends its lifetime to `life` from now.
-    fn find(&self, id: &str, life: Duration) -> Deferred<io::Result<Option<SessionRecord>>>;
+    /// Returns the record of a session, if it exists, and extends its lifetime to `ttl` from now.
+    fn find(&self, id: &str, ttl: Duration) -> Deferred<io::Result<Option<SessionRecord>>>;
 
     /// Sets these fields of a session and keeps the others. A session that does not exist is not created.
     fn change(&self, id: &str, fields: SessionRecord) -> Deferred<io::Result<()>>;

@@ -71,7 +71,7 @@ pub struct BadArguments(pub String);
     note = "a method that is an `async fn` takes the constructor whose name ends in `_async`"
 )]
 pub trait Handler<Signature>: Send + Sync + 'static {
-    /// What it needs of the state of the service.
+    /// The state of the service that the handler needs.
     type State: HandlerState;
     /// The return type of the function.
     type Output;
@@ -112,7 +112,7 @@ pub trait Handler<Signature>: Send + Sync + 'static {
     note = "the handler of a completion has a `CompletionRequest` in place of the arguments and the `Context`"
 )]
 pub trait AsyncHandler<Signature>: Send + Sync + 'static {
-    /// What it needs of the state of the service.
+    /// The state of the service that the handler needs.
     type State: HandlerState;
     /// The output of the future.
     type Output;

@@ -37,7 +37,7 @@ pub(crate) struct InputRounds {
     caller: CallerId,
     /// The responses of all rounds.
     given: InputResponses,
-    asked: Mutex<RoundRecord>,
+    record: Mutex<RoundRecord>,
 }
 
 /// The caller of a request.
@@ -81,7 +81,7 @@ struct RoundRecord {
     /// The required capabilities that the client does not have.
     lacking: CapabilitySet,
     /// Set when the response is `input_required`.
-    questions: bool,
+    is_input_required: bool,
 }
 
 /// The result of a request that may require input.
@@ -96,7 +96,7 @@ pub(crate) enum RoundResult<T> {
 /// The members of an [`InputRequiredResult`](mcp_proto::schema::InputRequiredResult).
 #[derive(Debug)]
 pub(crate) struct InputRequired {
-    asked: Map<Json>,
+    requests: Map<Json>,
     state: String,
 }
 
@@ -104,7 +104,7 @@ impl Encode for InputRequired {
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
         let mut members = serializer.serialize_map(None)?;
         members.serialize_entry("resultType", ResultType::InputRequired.as_str())?;
-        members.serialize_entry("inputRequests", &At(&self.asked, version))?;
+        members.serialize_entry("inputRequests", &At(&self.requests, version))?;
         members.serialize_entry("requestState", &self.state)?;
         members.end()
     }
@@ -124,14 +124,14 @@ impl<T: Encode> Encode for RoundResult<T> {
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Complete(result) => result.encode_at(version, serializer),
-            Self::InputRequired(questions) => questions.encode_at(version, serializer),
+            Self::InputRequired(input_requests) => input_requests.encode_at(version, serializer),
         }
     }
 
     fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
         match self {
             Self::Complete(result) => result.append_at(version, out),
-            Self::InputRequired(questions) => questions.append_at(version, out),
+            Self::InputRequired(input_requests) => input_requests.append_at(version, out),
         }
     }
 }
@@ -149,7 +149,7 @@ impl InputRounds {
     ) -> RpcResult<Self> {
         let given: InputResponses = member(params, "inputResponses")?.unwrap_or_default();
         let state: Option<String> = member(params, "requestState")?;
-        let mut rounds = Self { method, params: Params::of(params), round: 0, caller, given, asked: Mutex::default() };
+        let mut rounds = Self { method, params: Params::of(params), round: 0, caller, given, record: Mutex::default() };
         if let Some(state) = state {
             let State { round, answers } = state_signer.verify(&rounds.scope(), &state)?;
             rounds.round = round;
@@ -172,61 +172,61 @@ impl InputRounds {
     /// # Errors
     /// [`CallError::InputRequired`] if there is no response yet, [`SendError::Undeclared`] if the client lacks a
     /// capability for it.
-    pub(super) fn ask<R>(&self, name: Option<&str>, question: &R) -> Result<R::Result, CallError>
+    pub(super) fn request<R>(&self, name: Option<&str>, input_request: &R) -> Result<R::Result, CallError>
     where
         R: Request + Clone + Into<InputRequest>,
     {
-        let mut asked = lock(&self.asked);
+        let mut record = lock(&self.record);
         let name = match name {
             Some(name) => name.to_owned(),
             None => {
-                asked.unnamed += 1;
-                format!("q{}", asked.unnamed)
+                record.unnamed += 1;
+                format!("q{}", record.unnamed)
             }
         };
-        if !asked.names.insert(name.clone()) {
-            return Err(CallError::Invalid(format!("there is a question {name:?} already")));
+        if !record.names.insert(name.clone()) {
+            return Err(CallError::Invalid(format!("there is an input request {name:?} already")));
         }
-        let needed = R::METHOD.needs(ProtocolVersion::LATEST).into_iter().chain(question.needs().iter());
+        let needed = R::METHOD.needs(ProtocolVersion::LATEST).into_iter().chain(input_request.needs().iter());
         let lacking: Vec<_> = needed.filter(|needed| !self.caller.declared.contains(*needed)).collect();
         if let Some(missing) = lacking.last() {
-            asked.lacking = lacking.iter().fold(asked.lacking, |set, missing| set.with(*missing));
+            record.lacking = lacking.iter().fold(record.lacking, |set, missing| set.with(*missing));
             return Err(SendError::Undeclared(*missing).into());
         }
         let Some(answer) = self.given.get(&name) else {
-            let question: InputRequest = question.clone().into();
-            match At(&question, Some(ProtocolVersion::LATEST)).to_json() {
-                Ok(question) => drop(asked.open.insert(name, question)),
-                Err(error) => asked.unsendable = Some(error.to_string()),
+            let input_request: InputRequest = input_request.clone().into();
+            match At(&input_request, Some(ProtocolVersion::LATEST)).to_json() {
+                Ok(input_request) => drop(record.open.insert(name, input_request)),
+                Err(error) => record.unsendable = Some(error.to_string()),
             }
             return Err(CallError::InputRequired);
         };
         match answer.decode() {
             Ok(result) => {
-                asked.used.insert(name, answer.clone());
+                record.used.insert(name, answer.clone());
                 Ok(result)
             }
             Err(error) => {
-                asked.refuse(&excerpt(&format_args!("{name}: {error}")));
+                record.refuse(&excerpt(&format_args!("{name}: {error}")));
                 Err(CallError::Decode(error.to_string()))
             }
         }
     }
 
     /// Returns whether the handler has made a request without a response.
-    pub(super) fn is_asking(&self) -> bool {
-        lock(&self.asked).is_asking()
+    pub(super) fn has_open_requests(&self) -> bool {
+        lock(&self.record).has_open_requests()
     }
 
     /// Returns whether the response is `input_required`, or will be.
-    pub(crate) fn has_asked(&self) -> bool {
-        let asked = lock(&self.asked);
-        asked.questions || asked.is_asking()
+    pub(crate) fn requires_input(&self) -> bool {
+        let record = lock(&self.record);
+        record.is_input_required || record.has_open_requests()
     }
 
     /// Notes that a response is invalid.
     pub(super) fn refuse(&self, why: &str) {
-        lock(&self.asked).refuse(why);
+        lock(&self.record).refuse(why);
     }
 
     /// Returns the result of the request after a run of its handler. The handler may have turned an open request for
@@ -237,13 +237,13 @@ impl InputRounds {
         answer: RpcResult<T>,
         failed: fn(&T) -> bool,
     ) -> RpcResult<RoundResult<T>> {
-        let asked = std::mem::take(&mut *lock(&self.asked));
-        let is_asking = asked.is_asking();
-        let RoundRecord { used, open, unsendable, refused, lacking, .. } = asked;
+        let record = std::mem::take(&mut *lock(&self.record));
+        let has_open_requests = record.has_open_requests();
+        let RoundRecord { used, open, unsendable, refused, lacking, .. } = record;
         if let Some(error) = refused {
             return Err(error);
         }
-        if is_asking {
+        if has_open_requests {
             if self.round >= self.caller.max_rounds {
                 return Err(ErrorObject::internal("Too many rounds of input requests"));
             }
@@ -252,8 +252,8 @@ impl InputRounds {
             if let Some(why) = unsendable {
                 return Err(ErrorObject::internal(format!("The result cannot be sent: {why}")));
             }
-            lock(&self.asked).questions = true;
-            return Ok(RoundResult::InputRequired(Box::new(InputRequired { asked: open, state })));
+            lock(&self.record).is_input_required = true;
+            return Ok(RoundResult::InputRequired(Box::new(InputRequired { requests: open, state })));
         }
         // A handler can succeed without a response. If it fails, the missing capability is the reason.
         if answer.as_ref().map_or(true, failed) && lacking != CapabilitySet::EMPTY {
@@ -265,7 +265,7 @@ impl InputRounds {
 
 impl RoundRecord {
     /// Returns whether there is a request without a response.
-    fn is_asking(&self) -> bool {
+    fn has_open_requests(&self) -> bool {
         !self.open.is_empty() || self.unsendable.is_some()
     }
 
@@ -283,7 +283,8 @@ fn member<T: DeserializeOwned>(params: Option<&RawJson<'_>>, name: &str) -> RpcR
     read.map_err(|error| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {name}: {error}"))))
 }
 
-/// Responses to requests that were made together, by their names. See [`Context::ask_all`](crate::Context::ask_all).
+/// Responses to requests that were made together, by their names. See
+/// [`Context::request_inputs`](crate::Context::request_inputs).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientResponses(pub(super) InputResponses);
 

@@ -20,7 +20,7 @@ use crate::{
         routes::Request,
         visibility::Registered,
     },
-    util::{paged_list::Registry, uri::is_uri},
+    util::{paged_list::PagedList, uri::is_uri},
 };
 
 /// A page of a list.
@@ -40,7 +40,7 @@ impl SessionState<ServerRole> {
         self: &Arc<Self>,
         inbound: &Request<'_>,
         cursor: Option<String>,
-        list: fn(&Catalog) -> &Registry<T>,
+        list: fn(&Catalog) -> &PagedList<T>,
         result: fn(Page<T::Description>) -> R,
     ) -> Option<Job> {
         let visible = self.app.0.visible_to(inbound);

@@ -45,7 +45,7 @@ impl SessionState<ServerRole> {
     pub(super) fn expire_tasks(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<ServerRole>>) {
         let tasks = self.app.tasks();
         for task in tasks.expire(self.task_time(connection)) {
-            tasks.tell(&task);
+            tasks.notify_subscribers(&task);
         }
         self.watch_tasks(connection);
     }

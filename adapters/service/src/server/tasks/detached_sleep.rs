@@ -14,7 +14,7 @@ use std::{
 use crate::util::lock::lock;
 
 /// How long the thread waits for another deadline before it ends.
-const LINGER: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long one poll blocks if no thread can be started.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -68,7 +68,7 @@ impl SleepThread {
                 continue;
             }
             let first = state.wakers.first_key_value().map(|((at, _), _)| *at);
-            let time = first.map_or(LINGER, |at| at.saturating_duration_since(now));
+            let time = first.map_or(IDLE_TIMEOUT, |at| at.saturating_duration_since(now));
             let (woken, waited) = self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             if waited.timed_out() && state.wakers.is_empty() {
@@ -178,7 +178,7 @@ mod tests {
         block_on(sleep_thread.sleep(time));
         assert!(begin.elapsed() >= time);
         let tries = TRIES.load(Ordering::Relaxed);
-        assert!((1..=11).contains(&tries), "{tries} looks in {time:?}");
+        assert!((1..=11).contains(&tries), "{tries} wake-ups in {time:?}");
         assert!(lock(&sleep_thread.state).wakers.is_empty());
     }
 }

@@ -203,7 +203,7 @@ impl Context<ServerRole> {
         if self.in_flight.role.task_upgrade.get().is_none() {
             return Ok(false);
         }
-        if self.in_flight.role.rounds.get().is_some_and(|rounds| rounds.is_asking()) {
+        if self.in_flight.role.rounds.get().is_some_and(|rounds| rounds.has_open_requests()) {
             // The client sends the request again with the input, which would make a second task.
             return Err(CallError::InputRequired);
         }
@@ -260,7 +260,7 @@ impl TaskExecution {
         let Some(task) = self.in_flight.role.task.get() else { return };
         let tasks = self.shared.app.tasks();
         tasks.finish(self.shared.task_time(&self.connection), task, answer);
-        tasks.tell(task);
+        tasks.notify_subscribers(task);
     }
 }
 

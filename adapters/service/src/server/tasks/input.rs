@@ -26,34 +26,35 @@ use crate::{
 impl Context<ServerRole> {
     /// Requests input on behalf of a task. The request is part of the task until the client responds or the returned
     /// result is dropped.
-    pub(in crate::server) fn ask_in_task<R>(
+    pub(in crate::server) fn request_in_task<R>(
         &self,
         task: &Arc<Task>,
         name: Option<&str>,
-        question: R,
+        input_request: R,
     ) -> Deferred<Result<R::Result, CallError>>
     where
         R: Request<Result: Send> + Into<InputRequest> + Send + 'static,
     {
-        let asked = self.check().and_then(|()| self.register_input_request(task, name, question));
-        let (slot, asking) = match asked {
-            Ok(asked) => asked,
+        let registered = self.check().and_then(|()| self.register_input_request(task, name, input_request));
+        let (slot, pending_request) = match registered {
+            Ok(registered) => registered,
             Err(error) => return Deferred::ready(Err(error)),
         };
-        let patience = self.options().and_then(|options| options.total_timeout);
+        let timeout = self.options().and_then(|options| options.total_timeout);
         Deferred::new(async move {
-            let Context { connection, in_flight, shared, .. } = &asking.context;
-            let answered =
-                async { in_flight.unless_cancelled(answer(&slot)).await.unwrap_or(Err(CallError::Cancelled)) };
-            let answer = match patience {
-                None => answered.await,
-                Some(patience) => {
-                    let until = connection.update(|_, now| now) + patience;
-                    let answered = select_biased(answered, sleep_detached(connection, &shared.calls, until)).await;
-                    answered.unwrap_or(Err(CallError::TimedOut { total: true }))
+            let Context { connection, in_flight, shared, .. } = &pending_request.context;
+            let responded = async {
+                in_flight.unless_cancelled(wait_for_response(&slot)).await.unwrap_or(Err(CallError::Cancelled))
+            };
+            let response = match timeout {
+                None => responded.await,
+                Some(timeout) => {
+                    let until = connection.update(|_, now| now) + timeout;
+                    let responded = select_biased(responded, sleep_detached(connection, &shared.calls, until)).await;
+                    responded.unwrap_or(Err(CallError::TimedOut { total: true }))
                 }
             };
-            answer?.decode().map_err(|error| CallError::Decode(error.to_string()))
+            response?.decode().map_err(|error| CallError::Decode(error.to_string()))
         })
     }
 
@@ -61,22 +62,22 @@ impl Context<ServerRole> {
         &self,
         task: &Arc<Task>,
         name: Option<&str>,
-        question: R,
+        input_request: R,
     ) -> Result<(Arc<ResponseSlot>, PendingInputRequest), CallError> {
         let declared = self.info().client_capabilities.set();
-        let mut needed = R::METHOD.needs(ProtocolVersion::LATEST).into_iter().chain(question.needs().iter());
+        let mut needed = R::METHOD.needs(ProtocolVersion::LATEST).into_iter().chain(input_request.needs().iter());
         if let Some(missing) = needed.find(|needed| !declared.contains(*needed)) {
             return Err(SendError::Undeclared(missing).into());
         }
         drop(needed);
         let tasks = self.service().tasks();
-        let asked = tasks.ask(self.shared.task_time(&self.connection), task, name, question.into());
-        let Some((key, slot)) = asked else {
+        let added = tasks.add_input_request(self.shared.task_time(&self.connection), task, name, input_request.into());
+        let Some((key, slot)) = added else {
             // The task was cancelled or has expired in the meantime, or has no room for the request.
             self.check()?;
             return Err(SendError::Busy.into());
         };
-        tasks.tell(task);
+        tasks.notify_subscribers(task);
         Ok((slot, PendingInputRequest { context: self.clone(), task: task.clone(), key }))
     }
 }
@@ -93,12 +94,12 @@ impl Drop for PendingInputRequest {
         let Context { shared, connection, .. } = &self.context;
         let tasks = self.context.service().tasks();
         if tasks.withdraw(shared.task_time(connection), &self.task, &self.key) {
-            tasks.tell(&self.task);
+            tasks.notify_subscribers(&self.task);
         }
     }
 }
 
-async fn answer(slot: &ResponseSlot) -> Result<RawJson<'static>, CallError> {
+async fn wait_for_response(slot: &ResponseSlot) -> Result<RawJson<'static>, CallError> {
     loop {
         if let ResponseEvent::End(end) = poll_fn(|cx| slot.poll(cx)).await {
             return end;
@@ -109,19 +110,19 @@ async fn answer(slot: &ResponseSlot) -> Result<RawJson<'static>, CallError> {
 impl Tasks {
     /// Delivers the client's responses to a task's requests for input. Responses to other requests are ignored. If one
     /// response is invalid, none is delivered.
-    pub(super) fn answer(&self, now: Timestamp, task: &Task, answers: &InputResponses) -> RpcResult<()> {
+    pub(super) fn deliver_responses(&self, now: Timestamp, task: &Task, responses: &InputResponses) -> RpcResult<()> {
         let mut given = Vec::new();
-        for (key, answer) in answers {
-            let Some((question, slot)) = self.asked(task, key) else { continue };
-            check(&question, answer).map_err(|why| {
+        for (key, response) in responses {
+            let Some((input_request, slot)) = self.pending_input(task, key) else { continue };
+            check(&input_request, response).map_err(|why| {
                 ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: inputResponses: {key}: {why}")))
             })?;
-            given.push((key, answer, slot));
+            given.push((key, response, slot));
         }
-        for (key, answer, slot) in given {
+        for (key, response, slot) in given {
             // Another response may have completed it in between.
             if self.withdraw(now, task, key) {
-                slot.complete(Ok(RawJson::from(&Json::from(answer.clone())).into_owned()));
+                slot.complete(Ok(RawJson::from(&Json::from(response.clone())).into_owned()));
             }
         }
         Ok(())
@@ -129,17 +130,17 @@ impl Tasks {
 }
 
 /// Checks a response against its request. The error says why it is invalid.
-fn check(question: &InputRequest, answer: &JsonObject) -> Result<(), String> {
-    fn read<T: DeserializeOwned>(answer: &JsonObject) -> Result<T, String> {
-        answer.decode().map_err(|error| error.to_string())
+fn check(input_request: &InputRequest, response: &JsonObject) -> Result<(), String> {
+    fn read<T: DeserializeOwned>(response: &JsonObject) -> Result<T, String> {
+        response.decode().map_err(|error| error.to_string())
     }
-    match question {
-        InputRequest::CreateMessage(_) => read::<CreateMessageResult>(answer).map(|_| ()),
-        InputRequest::ListRoots(_) => read::<ListRootsResult>(answer).map(|_| ()),
-        InputRequest::Elicit(asked) => {
-            let answer: ElicitResult = read(answer)?;
-            match &asked.params {
-                ElicitParams::Form(form) => form::check_answer(&form.requested_schema, &answer),
+    match input_request {
+        InputRequest::CreateMessage(_) => read::<CreateMessageResult>(response).map(|_| ()),
+        InputRequest::ListRoots(_) => read::<ListRootsResult>(response).map(|_| ()),
+        InputRequest::Elicit(request) => {
+            let response: ElicitResult = read(response)?;
+            match &request.params {
+                ElicitParams::Form(form) => form::check_answer(&form.requested_schema, &response),
                 _ => Ok(()),
             }
         }

@@ -52,8 +52,8 @@ impl SessionState<ServerRole> {
                 self.answer(inbound, move |shared| {
                     let tasks = shared.app.tasks();
                     let task = tasks.find(&task_id, owner.as_deref())?;
-                    tasks.answer(shared.task_time(&connection), &task, &input_responses)?;
-                    tasks.tell(&task);
+                    tasks.deliver_responses(shared.task_time(&connection), &task, &input_responses)?;
+                    tasks.notify_subscribers(&task);
                     Ok(EmptyResult::default())
                 })
             }
@@ -63,7 +63,7 @@ impl SessionState<ServerRole> {
                     let tasks = shared.app.tasks();
                     let task = tasks.find(&task_id, owner.as_deref())?;
                     tasks.cancel(shared.task_time(&connection), &task);
-                    tasks.tell(&task);
+                    tasks.notify_subscribers(&task);
                     Ok(EmptyResult::default())
                 })
             }
@@ -102,7 +102,7 @@ impl SessionState<ServerRole> {
             conn.accept_subscription(key, |task| find(task).is_some())?;
             // The client gets the current status first.
             for task in wanted.iter().filter_map(|task| find(task)) {
-                tasks.listen(&task, self, conn);
+                tasks.subscribe(&task, self, conn);
             }
             Ok(())
         })

@@ -135,7 +135,7 @@ fn dropping_a_call_cancels_its_task() {
     let pair = modern(host(), &service);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let pending = pair.to_server().call_tool("works", ()).expect("it can be sent");
-    pair.until(|| service.tasks().held().0 == 1);
+    pair.until(|| service.tasks().usage().0 == 1);
     pair.advance(Duration::from_millis(200));
     let id = lock(&pair.server.lines)
         .iter()
@@ -260,8 +260,8 @@ fn task_can_be_followed_on_another_connection() {
     let unknown = there.to_server().follow_task("x").expect("it can be sent");
     assert!(matches!(finish(&there, unknown), Err(CallError::Rpc(error)) if error.code == ErrorCode::INVALID_PARAMS));
     // The timeouts of requests apply.
-    let hasty = there.to_server().with_options(RequestOptions::within(Duration::from_secs(1)));
-    let works = hasty.call_tool("works", ()).expect("it can be sent");
+    let short_timeout = there.to_server().with_options(RequestOptions::within(Duration::from_secs(1)));
+    let works = short_timeout.call_tool("works", ()).expect("it can be sent");
     let late = finish_while(&there, works, || there.advance(Duration::from_millis(100)));
     assert!(matches!(late, Err(CallError::TimedOut { total: true })));
     there.assert_clean();

@@ -1,8 +1,8 @@
 //! Tasks of the extension of 2026-07-28, which belong to a service and not to a session.
 
-mod begin;
 mod client;
-mod questions;
+mod input_requests;
+mod start;
 mod store;
 
 use mcp_proto::{
@@ -60,32 +60,32 @@ fn body(mut answer: Value) -> Result<Value, Value> {
     if answer.get("error").is_some() { Err(answer["error"].take()) } else { Ok(answer["result"].take()) }
 }
 
-fn ask_as(pair: &Pair, capabilities: &Value, method: &str, params: Value) -> Result<Value, Value> {
+fn send_request_as(pair: &Pair, capabilities: &Value, method: &str, params: Value) -> Result<Value, Value> {
     let id = send_as(pair, capabilities, method, params);
     body(pair.await_answer(&id))
 }
 
-fn ask(pair: &Pair, method: &str, params: Value) -> Result<Value, Value> {
-    ask_as(pair, &everything(), method, params)
+fn send_request(pair: &Pair, method: &str, params: Value) -> Result<Value, Value> {
+    send_request_as(pair, &everything(), method, params)
 }
 
 /// Calls a tool that becomes a task. Returns the id of the task.
 fn begin(pair: &Pair, name: &str) -> String {
-    let task = ask(pair, "tools/call", json!({"name": name})).expect("a result");
+    let task = send_request(pair, "tools/call", json!({"name": name})).expect("a result");
     assert_eq!((&task["resultType"], &task["status"]), (&json!("task"), &json!("working")), "{task}");
     task["taskId"].as_str().expect("an id").to_owned()
 }
 
 fn get(pair: &Pair, id: &str) -> Result<Value, Value> {
-    ask(pair, "tasks/get", json!({"taskId": id}))
+    send_request(pair, "tasks/get", json!({"taskId": id}))
 }
 
 fn update(pair: &Pair, id: &str, answers: Value) -> Result<Value, Value> {
-    ask(pair, "tasks/update", json!({"taskId": id, "inputResponses": answers}))
+    send_request(pair, "tasks/update", json!({"taskId": id, "inputResponses": answers}))
 }
 
 fn cancel(pair: &Pair, id: &str) -> Result<Value, Value> {
-    ask(pair, "tasks/cancel", json!({"taskId": id}))
+    send_request(pair, "tasks/cancel", json!({"taskId": id}))
 }
 
 /// Polls a task until it fulfils a condition. Returns its state.
@@ -129,7 +129,7 @@ fn received(pair: &Pair, method: &str, subscription: &str) -> Vec<Value> {
 }
 
 /// Returns the states of tasks that a subscription has reported, in order.
-fn told(pair: &Pair, subscription: &str) -> Vec<Value> {
+fn notifications_of(pair: &Pair, subscription: &str) -> Vec<Value> {
     received(pair, "notifications/tasks", subscription)
 }
 

@@ -17,7 +17,8 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::{
-    ask, begin, cancel, everything, get, listen, modern, task_tool, told, unlisten, until, until_status, update, works,
+    begin, cancel, everything, get, listen, modern, notifications_of, send_request, task_tool, unlisten, until,
+    until_status, update, works,
 };
 use crate::tests::tasks::Gate;
 use crate::{
@@ -44,11 +45,11 @@ fn for_a_minute() -> TaskPolicy {
 #[test]
 fn cancelled_task_ends_with_its_handler() {
     let (open, gate) = Gate::new();
-    let stubborn = gate.clone();
+    let never_ends = gate.clone();
     let service = kept(TaskPolicy::default(), &gate)
         .tool(task_tool("stubborn", move |context: Context| {
             context.progress(1.0, None, Some("at it")).wait()?;
-            lock(&stubborn.0).recv().map_err(Failure::from)?;
+            lock(&never_ends.0).recv().map_err(Failure::from)?;
             assert!(context.is_cancelled());
             Ok(CallToolResult::text("all the same"))
         }))
@@ -99,9 +100,9 @@ fn tasks_expire_after_their_ttl() {
     // Tasks expire without a request.
     let (subscription, _) = listen(&pair, &[&first, &second, &third]);
     pair.advance(Duration::from_millis(1));
-    assert_eq!(service.tasks().held().0, 1);
-    let told = told(&pair, &subscription);
-    let [.., last] = told.as_slice() else { panic!("no notification") };
+    assert_eq!(service.tasks().usage().0, 1);
+    let notifications_of = notifications_of(&pair, &subscription);
+    let [.., last] = notifications_of.as_slice() else { panic!("no notification") };
     assert_eq!((&last["taskId"], &last["status"]), (&json!(second), &json!("failed")));
     assert_eq!(last["error"]["code"], -32603);
     for gone in [first, second] {
@@ -113,7 +114,7 @@ fn tasks_expire_after_their_ttl() {
     unlisten(&pair, &subscription);
     // Their handlers are cancelled, and no result is kept.
     pair.assert_clean();
-    assert_eq!(service.tasks().held(), (0, 0));
+    assert_eq!(service.tasks().usage(), (0, 0));
     assert!(!pair.server_session.shared().watches_tasks());
 }
 
@@ -123,7 +124,7 @@ fn task_count_is_bounded() {
     let policy = TaskPolicy { max_shared_tasks: 2, ..for_a_minute() };
     let service = kept(policy, &gate).build().expect("a good service");
     let pair = modern(&service);
-    let call = || ask(&pair, "tools/call", json!({"name": "works"}));
+    let call = || send_request(&pair, "tools/call", json!({"name": "works"}));
     let (first, second) = (begin(&pair, "works"), begin(&pair, "works"));
     for _ in 0..3 {
         assert_eq!(call().map_err(|error| error["message"].clone()), Err(json!("Too many tasks")));
@@ -131,14 +132,14 @@ fn task_count_is_bounded() {
     // A completed task is kept until a new one needs its place.
     open.send(()).expect("it waits");
     pair.until(|| [&first, &second].into_iter().any(|id| get(&pair, id).expect("a task")["status"] == "completed"));
-    assert_eq!(service.tasks().held().0, 2);
+    assert_eq!(service.tasks().usage().0, 2);
     let third = begin(&pair, "works");
-    assert_eq!(service.tasks().held().0, 2);
+    assert_eq!(service.tasks().usage().0, 2);
     let gone = [&first, &second].into_iter().filter(|id| get(&pair, id).is_err()).count();
     assert_eq!((gone, get(&pair, &third).expect("a task")["status"].clone()), (1, json!("working")));
     assert_eq!(code(&call()), -32603);
     pair.advance(Duration::from_secs(60));
-    assert_eq!(service.tasks().held(), (0, 0));
+    assert_eq!(service.tasks().usage(), (0, 0));
     begin(&pair, "works");
     cancel(&pair, &third).expect_err("it is gone");
     pair.advance(Duration::from_secs(60));
@@ -151,10 +152,10 @@ fn shared(policy: TaskPolicy, gate: &Gate) -> Service {
     kept(policy, gate).tool(quick).build().expect("a good service")
 }
 
-fn is_there(pair: &Pair, who: Option<&str>, id: &Value) -> bool {
+fn contains(pair: &Pair, who: Option<&str>, id: &Value) -> bool {
     // This does not count as a request of the client, which would make the task a candidate for removal.
     let id = id.as_str().expect("an id");
-    pair.server_session.shared().app.tasks().is_there(id, who)
+    pair.server_session.shared().app.tasks().contains(id, who)
 }
 
 #[test]
@@ -163,27 +164,27 @@ fn task_limit_per_principal_leaves_room() {
     let policy = TaskPolicy { max_shared_tasks: 8, max_tasks_per_principal: 3, ..for_a_minute() };
     let service = shared(policy, &gate);
     let pair = modern(&service);
-    let works = |who| ask_for(&pair, who, "tools/call", json!({"name": "works"}));
+    let works = |who| send_request_for(&pair, who, "tools/call", json!({"name": "works"}));
     for who in [Some("eve"), Some("mallory"), None] {
         let accepted = (0..10).filter(|_| works(who).is_ok()).count();
         assert_eq!(accepted, if who.is_some() { 3 } else { 2 }, "{who:?}");
     }
     // Another anonymous connection has a share of its own, if there is room.
     let other = modern(&service);
-    assert_eq!(code(&ask(&other, "tools/call", json!({"name": "works"}))), -32603);
+    assert_eq!(code(&send_request(&other, "tools/call", json!({"name": "works"}))), -32603);
 
     let service = shared(TaskPolicy { max_tasks_per_principal: 3, ..for_a_minute() }, &gate);
     let (one, other) = (modern(&service), modern(&service));
     for pair in [&one, &other] {
         (0..3).for_each(|_| drop(begin(pair, "works")));
-        assert_eq!(code(&ask(pair, "tools/call", json!({"name": "works"}))), -32603);
+        assert_eq!(code(&send_request(pair, "tools/call", json!({"name": "works"}))), -32603);
     }
     for who in [Some("ada"), Some("bob")] {
-        assert!(ask_for(&one, who, "tools/call", json!({"name": "works"})).is_ok());
+        assert!(send_request_for(&one, who, "tools/call", json!({"name": "works"})).is_ok());
     }
     // Each connection has a clock of its own.
     one.advance(Duration::from_secs(70));
-    assert_eq!((service.tasks().held(), service.tasks().holders()), ((0, 0), 0));
+    assert_eq!((service.tasks().usage(), service.tasks().holders()), ((0, 0), 0));
 }
 
 /// Connects another client, with this last byte of its address.
@@ -200,11 +201,11 @@ fn anonymous_clients_share_limits_by_address() {
     let service = shared(policy, &gate);
     // Over HTTP each request is a connection.
     let pairs: Vec<_> = [1, 1, 1, 1, 2, 1, 2, 2, 2].map(|last| from(&service, last)).into_iter().collect();
-    let begun = pairs.iter().map(|pair| ask(pair, "tools/call", json!({"name": "works"})).is_ok());
+    let begun = pairs.iter().map(|pair| send_request(pair, "tools/call", json!({"name": "works"})).is_ok());
     assert_eq!(begun.collect::<Vec<_>>(), [true, true, true, false, true, false, true, true, false]);
-    assert_eq!((service.tasks().held().0, service.tasks().holders()), (6, 2));
+    assert_eq!((service.tasks().usage().0, service.tasks().holders()), (6, 2));
     // An address is no proof of identity: a principal there has a share of its own.
-    assert!(ask_for(&pairs[0], Some("ada"), "tools/call", json!({"name": "works"})).is_ok());
+    assert!(send_request_for(&pairs[0], Some("ada"), "tools/call", json!({"name": "works"})).is_ok());
 }
 
 #[test]
@@ -213,7 +214,10 @@ fn unfetched_results_are_evicted_from_largest_holder() {
     let policy = TaskPolicy { max_shared_tasks: 4, ..for_a_minute() };
     let service = shared(policy, &gate);
     let begin = |pair: &Pair| {
-        let id = ask(pair, "tools/call", json!({"name": "quick"})).ok()?["taskId"].as_str().expect("an id").to_owned();
+        let id = send_request(pair, "tools/call", json!({"name": "quick"})).ok()?["taskId"]
+            .as_str()
+            .expect("an id")
+            .to_owned();
         pair.until(|| service.tasks().has_ended(&id));
         Some(id)
     };
@@ -222,21 +226,21 @@ fn unfetched_results_are_evicted_from_largest_holder() {
     // Clients that cannot be identified have one task each: no more than a new one would have.
     let others: Vec<_> = (0..10).map(|_| begin(&modern(&service)).is_some()).collect();
     assert_eq!(others.iter().filter(|begun| **begun).count(), 3);
-    assert!(service.tasks().is_there(&id, None));
+    assert!(service.tasks().contains(&id, None));
     // One address has more than another, so its own tasks are removed.
     let service_of_two = shared(TaskPolicy { max_shared_tasks: 4, ..for_a_minute() }, &gate);
     let honest = from(&service_of_two, 1);
     let quick = |pair: &Pair| {
-        let task = ask(pair, "tools/call", json!({"name": "quick"})).expect("there is room");
+        let task = send_request(pair, "tools/call", json!({"name": "quick"})).expect("there is room");
         let id = task["taskId"].as_str().expect("an id").to_owned();
         pair.until(|| service_of_two.tasks().has_ended(&id));
         id
     };
     let id = quick(&honest);
     (0..10).for_each(|_| drop(quick(&from(&service_of_two, 2))));
-    assert_eq!((service_of_two.tasks().held().0, service_of_two.tasks().is_there(&id, None)), (4, true));
+    assert_eq!((service_of_two.tasks().usage().0, service_of_two.tasks().contains(&id, None)), (4, true));
     quick(&honest);
-    assert!(service_of_two.tasks().is_there(&id, None), "those of the other address give way");
+    assert!(service_of_two.tasks().contains(&id, None), "those of the other address give way");
 }
 
 #[test]
@@ -246,44 +250,44 @@ fn ended_tasks_are_evicted_for_new_ones() {
     let service = shared(policy, &gate);
     let pair = modern(&service);
     let begun = |who, name| {
-        let id = ask_for(&pair, who, "tools/call", json!({"name": name})).expect("a task")["taskId"].clone();
+        let id = send_request_for(&pair, who, "tools/call", json!({"name": name})).expect("a task")["taskId"].clone();
         if name == "quick" {
             pair.until(|| service.tasks().has_ended(id.as_str().expect("an id")));
         }
         id
     };
-    let fetch = |who, id: &Value| ask_for(&pair, who, "tasks/get", json!({"taskId": id})).expect("a task");
+    let fetch = |who, id: &Value| send_request_for(&pair, who, "tasks/get", json!({"taskId": id})).expect("a task");
     let (ada, bob) = (Some("ada"), Some("bob"));
     let mut of_ada: Vec<_> = (0..4).map(|_| begun(ada, "quick")).collect();
     fetch(ada, &of_ada[2]);
     let of_bob: Vec<_> = (0..2).map(|_| begun(bob, "quick")).collect();
     // Ada's share is full: her tasks with fetched results are removed first, and none of Bob's.
     of_ada.push(begun(ada, "quick"));
-    assert_eq!(of_ada.iter().map(|id| is_there(&pair, ada, id)).collect::<Vec<_>>(), [true, true, false, true, true]);
-    assert!(of_bob.iter().all(|id| is_there(&pair, bob, id)));
+    assert_eq!(of_ada.iter().map(|id| contains(&pair, ada, id)).collect::<Vec<_>>(), [true, true, false, true, true]);
+    assert!(of_bob.iter().all(|id| contains(&pair, bob, id)));
     // Then the oldest of her tasks.
     of_ada.push(begun(ada, "quick"));
-    let there = of_ada.iter().map(|id| is_there(&pair, ada, id)).collect::<Vec<_>>();
+    let there = of_ada.iter().map(|id| contains(&pair, ada, id)).collect::<Vec<_>>();
     assert_eq!(there.iter().filter(|there| **there).count(), 4);
-    assert!(of_bob.iter().all(|id| is_there(&pair, bob, id)));
+    assert!(of_bob.iter().all(|id| contains(&pair, bob, id)));
     // The store is full. Bob has fewer tasks than Ada: one of hers is removed.
     begun(bob, "works");
-    assert!(of_bob.iter().all(|id| is_there(&pair, bob, id)));
-    assert_eq!(of_ada.iter().filter(|id| is_there(&pair, ada, id)).count(), 3);
+    assert!(of_bob.iter().all(|id| contains(&pair, bob, id)));
+    assert_eq!(of_ada.iter().filter(|id| contains(&pair, ada, id)).count(), 3);
     // Bob has as many tasks as Ada, so none of hers with an unread result is removed, but one of his.
     begun(bob, "works");
-    assert_eq!(of_ada.iter().filter(|id| is_there(&pair, ada, id)).count(), 3);
-    assert_eq!(of_bob.iter().filter(|id| is_there(&pair, bob, id)).count(), 1);
+    assert_eq!(of_ada.iter().filter(|id| contains(&pair, ada, id)).count(), 3);
+    assert_eq!(of_bob.iter().filter(|id| contains(&pair, bob, id)).count(), 1);
     // A running task is never removed.
     begun(bob, "works");
-    let refused = ask_for(&pair, bob, "tools/call", json!({"name": "works"}));
+    let refused = send_request_for(&pair, bob, "tools/call", json!({"name": "works"}));
     assert_eq!(refused.map_err(|error| error["code"].clone()), Err(json!(-32603)));
-    let left = of_ada.iter().find(|id| is_there(&pair, ada, id)).expect("some are left");
+    let left = of_ada.iter().find(|id| contains(&pair, ada, id)).expect("some are left");
     fetch(ada, left);
     begun(bob, "works");
-    assert!(!is_there(&pair, ada, left));
+    assert!(!contains(&pair, ada, left));
     pair.advance(Duration::from_secs(60));
-    assert_eq!(service.tasks().held(), (0, 0));
+    assert_eq!(service.tasks().usage(), (0, 0));
 }
 
 #[test]
@@ -294,14 +298,14 @@ fn task_bytes_per_principal_are_bounded() {
     let pair = modern(&service);
     let heavy = |who: &str| {
         let params = json!({"name": "works", "padding": "x".repeat(1500)});
-        ask_for(&pair, Some(who), "tools/call", params).is_ok()
+        send_request_for(&pair, Some(who), "tools/call", params).is_ok()
     };
     for who in ["eve", "ada", "bob"] {
         assert_eq!((0..5).filter(|_| heavy(who)).count(), 2, "{who}");
     }
-    assert!(service.tasks().held().1 < 12_000);
+    assert!(service.tasks().usage().1 < 12_000);
     pair.advance(Duration::from_secs(60));
-    assert_eq!(service.tasks().held(), (0, 0));
+    assert_eq!(service.tasks().usage(), (0, 0));
 }
 
 #[test]
@@ -326,25 +330,25 @@ fn task_bytes_are_bounded() {
     };
     let long = run(20_000);
     assert_eq!((&long["status"], &long["error"]["code"]), (&json!("failed"), &json!(-32603)));
-    let small = service.tasks().held().1;
+    let small = service.tasks().usage().1;
     assert!(small < 200, "{small}");
     let good = run(4000);
     assert_eq!((&good["status"], &good["statusMessage"]), (&json!("completed"), &json!("x".repeat(4000))));
-    assert!(service.tasks().held().1 > 8000);
+    assert!(service.tasks().usage().1 > 8000);
     // A completed task whose result was fetched is removed.
     assert_eq!(run(4000)["status"], "completed");
-    assert!((4000..10_000).contains(&service.tasks().held().1));
+    assert!((4000..10_000).contains(&service.tasks().usage().1));
     assert_eq!(code(&get(&pair, good["taskId"].as_str().expect("an id"))), -32602);
     // A request that exceeds the limit itself never becomes a task.
     let arguments = |len| json!({"name": "long", "arguments": {"x": "x".repeat(len)}});
-    let refused = ask(&pair, "tools/call", arguments(10_000));
+    let refused = send_request(&pair, "tools/call", arguments(10_000));
     assert_eq!(refused.map_err(|error| error["message"].clone()), Err(json!("Too many tasks")));
     // No task was removed for it.
-    assert!((4000..10_000).contains(&service.tasks().held().1));
+    assert!((4000..10_000).contains(&service.tasks().usage().1));
     pair.advance(Duration::from_secs(60));
-    assert_eq!(service.tasks().held(), (0, 0));
+    assert_eq!(service.tasks().usage(), (0, 0));
     length.store(1, Ordering::SeqCst);
-    assert_eq!(ask(&pair, "tools/call", arguments(3000)).expect("a result")["resultType"], "task");
+    assert_eq!(send_request(&pair, "tools/call", arguments(3000)).expect("a result")["resultType"], "task");
     pair.assert_clean();
 }
 
@@ -372,15 +376,17 @@ fn a_task_outlives_its_connection() {
         let task = until_status(&there, id, "completed");
         assert_eq!(task["result"]["content"][0]["text"], said);
     }
-    there.until(|| told(&there, &subscription).iter().filter(|task| task["status"] == "completed").count() == 2);
+    there.until(|| {
+        notifications_of(&there, &subscription).iter().filter(|task| task["status"] == "completed").count() == 2
+    });
     // The connection that created them has ended, but another one expires them.
     there.advance(Duration::from_secs(120));
-    assert_eq!(service.tasks().held(), (0, 0));
+    assert_eq!(service.tasks().usage(), (0, 0));
     there.server.take_lines();
 }
 
 /// Sends a request as this principal. Returns its response.
-fn ask_for(pair: &Pair, who: Option<&str>, method: &str, mut params: Value) -> Result<Value, Value> {
+fn send_request_for(pair: &Pair, who: Option<&str>, method: &str, mut params: Value) -> Result<Value, Value> {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": everything(),
@@ -407,7 +413,8 @@ fn tasks_are_visible_to_their_creator_only() {
     let (_open, gate) = Gate::new();
     let service = kept(for_a_minute(), &gate).build().expect("a good service");
     let pair = modern(&service);
-    let begun = |who| ask_for(&pair, who, "tools/call", json!({"name": "works"})).expect("a task")["taskId"].clone();
+    let begun =
+        |who| send_request_for(&pair, who, "tools/call", json!({"name": "works"})).expect("a task")["taskId"].clone();
     let people = [None, Some("ada"), Some("bob")];
     let tasks = people.map(begun);
     for who in people {
@@ -418,7 +425,7 @@ fn tasks_are_visible_to_their_creator_only() {
                 ("tasks/cancel", json!({"taskId": id})),
             ];
             for (method, params) in requests {
-                let answer = ask_for(&pair, who, method, params);
+                let answer = send_request_for(&pair, who, method, params);
                 let expected = if who == *whose { Ok(()) } else { Err(-32602) };
                 assert_eq!(
                     answer.map(|_| ()).map_err(|error| error["code"].as_i64().expect("a code")),
@@ -429,7 +436,8 @@ fn tasks_are_visible_to_their_creator_only() {
     }
     // Nor is a subscription notified of the tasks of others.
     for (who, own) in people.into_iter().zip(&tasks) {
-        let listened = ask_for(&pair, who, "subscriptions/listen", json!({"notifications": {"taskIds": tasks}}));
+        let listened =
+            send_request_for(&pair, who, "subscriptions/listen", json!({"notifications": {"taskIds": tasks}}));
         assert_eq!(listened, Ok(Value::Null));
         let lines = pair.server.take_lines();
         let acknowledged = lines.iter().find(|line| line["method"] == "notifications/subscriptions/acknowledged");
@@ -449,36 +457,36 @@ fn subscribers_receive_task_status() {
     let cancelled = until_status(&pair, &second, "cancelled");
     let (subscription, acknowledged) = listen(&pair, &[&first, &second, "x"]);
     assert_eq!(acknowledged, json!([first, second]));
-    let mut all = told(&pair, &subscription);
+    let mut all = notifications_of(&pair, &subscription);
     // The current state is reported immediately.
     assert_eq!(all.len(), 1);
-    let mut told_of = all.remove(0);
+    let mut notified_of = all.remove(0);
     let mut expected = cancelled;
-    for (task, members) in [(&mut told_of, 1), (&mut expected, 2)] {
+    for (task, members) in [(&mut notified_of, 1), (&mut expected, 2)] {
         let object = task.as_object_mut().expect("an object");
         let before = object.len();
         object.remove("_meta");
         object.remove("resultType");
         assert_eq!(before - object.len(), members);
     }
-    assert_eq!(told_of, expected);
+    assert_eq!(notified_of, expected);
     // Another subscription to the task is notified, too.
     let (other, _) = listen(&pair, &[&second]);
-    assert_eq!(told(&pair, &other).len(), 1);
+    assert_eq!(notifications_of(&pair, &other).len(), 1);
     cancel(&pair, &third).expect("a receipt");
     until_status(&pair, &third, "cancelled");
     open.send(()).expect("it waits");
     let mut done = until_status(&pair, &first, "completed");
     pair.settle();
-    let mut last = told(&pair, &subscription).pop().expect("it was told");
+    let mut last = notifications_of(&pair, &subscription).pop().expect("it was told");
     for task in [&mut last, &mut done] {
         let object = task.as_object_mut().expect("an object");
         object.remove("_meta");
         object.remove("resultType");
     }
     assert_eq!(last, done);
-    assert!(told(&pair, &subscription).iter().all(|task| task["taskId"] != json!(third)));
-    assert!(told(&pair, &other).iter().all(|task| task["taskId"] == json!(second)));
+    assert!(notifications_of(&pair, &subscription).iter().all(|task| task["taskId"] != json!(third)));
+    assert!(notifications_of(&pair, &other).iter().all(|task| task["taskId"] == json!(second)));
 }
 
 #[test]
@@ -496,11 +504,12 @@ fn repeated_task_id_is_notified_once() {
     assert!(
         acknowledged.as_array().is_some_and(|tasks| tasks.contains(&json!(first)) && tasks.contains(&json!(second)))
     );
-    let mut told: Vec<_> = told(&pair, &subscription).iter().map(|task| task["taskId"].clone()).collect();
-    told.sort_by_key(Value::to_string);
+    let mut notifications_of: Vec<_> =
+        notifications_of(&pair, &subscription).iter().map(|task| task["taskId"].clone()).collect();
+    notifications_of.sort_by_key(Value::to_string);
     let mut expected = [json!(first), json!(second)];
     expected.sort_by_key(Value::to_string);
-    assert_eq!(told, expected);
+    assert_eq!(notifications_of, expected);
 }
 
 /// Creates a pair whose client does not read, and whose server has a small outbox.
@@ -522,7 +531,7 @@ fn task_starts_when_the_outbox_has_room() {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": everything(),
     });
-    let tell = |id: &str, method: &str, mut params: Value| {
+    let send_for = |id: &str, method: &str, mut params: Value| {
         params["_meta"] = meta.clone();
         pair.input_to_server(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
     };
@@ -531,13 +540,13 @@ fn task_starts_when_the_outbox_has_room() {
         if !connection.read(|conn| conn.has_room()) {
             break;
         }
-        tell("stuff", "tools/list", json!({}));
+        send_for("stuff", "tools/list", json!({}));
     }
     assert!(!connection.read(|conn| conn.has_room()));
-    tell("call", "tools/call", json!({"name": "works"}));
-    tell("listen", "subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
-    assert_eq!(service.tasks().held().0, 1);
-    pair.until(|| service.tasks().held().0 == 2);
+    send_for("call", "tools/call", json!({"name": "works"}));
+    send_for("listen", "subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
+    assert_eq!(service.tasks().usage().0, 1);
+    pair.until(|| service.tasks().usage().0 == 2);
     assert_eq!(pair.await_answer("call")["result"]["resultType"], "task");
     pair.until(|| !super::received(&pair, "notifications/subscriptions/acknowledged", "listen").is_empty());
 }
@@ -568,11 +577,11 @@ fn task_ids_are_random() {
         .expect("a good service");
     let pair = modern(&service);
     begin(&pair, "works");
-    let weight = service.tasks().held();
+    let weight = service.tasks().usage();
     for _ in 0..2 {
-        let refused = ask(&pair, "tools/call", json!({"name": "works"}));
+        let refused = send_request(&pair, "tools/call", json!({"name": "works"}));
         assert_eq!(refused.map_err(|error| error["message"].clone()), Err(json!("No randomness available")));
         fails.store(true, Ordering::SeqCst);
     }
-    assert_eq!(service.tasks().held(), weight);
+    assert_eq!(service.tasks().usage(), weight);
 }

@@ -51,17 +51,17 @@ fn session_task_results_are_bounded() {
 #[test]
 fn session_task_arguments_are_bounded() {
     let pair = simple(&service());
-    let ask = || {
+    let send_request = || {
         let arguments = json!({"text": "x".repeat(3 << 20)});
         pair.answer_to("tools/call", json!({"name": "wait", "arguments": arguments, "task": {}}))
     };
-    let ids: Vec<_> = (0..5).map(|_| ask()["result"]["task"]["taskId"].clone()).collect();
+    let ids: Vec<_> = (0..5).map(|_| send_request()["result"]["task"]["taskId"].clone()).collect();
     assert!(ids.iter().all(Value::is_string), "{ids:?}");
-    assert_eq!(ask()["error"]["message"], "Too many tasks", "16 MiB together");
+    assert_eq!(send_request()["error"]["message"], "Too many tasks", "16 MiB together");
     // A task that has ended does not hold its arguments any more.
     let cancelled = pair.answer_to("tasks/cancel", json!({"taskId": ids[0]}));
     assert_eq!(cancelled["result"]["status"], "cancelled");
-    assert!(ask()["result"]["task"]["taskId"].is_string());
+    assert!(send_request()["result"]["task"]["taskId"].is_string());
 }
 
 /// A cancelled `tasks/result` without a result does not count as a fetch.

@@ -188,8 +188,11 @@ fn client_runs_sampling_tasks_for_its_server() {
         matches!(pair.wait(bad.result().expect("it can be sent")), Err(CallError::Rpc(error)) if error.code.0 == -1)
     );
     assert_eq!(pair.wait(bad.get().expect("it can be sent")).expect("a task").status, TaskStatus::Failed);
-    assert_eq!(pair.ask_client("tasks/list", json!({})).expect("a list")["tasks"].as_array().map(Vec::len), Some(3));
-    assert_eq!(code(&pair.ask_client("tasks/get", json!({"taskId": "unknown"}))), -32602);
+    assert_eq!(
+        pair.send_request_to_client("tasks/list", json!({})).expect("a list")["tasks"].as_array().map(Vec::len),
+        Some(3)
+    );
+    assert_eq!(code(&pair.send_request_to_client("tasks/get", json!({"taskId": "unknown"}))), -32602);
 
     let form = ElicitParams::from(ElicitFormParams {
         task: Some(TaskMetadata::default()),

@@ -212,20 +212,20 @@ fn name(holder: &Holder) -> String {
 }
 
 impl SessionStore for RedisStore {
-    fn begin(&self, id: &str, holder: &Holder, record: SessionRecord, life: Duration) -> Deferred<io::Result<()>> {
+    fn begin(&self, id: &str, holder: &Holder, record: SessionRecord, ttl: Duration) -> Deferred<io::Result<()>> {
         let weight = match self.limits.weigh(&record) {
             Ok(weight) => weight - StoreLimits::SESSION,
             Err(error) => return Deferred::ready(Err(error)),
         };
         let mut step = self.step("begin", id);
-        step.add(millis(life)).add(name(holder)).add(weight).fields(&record);
+        step.add(millis(ttl)).add(name(holder)).add(weight).fields(&record);
         let begun = self.run::<i64>(step);
         Deferred::new(async move { if begun.await? == 0 { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) } })
     }
 
-    fn find(&self, id: &str, life: Duration) -> Deferred<io::Result<Option<SessionRecord>>> {
+    fn find(&self, id: &str, ttl: Duration) -> Deferred<io::Result<Option<SessionRecord>>> {
         let mut step = self.step("find", id);
-        step.add(millis(life));
+        step.add(millis(ttl));
         let found = self.run::<SessionRecord>(step);
         Deferred::new(async move { Ok(Some(found.await?).filter(|record| !record.is_empty())) })
     }

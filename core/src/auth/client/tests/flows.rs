@@ -140,7 +140,7 @@ fn refused_fresh_tokens_limit_authorizations() {
         let mut later = client.clone();
         assert_eq!(refused_always(&mut world, &mut later, 3600), AuthError::Refused);
         assert_eq!(world.opened.len(), 2, "an hour has passed");
-        client.ask_again();
+        client.allow_authorization();
         assert_eq!(refused_always(&mut world, &mut client, 3599), AuthError::Refused);
         assert_eq!(world.opened.len(), 3, "the application wants it");
     }
@@ -228,7 +228,7 @@ fn a_new_token_is_refused_also_if_no_request_waits_for_it_any_more() {
         }
         let mut later = client.clone();
         assert_eq!(Call::new(&later).wait(&mut world, &mut later, at(3650)), Verdict::Wait);
-        client.ask_again();
+        client.allow_authorization();
         assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(3649)), Verdict::Wait);
         // One that the server has taken, or that has had the time to be revoked or to expire, is not new.
         for (is_accepted, now) in [(true, 50), (false, 3639), (false, 3640)] {
@@ -315,7 +315,7 @@ fn waiting_request_remembers_its_first_flow() {
 }
 
 #[test]
-fn does_not_ask_again_after_denial_or_cancel() {
+fn does_not_authorize_again_after_denial_or_cancel() {
     let denied =
         AuthError::Redirect(RedirectError::Denied(OAuthError { code: "access_denied".into(), description: None }));
     for is_redirect in [false, true] {
@@ -334,7 +334,7 @@ fn does_not_ask_again_after_denial_or_cancel() {
         assert_eq!(call.ask(&mut client, at(1)), Verdict::Fail(expected.clone()));
         assert_eq!(Call::new(&client).ask(&mut client, at(2)), Verdict::Fail(expected));
         assert_eq!((client.poll_action(), world.opened.len()), (None, 1));
-        client.ask_again();
+        client.allow_authorization();
         assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(3)), Verdict::Wait);
         assert_eq!((world.opened.len(), world.count(REGISTER)), (2, 1), "the registration is still good");
     }
@@ -398,7 +398,7 @@ fn an_authorization_that_has_failed_holds_back_the_next_one() {
         }
         assert_eq!((client.poll_action(), world.opened.len()), (None, 1));
         let mut wanted = client.clone();
-        wanted.ask_again();
+        wanted.allow_authorization();
         for (mut client, now) in [(wanted, 11), (client, 10 + time)] {
             let mut call = Call::new(&client);
             assert_eq!(call.wait(&mut world, &mut client, at(now)), Verdict::Wait, "{redirect} {body}");

@@ -67,9 +67,9 @@ impl Engine {
     fn start_round(&mut self, call: CallId, result: &RawJson<'_>) -> Result<(), ()> {
         let state = result.member("requestState");
         let limits = self.limits();
-        let (most_rounds, most_questions, most_bytes) = (limits.rounds, limits.input_requests, limits.call_bytes);
+        let (most_rounds, max_input_requests, most_bytes) = (limits.rounds, limits.input_requests, limits.call_bytes);
         let input_requests = match result.member("inputRequests") {
-            Some(requests) => parse_input_requests(&requests, most_questions)?,
+            Some(requests) => parse_input_requests(&requests, max_input_requests)?,
             None => Vec::new(),
         };
         if state.as_ref().map_or(input_requests.is_empty(), |state| !state.get().starts_with('"')) {
@@ -142,7 +142,7 @@ impl Engine {
         answer: Result<Vec<u8>, &ErrorObject>,
     ) {
         if self.has_poller(input_request.call) {
-            return self.answer_task(key, input_request, answer);
+            return self.respond_to_task(key, input_request, answer);
         }
         self.release(key);
         let outcome = match answer {

@@ -71,7 +71,7 @@ impl Engine {
             self.calls.reissue(self.clock, call);
         } else {
             let error = ErrorObject::internal("The input responses are larger than the limit");
-            let event = self.give_up(call, Outcome::Error(error));
+            let event = self.end_call(call, Outcome::Error(error));
             self.events.extend(event.map(Event::into_owned));
         }
     }

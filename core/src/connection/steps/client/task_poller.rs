@@ -141,12 +141,12 @@ impl Engine {
     ) -> Option<Event<'static>> {
         self.calls.suspend(self.clock, call);
         let clock = self.clock;
-        let gives_up = self.change_poller(call, |poller| {
+        let is_over = self.change_poller(call, |poller| {
             poller.sent(false);
             poller.failures = poller.failures.saturating_add(1);
             is_final || poller.has_expired(clock)
         });
-        if gives_up != Some(false) {
+        if is_over != Some(false) {
             self.drop_input_requests(call);
             return self.finish_call(call, outcome);
         }
@@ -225,7 +225,7 @@ impl Engine {
         if poller.has_open_input() {
             pause = pause.saturating_mul(INPUT_REQUIRED_FACTOR).min(polling.max.max(pause));
         }
-        if poller.has_answers() && poller.failures == 0 {
+        if poller.has_responses() && poller.failures == 0 {
             return self.resend(call);
         }
         pause = pause.max(backoff.delay(poller.failures));
@@ -266,16 +266,16 @@ impl Engine {
     fn withdraw_input_requests(&mut self, call: CallId, outstanding: &[InputRequest]) {
         let Some(poller) = self.poller(call).filter(|poller| poller.has_open_input()) else { return };
         let names: BTreeSet<&str> = outstanding.iter().map(|input_request| &*input_request.name).collect();
-        let gone = |(index, _): &(usize, ReplyKey)| !names.contains(poller.input_requests.name(*index));
-        let gone: Vec<_> = poller.input_requests.open().filter(gone).collect();
-        for (index, key) in gone {
+        let withdrawn = |(index, _): &(usize, ReplyKey)| !names.contains(poller.input_requests.name(*index));
+        let withdrawn: Vec<_> = poller.input_requests.open().filter(withdrawn).collect();
+        for (index, key) in withdrawn {
             self.change_poller(call, |poller| poller.input_requests.set(index, TaskInputResponse::Done));
             self.withdraw(key);
         }
     }
 
     /// Handles the application's response to an input request of a task.
-    pub(crate) fn answer_task(
+    pub(crate) fn respond_to_task(
         &mut self,
         key: ReplyKey,
         input_request: InputRequestRef,
@@ -287,29 +287,29 @@ impl Engine {
             Ok(text) => {
                 self.change_poller(call, |poller| poller.input_requests.set(index, TaskInputResponse::Ready(text)));
                 if self.retries.bytes() <= self.limits().call_bytes {
-                    return self.send_answers(call);
+                    return self.send_responses(call);
                 }
                 Outcome::Error(ErrorObject::internal("The input responses are larger than the limit"))
             }
             // The protocol has no message that refuses an input request.
             Err(error) => Outcome::Error(error.clone()),
         };
-        let event = self.give_up(call, outcome);
+        let event = self.end_call(call, outcome);
         self.events.extend(event.map(Event::into_owned));
     }
 
     /// Sends responses to input requests at once, rather than with the next poll.
-    fn send_answers(&mut self, call: CallId) {
-        let Some(poller) = self.poller(call).filter(|poller| poller.has_answers()) else { return };
-        let waits = self.calls.get(call).is_some_and(|call| call.is_suspended);
-        if waits && poller.failures > 0 {
+    fn send_responses(&mut self, call: CallId) {
+        let Some(poller) = self.poller(call).filter(|poller| poller.has_responses()) else { return };
+        let is_suspended = self.calls.get(call).is_some_and(|call| call.is_suspended);
+        if is_suspended && poller.failures > 0 {
             // After a failure, the backoff delay holds. The responses are sent with the next request.
             return;
         }
         if poller.input_requests.is_sending() {
             return;
         }
-        if !waits {
+        if !is_suspended {
             // A poll in flight would only delay them. Its result will be late.
             self.take_back(call);
         }
@@ -317,7 +317,7 @@ impl Engine {
     }
 
     /// Ends a call before its task has ended, and cancels the task if it was created for this call.
-    pub(crate) fn give_up<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
+    pub(crate) fn end_call<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         self.take_back(call);
         self.drop_input_requests(call);
         let task = self.own_task(call);

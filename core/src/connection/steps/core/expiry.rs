@@ -25,7 +25,7 @@ impl Engine {
         let error = ErrorObject::internal("Internal error: the request timed out");
         if let Some(input_request) = input_request {
             self.as_client().respond_to_input_request(key, input_request, Err(&error));
-        } else if self.put_answer(key, Err(&error)).is_err() {
+        } else if self.queue_response(key, Err(&error)).is_err() {
             // The error response is larger than the frame limit.
             self.cancel_request(key);
             self.release(key);

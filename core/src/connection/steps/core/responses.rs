@@ -82,7 +82,7 @@ impl Engine {
     pub(crate) fn end_malformed(&mut self, call: CallId) -> Option<Event<'static>> {
         self.stats.violations += 1;
         if self.has_poller(call) {
-            self.as_client().give_up(call, Outcome::Malformed)
+            self.as_client().end_call(call, Outcome::Malformed)
         } else {
             self.finish_call(call, Outcome::Malformed)
         }

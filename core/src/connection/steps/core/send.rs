@@ -337,7 +337,7 @@ impl Engine {
             return Ok(());
         }
         self.has_room()?;
-        self.put_answer(key, answer)
+        self.queue_response(key, answer)
     }
 
     /// Responds to a request with a result. If the result cannot be sent, responds with an error and returns the
@@ -362,7 +362,7 @@ impl Engine {
     }
 
     /// Queues the response to an open request without checking for room in the outbox.
-    pub(crate) fn put_answer(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
+    pub(crate) fn queue_response(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
         let (max_len, outbox_bytes) = (self.limits().frame_bytes, self.limits().outbox_bytes);
         let Self { requests, outbox, role_state, .. } = self;
         let Some((entry, _)) = requests.get(key) else { return Err(SendError::Answered) };

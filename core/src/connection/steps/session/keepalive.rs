@@ -20,6 +20,7 @@ impl Engine {
         }
     }
 
+    /// Sends a ping if the peer has been silent for the interval and no ping is in flight.
     pub(crate) fn keep_alive(&mut self, now: Timestamp) {
         let is_paused = self.is_paused();
         let Some(keepalive) = &mut self.keepalive else { return };
@@ -39,6 +40,7 @@ impl Engine {
         }
     }
 
+    /// Handles the timeout of a keepalive ping. Closes the connection after too many in a row.
     pub(crate) fn ping_missed(&mut self, now: Timestamp) {
         let is_paused = self.is_paused();
         let Some(keepalive) = &mut self.keepalive else { return };
@@ -67,6 +69,7 @@ impl Engine {
         }
     }
 
+    /// Sends a ping, of this side or of the application.
     pub(crate) fn send_ping(
         &mut self,
         now: Timestamp,

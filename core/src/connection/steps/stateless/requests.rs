@@ -196,10 +196,13 @@ impl Engine {
         };
         let info = meta.member(keys::CLIENT_INFO).and_then(|info| info.decode().ok());
         let cacheable = known.is_some_and(Method::is_cacheable);
-        let may_ask = known.is_some_and(Method::may_require_input);
+        let may_require_input = known.is_some_and(Method::may_require_input);
         let has_tasks = [self.local, capabilities.set()].iter().all(|set| set.contains(Capability::TasksExtension));
         let may_become_task = known.filter(|known| known.may_become_task()).map(|_| has_tasks);
-        Ok((StatelessRequest { version, capabilities, info, log_level, cacheable, may_ask, may_become_task }, meta))
+        Ok((
+            StatelessRequest { version, capabilities, info, log_level, cacheable, may_require_input, may_become_task },
+            meta,
+        ))
     }
 
     /// Returns the error -32022 with the supported revisions.

@@ -310,9 +310,9 @@ impl Engine {
         let Some(subscriptions) = self.subscriptions.allocated_mut() else { return };
         for (key, (id, _)) in core::mem::take(&mut subscriptions.active) {
             let version = self.version_of(key);
-            let result = SubscriptionsListenResult::of(&id)
-                .map_err(SendError::from)
-                .and_then(|result| self.put_answer(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out)))));
+            let result = SubscriptionsListenResult::of(&id).map_err(SendError::from).and_then(|result| {
+                self.queue_response(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))))
+            });
             // A client that does not read its input is not notified.
             if self.is_full() || result.is_err() {
                 self.cancel_request(key);

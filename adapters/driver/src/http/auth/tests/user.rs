@@ -50,7 +50,7 @@ fn a_request_that_waits_for_a_refresh_does_not_wait_for_the_user() {
 }
 
 #[test]
-fn asks_user_once_until_ask_again() {
+fn asks_user_once_until_allow_authorization() {
     let server = Server::default();
     server.answer(usize::MAX);
     let asked = Arc::new(AtomicUsize::new(0));
@@ -75,7 +75,7 @@ fn asks_user_once_until_ask_again() {
     assert!(matches!(oauth.error(), Some(AuthError::Redirect(_))), "{:?}", oauth.error());
     assert_eq!(asked.load(Ordering::Relaxed), 1, "a user who has refused is not asked again");
     denies.update(|denies| *denies = false);
-    oauth.ask_again();
+    oauth.allow_authorization();
     let mut refusals: Vec<_> = (0..5).map(|_| send(&oauth).1).collect();
     let retries: Vec<_> = refusals.iter_mut().map(|refusal| Box::pin(oauth.challenged(refusal))).collect();
     thread::scope(|scope| {

@@ -72,12 +72,12 @@ impl Drop for Follower {
 }
 
 impl SessionStore for MemoryStore {
-    fn begin(&self, id: &str, holder: &Holder, record: SessionRecord, life: Duration) -> Deferred<io::Result<()>> {
-        Deferred::ready(self.with(|table, now| table.begin(now, id, holder, record, life)))
+    fn begin(&self, id: &str, holder: &Holder, record: SessionRecord, ttl: Duration) -> Deferred<io::Result<()>> {
+        Deferred::ready(self.with(|table, now| table.begin(now, id, holder, record, ttl)))
     }
 
-    fn find(&self, id: &str, life: Duration) -> Deferred<io::Result<Option<SessionRecord>>> {
-        Deferred::ready(Ok(self.with(|table, now| table.find(now, id, life))))
+    fn find(&self, id: &str, ttl: Duration) -> Deferred<io::Result<Option<SessionRecord>>> {
+        Deferred::ready(Ok(self.with(|table, now| table.find(now, id, ttl))))
     }
 
     fn change(&self, id: &str, fields: SessionRecord) -> Deferred<io::Result<()>> {

@@ -167,7 +167,7 @@ impl Table {
         id: &str,
         holder: &Holder,
         record: SessionRecord,
-        life: Duration,
+        ttl: Duration,
     ) -> io::Result<()> {
         let weight = self.limits.weigh(&record)?;
         self.sweep(now);
@@ -176,7 +176,7 @@ impl Table {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         self.sequence += 1;
-        let (id, until, used): (Arc<str>, _, _) = (id.into(), now + life, (false, self.sequence));
+        let (id, until, used): (Arc<str>, _, _) = (id.into(), now + ttl, (false, self.sequence));
         let entry = Entry {
             record_bytes: weight - StoreLimits::SESSION,
             record,
@@ -198,13 +198,13 @@ impl Table {
     }
 
     /// Returns the record of a session and records its use.
-    pub(super) fn find(&mut self, now: Instant, id: &str, life: Duration) -> Option<SessionRecord> {
+    pub(super) fn find(&mut self, now: Instant, id: &str, ttl: Duration) -> Option<SessionRecord> {
         self.sweep(now);
         let (id, entry) = self.sessions.get_key_value(id).map(|(id, _)| id.clone()).zip(self.sessions.get_mut(id))?;
         self.sequence += 1;
         let before = mem::replace(&mut entry.used, (true, self.sequence));
         self.ends.remove(&(entry.until, id.clone()));
-        entry.until = now + life;
+        entry.until = now + ttl;
         self.ends.insert((entry.until, id.clone()));
         if let Some(held) = self.holders.get_mut(&entry.holder) {
             held.used.remove(&(before.0, before.1, id.clone()));
@@ -341,7 +341,7 @@ impl Table {
                 return true;
             };
             // If nothing of the client with the most bytes can be evicted, messages of this client are.
-            if !self.give_way(&of, may_end) && (of == *holder || !self.give_way(holder, false)) {
+            if !self.evict(&of, may_end) && (of == *holder || !self.evict(holder, false)) {
                 return false;
             }
         }
@@ -350,7 +350,7 @@ impl Table {
 
     /// Evicts the messages of one session of a client or, if there are none and `may_end` is set, a session. Returns
     /// whether it evicted anything.
-    fn give_way(&mut self, of: &Holder, may_end: bool) -> bool {
+    fn evict(&mut self, of: &Holder, may_end: bool) -> bool {
         let Some(held) = self.holders.get_mut(of) else { return false };
         if let Some((_, id)) = held.kept.pop_first() {
             let Some(entry) = self.sessions.get_mut(&id) else { return true };

@@ -1,7 +1,7 @@
 //! The tasks of a service.
 
-pub(crate) mod room;
-pub(crate) mod show;
+pub(crate) mod accounting;
+pub(crate) mod description;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -63,33 +63,33 @@ pub(crate) struct Task {
     created: Timestamp,
     ttl: Option<Duration>,
     share: Arc<Share>,
-    state: Mutex<State>,
+    state: Mutex<TaskState>,
 }
 
-struct State {
+struct TaskState {
     status: TaskStatus,
     message: Option<String>,
     updated: Timestamp,
     /// The number of changes.
-    turns: u64,
+    revision: u64,
     /// The pending requests for input, oldest first.
-    asked: Vec<PendingInput>,
+    pending_inputs: Vec<PendingInput>,
     /// The number of requests for input so far.
-    questions: u64,
+    input_request_count: u64,
     outcome: Option<RpcResult<JsonObject>>,
     /// Set when the client has cancelled the task.
     cancelled: bool,
     /// Set when the client has fetched the ended task.
     fetched: bool,
-    weight: usize,
+    size: usize,
     subscribers: Vec<Subscriber>,
 }
 
 /// A pending request of a task for input.
 struct PendingInput {
     key: String,
-    question: InputRequest,
-    weight: usize,
+    input_request: InputRequest,
+    size: usize,
     slot: Arc<ResponseSlot>,
 }
 
@@ -97,7 +97,7 @@ struct PendingInput {
 struct Subscriber {
     session: Weak<SessionState<ServerRole>>,
     /// The number of the last change that was notified.
-    told: u64,
+    notified: u64,
 }
 
 impl Tasks {
@@ -124,28 +124,27 @@ impl Tasks {
         (owner, scopes): (Option<String>, Vec<String>),
         holder: TaskHolder,
         in_flight: &Arc<InFlight<ServerInFlight>>,
-        weight: usize,
+        size: usize,
     ) -> RpcResult<Arc<Task>> {
         let mut table = lock(&self.table);
         let share = table.shares.of(holder);
-        let has_room =
-            self.make_room(&mut table, &share, 1, weight) && share.reserve(&self.bytes, weight, &self.policy);
+        let has_room = self.make_room(&mut table, &share, 1, size) && share.reserve(&self.bytes, size, &self.policy);
         if !has_room {
             table.shares.remove_if_empty(&share);
             return Err(ErrorObject::internal("Too many tasks"));
         }
         let task = self.random.name().map(|id| {
-            let state = State {
+            let state = TaskState {
                 status: TaskStatus::Working,
                 message: None,
                 updated: now,
-                turns: 0,
-                asked: Vec::new(),
-                questions: 0,
+                revision: 0,
+                pending_inputs: Vec::new(),
+                input_request_count: 0,
                 outcome: None,
                 cancelled: false,
                 fetched: false,
-                weight,
+                size,
                 subscribers: Vec::new(),
             };
             let (in_flight, ttl) = (Arc::downgrade(in_flight), self.policy.grant(None));
@@ -161,7 +160,7 @@ impl Tasks {
             }
             // A source of randomness that repeats an id does not work.
             failed => {
-                share.release(&self.bytes, weight);
+                share.release(&self.bytes, size);
                 table.shares.remove_if_empty(&share);
                 failed.and(Err(ErrorObject::internal("No randomness available")))
             }
@@ -187,7 +186,7 @@ impl Tasks {
     /// Removes expired tasks. Returns those that were still working: they have failed, and their clients may want a
     /// notification.
     pub(super) fn expire(&self, now: Timestamp) -> Vec<Arc<Task>> {
-        let (mut failed, mut waiting) = (Vec::new(), Vec::new());
+        let (mut failed, mut pending) = (Vec::new(), Vec::new());
         let mut table = lock(&self.table);
         while let Some((at, id)) = table.expiries.first().cloned().filter(|(at, _)| *at <= now) {
             table.expiries.remove(&(at, id.clone()));
@@ -195,7 +194,7 @@ impl Tasks {
             let mut state = lock(&task.state);
             let had_ended = state.status.is_terminal();
             if !had_ended {
-                waiting.extend(state.end(now, TaskStatus::Failed, Err(ErrorObject::internal("The task has expired"))));
+                pending.extend(state.end(now, TaskStatus::Failed, Err(ErrorObject::internal("The task has expired"))));
             }
             drop(state);
             self.release(&mut table, &task);
@@ -204,7 +203,7 @@ impl Tasks {
             }
         }
         drop(table);
-        give_up(waiting);
+        cancel_input_requests(pending);
         failed.iter().for_each(|task| task.stop());
         failed
     }
@@ -218,7 +217,7 @@ impl Tasks {
                 .and_then(JsonObject::try_from)
                 .map_err(|error| ErrorObject::internal(format!("The result cannot be sent: {error}")))
         });
-        let weight = match &outcome {
+        let size = match &outcome {
             Ok(result) => result.get().len(),
             // Its message is that of the task, too.
             Err(error) => 2 * error.message.len() + error.data.as_ref().map_or(0, |data| data.get().len()),
@@ -228,7 +227,7 @@ impl Tasks {
             if state.status.is_terminal() {
                 return;
             }
-            weight.saturating_sub(state.weight)
+            size.saturating_sub(state.size)
         };
         // The lock of the table is taken before that of a task.
         self.make_room(&mut lock(&self.table), &task.share, 0, more);
@@ -236,17 +235,17 @@ impl Tasks {
         if state.status.is_terminal() {
             return;
         }
-        let said = state.message.as_ref().map_or(0, String::len);
+        let message_len = state.message.as_ref().map_or(0, String::len);
         // A cancelled task ends as cancelled, unless its work was done before that.
-        let waiting = if state.cancelled && failed {
-            let waiting = state.end(now, TaskStatus::Cancelled, Err(ErrorObject::internal("Cancelled")));
-            self.reweigh(task, &mut state, said);
-            waiting
+        let pending = if state.cancelled && failed {
+            let pending = state.end(now, TaskStatus::Cancelled, Err(ErrorObject::internal("Cancelled")));
+            self.resize(task, &mut state, message_len);
+            pending
         } else {
-            let weight = if outcome.is_ok() { said + weight } else { weight };
+            let size = if outcome.is_ok() { message_len + size } else { size };
             // The params and the requests for input are not needed any more.
-            self.reweigh(task, &mut state, 0);
-            let outcome = if self.reweigh(task, &mut state, weight) {
+            self.resize(task, &mut state, 0);
+            let outcome = if self.resize(task, &mut state, size) {
                 outcome
             } else {
                 Err(ErrorObject::internal("The results of tasks are larger than the limit"))
@@ -255,7 +254,7 @@ impl Tasks {
             state.end(now, status, outcome)
         };
         drop(state);
-        give_up(waiting);
+        cancel_input_requests(pending);
     }
 
     /// Cancels a task. It ends when its handler does, and perhaps with a result.
@@ -266,10 +265,10 @@ impl Tasks {
         }
         state.cancelled = true;
         // Its open input requests are dropped, and the handler gets the cause.
-        let asked = mem::take(&mut state.asked);
-        state.turn(now, TaskStatus::Working);
+        let pending = mem::take(&mut state.pending_inputs);
+        state.set_status(now, TaskStatus::Working);
         drop(state);
-        drop(asked);
+        drop(pending);
         task.stop();
     }
 
@@ -277,8 +276,8 @@ impl Tasks {
     pub(crate) fn set_status_message(&self, now: Timestamp, task: &Task, message: &str) {
         let mut state = lock(&task.state);
         if !state.status.is_terminal() && state.message.as_deref() != Some(message) {
-            let weight = state.weight.saturating_sub(state.message.as_ref().map_or(0, String::len)) + message.len();
-            if self.reweigh(task, &mut state, weight) {
+            let size = state.size.saturating_sub(state.message.as_ref().map_or(0, String::len)) + message.len();
+            if self.resize(task, &mut state, size) {
                 state.message = Some(message.to_owned());
                 state.changed(now);
             }
@@ -287,29 +286,30 @@ impl Tasks {
 
     /// Adds a request for input. Returns its key and the slot of its response; `None` if there is no room, or the task
     /// has ended or was cancelled.
-    pub(super) fn ask(
+    pub(super) fn add_input_request(
         &self,
         now: Timestamp,
         task: &Task,
         name: Option<&str>,
-        question: InputRequest,
+        input_request: InputRequest,
     ) -> Option<(String, Arc<ResponseSlot>)> {
         let mut state = lock(&task.state);
-        if state.status.is_terminal() || state.cancelled || state.asked.len() >= self.policy.max_questions {
+        if state.status.is_terminal() || state.cancelled || state.pending_inputs.len() >= self.policy.max_input_requests
+        {
             return None;
         }
-        let weight = At(&question, Some(VERSION)).to_json().ok()?.get().len();
-        let sum = state.weight + weight;
-        if !self.reweigh(task, &mut state, sum) {
+        let size = At(&input_request, Some(VERSION)).to_json().ok()?.get().len();
+        let sum = state.size + size;
+        if !self.resize(task, &mut state, sum) {
             return None;
         }
         // The number after the last point is unique in the task.
-        state.questions += 1;
-        let number = state.questions;
+        state.input_request_count += 1;
+        let number = state.input_request_count;
         let key = name.map_or_else(|| format!("q{number}"), |name| format!("{name}.{number}"));
         let slot = Arc::new(ResponseSlot::default());
-        state.asked.push(PendingInput { key: key.clone(), question, weight, slot: slot.clone() });
-        if !state.turn(now, TaskStatus::InputRequired) {
+        state.pending_inputs.push(PendingInput { key: key.clone(), input_request, size, slot: slot.clone() });
+        if !state.set_status(now, TaskStatus::InputRequired) {
             state.changed(now);
         }
         Some((key, slot))
@@ -318,25 +318,25 @@ impl Tasks {
     /// Removes a request for input that has a response or was withdrawn. Returns whether it was still open.
     pub(super) fn withdraw(&self, now: Timestamp, task: &Task, key: &str) -> bool {
         let mut state = lock(&task.state);
-        let Some(at) = state.asked.iter().position(|asked| asked.key == key) else { return false };
-        let asked = state.asked.remove(at);
-        let weight = state.weight.saturating_sub(asked.weight);
-        self.reweigh(task, &mut state, weight);
-        if !state.asked.is_empty() || !state.turn(now, TaskStatus::Working) {
+        let Some(at) = state.pending_inputs.iter().position(|pending| pending.key == key) else { return false };
+        let pending = state.pending_inputs.remove(at);
+        let size = state.size.saturating_sub(pending.size);
+        self.resize(task, &mut state, size);
+        if !state.pending_inputs.is_empty() || !state.set_status(now, TaskStatus::Working) {
             state.changed(now);
         }
         true
     }
 
     /// Returns the pending request for input with this key, and the slot of its response.
-    pub(super) fn asked(&self, task: &Task, key: &str) -> Option<(InputRequest, Arc<ResponseSlot>)> {
+    pub(super) fn pending_input(&self, task: &Task, key: &str) -> Option<(InputRequest, Arc<ResponseSlot>)> {
         let state = lock(&task.state);
-        let asked = state.asked.iter().find(|asked| asked.key == key)?;
-        Some((asked.question.clone(), asked.slot.clone()))
+        let pending = state.pending_inputs.iter().find(|pending| pending.key == key)?;
+        Some((pending.input_request.clone(), pending.slot.clone()))
     }
 
     #[cfg(test)]
-    pub(crate) fn held(&self) -> (usize, usize) {
+    pub(crate) fn usage(&self) -> (usize, usize) {
         (lock(&self.table).tasks.len(), self.bytes.load(std::sync::atomic::Ordering::Relaxed))
     }
 
@@ -346,7 +346,7 @@ impl Tasks {
     }
 
     #[cfg(test)]
-    pub(crate) fn is_there(&self, id: &str, owner: Option<&str>) -> bool {
+    pub(crate) fn contains(&self, id: &str, owner: Option<&str>) -> bool {
         self.find(id, owner).is_ok()
     }
 
@@ -378,21 +378,21 @@ impl Task {
     }
 }
 
-impl State {
+impl TaskState {
     /// Notes a change.
     fn changed(&mut self, now: Timestamp) {
         self.updated = self.updated.max(now);
-        self.turns += 1;
+        self.revision += 1;
     }
 
     /// Changes the status if the state machine allows it. Returns whether it has changed.
-    fn turn(&mut self, now: Timestamp, status: TaskStatus) -> bool {
-        let may = self.status.may_become(&status);
-        if may {
+    fn set_status(&mut self, now: Timestamp, status: TaskStatus) -> bool {
+        let is_allowed = self.status.may_become(&status);
+        if is_allowed {
             self.status = status;
             self.changed(now);
         }
-        may
+        is_allowed
     }
 
     /// Ends the task. Returns its pending requests for input, which the caller has to cancel outside of the locks.
@@ -401,15 +401,15 @@ impl State {
         if let (TaskStatus::Failed, Err(error)) = (&status, &outcome) {
             self.message = Some(error.message.to_string());
         }
-        self.turn(now, status);
+        self.set_status(now, status);
         self.outcome = Some(outcome);
-        mem::take(&mut self.asked)
+        mem::take(&mut self.pending_inputs)
     }
 }
 
 /// Cancels pending requests for input. This wakes their waiters, so it must not be called under a lock.
-fn give_up(asked: Vec<PendingInput>) {
-    for PendingInput { slot, .. } in asked {
+fn cancel_input_requests(pending: Vec<PendingInput>) {
+    for PendingInput { slot, .. } in pending {
         slot.complete(Err(CallError::Cancelled));
     }
 }
@@ -424,14 +424,14 @@ mod tests {
         task::{Context, Poll, Wake, Waker},
     };
 
-    /// Looks when it is woken whether a lock is held.
-    struct Look {
+    /// A waker that checks that no lock is held.
+    struct LockCheck {
         tasks: Arc<Tasks>,
         task: Arc<Task>,
         woken: AtomicUsize,
     }
 
-    impl Wake for Look {
+    impl Wake for LockCheck {
         fn wake(self: Arc<Self>) {
             assert!(self.tasks.table.try_lock().is_ok() && self.task.state.try_lock().is_ok(), "a lock is held");
             self.woken.fetch_add(1, Ordering::Relaxed);
@@ -451,13 +451,15 @@ mod tests {
             let task = tasks
                 .create(Timestamp::ZERO, (None, vec![]), TaskHolder::Connection(1), &in_flight, 100)
                 .expect("a task");
-            let question = ListRootsParams::default().into();
-            let (_, slot) = tasks.ask(Timestamp::ZERO, &task, None, question).expect("there is room");
-            let look = Arc::new(Look { tasks: tasks.clone(), task: task.clone(), woken: AtomicUsize::new(0) });
-            let waker = Waker::from(look.clone());
+            let input_request = ListRootsParams::default().into();
+            let (_, slot) =
+                tasks.add_input_request(Timestamp::ZERO, &task, None, input_request).expect("there is room");
+            let lock_check =
+                Arc::new(LockCheck { tasks: tasks.clone(), task: task.clone(), woken: AtomicUsize::new(0) });
+            let waker = Waker::from(lock_check.clone());
             assert!(slot.poll(&Context::from_waker(&waker)).is_pending());
             end(&tasks, &task);
-            assert_eq!(look.woken.load(Ordering::Relaxed), 1);
+            assert_eq!(lock_check.woken.load(Ordering::Relaxed), 1);
             let ended = slot.poll(&Context::from_waker(&waker));
             assert!(matches!(ended, Poll::Ready(ResponseEvent::End(Err(CallError::Cancelled)))));
         }

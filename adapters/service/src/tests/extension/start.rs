@@ -10,8 +10,8 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::{
-    EXTENSION, ask, ask_as, begin, everything, get, methods_sent, modern, send_as, task_tool, until, until_status,
-    works,
+    EXTENSION, begin, everything, get, methods_sent, modern, send_as, send_request, send_request_as, task_tool, until,
+    until_status, works,
 };
 use crate::tests::tasks::Gate;
 use crate::{
@@ -68,13 +68,14 @@ fn tasks_require_the_declared_extension() {
     for declared in
         [json!({}), json!({"extensions": {"x.y/z": {}}}), json!({"tasks": {"requests": {"tools": {"call": {}}}}})]
     {
-        let refused = ask_as(&pair, &declared, "tools/call", json!({"name": "must"})).expect_err("it cannot be done");
+        let refused =
+            send_request_as(&pair, &declared, "tools/call", json!({"name": "must"})).expect_err("it cannot be done");
         assert_eq!(refused["code"], -32021);
         assert_eq!(refused["data"], json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}}));
         // A tool that does not require a task runs as a plain call, with any value of `task`.
         for task in [json!({}), json!({"ttl": 60_000}), json!(7), json!(null)] {
             open.send(()).expect("it waits");
-            let result = ask_as(&pair, &declared, "tools/call", json!({"name": "works", "task": task}));
+            let result = send_request_as(&pair, &declared, "tools/call", json!({"name": "works", "task": task}));
             let result = result.expect("a result");
             assert_eq!((&result["resultType"], text(&result)), (&json!("complete"), &json!("done")));
         }
@@ -82,7 +83,7 @@ fn tasks_require_the_declared_extension() {
     // A tool without task support never becomes a task.
     for task in [json!({}), json!([])] {
         let arguments = json!({"name": "echo", "arguments": {"message": "a"}, "task": task});
-        assert_eq!(text(&ask(&pair, "tools/call", arguments).expect("a result")), "a");
+        assert_eq!(text(&send_request(&pair, "tools/call", arguments).expect("a result")), "a");
     }
     drop(open);
 
@@ -92,7 +93,7 @@ fn tasks_require_the_declared_extension() {
     assert!(!pair.to_server().capabilities().contains(Capability::TasksExtension));
     open.send(()).expect("it waits");
     for name in ["must", "works"] {
-        assert_eq!(text(&ask(&pair, "tools/call", json!({"name": name})).expect("a result")), "done");
+        assert_eq!(text(&send_request(&pair, "tools/call", json!({"name": name})).expect("a result")), "done");
     }
     assert_eq!(code(&get(&pair, "x")), -32601);
 }
@@ -109,7 +110,7 @@ fn task_exists_when_its_result_is_sent() {
     };
     let service = services(&gate).task_policy(policy).build().expect("a good service");
     let pair = modern(&service);
-    let mut task = ask(&pair, "tools/call", json!({"name": "works"})).expect("a result");
+    let mut task = send_request(&pair, "tools/call", json!({"name": "works"})).expect("a result");
     let mut seen = get(&pair, task["taskId"].as_str().expect("an id")).expect("a task");
     for (task, kind) in [(&mut task, "task"), (&mut seen, "complete")] {
         let members = task.as_object_mut().expect("an object");
@@ -132,7 +133,7 @@ fn task_exists_when_its_result_is_sent() {
     // A task can be kept without a time limit.
     let policy = TaskPolicy { default_ttl: None, max_ttl: None, ..TaskPolicy::default() };
     let service = services(&gate).task_policy(policy).build().expect("a good service");
-    let task = ask(&modern(&service), "tools/call", json!({"name": "must"})).expect("a result");
+    let task = send_request(&modern(&service), "tools/call", json!({"name": "must"})).expect("a result");
     assert_eq!(task.get("ttlMs"), Some(&Value::Null));
 }
 
@@ -162,7 +163,7 @@ fn task_ends_with_the_outcome_of_its_request() {
         task
     };
     let done = ends("done", "completed");
-    let plain = ask_as(&pair, &json!({}), "tools/call", json!({"name": "done"})).expect("a result");
+    let plain = send_request_as(&pair, &json!({}), "tools/call", json!({"name": "done"})).expect("a result");
     assert_eq!((&done["result"]["content"], done.get("error")), (&plain["content"], None));
     let fails = ends("fails", "completed");
     assert_eq!((&fails["result"]["isError"], text(&fails["result"])), (&json!(true), &json!("no luck")));
@@ -210,7 +211,7 @@ fn progress_messages_become_task_status() {
     open.send(()).expect("it waits");
     open.send(()).expect("it waits");
     let meta = json!({"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"});
-    let refused = ask_as(&pair, &json!({}), "tools/call", json!({"name": "talks", "_meta": meta}));
+    let refused = send_request_as(&pair, &json!({}), "tools/call", json!({"name": "talks", "_meta": meta}));
     assert_eq!(refused.expect("a result")["isError"], true, "progress has to grow there");
     assert_eq!(methods_sent(&pair), ["notifications/progress"]);
     pair.assert_clean();
@@ -245,8 +246,8 @@ fn deferred_tool_can_become_a_task() {
         .tool(
             Tool::new("hasty", |context: Context| {
                 let asked = context.elicit("Who are you?", name_form());
-                let hasty = context.become_task().wait();
-                assert!(matches!(hasty, Err(CallError::InputRequired)), "{hasty:?}");
+                let short_timeout = context.become_task().wait();
+                assert!(matches!(short_timeout, Err(CallError::InputRequired)), "{short_timeout:?}");
                 asked.wait().map(|_| "asked")
             })
             .task_support(TaskSupport::Optional)
@@ -258,7 +259,7 @@ fn deferred_tool_can_become_a_task() {
     let pair = modern(&service);
     let ada = json!({"action": "accept", "content": {"name": "Ada"}});
     for (declared, is_task) in [(everything(), true), (json!({"elicitation": {}}), false)] {
-        let call = |params: Value| ask_as(&pair, &declared, "tools/call", params).expect("a result");
+        let call = |params: Value| send_request_as(&pair, &declared, "tools/call", params).expect("a result");
         let asked = call(json!({"name": "late"}));
         assert_eq!(
             (&asked["resultType"], asked["inputRequests"].as_object().map(|it| it.len())),
@@ -270,8 +271,8 @@ fn deferred_tool_can_become_a_task() {
             assert_eq!(second["resultType"], "task");
             let id = second["taskId"].as_str().expect("an id");
             let asking = until_status(&pair, id, "input_required");
-            let asked = asking["inputRequests"].as_object().expect("questions");
-            let (key, asked) = asked.iter().next().expect("a question");
+            let asked = asking["inputRequests"].as_object().expect("input requests");
+            let (key, asked) = asked.iter().next().expect("an input request");
             assert_eq!(
                 (asked["method"].as_str(), asked["params"]["message"].as_str()),
                 (Some("elicitation/create"), Some("And who else?"))
@@ -288,7 +289,7 @@ fn deferred_tool_can_become_a_task() {
         assert_eq!(*text(&done), format!("Some(String(\"Ada\")) declined {is_task}"));
     }
     for (name, kind) in [("hasty", "input_required"), ("never", "complete")] {
-        let result = ask(&pair, "tools/call", json!({"name": name})).expect("a result");
+        let result = send_request(&pair, "tools/call", json!({"name": name})).expect("a result");
         assert_eq!(result["resultType"], kind);
     }
     // In a session the upgrade has no effect.
@@ -298,7 +299,10 @@ fn deferred_tool_can_become_a_task() {
         },
     );
     let session = Pair::new(&host.build(), &service, ProtocolVersion::V2025_11_25);
-    assert_eq!(text(&session.ask("tools/call", json!({"name": "late"})).expect("a result")), "declined declined false");
+    assert_eq!(
+        text(&session.send_request("tools/call", json!({"name": "late"})).expect("a result")),
+        "declined declined false"
+    );
     pair.assert_clean();
 }
 

@@ -512,7 +512,7 @@ fn challenges_are_reported_or_authenticated() {
         let (call, exchange, _) = list(&mut caller);
         caller.respond(exchange, refusal(status), "no");
         let now = caller.now;
-        caller.core.give_up(now, exchange);
+        caller.core.fail_authentication(now, exchange);
         assert_eq!(failure(&mut caller, call), shown);
         assert_eq!(caller.authentications.len(), 1);
     }

@@ -162,12 +162,12 @@ fn task_events_stop_after_the_call_ends() {
     // sends the status.
     let (mut client, _) = following("t", "working");
     client.advance(Duration::from_millis(100));
-    let look = client.sent_one();
-    client.feed(&json!({"jsonrpc": "2.0", "id": look["id"], "result": task("t", "input_required")}));
-    let Some(Event::Request { key, .. }) = client.take_events().first().cloned() else { panic!("a question") };
+    let poll = client.sent_one();
+    client.feed(&json!({"jsonrpc": "2.0", "id": poll["id"], "result": task("t", "input_required")}));
+    let Some(Event::Request { key, .. }) = client.take_events().first().cloned() else { panic!("an input request") };
     client.advance(Duration::from_millis(400));
-    let look = client.sent_one();
-    client.feed(&json!({"jsonrpc": "2.0", "id": look["id"], "error": {"code": -32603, "message": "not now"}}));
+    let poll = client.sent_one();
+    client.feed(&json!({"jsonrpc": "2.0", "id": poll["id"], "error": {"code": -32603, "message": "not now"}}));
     client.respond(key, &json!({"roots": [], "pad": "x".repeat(1700)}));
     assert_eq!((client.take_events(), client.sent().len()), (vec![], 0));
     client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": task("t", "input_required")}));

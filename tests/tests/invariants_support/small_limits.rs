@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 /// A step of the application or of the peer. Numbers select among the current candidates, or are sizes.
 #[derive(Clone, Debug)]
-pub(crate) enum Press {
+pub(crate) enum LimitStep {
     /// The peer sends this many requests in one frame.
-    Ask(usize, usize),
+    Request(usize, usize),
     Ping,
     Listen,
     TakeBack(u64),
@@ -25,33 +25,33 @@ pub(crate) enum Press {
     RespondOrError(usize, usize),
     Progress(usize),
     Notify(usize),
-    News(usize),
+    Notification(usize),
     Change,
-    Request,
+    SendRequest,
     /// The peer reads this many messages.
     Read(usize),
 }
 
-pub(crate) fn press() -> impl Strategy<Value = Press> {
+pub(crate) fn limit_steps() -> impl Strategy<Value = LimitStep> {
     let size = || prop_oneof![Just(1usize), 1usize..500, 500usize..3000];
     prop_oneof![
-        4 => (1usize..5, 0usize..3).prop_map(|(requests, pings)| Press::Ask(requests, pings)),
-        1 => Just(Press::Ping),
-        1 => Just(Press::Listen),
-        1 => (0u64..60).prop_map(Press::TakeBack),
-        6 => (any::<usize>(), size()).prop_map(|(n, size)| Press::Respond(n, size)),
-        1 => (any::<usize>(), size()).prop_map(|(n, size)| Press::RespondOrError(n, size)),
-        2 => any::<usize>().prop_map(Press::Progress),
-        2 => size().prop_map(Press::Notify),
-        2 => size().prop_map(Press::News),
-        1 => Just(Press::Change),
-        1 => Just(Press::Request),
-        2 => (0usize..6).prop_map(Press::Read),
+        4 => (1usize..5, 0usize..3).prop_map(|(requests, pings)| LimitStep::Request(requests, pings)),
+        1 => Just(LimitStep::Ping),
+        1 => Just(LimitStep::Listen),
+        1 => (0u64..60).prop_map(LimitStep::TakeBack),
+        6 => (any::<usize>(), size()).prop_map(|(n, size)| LimitStep::Respond(n, size)),
+        1 => (any::<usize>(), size()).prop_map(|(n, size)| LimitStep::RespondOrError(n, size)),
+        2 => any::<usize>().prop_map(LimitStep::Progress),
+        2 => size().prop_map(LimitStep::Notify),
+        2 => size().prop_map(LimitStep::Notification),
+        1 => Just(LimitStep::Change),
+        1 => Just(LimitStep::SendRequest),
+        2 => (0usize..6).prop_map(LimitStep::Read),
     ]
 }
 
 /// One side with the open requests of its application.
-pub(crate) struct Cramped {
+pub(crate) struct LimitedSide {
     harness: Harness<ServerRole>,
     limits: Limits,
     open: Vec<(ReplyKey, f64)>,
@@ -60,7 +60,7 @@ pub(crate) struct Cramped {
     pub(crate) busy: usize,
 }
 
-impl Cramped {
+impl LimitedSide {
     /// Returns a server of a session with batches, or of 2026-07-28.
     pub(crate) fn new(is_modern: bool) -> Self {
         let mut config = full_server();
@@ -118,47 +118,52 @@ impl Cramped {
         }
     }
 
-    pub(crate) fn step(&mut self, press: &Press) {
+    /// Feeds requests of the peer, in one batch where the revision has batches.
+    fn feed_requests(&mut self, requests: usize, pings: usize) {
+        let mut members = Vec::new();
+        for _ in 0..requests {
+            let id = self.id();
+            members.push(if self.is_modern() {
+                mcp_tests::message::modern(id, "tools/call", json!({"name": "t"}))
+            } else {
+                request_with_token(id, "tools/list", id)
+            });
+        }
+        for _ in 0..pings {
+            let id = self.id();
+            members.push(request(id, "ping"));
+        }
+        if self.is_modern() || members.len() == 1 {
+            members.iter().for_each(|member| self.feed(member));
+        } else {
+            self.feed(&Value::Array(members));
+        }
+    }
+
+    pub(crate) fn step(&mut self, limit_steps: &LimitStep) {
         let json = |size: usize| Json::new(&json!({"pad": "x".repeat(size), "uri": "a:b"})).expect("JSON");
         let now = self.harness.now;
-        match *press {
-            Press::Ask(requests, pings) => {
-                let mut members = Vec::new();
-                for _ in 0..requests {
-                    let id = self.id();
-                    members.push(if self.is_modern() {
-                        mcp_tests::message::modern(id, "tools/call", json!({"name": "t"}))
-                    } else {
-                        request_with_token(id, "tools/list", id)
-                    });
-                }
-                for _ in 0..pings {
-                    let id = self.id();
-                    members.push(request(id, "ping"));
-                }
-                if self.is_modern() || members.len() == 1 {
-                    members.iter().for_each(|member| self.feed(member));
-                } else {
-                    self.feed(&Value::Array(members));
-                }
+        match *limit_steps {
+            LimitStep::Request(requests, pings) => {
+                self.feed_requests(requests, pings);
             }
-            Press::Ping => {
+            LimitStep::Ping => {
                 let id = self.id();
                 self.feed(&request(id, "ping"));
             }
-            Press::Listen => {
+            LimitStep::Listen => {
                 let id = self.id();
                 self.feed(&listen(id, json!({"resourceSubscriptions": ["a:b"], "toolsListChanged": true})));
             }
-            Press::TakeBack(back) => {
+            LimitStep::TakeBack(back) => {
                 let id = self.next_id.saturating_sub(back);
                 self.feed(&cancelled(id));
             }
-            Press::Respond(n, size) | Press::RespondOrError(n, size) => {
+            LimitStep::Respond(n, size) | LimitStep::RespondOrError(n, size) => {
                 let Some(at) = n.checked_rem(self.open.len()) else { return };
                 let (key, result) = (self.open[at].0, json(size));
                 let result = RawJson::from(&result);
-                let (said, gone) = if matches!(press, Press::Respond(..)) {
+                let (said, gone) = if matches!(limit_steps, LimitStep::Respond(..)) {
                     let said = self.harness.conn.respond_raw(key, &result);
                     (said.clone(), said.is_ok())
                 } else {
@@ -172,31 +177,31 @@ impl Cramped {
                 }
                 self.check(said, false);
             }
-            Press::Progress(n) => {
+            LimitStep::Progress(n) => {
                 let Some(at) = n.checked_rem(self.open.len()) else { return };
                 let (key, progress) = &mut self.open[at];
                 *progress += 1.0;
                 let said = self.harness.conn.progress(*key, *progress, None, None);
                 self.check(said, false);
             }
-            Press::Notify(size) => {
+            LimitStep::Notify(size) => {
                 let said = self.harness.conn.notify_raw("vendor/x", Some(&RawJson::from(&json(size))));
                 self.check(said, false);
             }
-            Press::News(size) => {
+            LimitStep::Notification(size) => {
                 let said =
                     self.harness.conn.notify_raw("notifications/resources/updated", Some(&RawJson::from(&json(size))));
                 self.check(said, false);
             }
-            Press::Change => {
+            LimitStep::Change => {
                 let said = self.harness.conn.notify_raw("notifications/tools/list_changed", None);
                 self.check(said, false);
             }
-            Press::Request => {
+            LimitStep::SendRequest => {
                 let said = self.harness.conn.request_raw(now, "vendor/x", None, RequestOptions::default());
                 self.check(said.map(drop), true);
             }
-            Press::Read(messages) => {
+            LimitStep::Read(messages) => {
                 let mut out = Vec::new();
                 for _ in 0..messages {
                     self.harness.conn.poll_transmit(&mut out);

@@ -19,7 +19,7 @@ const TOKENS: u64 = 100;
 const ROUNDS: usize = 10;
 
 #[derive(Deserialize, JsonSchema)]
-struct Ask {
+struct Prompt {
     /// The prompt for the model.
     prompt: String,
 }
@@ -55,19 +55,19 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
         .tool(Tool::new_async("test_roots", roots).description("Requests the roots of the client"))
 }
 
-async fn sampling(ask: Ask, context: Context) -> Result<String, Failure> {
-    let messages = vec![SamplingMessage::user(ask.prompt.as_str())];
+async fn sampling(prompt: Prompt, context: Context) -> Result<String, Failure> {
+    let messages = vec![SamplingMessage::user(prompt.prompt.as_str())];
     let answer = context.sample(CreateMessageParams::new(messages, TOKENS)).await?;
     Ok(response(&answer))
 }
 
-async fn sampling_tools(ask: Ask, context: Context) -> Result<String, Failure> {
+async fn sampling_tools(prompt: Prompt, context: Context) -> Result<String, Failure> {
     let schema = JsonObject::new(&json!({
         "type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]
     }))?;
     let mut lookup = mcp_proto::schema::Tool::new("lookup", schema);
     lookup.description = Some("Looks something up".to_owned());
-    let mut messages = vec![SamplingMessage::user(ask.prompt.as_str())];
+    let mut messages = vec![SamplingMessage::user(prompt.prompt.as_str())];
     for _ in 0..ROUNDS {
         let tools = Some(vec![lookup.clone()]);
         let params = CreateMessageParams { tools, ..CreateMessageParams::new(messages.clone(), TOKENS) };

@@ -54,7 +54,7 @@ fn answer(server: &mut HttpServer, id: &str, key: ReplyKey, bytes: usize) {
 }
 
 /// Sends a notification of `bytes` bytes that belongs to no request.
-fn tell(server: &mut HttpServer, id: &str, bytes: usize) -> Result<(), SendError> {
+fn notify(server: &mut HttpServer, id: &str, bytes: usize) -> Result<(), SendError> {
     let now = server.now;
     let params = ResourceUpdatedParams::new(format!("mem://{}", "x".repeat(bytes)));
     let told = server.session(id).expect("it is open").connection(now).notify(&params);
@@ -68,7 +68,7 @@ fn dead_stream(server: &mut HttpServer, id: &str) -> RequestRef {
     let stream = server.listen(id, None);
     server.reads = true;
     for _ in 0..8 {
-        if tell(server, id, MIB).is_err() {
+        if notify(server, id, MIB).is_err() {
             break;
         }
     }
@@ -127,7 +127,7 @@ fn resuming_frees_the_queue_of_the_old_stream() {
     let stream = server.listen(&id, None);
     let first = server.reply(stream).events()[0].2.clone();
     server.read(stream, false);
-    while tell(&mut server, &id, 100 << 10).is_ok() && queued(&mut server, &id) < 4 * MIB {}
+    while notify(&mut server, &id, 100 << 10).is_ok() && queued(&mut server, &id) < 4 * MIB {}
     let before = queued(&mut server, &id);
     let again = server.listen(&id, Some(&first));
     let (asked, key) = call(&mut server, &id, 1);
@@ -137,7 +137,7 @@ fn resuming_frees_the_queue_of_the_old_stream() {
     // The messages that are still kept come first, then the new ones.
     let read = server.reply(again).messages().len();
     assert!((5..=12).contains(&read), "{read}");
-    tell(&mut server, &id, 10).expect("there is room");
+    notify(&mut server, &id, 10).expect("there is room");
     assert_eq!(server.reply(again).messages().len(), read + 1);
     server.read(stream, true);
     assert!(server.reply(stream).ended);
@@ -180,14 +180,14 @@ fn replay_is_queued_incrementally() {
     let stream = server.listen(&id, None);
     let first = server.reply(stream).events()[0].2.clone();
     for _ in 0..10 {
-        tell(&mut server, &id, 90 << 10).expect("there is room");
+        notify(&mut server, &id, 90 << 10).expect("there is room");
     }
     server.reads = false;
     let again = server.listen(&id, Some(&first));
     let held = queued(&mut server, &id);
     assert!(held < 200 << 10, "{held} bytes");
     // A new message waits until the replay has ended.
-    tell(&mut server, &id, 10).expect("there is room");
+    notify(&mut server, &id, 10).expect("there is room");
     while server.read_once(again) {
         assert!(queued(&mut server, &id) < 200 << 10);
     }
@@ -267,18 +267,18 @@ fn requests_missing_from_a_replay_fail() {
     let last = server.reply(asked).events().last().expect("there was one").2.clone();
     server.disconnect(asked);
     let now = server.now;
-    let ask = |server: &mut HttpServer| {
+    let send_request = |server: &mut HttpServer| {
         let conn = server.session(&id).expect("it is open").connection(now);
         let options = RequestOptions { related_request: Some(key), ..RequestOptions::default() };
         let call = conn.request_raw(now, "roots/list", None, options).expect("it may ask");
         server.settle();
         call
     };
-    let lost = ask(&mut server);
+    let lost = send_request(&mut server);
     for number in 2..4 {
         progress(&mut server, &id, key, f64::from(number));
     }
-    let kept = ask(&mut server);
+    let kept = send_request(&mut server);
     assert_eq!(server.take_events(), []);
     let again = server.listen(&id, Some(&last));
     let events = server.take_events();
@@ -381,9 +381,10 @@ fn calls_over_the_limit_are_queued() {
     let now = server.now;
     let conn = server.session(&id).expect("it is open").connection(now);
     let options = RequestOptions { related_request: Some(open[0]), ..RequestOptions::default() };
-    let question = conn.request_raw(now, "roots/list", None, options).expect("it may ask");
+    let server_request = conn.request_raw(now, "roots/list", None, options).expect("it may ask");
     server.settle();
-    let told = server.send_message(&id, &json!({"jsonrpc": "2.0", "id": question.as_u64(), "result": {"roots": []}}));
+    let told =
+        server.send_message(&id, &json!({"jsonrpc": "2.0", "id": server_request.as_u64(), "result": {"roots": []}}));
     assert_eq!(server.reply(told).status(), 202);
     assert!(matches!(&server.take_events()[..], [Event::Response { outcome: Outcome::Result(_), .. }]));
     while let Some(key) = open.pop() {

@@ -67,8 +67,8 @@ fn service() -> Service {
     Service::builder("front", "1")
         .tool(Tool::new_async("echo", async |echo: Echo| echo.message))
         .tool(Tool::new("echo_on_a_thread", |echo: Echo| echo.message))
-        .tool(Tool::new_async("ask", ask))
-        .tool(Tool::new("ask_on_a_thread", |context: Context| block_on(ask(context))))
+        .tool(Tool::new_async("ask", send_request))
+        .tool(Tool::new("ask_on_a_thread", |context: Context| block_on(send_request(context))))
         .tool(Tool::new_async("wait", async |context: Context| context.sleep(LONG).await.map(|()| "waited")))
         .tool(Tool::new("wait_on_a_thread", |context: Context| context.sleep(LONG).wait().map(|()| "waited")))
         .tool(Tool::new_async("panic", async || -> &'static str { panic!("on purpose") }))
@@ -77,7 +77,7 @@ fn service() -> Service {
         .expect("all names differ")
 }
 
-async fn ask(context: Context) -> Result<String, Failure> {
+async fn send_request(context: Context) -> Result<String, Failure> {
     let answer = context.sample(CreateMessageParams::new([SamplingMessage::user("who?")], 10_u64)).await?;
     Ok(answer.model)
 }
@@ -270,7 +270,7 @@ fn client_closes_after_unanswered_pings<A: Adapter>() {
     let settings = Settings { keepalive: Some(keepalive), ..Settings::default() };
     let host = Host::builder("test", "1").settings(settings).build();
     let connected = thread::spawn(move || A::connect(transport, &host).expect("it shakes hands"));
-    peer.shake_hands_as_server();
+    peer.handshake_as_server();
     let client = connected.join().expect("it does not panic");
     // The first ping gets a response, the next ones do not.
     let ping = peer.receive_method("ping");
@@ -316,7 +316,7 @@ fn refuses_requests_over_the_queue_limit<A: Adapter>() {
     let service = Service::builder("front", "1").settings(settings).tool(Tool::new("wait", hold)).build();
     let service = service.expect("a good name");
     let server = A::serve_with(&service, transport, &options);
-    peer.shake_hands_as_client();
+    peer.handshake_as_client();
     for id in 1..=10 {
         peer.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "wait"}}));
         if id == 1 {

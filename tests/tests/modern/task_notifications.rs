@@ -7,8 +7,8 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::task_polling::{
-    Client, FromText as _, NOTHING, answer, asks, begun, client, client_with, completed, look_after, millis, one,
-    questions, refuse, roots, task, working,
+    Client, FromText as _, NOTHING, answer, begun, client, client_with, completed, input_requests, millis, one,
+    poll_after, refuse, requires_input, roots, task, working,
 };
 
 /// Opens and acknowledges a subscription to the task.
@@ -26,7 +26,7 @@ fn listening(client: &mut Client) -> Value {
     id
 }
 
-fn told(id: &Value, mut task: Value) -> Value {
+fn status_notification(id: &Value, mut task: Value) -> Value {
     task["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": id});
     json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": task})
 }
@@ -39,34 +39,36 @@ fn task_notifications_count_as_polls() {
     let call = begun(&mut client);
     // The notification delays the next poll.
     client.advance(millis(99));
-    client.feed(&told(&subscription, working()));
+    client.feed(&status_notification(&subscription, working()));
     let events = client.take_events();
-    assert!(matches!(events[..], [Event::Task { call: heard_of, .. }, Event::Notification { .. }] if heard_of == call));
+    assert!(
+        matches!(events[..], [Event::Task { call: updated_call, .. }, Event::Notification { .. }] if updated_call == call)
+    );
     // The notification contains an input request, whose response is sent at once.
     client.advance(millis(99));
-    client.feed(&told(&subscription, asks(json!({"a": roots()}))));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    client.feed(&status_notification(&subscription, requires_input(json!({"a": roots()}))));
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("an input request") };
     client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());
     answer(&mut client, &update, "complete", json!({}));
-    let look = look_after(&mut client, millis(100));
+    let poll = poll_after(&mut client, millis(100));
     // The task ends while a poll is in flight.
-    client.feed(&told(&subscription, task("completed", json!({"taskId": "other", "result": {}}))));
+    client.feed(&status_notification(&subscription, task("completed", json!({"taskId": "other", "result": {}}))));
     assert!(matches!(client.take_events()[..], [Event::Notification { .. }]), "of another task");
-    client.feed(&told(&subscription, completed()));
+    client.feed(&status_notification(&subscription, completed()));
     let events = client.take_events();
     assert!(
         matches!(&events[..], [Event::Response { call: ended, outcome: Outcome::Result(_) }, Event::Notification { .. }] if *ended == call)
     );
-    answer(&mut client, &look, "complete", completed());
+    answer(&mut client, &poll, "complete", completed());
     assert_eq!(client.take_events(), [], "the application knows of no such call");
     // A notification of an unknown subscription is ignored.
     let call = begun(&mut client);
-    client.feed(&told(&json!(77), completed()));
+    client.feed(&status_notification(&json!(77), completed()));
     assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownSubscription(_))]));
     // Two calls may follow one task.
     let again = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
-    client.feed(&told(&subscription, completed()));
+    client.feed(&status_notification(&subscription, completed()));
     let events = client.take_events();
     let ended: Vec<_> = events
         .iter()
@@ -82,16 +84,16 @@ fn oversized_update_ends_the_call_on_notification() {
     let mut client = client_with(|settings| settings.limits.frame_bytes = 2000);
     let subscription = listening(&mut client);
     let call = begun(&mut client);
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": roots()})));
-    let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
-    let look = look_after(&mut client, millis(400));
-    refuse(&mut client, &look, -32603);
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots(), "b": roots()})));
+    let [(_, first), (_, second)] = input_requests(&mut client)[..] else { panic!("two input requests") };
+    let poll = poll_after(&mut client, millis(400));
+    refuse(&mut client, &poll, -32603);
     let long = json!({"roots": [{"uri": format!("file:///{}", "x".repeat(1000))}]});
     client.respond(first, &long);
     client.respond(second, &long);
     assert_eq!(client.sent(), NOTHING, "it is left in peace");
-    client.feed(&told(&subscription, asks(json!({"a": roots(), "b": roots()}))));
+    client.feed(&status_notification(&subscription, requires_input(json!({"a": roots(), "b": roots()}))));
     let events = client.take_events();
     assert!(
         matches!(&events[..], [Event::Response { call: ended, outcome: Outcome::Error(_) }, Event::Notification { .. }] if *ended == call),

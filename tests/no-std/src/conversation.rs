@@ -69,7 +69,7 @@ fn sure(holds: bool) -> Result<(), Wrong> {
     some(holds.then_some(()))
 }
 
-pub(crate) fn talk() -> Result<(), Wrong> {
+pub(crate) fn conversation() -> Result<(), Wrong> {
     let mut now = Timestamp::ZERO;
     let mut config = ClientConfig::new(Implementation::new("client", "1"), 1);
     config.capabilities = config.capabilities.with(Capability::Roots);
@@ -86,12 +86,12 @@ pub(crate) fn talk() -> Result<(), Wrong> {
     // The tool asks for the roots before it answers.
     let asked = good(client.conn.request(now, &CallToolParams::new("where"), RequestOptions::default()))?;
     let tool = some(only_request(&client.write(now, &mut server), Method::CallTool))?;
-    let question = good(server.conn.request(now, &ListRootsParams::default(), RequestOptions::default()))?;
+    let server_request = good(server.conn.request(now, &ListRootsParams::default(), RequestOptions::default()))?;
     let key = some(only_request(&server.write(now, &mut client), Method::ListRoots))?;
     good(client.conn.respond(key, &ListRootsResult::new([Root::new("file:///home")])))?;
     let events = client.write(now, &mut server);
     let [Event::Response { call, outcome: Outcome::Result(roots) }] = events.as_slice() else { return sure(false) };
-    sure(*call == question)?;
+    sure(*call == server_request)?;
     let roots: ListRootsResult = good(roots.decode())?;
     good(server.conn.progress(tool, 1.0, None, None))?;
     good(server.conn.respond(tool, &CallToolResult::text(some(roots.roots.first())?.uri.as_str())))?;

@@ -10,13 +10,13 @@ use mcp_proto::{
     },
 };
 
-use super::{State, Subscriber, Task, Tasks};
+use super::{Subscriber, Task, TaskState, Tasks};
 use crate::{inbound::state::SessionState, util::lock::lock};
 
 impl Tasks {
     /// Returns the current state of a task.
     pub(in crate::server::tasks) fn show(&self, task: &Task) -> Shown {
-        self.picture(task, &lock(&task.state))
+        self.describe(task, &lock(&task.state))
     }
 
     /// Returns the current state of a task as `show` does, for its client. After that an ended task may be removed for
@@ -24,13 +24,13 @@ impl Tasks {
     pub(in crate::server::tasks) fn fetch(&self, task: &Task) -> Shown {
         let mut state = lock(&task.state);
         state.fetched |= state.status.is_terminal();
-        self.picture(task, &state)
+        self.describe(task, &state)
     }
 
-    fn picture(&self, task: &Task, state: &State) -> Shown {
+    fn describe(&self, task: &Task, state: &TaskState) -> Shown {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let asked = state.asked.iter().map(|asked| (asked.key.clone(), asked.question.clone()));
-        let input_requests = (state.status == TaskStatus::InputRequired).then(|| asked.collect::<InputRequests>());
+        let pending = state.pending_inputs.iter().map(|pending| (pending.key.clone(), pending.input_request.clone()));
+        let input_requests = (state.status == TaskStatus::InputRequired).then(|| pending.collect::<InputRequests>());
         let (result, error) = match &state.outcome {
             Some(Ok(result)) => (Some(result.clone()), None),
             Some(Err(error)) if state.status == TaskStatus::Failed => (None, Some(error.clone().into())),
@@ -49,7 +49,7 @@ impl Tasks {
     }
 
     /// Notifies the subscriptions of this connection of a task from now on, and of its status now.
-    pub(in crate::server::tasks) fn listen(
+    pub(in crate::server::tasks) fn subscribe(
         &self,
         task: &Task,
         session: &Arc<SessionState<ServerRole>>,
@@ -60,14 +60,14 @@ impl Tasks {
         let is_same = |subscriber: &&mut Subscriber| std::ptr::eq(subscriber.session.as_ptr(), Arc::as_ptr(session));
         match state.subscribers.iter_mut().find(is_same) {
             // Another subscription over the same connection needs the current status, too.
-            Some(subscriber) => subscriber.told = 0,
-            None => state.subscribers.push(Subscriber { session: Arc::downgrade(session), told: 0 }),
+            Some(subscriber) => subscriber.notified = 0,
+            None => state.subscribers.push(Subscriber { session: Arc::downgrade(session), notified: 0 }),
         }
-        self.tell_one(task, state, Arc::as_ptr(session), conn);
+        self.notify_session(task, state, Arc::as_ptr(session), conn);
     }
 
     /// Notifies the subscriptions to a task of its status.
-    pub(crate) fn tell(&self, task: &Task) {
+    pub(crate) fn notify_subscribers(&self, task: &Task) {
         let sessions: Vec<_> = {
             let mut state = lock(&task.state);
             state.subscribers.retain(|subscriber| subscriber.session.strong_count() > 0);
@@ -75,27 +75,29 @@ impl Tasks {
         };
         for session in sessions {
             if let Some(connection) = session.calls.connection() {
-                connection.update(|conn, _| self.tell_one(task, &mut lock(&task.state), Arc::as_ptr(&session), conn));
+                connection
+                    .update(|conn, _| self.notify_session(task, &mut lock(&task.state), Arc::as_ptr(&session), conn));
             }
         }
     }
 
     /// Notifies one session. The status is read when the notification is queued, so no client gets an older status
     /// after a newer one.
-    fn tell_one(
+    fn notify_session(
         &self,
         task: &Task,
-        state: &mut State,
+        state: &mut TaskState,
         session: *const SessionState<ServerRole>,
         conn: &mut Connection<ServerRole>,
     ) {
-        let turns = state.turns;
-        let is_due =
-            |subscriber: &Subscriber| std::ptr::eq(subscriber.session.as_ptr(), session) && subscriber.told < turns;
+        let revision = state.revision;
+        let is_due = |subscriber: &Subscriber| {
+            std::ptr::eq(subscriber.session.as_ptr(), session) && subscriber.notified < revision
+        };
         let Some(at) = state.subscribers.iter().position(is_due) else { return };
         // A client that does not read notifications has to poll.
-        if conn.notify(&TaskParams::from(self.picture(task, state))).is_ok() {
-            state.subscribers[at].told = turns;
+        if conn.notify(&TaskParams::from(self.describe(task, state))).is_ok() {
+            state.subscribers[at].notified = revision;
         }
     }
 }

@@ -23,7 +23,7 @@ fn call(client: &mut Client) -> (CallId, Value) {
     (call.expect("it is ready"), client.sent_one())
 }
 
-fn question() -> Value {
+fn input_request() -> Value {
     json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}})
 }
 
@@ -31,7 +31,7 @@ fn question() -> Value {
 #[track_caller]
 fn asked(client: &mut Client) -> (CallId, Value, ReplyKey) {
     let (call, request) = call(client);
-    client.feed(&answer(&request, question()));
+    client.feed(&answer(&request, input_request()));
     let events = client.take_events();
     let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
     (call, request, key)
@@ -63,7 +63,9 @@ fn ended_rounds_send_no_cancellation() {
 // req: M-MRTR-019
 #[test]
 fn second_responses_are_violations() {
-    for second in [question(), json!({"content": []}), json!({"resultType": "input_required", "requestState": "s"})] {
+    for second in
+        [input_request(), json!({"content": []}), json!({"resultType": "input_required", "requestState": "s"})]
+    {
         let mut client = Client::modern_client();
         let (call, request, key) = asked(&mut client);
         client.feed(&answer(&request, second.clone()));
@@ -103,8 +105,8 @@ fn deferred_calls_retry_with_backoff() {
         assert_eq!(request["params"]["requestState"], "more");
     }
     // An input request resets the delay.
-    client.feed(&answer(&request, question()));
-    let [Event::Request { key, .. }] = client.take_events()[..] else { panic!("a question was asked") };
+    client.feed(&answer(&request, input_request()));
+    let [Event::Request { key, .. }] = client.take_events()[..] else { panic!("an input request") };
     respond(&mut client, key);
     let request = client.sent_one();
     client.feed(&put_off(&request));
@@ -203,12 +205,12 @@ fn retained_call_bytes_are_bounded() {
     config.settings.limits.call_bytes = 1000;
     let mut client = Client::modern_client_with(config);
     let params = CallToolParams::new("x".repeat(600));
-    let ask = |client: &mut Client| client.conn.request(client.now, &params, RequestOptions::default());
-    let first = ask(&mut client).expect("there is room");
-    ask(&mut client).expect("there is room");
-    assert_eq!(ask(&mut client), Err(SendError::Busy));
+    let send_request = |client: &mut Client| client.conn.request(client.now, &params, RequestOptions::default());
+    let first = send_request(&mut client).expect("there is room");
+    send_request(&mut client).expect("there is room");
+    assert_eq!(send_request(&mut client), Err(SendError::Busy));
     client.conn.cancel(first, None).expect("it is in flight");
-    assert!(ask(&mut client).is_ok());
+    assert!(send_request(&mut client).is_ok());
     client.sent();
 
     // The state of the server counts, too.

@@ -61,7 +61,7 @@ fn found(server: &mut HttpServer, fetch: ReplayRequest, messages: &[u64], done: 
 }
 
 /// Returns the id and the number of each message of a stream.
-fn heard(server: &HttpServer, asked: RequestRef) -> Vec<(String, u64)> {
+fn received(server: &HttpServer, asked: RequestRef) -> Vec<(String, u64)> {
     let events = server.reply(asked).events().into_iter().filter(|(_, data, _)| !data.is_empty());
     events
         .map(|(_, data, id)| {
@@ -136,7 +136,7 @@ fn foreign_stream_is_replayed_until_its_end() {
     assert_eq!((first.stream, first.after, first.waits), (7, 2, true));
     assert_eq!(fetch(&mut server), None, "it is wanted once");
     found(&mut server, first, &[3, 4], false);
-    assert_eq!(heard(&server, asked), [("7-3".to_owned(), 3), ("7-4".to_owned(), 4)]);
+    assert_eq!(received(&server, asked), [("7-3".to_owned(), 3), ("7-4".to_owned(), 4)]);
     let second = fetch(&mut server).expect("what follows is wanted");
     assert_eq!((second.exchange, second.after), (first.exchange, 4));
     // A waiting client gets keepalive comments.
@@ -146,7 +146,7 @@ fn foreign_stream_is_replayed_until_its_end() {
     found(&mut server, second, &[], false);
     let third = fetch(&mut server).expect("it is wanted still");
     found(&mut server, third, &[5], true);
-    assert_eq!(heard(&server, asked).last(), Some(&("7-5".to_owned(), 5)));
+    assert_eq!(received(&server, asked).last(), Some(&("7-5".to_owned(), 5)));
     assert!(server.reply(asked).ended);
     assert_eq!(fetch(&mut server), None);
     server.assert_idle();
@@ -160,7 +160,7 @@ fn replay_with_missing_messages_ends_the_stream() {
         let wanted = fetch(&mut server).expect("it is wanted");
         found(&mut server, wanted, &messages, false);
         assert!(server.reply(asked).ended, "{messages:?}");
-        assert_eq!(heard(&server, asked).len(), whole, "{messages:?}");
+        assert_eq!(received(&server, asked).len(), whole, "{messages:?}");
         assert!(String::from_utf8_lossy(&server.reply(asked).body).contains("retry: "), "its client may come back");
         server.assert_idle();
     }
@@ -187,13 +187,13 @@ fn foreign_session_stream_continues_locally() {
     let wanted = fetch(&mut server).expect("it is wanted");
     assert_eq!((wanted.stream, wanted.after, wanted.waits), (3, 1, false));
     found(&mut server, wanted, &[2], false);
-    assert_eq!((heard(&server, asked), fetch(&mut server)), (vec![("g3-2".to_owned(), 2)], None));
+    assert_eq!((received(&server, asked), fetch(&mut server)), (vec![("g3-2".to_owned(), 2)], None));
     // New messages are sent from this process.
     let changed = mcp_proto::schema::ToolsListChangedParams::default();
     let now = server.now;
     server.last_session().connection(now).notify(&changed).expect("it was declared");
     server.settle();
-    assert_eq!(heard(&server, asked).last(), Some(&(format!("g{}-1", (1_u64 << 32) + 1), 0)));
+    assert_eq!(received(&server, asked).last(), Some(&(format!("g{}-1", (1_u64 << 32) + 1), 0)));
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn closed_part_of_a_shared_session_returns_503() {
     assert_eq!((refused.status().as_u16(), refused.headers().contains_key("retry-after")), (503, true));
     // The session ends before the request is delivered to it.
     let session = here.sessions.get_mut(&handle).expect("it is there");
-    session.give_up(now);
+    session.evict(now);
     let refused = session.open(now, &mut asked).expect_err("it is over");
     assert_eq!((refused.status().as_u16(), refused.headers().contains_key("retry-after")), (503, true));
     // An endpoint that shares nothing reports that the session does not exist.
@@ -279,7 +279,7 @@ fn closed_part_of_a_shared_session_returns_503() {
     reader.feed(&body).expect("it is short");
     let mut asked = reader.end().expect("it is a message");
     let now = server.now;
-    server.last_session().give_up(now);
+    server.last_session().evict(now);
     assert_eq!(server.last_session().open(now, &mut asked).expect_err("it is over").status(), 404);
     server.endpoint.remove(&mcp_proto::http::SessionId::parse(&id).expect("an id"));
     let refused =

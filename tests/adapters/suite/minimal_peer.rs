@@ -22,14 +22,14 @@ use crate::{
 };
 
 /// A received request.
-pub(crate) struct Asked<E> {
+pub(crate) struct ReceivedRequest<E> {
     pub(crate) connection: Arc<dyn ConnectionHandle<E>>,
     pub(crate) key: ReplyKey,
     pub(crate) method: String,
     pub(crate) params: Option<RawJson<'static>>,
 }
 
-impl<E: 'static> Asked<E> {
+impl<E: 'static> ReceivedRequest<E> {
     /// Responds with the params.
     pub(crate) fn echo(&self) {
         let params = self.params.as_ref().map_or("{}", |params| params.get());
@@ -45,13 +45,13 @@ impl<E: 'static> Asked<E> {
     }
 }
 
-type Act<E> = Box<dyn Fn(Asked<E>) -> Option<Job> + Send + Sync>;
+type Act<E> = Box<dyn Fn(ReceivedRequest<E>) -> Option<Job> + Send + Sync>;
 
 /// An application with a [`Peer`] for calls. A closure handles its requests, and all other events are recorded.
 pub(crate) struct App<E> {
     pub(crate) calls: Arc<Calls<E>>,
     act: Act<E>,
-    heard: Mutex<Sender<Event<'static>>>,
+    events: Mutex<Sender<Event<'static>>>,
 }
 
 impl<E: Send + Sync + 'static> Application<E> for App<E> {
@@ -59,14 +59,14 @@ impl<E: Send + Sync + 'static> Application<E> for App<E> {
         let event = self.calls.handle(event)?;
         if let Event::Request { key, method, params } = event {
             let params = params.map(RawJson::into_owned);
-            return (self.act)(Asked {
+            return (self.act)(ReceivedRequest {
                 connection: connection.clone(),
                 key,
                 method: method.as_str().to_owned(),
                 params,
             });
         }
-        let _ = self.heard.lock().expect("no test panics here").send(event.into_owned());
+        let _ = self.events.lock().expect("no test panics here").send(event.into_owned());
         None
     }
 }
@@ -83,11 +83,11 @@ impl<A: Adapter, E: Send + Sync + 'static> End<A, E> {
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         transport: A::Transport,
         options: &DriverOptions,
-        act: impl Fn(Asked<E>) -> Option<Job> + Send + Sync + 'static,
+        act: impl Fn(ReceivedRequest<E>) -> Option<Job> + Send + Sync + 'static,
     ) -> Self {
-        let (heard, events) = channel();
+        let (sender, events) = channel();
         let calls = Arc::new(Calls::default());
-        let app = Arc::new(App { calls: calls.clone(), act: Box::new(act), heard: Mutex::new(heard) });
+        let app = Arc::new(App { calls: calls.clone(), act: Box::new(act), events: Mutex::new(sender) });
         let handle = A::start(connection, app, transport, options);
         let peer = Peer::new(handle.connection(), calls);
         Self { handle, peer, events }
@@ -112,8 +112,8 @@ impl<A: Adapter, E: Send + Sync + 'static> End<A, E> {
     }
 
     /// Sends a request with params as text.
-    pub(crate) fn ask(&self, method: &str, params: &str) -> Pending<RawJson<'static>> {
-        ask(&self.peer, method, params)
+    pub(crate) fn send_request(&self, method: &str, params: &str) -> Pending<RawJson<'static>> {
+        send_request(&self.peer, method, params)
     }
 
     /// Returns the resource usage of the connection.
@@ -122,7 +122,7 @@ impl<A: Adapter, E: Send + Sync + 'static> End<A, E> {
     }
 }
 
-pub(crate) fn ask<E: 'static>(peer: &Peer<E>, method: &str, params: &str) -> Pending<RawJson<'static>> {
+pub(crate) fn send_request<E: 'static>(peer: &Peer<E>, method: &str, params: &str) -> Pending<RawJson<'static>> {
     let json = Json::parse(params.to_owned()).expect("params are JSON");
     loop {
         match peer.request_raw(method, Some(&RawJson::from(&json))) {
@@ -145,7 +145,7 @@ pub(crate) fn server_config() -> ServerConfig {
 pub(crate) fn client_with<A: Adapter>(
     config: ClientConfig,
     transport: A::Transport,
-    act: impl Fn(Asked<ClientRole>) -> Option<Job> + Send + Sync + 'static,
+    act: impl Fn(ReceivedRequest<ClientRole>) -> Option<Job> + Send + Sync + 'static,
 ) -> End<A, ClientRole> {
     End::start(|now| Client::new(config, now), transport, &DriverOptions::default(), act)
 }
@@ -159,7 +159,7 @@ pub(crate) fn server_with<A: Adapter>(
     config: ServerConfig,
     transport: A::Transport,
     options: &DriverOptions,
-    act: impl Fn(Asked<ServerRole>) -> Option<Job> + Send + Sync + 'static,
+    act: impl Fn(ReceivedRequest<ServerRole>) -> Option<Job> + Send + Sync + 'static,
 ) -> End<A, ServerRole> {
     End::start(|now| Server::new(config, now), transport, options, act)
 }
@@ -167,15 +167,15 @@ pub(crate) fn server_with<A: Adapter>(
 /// A server that runs `act` as a job for each request.
 pub(crate) fn server<A: Adapter>(
     transport: A::Transport,
-    act: impl Fn(&Asked<ServerRole>) + Clone + Send + Sync + 'static,
+    act: impl Fn(&ReceivedRequest<ServerRole>) + Clone + Send + Sync + 'static,
 ) -> End<A, ServerRole> {
     server_with::<A>(server_config(), transport, &DriverOptions::default(), in_jobs(act))
 }
 
 /// Runs `act` as a concurrent job.
 pub(crate) fn in_jobs<E: 'static>(
-    act: impl Fn(&Asked<E>) + Clone + Send + Sync + 'static,
-) -> impl Fn(Asked<E>) -> Option<Job> + Send + Sync + 'static {
+    act: impl Fn(&ReceivedRequest<E>) + Clone + Send + Sync + 'static,
+) -> impl Fn(ReceivedRequest<E>) -> Option<Job> + Send + Sync + 'static {
     move |asked| {
         let act = act.clone();
         Some(Job::new(Schedule::Concurrent, move || act(&asked)))
@@ -190,7 +190,7 @@ pub(crate) fn echo<A: Adapter>(transport: A::Transport) -> End<A, ServerRole> {
 /// Returns a client and a server, after their handshake.
 pub(crate) fn joined<A: Adapter>(
     (left, right): Pair<A>,
-    act: impl Fn(&Asked<ServerRole>) + Clone + Send + Sync + 'static,
+    act: impl Fn(&ReceivedRequest<ServerRole>) + Clone + Send + Sync + 'static,
 ) -> (End<A, ClientRole>, End<A, ServerRole>) {
     let (client, server) = (client::<A>(left), server::<A>(right, act));
     assert_eq!(client.event(), Event::Ready);

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 /// A message to write. Numbers select among the current candidates.
 #[derive(Clone, Debug)]
-pub(crate) enum Say {
+pub(crate) enum WriterStep {
     Discover,
-    Ask(u8),
+    Request(u8),
     Listen(u8),
     Cancel(usize),
     /// Repeats a request with the responses to its input requests.
@@ -24,35 +24,35 @@ pub(crate) enum Say {
     /// Sends `initialize`, or a message of the session that it opens, if the client has none.
     Initialize,
     Initialized,
-    AskInSession(u8),
+    RequestInSession(u8),
     Reply(usize),
 }
 
-pub(crate) fn say() -> impl Strategy<Value = Say> {
+pub(crate) fn write() -> impl Strategy<Value = WriterStep> {
     prop_oneof![
-        1 => Just(Say::Discover),
-        6 => any::<u8>().prop_map(Say::Ask),
-        3 => any::<u8>().prop_map(Say::Listen),
-        4 => any::<usize>().prop_map(Say::Cancel),
-        3 => any::<usize>().prop_map(Say::Again),
-        2 => any::<u8>().prop_map(Say::Wrong),
-        1 => any::<u8>().prop_map(Say::Junk),
-        2 => Just(Say::Initialize),
-        1 => Just(Say::Initialized),
-        4 => any::<u8>().prop_map(Say::AskInSession),
-        3 => any::<usize>().prop_map(Say::Reply),
+        1 => Just(WriterStep::Discover),
+        6 => any::<u8>().prop_map(WriterStep::Request),
+        3 => any::<u8>().prop_map(WriterStep::Listen),
+        4 => any::<usize>().prop_map(WriterStep::Cancel),
+        3 => any::<usize>().prop_map(WriterStep::Again),
+        2 => any::<u8>().prop_map(WriterStep::Wrong),
+        1 => any::<u8>().prop_map(WriterStep::Junk),
+        2 => Just(WriterStep::Initialize),
+        1 => Just(WriterStep::Initialized),
+        4 => any::<u8>().prop_map(WriterStep::RequestInSession),
+        3 => any::<usize>().prop_map(WriterStep::Reply),
     ]
 }
 
 /// The messages that this program has sent and waits for. Its ids and tokens are strings that begin with `s`.
 #[derive(Debug, Default)]
-pub(crate) struct Stranger {
+pub(crate) struct SecondWriter {
     next: u32,
     /// Open requests with their methods and params.
     open: BTreeMap<String, (String, Value)>,
     listening: Vec<String>,
     /// Requests that got input requests, and these input requests.
-    questions: Vec<(String, Value, Value)>,
+    input_requests: Vec<(String, Value, Value)>,
     /// Requests of the server in that session.
     asked: Vec<Value>,
     has_session: bool,
@@ -83,7 +83,39 @@ pub(crate) fn is_session_aside(line: &str) -> bool {
     is_of_session || is_modern_aside(line)
 }
 
-impl Stranger {
+/// Lines that are no messages, or that no request belongs to.
+const JUNK: [&[u8]; 8] = [
+    b"hello",
+    b"{\"jsonrpc\":\"2.0\"",
+    b"[]",
+    b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"tools/list\"}",
+    b"{\"jsonrpc\":\"2.0\",\"id\":\"sx\",\"result\":{}}",
+    b"\xff\xfe",
+    b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":[]}}",
+    b"{\"jsonrpc\":\"2.0\",\"method\":\"vendor/noise\"}",
+];
+
+fn initialize(id: String) -> Value {
+    let client = json!({"name": "old", "version": "1"});
+    let capabilities = json!({"roots": {"listChanged": true}});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
+    request_with(id, "initialize", params)
+}
+
+/// Returns a request that the server refuses.
+fn wrong(id: String, kind: u8) -> Value {
+    let meta = |meta| json!({ "_meta": meta });
+    match kind % 6 {
+        0 => modern_with(id, "tools/list", json!({}), json!({VERSION: "2031-01-01"})),
+        1 => request_with(id, "tools/list", meta(json!({VERSION: "2026-07-28"}))),
+        2 => modern(id, "ping", json!({})),
+        3 => modern(id, "initialize", json!({})),
+        4 => listen(id, json!("everything")),
+        _ => modern_with(id, "tools/call", json!({}), json!({"io.modelcontextprotocol/logLevel": "loud"})),
+    }
+}
+
+impl SecondWriter {
     pub(crate) fn new(may_open: bool) -> Self {
         Self { may_open, ..Self::default() }
     }
@@ -93,21 +125,21 @@ impl Stranger {
         format!("s{}", self.next)
     }
 
-    fn ask(&mut self, testbed: &mut Testbed, message: Value) {
+    fn send_request(&mut self, testbed: &mut Testbed, message: Value) {
         let id = message["id"].as_str().expect("a text").to_owned();
         let method = message["method"].as_str().expect("a text").to_owned();
         self.open.insert(id, (method, message["params"].clone()));
         testbed.client.inject(message.to_string().as_bytes());
     }
 
-    pub(crate) fn say(&mut self, testbed: &mut Testbed, what: &Say) {
-        self.hear(testbed);
+    pub(crate) fn write(&mut self, testbed: &mut Testbed, what: &WriterStep) {
+        self.receive(testbed);
         match *what {
-            Say::Discover => {
+            WriterStep::Discover => {
                 let message = modern(self.id(), "server/discover", json!({}));
-                self.ask(testbed, message);
+                self.send_request(testbed, message);
             }
-            Say::Ask(kind) => {
+            WriterStep::Request(kind) => {
                 let id = self.id();
                 let method = ["tools/call", "tools/list", "resources/read", "vendor/custom"][usize::from(kind) % 4];
                 let mut meta = json!({});
@@ -120,84 +152,63 @@ impl Stranger {
                 if kind & 64 != 0 {
                     meta[CAPABILITIES] = json!({"roots": {}, "elicitation": {}});
                 }
-                self.ask(testbed, modern_with(id, method, json!({"name": "t", "uri": "a:b"}), meta));
+                self.send_request(testbed, modern_with(id, method, json!({"name": "t", "uri": "a:b"}), meta));
             }
-            Say::Listen(kind) => {
+            WriterStep::Listen(kind) => {
                 let id = self.id();
                 let mut filter = json!({"toolsListChanged": kind & 1 != 0, "promptsListChanged": kind & 2 != 0});
                 if kind & 4 != 0 {
                     filter["resourceSubscriptions"] = json!(["a:b", "a:c"]);
                 }
                 self.listening.push(id.clone());
-                self.ask(testbed, listen(id, filter));
+                self.send_request(testbed, listen(id, filter));
             }
-            Say::Cancel(n) => {
+            WriterStep::Cancel(n) => {
                 let can_be = |(_, (method, _)): &(&String, &(String, Value))| method != "initialize";
                 let open: Vec<String> = self.open.iter().filter(can_be).map(|(id, _)| id.clone()).collect();
                 if let Some(id) = open.get(n % open.len().max(1)) {
                     self.cancel(testbed, id);
                 }
             }
-            Say::Again(n) => {
-                if !self.questions.is_empty() {
-                    let (method, mut params, asks) = self.questions.swap_remove(n % self.questions.len());
-                    if let Some(state) = asks.get("requestState") {
+            WriterStep::Again(n) => {
+                if !self.input_requests.is_empty() {
+                    let (method, mut params, requires_input) =
+                        self.input_requests.swap_remove(n % self.input_requests.len());
+                    if let Some(state) = requires_input.get("requestState") {
                         params["requestState"] = state.clone();
                     }
                     params["inputResponses"] = json!({"r": {"roots": []}, "e": {"action": "cancel"}});
                     let message = request_with(self.id(), &method, params);
-                    self.ask(testbed, message);
+                    self.send_request(testbed, message);
                 }
             }
-            Say::Wrong(kind) => {
-                let (id, meta) = (self.id(), |meta| json!({ "_meta": meta }));
-                let message = match kind % 6 {
-                    0 => modern_with(id, "tools/list", json!({}), json!({VERSION: "2031-01-01"})),
-                    1 => request_with(id, "tools/list", meta(json!({VERSION: "2026-07-28"}))),
-                    2 => modern(id, "ping", json!({})),
-                    3 => modern(id, "initialize", json!({})),
-                    4 => listen(id, json!("everything")),
-                    _ => modern_with(id, "tools/call", json!({}), json!({"io.modelcontextprotocol/logLevel": "loud"})),
-                };
-                self.ask(testbed, message);
+            WriterStep::Wrong(kind) => {
+                let message = wrong(self.id(), kind);
+                self.send_request(testbed, message);
             }
-            Say::Junk(kind) => {
-                let junk: [&[u8]; 8] = [
-                    b"hello",
-                    b"{\"jsonrpc\":\"2.0\"",
-                    b"[]",
-                    b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"tools/list\"}",
-                    b"{\"jsonrpc\":\"2.0\",\"id\":\"sx\",\"result\":{}}",
-                    b"\xff\xfe",
-                    b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":[]}}",
-                    b"{\"jsonrpc\":\"2.0\",\"method\":\"vendor/noise\"}",
-                ];
-                testbed.client.inject(junk[usize::from(kind) % junk.len()]);
+            WriterStep::Junk(kind) => {
+                testbed.client.inject(JUNK[usize::from(kind) % JUNK.len()]);
             }
-            Say::Initialize | Say::AskInSession(_) if self.may_open && !self.has_session => {
-                let client = json!({"name": "old", "version": "1"});
-                let capabilities = json!({"roots": {"listChanged": true}});
-                let params =
-                    json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
-                let message = request_with(self.id(), "initialize", params);
-                self.ask(testbed, message);
+            WriterStep::Initialize | WriterStep::RequestInSession(_) if self.may_open && !self.has_session => {
+                let message = initialize(self.id());
+                self.send_request(testbed, message);
             }
-            Say::Initialized | Say::Initialize if self.may_open => {
+            WriterStep::Initialized | WriterStep::Initialize if self.may_open => {
                 testbed.client.inject(notification("notifications/initialized").to_string().as_bytes());
             }
-            Say::AskInSession(kind) if self.has_session => {
+            WriterStep::RequestInSession(kind) if self.has_session => {
                 let id = self.id();
                 let method = ["tools/call", "ping", "tools/list", "resources/read"][usize::from(kind) % 4];
                 let meta = if kind & 16 != 0 { json!({"progressToken": id}) } else { json!({}) };
-                self.ask(testbed, request_with(id, method, json!({"name": "t", "uri": "a:b", "_meta": meta})));
+                self.send_request(testbed, request_with(id, method, json!({"name": "t", "uri": "a:b", "_meta": meta})));
             }
-            Say::Reply(n) => {
+            WriterStep::Reply(n) => {
                 if !self.asked.is_empty() {
                     let id = self.asked.swap_remove(n % self.asked.len());
                     testbed.client.inject(result(id, json!({"roots": []})).to_string().as_bytes());
                 }
             }
-            Say::Initialize | Say::Initialized | Say::AskInSession(_) => {}
+            WriterStep::Initialize | WriterStep::Initialized | WriterStep::RequestInSession(_) => {}
         }
     }
 
@@ -208,7 +219,7 @@ impl Stranger {
     }
 
     /// Processes the lines for this program.
-    pub(crate) fn hear(&mut self, testbed: &mut Testbed) {
+    pub(crate) fn receive(&mut self, testbed: &mut Testbed) {
         for line in std::mem::take(&mut testbed.client.foreign) {
             let message: Value = serde_json::from_str(&line).expect("lines are JSON");
             match (message["method"].as_str(), message.get("id")) {
@@ -220,7 +231,7 @@ impl Stranger {
                     let result = &message["result"];
                     self.has_session |= method == "initialize" && result.is_object();
                     if result["resultType"] == "input_required" {
-                        self.questions.push((method, params, result.clone()));
+                        self.input_requests.push((method, params, result.clone()));
                     }
                 }
                 _ => {}
@@ -230,12 +241,12 @@ impl Stranger {
 
     /// Ends the subscriptions and requests that do not end by themselves.
     pub(crate) fn leave(&mut self, testbed: &mut Testbed) {
-        self.hear(testbed);
+        self.receive(testbed);
         for id in std::mem::take(&mut self.listening) {
             self.cancel(testbed, &id);
         }
         while !self.asked.is_empty() {
-            self.say(testbed, &Say::Reply(0));
+            self.write(testbed, &WriterStep::Reply(0));
         }
     }
 }

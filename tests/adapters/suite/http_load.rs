@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::{
     adapter::{Adapter, Client, Listener},
-    bulk::{Belongings, Present, alone, until},
+    load::{Present, Resources, alone, until},
     scenario::scenarios,
 };
 
@@ -153,7 +153,7 @@ fn timed_out_http_calls_are_cancelled<A: Adapter>() {
 }
 
 fn closed_http_clients_and_servers_leak_nothing<A: Adapter>() {
-    alone::<A>("web");
+    alone::<A>("http_load");
 }
 
 /// The role in which clients and servers end in every possible way, while handlers run.
@@ -197,7 +197,7 @@ pub(crate) fn leftovers<A: Adapter>() {
         until(|| present.load(Ordering::SeqCst) == 0);
         match before {
             // The runtime has started all of its threads.
-            None if round == 5 => before = Some(Belongings::of::<A>()),
+            None if round == 5 => before = Some(Resources::of::<A>()),
             None => {}
             Some(before) => before.expect::<A>(),
         }

@@ -36,7 +36,7 @@ fn message(level: LoggingLevel) -> LogMessageParams {
     LogMessageParams::new(level, Json::parse("\"hm\"").expect("JSON"))
 }
 
-fn ask_for_tool(client: &mut Harness<ClientRole>) -> (CallId, Value) {
+fn call_tool(client: &mut Harness<ClientRole>) -> (CallId, Value) {
     let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default());
     (call.expect("it is ready"), one(client.sent()))
 }
@@ -61,7 +61,7 @@ fn progress_tokens_are_unique() {
     let mut client = Harness::modern_client();
     let mut tokens: Vec<Value> = (0..3)
         .map(|_| {
-            let (_, request) = ask_for_tool(&mut client);
+            let (_, request) = call_tool(&mut client);
             assert!(request["params"].get("progressToken").is_none(), "it is metadata");
             request["params"]["_meta"]["progressToken"].clone()
         })
@@ -125,7 +125,7 @@ fn progress_tokens_are_echoed_unchanged() {
 #[test]
 fn clients_cannot_send_server_notifications() {
     let mut client = Harness::modern_client();
-    let (_, request) = ask_for_tool(&mut client);
+    let (_, request) = call_tool(&mut client);
     client.feed(&result(
         request["id"].clone(),
         json!({"resultType": "input_required",
@@ -148,7 +148,7 @@ fn clients_cannot_send_server_notifications() {
 #[test]
 fn client_cancels_only_in_flight_requests() {
     let mut client = Harness::modern_client();
-    let (call, request) = ask_for_tool(&mut client);
+    let (call, request) = call_tool(&mut client);
     client.conn.cancel(call, Some("enough")).expect("it is in flight");
     assert_eq!(
         one(client.sent()),
@@ -160,7 +160,7 @@ fn client_cancels_only_in_flight_requests() {
     client.feed(&result(request["id"].clone(), json!({"content": []})));
     assert_eq!(client.take_events(), [Event::Late(call)]);
 
-    let (answered, request) = ask_for_tool(&mut client);
+    let (answered, request) = call_tool(&mut client);
     client.feed(&result(request["id"].clone(), json!({"content": []})));
     assert_eq!(client.conn.cancel(answered, None), Err(SendError::UnknownCall));
     // A request that is not sent yet is removed, without a notification.
@@ -168,13 +168,13 @@ fn client_cancels_only_in_flight_requests() {
     client.conn.cancel(unsent.expect("it is ready"), None).expect("it is queued");
     assert_eq!(client.sent(), NOTHING);
     // After a retry, the new request is cancelled.
-    let (rounds, first) = ask_for_tool(&mut client);
+    let (rounds, first) = call_tool(&mut client);
     client.feed(&result(first["id"].clone(), json!({"resultType": "input_required", "requestState": "s"})));
     let second = one(client.sent());
     client.conn.cancel(rounds, None).expect("it is in flight");
     assert_eq!(one(client.sent())["params"]["requestId"], second["id"]);
     // A timeout sends a cancellation, too.
-    let (_, request) = ask_for_tool(&mut client);
+    let (_, request) = call_tool(&mut client);
     client.advance(Duration::from_secs(60));
     assert_eq!(one(client.sent())["params"]["requestId"], request["id"]);
 }
@@ -354,8 +354,8 @@ fn subscriptions_end_with_their_connection() {
 /// request, one that waits for its retry, and a subscription.
 fn busy() -> (Harness<ClientRole>, Vec<CallId>, ReplyKey) {
     let mut client = Harness::modern_client();
-    let (plain, _) = ask_for_tool(&mut client);
-    let (asking, request) = ask_for_tool(&mut client);
+    let (plain, _) = call_tool(&mut client);
+    let (asking, request) = call_tool(&mut client);
     client.feed(&result(
         request["id"].clone(),
         json!({"resultType": "input_required",
@@ -363,7 +363,7 @@ fn busy() -> (Harness<ClientRole>, Vec<CallId>, ReplyKey) {
     ));
     let events = client.take_events();
     let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
-    let (again, request) = ask_for_tool(&mut client);
+    let (again, request) = call_tool(&mut client);
     client.feed(&result(request["id"].clone(), json!({"resultType": "input_required", "requestState": "s"})));
     client.sent();
     let (listening, _) = listen_for_tools(&mut client);
@@ -383,16 +383,16 @@ fn calls_end_when_the_server_disconnects() {
         ),
     ];
     for (end, reason) in ways {
-        let (mut client, calls, question) = busy();
+        let (mut client, calls, input_request) = busy();
         end(&mut client);
         let events = client.take_events();
         for call in calls {
             let ended = Event::Response { call, outcome: Outcome::Closed(reason.clone()) };
             assert_eq!(events.iter().filter(|event| **event == ended).count(), 1, "{call:?} in {events:?}");
         }
-        assert!(events.iter().any(|event| matches!(event, Event::Cancelled { key, .. } if *key == question)));
+        assert!(events.iter().any(|event| matches!(event, Event::Cancelled { key, .. } if *key == input_request)));
         assert_eq!(events.last(), Some(&Event::Closed(reason)));
-        client.respond(question, &json!({"roots": []}));
+        client.respond(input_request, &json!({"roots": []}));
         client.sent();
         assert_eq!(client.conn.usage(), ResourceUsage::default());
     }
@@ -422,7 +422,7 @@ fn refused_subscription_keeps_the_connection() {
     let [Event::Response { call: ended, outcome: Outcome::Error(error) }] = &events[..] else { panic!("{events:?}") };
     assert_eq!((*ended, error.code.0), (call, -32601));
     assert!(client.conn.is_ready());
-    ask_for_tool(&mut client);
+    call_tool(&mut client);
 }
 
 // req: M-STDIO-001 M-STDIO-003 M-STDIO-004
@@ -465,7 +465,7 @@ fn every_message_is_one_line() {
 #[test]
 fn unknown_progress_tokens_are_violations() {
     let mut client = Harness::modern_client();
-    let (call, request) = ask_for_tool(&mut client);
+    let (call, request) = call_tool(&mut client);
     client.feed(&progress("unknown", 1));
     assert_eq!(client.take_events(), [Event::Violation(Violation::UnknownProgress)]);
     client.feed(&progress(request["params"]["_meta"]["progressToken"].clone(), 0.5));

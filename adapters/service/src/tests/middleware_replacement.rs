@@ -97,8 +97,8 @@ fn middleware_reads_params_and_results() {
         lock(&seen).clear();
         for (method, params) in REQUESTS {
             let params: Value = serde_json::from_str(params).expect("JSON");
-            let answer = with.ask(method, params.clone());
-            assert_eq!(answer, without.ask(method, params.clone()), "{version} {method}");
+            let answer = with.send_request(method, params.clone());
+            assert_eq!(answer, without.send_request(method, params.clone()), "{version} {method}");
             let mut answer = answer.expect("a result");
             let (sent, arguments, result) = lock(&seen).pop().expect("it was seen");
             let mut sent = sent.expect("it has params");
@@ -113,7 +113,7 @@ fn middleware_reads_params_and_results() {
             assert_eq!(result, answer, "{version} {method}");
         }
         // An error is no result.
-        assert_eq!(code(&with.ask("tools/call", json!({"name": "missing"}))), -32602);
+        assert_eq!(code(&with.send_request("tools/call", json!({"name": "missing"}))), -32602);
         assert_eq!(lock(&seen).pop().expect("it was seen").2, None);
         with.assert_clean();
     }
@@ -143,7 +143,8 @@ fn replaced_arguments_are_checked() {
     let service = service.build().expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = Pair::new(&host(), &service, version);
-        let call = |message: &str| pair.ask("tools/call", json!({"name": "echo", "arguments": {"message": message}}));
+        let call =
+            |message: &str| pair.send_request("tools/call", json!({"name": "echo", "arguments": {"message": message}}));
         assert_eq!(content(call("hi")), said("replaced"));
         let bad = call("bad");
         if version.reports_bad_arguments_as_result() {
@@ -151,9 +152,9 @@ fn replaced_arguments_are_checked() {
         } else {
             assert_eq!(code(&bad), -32602);
         }
-        let greeted = pair.ask("prompts/get", json!({"name": "greet", "arguments": {"who": "Ada"}}));
+        let greeted = pair.send_request("prompts/get", json!({"name": "greet", "arguments": {"who": "Ada"}}));
         assert_eq!(greeted.expect("a result")["messages"][0]["content"]["text"], json!("Hi Grace"));
-        assert_eq!(code(&pair.ask("tools/list", json!({}))), -32603, "it has no arguments");
+        assert_eq!(code(&pair.send_request("tools/list", json!({}))), -32603, "it has no arguments");
         let expected = [r#"{"message":"replaced"}"#, r#"{"message":5}"#, r#"{"who":"Grace"}"#];
         assert_eq!(std::mem::take(&mut *lock(&seen)), expected);
         pair.assert_clean();
@@ -191,7 +192,7 @@ fn replaced_results_are_sent() {
     let service = service.build().expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = Pair::new(&host(), &service, version);
-        let call = |name: &str| pair.ask("tools/call", json!({"name": name, "arguments": {"message": "hi"}}));
+        let call = |name: &str| pair.send_request("tools/call", json!({"name": name, "arguments": {"message": "hi"}}));
         lock(&kinds).clear();
         assert_eq!(content(call("echo")), said("masked"), "{version}");
         assert_eq!(content(call("missing")), said("there is none"), "{version}");
@@ -220,7 +221,7 @@ fn responding_middleware_skips_the_handler() {
         .expect("a good service");
     for version in ProtocolVersion::ALL {
         let pair = Pair::new(&host(), &service, version);
-        assert_eq!(content(pair.ask("tools/call", json!({"name": "work"}))), said("kept"));
+        assert_eq!(content(pair.send_request("tools/call", json!({"name": "work"}))), said("kept"));
         assert_eq!(ran.load(Ordering::SeqCst), 0);
         pair.assert_clean();
     }
@@ -256,7 +257,7 @@ fn dropping_the_rest_drops_the_handler() {
     pair.assert_clean();
 }
 
-/// A host that answers a model's questions.
+/// A host that responds to sampling.
 fn model() -> Host {
     let yes = |_, _| Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("yes"), "m"));
     Host::builder("client", "1").sampling(yes).build()
@@ -264,12 +265,12 @@ fn model() -> Host {
 
 #[test]
 fn input_required_rounds_keep_their_outcome() {
-    let asks = async |context: Context| {
-        let question = CreateMessageParams::new([SamplingMessage::user("Well?")], 5_u64);
-        context.sample(question).await.map(|_| "asked")
+    let requires_input = async |context: Context| {
+        let params = CreateMessageParams::new([SamplingMessage::user("Well?")], 5_u64);
+        context.sample(params).await.map(|_| "asked")
     };
-    let late = Tool::new_async("late", asks).task_support(TaskSupport::Optional).defer_task();
-    let service = Service::builder("test", "1").tool(Tool::new_async("asks", asks)).tool(late);
+    let late = Tool::new_async("late", requires_input).task_support(TaskSupport::Optional).defer_task();
+    let service = Service::builder("test", "1").tool(Tool::new_async("asks", requires_input)).tool(late);
     let service = service.layer(async |call: IncomingRequest, next: Next| {
         let completed = next.run().await;
         if *completed.kind() == ResponseKind::InputRequired {

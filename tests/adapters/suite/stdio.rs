@@ -52,7 +52,7 @@ fn server<A: Adapter>() -> Child {
 }
 
 /// Sends `initialize` and waits for the response.
-fn shake_hands(server: &mut Child) {
+fn handshake(server: &mut Child) {
     server.stdin.as_mut().expect("piped").write_all(HELLO.as_bytes()).expect("it reads");
     let mut line = String::new();
     BufReader::new(server.stdout.as_mut().expect("piped")).read_line(&mut line).expect("it answers");
@@ -67,9 +67,9 @@ fn ended(server: &mut Child) -> ExitStatus {
 
 fn printed_output_does_not_corrupt_the_connection<A: Adapter>() {
     let (faults, lines) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
-    let (found, heard) = (faults.clone(), lines.clone());
+    let (found, events) = (faults.clone(), lines.clone());
     let host = Host::builder("test", "1").on_fault(move |fault| found.lock().expect("no panics").push(fault)).build();
-    let command = command::<A>("server").on_stderr(move |line| heard.lock().expect("no panics").push(line.to_owned()));
+    let command = command::<A>("server").on_stderr(move |line| events.lock().expect("no panics").push(line.to_owned()));
     let client = A::spawn(command, &host).expect("it is a server");
     for _ in 0..3 {
         let result = client.call_tool("print", ()).expect("it is sent").wait().expect("it is answered");
@@ -117,7 +117,7 @@ fn answers_piped_requests_then_exits_on_eof<A: Adapter>() {
 
 fn sigterm_ends_a_server_with_open_stdin<A: Adapter>() {
     let mut server = server::<A>();
-    shake_hands(&mut server);
+    handshake(&mut server);
     let start = Instant::now();
     kill_process(Pid::from_child(&server), Signal::TERM).expect("it is there");
     ended(&mut server);
@@ -126,7 +126,7 @@ fn sigterm_ends_a_server_with_open_stdin<A: Adapter>() {
 
 fn server_can_exit_while_stdin_is_open<A: Adapter>() {
     let mut server = server::<A>();
-    shake_hands(&mut server);
+    handshake(&mut server);
     let start = Instant::now();
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"leave"}}"#;
     writeln!(server.stdin.as_mut().expect("piped"), "{call}").expect("it reads");
@@ -139,7 +139,7 @@ fn server_can_exit_while_stdin_is_open<A: Adapter>() {
 
 fn server_ends_when_its_output_pipe_breaks<A: Adapter>() {
     let mut server = server::<A>();
-    shake_hands(&mut server);
+    handshake(&mut server);
     drop(server.stdout.take());
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     // A process that another test is starting holds a copy of this pipe until its `exec`, so the first

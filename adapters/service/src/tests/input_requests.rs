@@ -27,7 +27,12 @@ use crate::{
 };
 
 /// Calls a tool, with responses to its input requests if there are any. Returns the result.
-fn ask(pair: &Pair, capabilities: Value, params: Value, answers: Option<(&Value, Value)>) -> Result<Value, Value> {
+fn send_request(
+    pair: &Pair,
+    capabilities: Value,
+    params: Value,
+    answers: Option<(&Value, Value)>,
+) -> Result<Value, Value> {
     let mut params = params;
     if let Some((asked, answers)) = answers {
         params["requestState"] = asked["requestState"].clone();
@@ -45,18 +50,18 @@ fn input_requests_follow_the_revision() {
                 elicitation_id: Some("of another time".into()),
                 ..ElicitUrlParams::new("Sign in", "https://example.com/in")
             };
-            let questions: [(_, InputRequest); 4] = [
+            let input_requests: [(_, InputRequest); 4] = [
                 ("form", ElicitParams::from(ElicitFormParams::new("Who are you?", form("name"))).into()),
                 ("page", ElicitParams::from(page).into()),
                 ("model", CreateMessageParams::new([SamplingMessage::user("Hi")], 10_u64).into()),
                 ("roots", ListRootsParams::default().into()),
             ];
-            context.ask_all(questions).wait().map(|_| "all of them")
+            context.request_inputs(input_requests).wait().map(|_| "all of them")
         }))
         .build()
         .expect("a good service");
     let pair = modern(&service);
-    let asked = ask(&pair, everything(), json!({"name": "all"}), None).expect("questions");
+    let asked = send_request(&pair, everything(), json!({"name": "all"}), None).expect("input requests");
     assert_eq!(
         asked["inputRequests"],
         json!({
@@ -74,7 +79,7 @@ fn input_requests_follow_the_revision() {
         "model": {"role": "assistant", "content": [{"type": "text", "text": "fine"}], "model": "m", "stopReason": "moon"},
         "roots": {"roots": []},
     });
-    let done = ask(&pair, everything(), json!({"name": "all"}), Some((&asked, answers))).expect("a result");
+    let done = send_request(&pair, everything(), json!({"name": "all"}), Some((&asked, answers))).expect("a result");
     assert_eq!(text(&done), "all of them");
 }
 
@@ -129,7 +134,7 @@ fn sends_only_input_requests_the_client_declares() {
             ("roots", &roots, None),
         ];
         for (name, declared, missing) in table {
-            match (ask(&pair, declared.clone(), json!({ "name": name }), None), missing) {
+            match (send_request(&pair, declared.clone(), json!({ "name": name }), None), missing) {
                 (Ok(asked), None) => assert_eq!(asked["resultType"], "input_required", "{name} {declared}"),
                 (Err(error), Some(missing)) => {
                     assert_eq!((&error["code"], &error["data"]["requiredCapabilities"]), (&json!(-32021), &missing));
@@ -138,10 +143,10 @@ fn sends_only_input_requests_the_client_declares() {
             }
         }
         // A context that the client cannot include is not requested.
-        let asked = ask(&pair, model, json!({"name": "context"}), None).expect("questions");
+        let asked = send_request(&pair, model, json!({"name": "context"}), None).expect("input requests");
         assert_eq!(asked["inputRequests"]["q1"]["params"].get("includeContext"), None);
         let gives = json!({"sampling": {"context": {}}});
-        let asked = ask(&pair, gives, json!({"name": "context"}), None).expect("questions");
+        let asked = send_request(&pair, gives, json!({"name": "context"}), None).expect("input requests");
         assert_eq!(asked["inputRequests"]["q1"]["params"]["includeContext"], "allServers");
         let lines = pair.server.take_lines();
         assert!(lines.iter().all(|line| line.get("method").is_none()), "the server has sent no request: {lines:?}");
@@ -164,14 +169,15 @@ fn handler_receives_each_elicitation_action() {
         (json!({"action": "cancel"}), "cancel"),
         (json!({"action": "decline", "content": null}), "decline"),
     ] {
-        let asked = ask(&pair, everything(), json!({"name": "form"}), None).expect("questions");
+        let asked = send_request(&pair, everything(), json!({"name": "form"}), None).expect("input requests");
         let answers = json!({ "q1": answer });
-        let done = ask(&pair, everything(), json!({"name": "form"}), Some((&asked, answers))).expect("a result");
+        let done =
+            send_request(&pair, everything(), json!({"name": "form"}), Some((&asked, answers))).expect("a result");
         assert_eq!(text(&done), expected);
     }
     // A client that does not retry leaves no state.
     for _ in 0..100 {
-        ask(&pair, everything(), json!({"name": "form"}), None).expect("questions");
+        send_request(&pair, everything(), json!({"name": "form"}), None).expect("input requests");
     }
     pair.assert_clean();
 }
@@ -200,30 +206,30 @@ fn accepted_url_elicitation_may_be_repeated() {
         .expect("a good service");
     let pair = modern(&service);
     let files = || json!({"name": "files"});
-    let asked = ask(&pair, everything(), files(), None).expect("questions");
+    let asked = send_request(&pair, everything(), files(), None).expect("input requests");
     let page = &asked["inputRequests"]["q1"]["params"];
     assert_eq!(*page, json!({"mode": "url", "message": "Sign in", "url": "https://example.com/in"}));
     // The user has consented. The server has no other information.
     let consent = json!({"q1": {"action": "accept"}});
-    let again = ask(&pair, everything(), files(), Some((&asked, consent))).expect("questions");
+    let again = send_request(&pair, everything(), files(), Some((&asked, consent))).expect("input requests");
     assert_eq!(again["inputRequests"]["q2"]["params"]["message"], "Still not signed in");
     signed_in.store(true, Ordering::SeqCst);
-    let done = ask(&pair, everything(), files(), Some((&again, json!({"q2": {"action": "accept"}}))));
+    let done = send_request(&pair, everything(), files(), Some((&again, json!({"q2": {"action": "accept"}}))));
     assert_eq!(text(&done.expect("a result")), "a.txt");
     let lines = pair.server.take_lines();
     assert!(lines.iter().all(|line| line.get("method").is_none()), "there is no word for it: {lines:?}");
 
-    let refused = ask(&pair, everything(), json!({"name": "nowhere"}), None).expect("a result");
+    let refused = send_request(&pair, everything(), json!({"name": "nowhere"}), None).expect("a result");
     assert_eq!((&refused["isError"], refused.get("inputRequests")), (&json!(true), None));
 }
 
 /// Connects a client to a server whose first response is one input request. Returns the client's response to it.
-fn answers(host: HostBuilder, question: &Value) -> Result<Value, CallError> {
+fn answers(host: HostBuilder, input_request: &Value) -> Result<Value, CallError> {
     let received = Arc::new(Mutex::new(None));
-    let (recorder, question) = (received.clone(), question.clone());
+    let (recorder, input_request) = (received.clone(), input_request.clone());
     let host = host.versions(VersionSet::only(ProtocolVersion::V2026_07_28)).build();
     let pair = Pair::scripted(&host, move |_, params| match params.get("inputResponses") {
-        None => Ok(json!({"resultType": "input_required", "inputRequests": {"q": question}})),
+        None => Ok(json!({"resultType": "input_required", "inputRequests": {"q": input_request}})),
         Some(answers) => {
             *lock(&recorder) = Some(answers.clone());
             Ok(json!({"content": []}))
@@ -325,16 +331,16 @@ fn malformed_tool_conversations_are_rejected() {
             Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("fine"), "m"))
         })
     };
-    let question =
+    let input_request =
         |messages: Value| json!({"method": "sampling/createMessage", "params": {"messages": messages, "maxTokens": 5}});
     for bad in [json!([uses]), json!([uses, user(words.clone())]), json!([uses, user(json!([result, words]))])] {
-        match answers(model(), &question(bad.clone())) {
+        match answers(model(), &input_request(bad.clone())) {
             Err(CallError::Rpc(error)) => assert_eq!(error.code.0, -32602, "{bad}"),
             other => panic!("{bad}: {other:?}"),
         }
         assert!(!asked.load(Ordering::SeqCst), "{bad}");
     }
-    assert!(answers(model(), &question(json!([uses, user(result)]))).is_ok());
+    assert!(answers(model(), &input_request(json!([uses, user(result)]))).is_ok());
     assert!(asked.load(Ordering::SeqCst));
 
     // The server does not send such requests either.
@@ -360,7 +366,7 @@ fn malformed_tool_conversations_are_rejected() {
         }))
         .build()
         .expect("a good service");
-    let done = ask(&modern(&service), json!({"sampling": {"tools": {}}}), json!({"name": "bad"}), None);
+    let done = send_request(&modern(&service), json!({"sampling": {"tools": {}}}), json!({"name": "bad"}), None);
     assert_eq!(text(&done.expect("a result")), "3");
 }
 
@@ -378,8 +384,8 @@ fn unsupported_input_request_fails_the_call() {
     assert!(!shown.load(Ordering::SeqCst));
     let refused = Host::builder("client", "1")
         .sampling(|_: CreateMessageParams, _| Err::<CreateMessageResult, _>(Failure::rejected()));
-    let question = json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 5}});
-    match answers(refused, &question) {
+    let input_request = json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 5}});
+    match answers(refused, &input_request) {
         Err(CallError::Rpc(error)) => assert_eq!(error.code.0, -1),
         other => panic!("{other:?}"),
     }

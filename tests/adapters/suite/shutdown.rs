@@ -17,7 +17,10 @@ use serde_json::{Value, json};
 use crate::{
     LONG, SOON,
     adapter::{Adapter, Handle},
-    end::{Asked, Gate, client, client_config, client_with, echo, in_jobs, joined, server, server_config, server_with},
+    minimal_peer::{
+        Gate, ReceivedRequest, client, client_config, client_with, echo, in_jobs, joined, server, server_config,
+        server_with,
+    },
     raw::Raw,
     scenario::scenarios,
 };
@@ -86,12 +89,12 @@ fn close_waits_a_bounded_time_for_handlers<A: Adapter>() {
         config,
         transport,
         &DriverOptions::default(),
-        in_jobs(move |_: &Asked<ServerRole>| {
+        in_jobs(move |_: &ReceivedRequest<ServerRole>| {
             begin.open();
             hold.pass();
         }),
     );
-    peer.shake_hands_as_client();
+    peer.handshake_as_client();
     peer.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "test/hang"}));
     begun.pass();
     let start = Instant::now();
@@ -118,7 +121,7 @@ fn concurrent_responses_are_not_interleaved<A: Adapter>() {
         config,
         A::memory(source, sink),
         &DriverOptions { handlers: 100, ..DriverOptions::default() },
-        in_jobs(move |asked: &Asked<ServerRole>| {
+        in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
             barrier.wait();
             asked.echo();
         }),
@@ -149,9 +152,9 @@ fn disconnect_at_any_byte_closes_once<A: Adapter>() {
         let (near, mut far) = UnixStream::pair().expect("there are sockets");
         let client = client::<A>(A::unix(near));
         let mut peer = Raw::new(far.try_clone().expect("there are descriptors"));
-        peer.shake_hands_as_server();
+        peer.handshake_as_server();
         let params = json!({"text": "x".repeat(100)}).to_string();
-        let calls: Vec<_> = (0..10).map(|_| client.ask("test/any", &params)).collect();
+        let calls: Vec<_> = (0..10).map(|_| client.send_request("test/any", &params)).collect();
         let mut some = vec![0; bytes];
         far.read_exact(&mut some).or_else(|_| far.write_all(b"")).expect("it is there");
         drop((peer, far));
@@ -206,9 +209,9 @@ fn close_does_not_wait_for_a_stalled_peer<A: Adapter>() {
     let mut config = client_config();
     config.settings.limits.drain = Duration::from_millis(100);
     let client = client_with::<A>(config, transport, |_| None);
-    peer.shake_hands_as_server();
+    peer.handshake_as_server();
     let params = json!({"text": "x".repeat(1 << 20)}).to_string();
-    let calls: Vec<_> = (0..3).map(|_| client.ask("test/any", &params)).collect();
+    let calls: Vec<_> = (0..3).map(|_| client.send_request("test/any", &params)).collect();
     let start = Instant::now();
     assert_eq!(client.handle.close(), Some(CloseReason::Local));
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
@@ -231,7 +234,7 @@ fn close_does_not_wait_for_a_stuck_writer<A: Adapter>() {
         .expect("it reads");
     assert_eq!(client.event(), Event::Ready);
     // Far more than a pipe holds, so the write blocks.
-    let call = client.ask("test/any", &json!({"text": "x".repeat(1 << 20)}).to_string());
+    let call = client.send_request("test/any", &json!({"text": "x".repeat(1 << 20)}).to_string());
     let start = Instant::now();
     call.cancel(None);
     assert_eq!(call.wait(), Err(CallError::Cancelled));

@@ -74,8 +74,8 @@ fn requests_of_a_modern_server_are_not_answered() {
     let mut caller = HttpClient::modern();
     let (exchange, _) = call(&mut caller, "t", &json!({}));
     caller.head(exchange, stream_response());
-    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"});
-    caller.body(exchange, event("", &ask));
+    let send_request = json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"});
+    caller.body(exchange, event("", &send_request));
     assert!(matches!(&caller.take_events()[..], [Event::Violation(Violation::UnexpectedRequest(_))]));
     assert_eq!(caller.requests.len(), 0);
 }

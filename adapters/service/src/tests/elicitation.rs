@@ -27,7 +27,7 @@ fn name_form() -> ElicitSchema {
 }
 
 /// A service with tools that send requests to the client, and return the responses as text.
-fn curious() -> ServiceBuilder {
+fn service_with_requests() -> ServiceBuilder {
     let sample = |context: Context| {
         let result = context.sample(CreateMessageParams::new([SamplingMessage::user("2 + 2?")], 10_u64)).wait()?;
         let [SamplingContent::Text(text)] = result.content.as_slice() else { return Err(Failure::new("no text")) };
@@ -70,14 +70,14 @@ fn obliging(roots: &Roots) -> HostBuilder {
 }
 
 fn call(pair: &Pair, name: &str) -> (String, bool) {
-    let result = pair.ask("tools/call", json!({"name": name})).expect("a result");
+    let result = pair.send_request("tools/call", json!({"name": name})).expect("a result");
     (result["content"][0]["text"].as_str().expect("a text").to_owned(), result["isError"] == json!(true))
 }
 
 // req: SAMP-002 ELIC-002 ELIC-005 ELIC-007 ELIC-008 ELIC-010 ELIC-029 ROOT-003
 #[test]
 fn handlers_send_only_supported_client_requests() {
-    let service = curious().build().expect("a good service");
+    let service = service_with_requests().build().expect("a good service");
     let roots = Roots::new([Root::new("file:///a"), Root::new("file:///b")]).expect("good roots");
     for version in ProtocolVersion::LEGACY {
         let pair = Pair::new(&obliging(&roots).build(), &service, version);
@@ -87,22 +87,22 @@ fn handlers_send_only_supported_client_requests() {
         let form = call(&pair, "form");
         if version >= ProtocolVersion::V2025_06_18 {
             assert_eq!(form, ("Some(String(\"Ada\"))".into(), false));
-            let question = pair.server.take_lines().remove(0);
-            assert_eq!(question["method"], "elicitation/create");
-            assert_eq!(question["params"].get("mode").filter(|mode| **mode != json!("form")), None);
-            assert_eq!(question["params"]["message"], "Who are you?");
-            assert_eq!(question["params"]["requestedSchema"]["type"], "object");
+            let input_request = pair.server.take_lines().remove(0);
+            assert_eq!(input_request["method"], "elicitation/create");
+            assert_eq!(input_request["params"].get("mode").filter(|mode| **mode != json!("form")), None);
+            assert_eq!(input_request["params"]["message"], "Who are you?");
+            assert_eq!(input_request["params"]["requestedSchema"]["type"], "object");
         } else {
             assert!(form.1);
             assert!(pair.server.take_lines().iter().all(|line| line.get("method").is_none()), "it was not sent");
         }
         let (page, refused) = call(&pair, "page");
         assert_eq!(refused, version < ProtocolVersion::V2025_11_25);
-        let page_question = pair.server.take_lines().into_iter().find(|line| line["params"]["mode"] == "url");
-        assert_eq!(page_question.is_some(), !refused);
-        if let Some(question) = page_question {
-            assert_eq!(question["params"]["url"], "https://example.com/in");
-            assert_eq!(page, format!("accept {}", question["params"]["elicitationId"].as_str().expect("an id")));
+        let page_request = pair.server.take_lines().into_iter().find(|line| line["params"]["mode"] == "url");
+        assert_eq!(page_request.is_some(), !refused);
+        if let Some(input_request) = page_request {
+            assert_eq!(input_request["params"]["url"], "https://example.com/in");
+            assert_eq!(page, format!("accept {}", input_request["params"]["elicitationId"].as_str().expect("an id")));
         }
         pair.assert_clean();
 
@@ -125,7 +125,7 @@ fn elicitation_complete_goes_to_its_client_only() {
             .on(move |complete: ElicitationCompleteParams, _| lock(&done).push((name, complete.elicitation_id)))
             .build()
     };
-    let service = curious().build().expect("a good service");
+    let service = service_with_requests().build().expect("a good service");
     let [a, b] = ["a", "b"].map(|name| Pair::new(&client(name), &service, ProtocolVersion::V2025_11_25));
     let mut expected = Vec::new();
     for _ in 0..10 {
@@ -146,7 +146,7 @@ fn elicitation_complete_goes_to_its_client_only() {
 // req: ELIC-028 ELIC-031
 #[test]
 fn handler_gets_only_valid_elicitation_results() {
-    let service = curious().build().expect("a good service");
+    let service = service_with_requests().build().expect("a good service");
     let answers = [
         (json!({"action": "accept", "content": {"name": "Ada"}}), Some("Some(String(\"Ada\"))")),
         (json!({"action": "decline"}), Some("decline")),
@@ -163,13 +163,13 @@ fn handler_gets_only_valid_elicitation_results() {
         let pair = Pair::new(&host.build(), &service, ProtocolVersion::V2025_11_25);
         let pending = pair.send("tools/call", json!({"name": "form"}));
         // The test responds for the client.
-        let question = loop {
+        let input_request = loop {
             let lines = pair.only_upwards();
-            if let Some(question) = lines.into_iter().find(|line| line["method"] == "elicitation/create") {
-                break question;
+            if let Some(input_request) = lines.into_iter().find(|line| line["method"] == "elicitation/create") {
+                break input_request;
             }
         };
-        let line = json!({"jsonrpc": "2.0", "id": question["id"], "result": lock(&reply).take()});
+        let line = json!({"jsonrpc": "2.0", "id": input_request["id"], "result": lock(&reply).take()});
         pair.input_to_server(&line.to_string());
         let result: Value = serde_json::from_str(pair.wait(pending).expect("a result").get()).expect("JSON");
         let text = result["content"][0]["text"].as_str().expect("a text");
@@ -264,7 +264,7 @@ fn required_url_elicitations_fit_the_client() {
         for host in [obliging(&roots).build(), Host::builder("client", "1").build()] {
             let knows = version == ProtocolVersion::V2025_11_25 && host.config().capabilities.elicitation.is_some();
             let pair = Pair::new(&host, &service, version);
-            let answer = pair.ask("tools/call", json!({"name": "files"}));
+            let answer = pair.send_request("tools/call", json!({"name": "files"}));
             if knows {
                 assert_eq!(code(&answer), -32042);
                 let pages = &answer.expect_err("an error")["data"]["elicitations"];
@@ -278,13 +278,13 @@ fn required_url_elicitations_fit_the_client() {
             }
             // No other failure has that code: not of a tool, not of a request, and not of an unknown tool.
             for name in ["wrong", "fails", "refuses", "none"] {
-                let answer = pair.ask("tools/call", json!({ "name": name }));
+                let answer = pair.send_request("tools/call", json!({ "name": name }));
                 let failed =
                     answer.as_ref().map_or_else(|_| code(&answer) != -32042, |it| it["isError"] == json!(true));
                 assert!(failed, "{name} in {version}: {answer:?}");
             }
             for method in ["tools/list", "vendor/none"] {
-                let code = code(&pair.ask(method, json!({"cursor": "none"})));
+                let code = code(&pair.send_request(method, json!({"cursor": "none"})));
                 assert!(code < 0 && code != -32042, "{method} in {version}: {code}");
             }
         }

@@ -54,7 +54,7 @@ fn joined(client: ClientConfig, server: ServerConfig, app: App) -> HttpPair {
 }
 
 /// Returns the events of one call for the client's application: the progress as numbers, then the outcome.
-fn heard(net: &mut HttpPair) -> (Vec<u32>, Vec<Outcome<'static>>) {
+fn received(net: &mut HttpPair) -> (Vec<u32>, Vec<Outcome<'static>>) {
     let (mut progress, mut outcomes) = (Vec::new(), Vec::new());
     for event in net.client.take_events() {
         match event {
@@ -109,7 +109,7 @@ fn client_and_server_negotiate_every_era_pair() {
             assert_eq!(net.server.sessions.len(), usize::from(spoken != "2026-07-28"));
             call(&mut net);
             net.run();
-            let (progress, outcomes) = heard(&mut net);
+            let (progress, outcomes) = received(&mut net);
             assert_eq!(progress, [1, 2, 3]);
             assert!(matches!(outcomes[..], [Outcome::Result(_)]));
             net.client.core.close(now);
@@ -120,7 +120,7 @@ fn client_and_server_negotiate_every_era_pair() {
 }
 
 #[test]
-fn server_asks_for_input_in_both_eras() {
+fn server_requests_input_in_both_eras() {
     for versions in [VersionSet::LEGACY, VersionSet::ALL] {
         let asked: Rc<Cell<Option<(usize, ReplyKey)>>> = Rc::default();
         let waiting = asked.clone();
@@ -132,9 +132,9 @@ fn server_asks_for_input_in_both_eras() {
                     let open = server.sessions.get_mut(&session).expect("it is open");
                     let modern = open.id().is_none();
                     if modern && !retry {
-                        let question = json!({"resultType": "input_required", "inputRequests":
+                        let input_request = json!({"resultType": "input_required", "inputRequests":
                             {"roots": {"method": "roots/list", "params": {}}}});
-                        respond(server, session, key, &question);
+                        respond(server, session, key, &input_request);
                     } else if modern {
                         respond(server, session, key, &json!({"content": []}));
                     } else {
@@ -161,7 +161,7 @@ fn server_asks_for_input_in_both_eras() {
         let now = net.client.now;
         net.client.core.connection(now).respond_raw(key, &RawJson::from(&roots)).expect("it is owed");
         net.run();
-        let (_, outcomes) = heard(&mut net);
+        let (_, outcomes) = received(&mut net);
         assert!(matches!(outcomes[..], [Outcome::Result(_)]), "{outcomes:?}");
     }
 }
@@ -229,7 +229,7 @@ fn cut_call(version: &'static str, cuts: Vec<Cut>, chunk: usize) -> (Vec<u32>, V
     let before = net.requests;
     call(&mut net);
     net.advance(Duration::from_secs(120));
-    let (progress, outcomes) = heard(&mut net);
+    let (progress, outcomes) = received(&mut net);
     let now = net.client.now;
     assert_eq!(net.client.core.connection(now).usage(), ResourceUsage::default(), "the client holds something");
     (progress, outcomes, net.requests - before)

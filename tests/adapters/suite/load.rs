@@ -55,14 +55,14 @@ pub(crate) fn alone<A: Adapter>(role: &str) {
 
 /// The numbers of threads, descriptors, processes and tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Belongings {
+pub(crate) struct Resources {
     threads: usize,
     descriptors: usize,
     children: usize,
     tasks: usize,
 }
 
-impl Belongings {
+impl Resources {
     pub(crate) fn of<A: Adapter>() -> Self {
         let list = |what: &str| fs::read_dir(format!("/proc/self/{what}")).expect("Linux has it");
         let children = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).unwrap_or_default();
@@ -139,12 +139,12 @@ struct Waiting {
 impl Waiting {
     fn new() -> Self {
         let (begun, present) = (Arc::new(Watched::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (tell, count) = (begun.clone(), present.clone());
+        let (notify, count) = (begun.clone(), present.clone());
         let wait = move |context: Context| {
-            let (tell, present) = (tell.clone(), Present::new(&count));
+            let (notify, present) = (notify.clone(), Present::new(&count));
             async move {
                 let _present = present;
-                tell.update(|begun| *begun += 1);
+                notify.update(|begun| *begun += 1);
                 context.cancelled().await;
             }
         };
@@ -255,7 +255,7 @@ pub(crate) fn dropped<A: Adapter>() {
         assert_eq!(usage(&client, &server), [ResourceUsage::default(); 2]);
         drop((client, server));
         match before {
-            None => before = Some(Belongings::of::<A>()),
+            None => before = Some(Resources::of::<A>()),
             Some(before) => before.expect::<A>(),
         }
     }
@@ -269,7 +269,7 @@ pub(crate) fn dropped<A: Adapter>() {
         assert_eq!(client.connection().update(|conn, _| conn.usage()), ResourceUsage::default());
         drop(client);
         match before {
-            None => before = Some(Belongings::of::<A>()),
+            None => before = Some(Resources::of::<A>()),
             Some(before) => before.expect::<A>(),
         }
     }
@@ -337,7 +337,7 @@ pub(crate) fn leftovers<A: Adapter>() {
     let mut settings = Settings::default();
     settings.limits.drain = std::time::Duration::from_millis(50);
     let present = Arc::new(AtomicUsize::new(0));
-    let (waiting, blocking, stubborn) = (present.clone(), present.clone(), present.clone());
+    let (waiting, blocking, ignores_eof) = (present.clone(), present.clone(), present.clone());
     let wait = move |context: Context| {
         let present = Present::new(&waiting);
         async move {
@@ -350,7 +350,7 @@ pub(crate) fn leftovers<A: Adapter>() {
         context.cancelled().wait();
     };
     let stay = move || {
-        let present = Present::new(&stubborn);
+        let present = Present::new(&ignores_eof);
         async move {
             let _present = present;
             std::future::pending::<()>().await;
@@ -400,7 +400,7 @@ pub(crate) fn leftovers<A: Adapter>() {
         until(|| present.load(Ordering::SeqCst) == 0);
         match before {
             // The runtime has started all of its threads, and both sides have reported their end.
-            None if round == 6 => before = Some(Belongings::of::<A>()),
+            None if round == 6 => before = Some(Resources::of::<A>()),
             None => {}
             Some(before) => before.expect::<A>(),
         }

@@ -13,8 +13,8 @@ use mcp_tests::{
 use serde_json::json;
 
 use super::task_polling::{
-    NOTHING, answer, asks, begun, client, completed, form, look_after, millis, one, outcome, questions, roots, task,
-    task_cancel, working,
+    NOTHING, answer, begun, client, completed, form, input_requests, millis, one, outcome, poll_after, requires_input,
+    roots, task, task_cancel, working,
 };
 
 // req: M-TASK-042 M-TASK-046 M-TASK-049 M-TASK-050 M-TASK-051
@@ -22,22 +22,22 @@ use super::task_polling::{
 fn task_input_requests_are_handled_once() {
     let mut client = client();
     let call = begun(&mut client);
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form()})));
-    let asked = questions(&mut client);
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots(), "b\n": form()})));
+    let asked = input_requests(&mut client);
     let [(Method::ListRoots, first), (Method::Elicit, second)] = asked[..] else { panic!("{asked:?}") };
     // Polls are less frequent while the user thinks, and repeat the open input requests.
-    let look = look_after(&mut client, millis(400));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form()})));
-    assert_eq!(questions(&mut client), []);
+    let poll = poll_after(&mut client, millis(400));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots(), "b\n": form()})));
+    assert_eq!(input_requests(&mut client), []);
     client.respond(first, &json!({"roots": []}));
     assert_eq!(client.sent(), NOTHING, "they came together and are answered together");
     // Another input request arrives while a poll is in flight, which does not delay the responses.
-    let look = look_after(&mut client, millis(400));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form(), "c": roots()})));
-    let asked = questions(&mut client);
+    let poll = poll_after(&mut client, millis(400));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots(), "b\n": form(), "c": roots()})));
+    let asked = input_requests(&mut client);
     let [(Method::ListRoots, third)] = asked[..] else { panic!("{asked:?}") };
-    let look = look_after(&mut client, millis(400));
+    let poll = poll_after(&mut client, millis(400));
     client.respond(second, &json!({"action": "decline"}));
     let update = one(client.sent());
     assert_eq!(update["method"], "tasks/update");
@@ -45,7 +45,7 @@ fn task_input_requests_are_handled_once() {
         (&update["params"]["taskId"], &update["params"]["inputResponses"]),
         (&json!("t"), &json!({"a": {"roots": []}, "b\n": {"action": "decline"}}))
     );
-    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form(), "c": roots()})));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots(), "b\n": form(), "c": roots()})));
     assert_eq!(client.take_events(), [], "of the look that was given up");
     // A response waits for the update in flight.
     client.respond(third, &json!({"roots": [{"uri": "file:///a"}]}));
@@ -55,11 +55,11 @@ fn task_input_requests_are_handled_once() {
     assert_eq!(update["params"]["inputResponses"], json!({"c": {"roots": [{"uri": "file:///a"}]}}));
     answer(&mut client, &update, "complete", json!({}));
     // The status may be outdated: no input request is delivered or answered twice.
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"b\n": form(), "c": roots()})));
-    assert_eq!(questions(&mut client), []);
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", completed());
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"b\n": form(), "c": roots()})));
+    assert_eq!(input_requests(&mut client), []);
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", completed());
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
     assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), ResourceUsage::default()));
 }
@@ -85,16 +85,16 @@ fn unanswerable_input_requests_cancel_the_task() {
     let many = json!({"a": roots(), "b": roots(), "c": roots()});
     for bad in [json!({"a": roots(), "b": sample}), json!({"a": roots(), "b": page}), many] {
         let call = begun(&mut client);
-        let look = look_after(&mut client, millis(100));
-        answer(&mut client, &look, "complete", asks(bad.clone()));
+        let poll = poll_after(&mut client, millis(100));
+        answer(&mut client, &poll, "complete", requires_input(bad.clone()));
         assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Malformed }], "{bad}");
         task_cancel(&mut client);
     }
     // The user or the application refuses.
     let call = begun(&mut client);
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": form()})));
-    let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots(), "b": form()})));
+    let [(_, first), (_, second)] = input_requests(&mut client)[..] else { panic!("two input requests") };
     client.conn.respond_error(first, &ErrorObject::internal("no roots")).expect("it is owed");
     let events = client.take_events();
     assert!(matches!(events[0], Event::Cancelled { key, .. } if key == second), "{events:?}");
@@ -105,9 +105,9 @@ fn unanswerable_input_requests_cancel_the_task() {
     let call = begun(&mut client);
     let mut last = Vec::new();
     for round in 0..4 {
-        let look = look_after(&mut client, millis(100));
+        let poll = poll_after(&mut client, millis(100));
         let names = json!({format!("q{round}"): roots()});
-        answer(&mut client, &look, "complete", asks(names));
+        answer(&mut client, &poll, "complete", requires_input(names));
         last = client.take_events();
         let key = last.iter().find_map(|event| if let Event::Request { key, .. } = event { Some(*key) } else { None });
         let Some(key) = key else { break };
@@ -123,25 +123,25 @@ fn unanswerable_input_requests_cancel_the_task() {
 fn withdrawn_task_input_requests_are_cancelled() {
     let mut client = client();
     let call = begun(&mut client);
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": form()})));
-    let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
-    let look = look_after(&mut client, millis(400));
-    answer(&mut client, &look, "complete", asks(json!({"b": form()})));
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots(), "b": form()})));
+    let [(_, first), (_, second)] = input_requests(&mut client)[..] else { panic!("two input requests") };
+    let poll = poll_after(&mut client, millis(400));
+    answer(&mut client, &poll, "complete", requires_input(json!({"b": form()})));
     let events = client.take_events();
     assert!(matches!(events[..], [Event::Cancelled { key, .. }, Event::Task { .. }] if key == first), "{events:?}");
     client.conn.respond_error(first, &ErrorObject::internal("late")).expect("it is swallowed");
-    let look = look_after(&mut client, millis(400));
-    answer(&mut client, &look, "complete", working());
+    let poll = poll_after(&mut client, millis(400));
+    answer(&mut client, &poll, "complete", working());
     assert!(matches!(client.take_events()[..], [Event::Cancelled { key, .. }, Event::Task { .. }] if key == second));
     client.respond(second, &json!({"action": "cancel"}));
     assert_eq!(client.sent(), NOTHING);
-    let look = look_after(&mut client, millis(100));
+    let poll = poll_after(&mut client, millis(100));
     // A task that has ended withdraws its input requests.
-    answer(&mut client, &look, "complete", asks(json!({"c": roots()})));
-    let [(_, third)] = questions(&mut client)[..] else { panic!("a question") };
-    let look = look_after(&mut client, millis(400));
-    answer(&mut client, &look, "complete", task("cancelled", json!({})));
+    answer(&mut client, &poll, "complete", requires_input(json!({"c": roots()})));
+    let [(_, third)] = input_requests(&mut client)[..] else { panic!("an input request") };
+    let poll = poll_after(&mut client, millis(400));
+    answer(&mut client, &poll, "complete", task("cancelled", json!({})));
     let events = client.take_events();
     assert!(matches!(events[0], Event::Cancelled { key, .. } if key == third));
     assert_eq!(*outcome(&events, call), Outcome::Cancelled);
@@ -156,17 +156,17 @@ fn input_requests_can_precede_the_task() {
     let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("a call");
     let request = one(client.sent());
     answer(&mut client, &request, "input_required", json!({"inputRequests": {"a": roots()}, "requestState": "s"}));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("an input request") };
     client.respond(key, &json!({"roots": []}));
     let request = one(client.sent());
     assert_eq!(request["params"]["requestState"], "s");
     answer(&mut client, &request, "task", working());
     assert!(matches!(client.take_events()[..], [Event::Task { call: became, .. }] if became == call));
     // Keys of rounds and keys of the task are independent.
-    let look = look_after(&mut client, millis(100));
-    assert_eq!((look["params"].get("requestState"), look["params"].get("inputResponses")), (None, None));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    let poll = poll_after(&mut client, millis(100));
+    assert_eq!((poll["params"].get("requestState"), poll["params"].get("inputResponses")), (None, None));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots()})));
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("an input request") };
     client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());
     assert_eq!(update["params"].get("requestState"), None);
@@ -180,7 +180,7 @@ fn input_requests_can_precede_the_task() {
         "the token of a round is over"
     );
     answer(&mut client, &update, "complete", json!({}));
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", completed());
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", completed());
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
 }

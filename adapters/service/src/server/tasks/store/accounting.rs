@@ -1,11 +1,11 @@
-//! The accounting of the room that tasks take, and the removal of tasks.
+//! The accounting of the number and the size of tasks, and the removal of tasks.
 
 use std::{
     cmp::Reverse,
     sync::{Arc, atomic::Ordering},
 };
 
-use super::{State, Table, Task, Tasks};
+use super::{Table, Task, TaskState, Tasks};
 use crate::server::tasks::shares::Share;
 use crate::util::lock::lock;
 
@@ -19,9 +19,9 @@ impl Tasks {
         }
     }
 
-    /// Releases the room of a task that was removed from the table.
+    /// Releases the size of a task that was removed from the table.
     pub(super) fn release(&self, table: &mut Table, task: &Task) {
-        self.reweigh(task, &mut lock(&task.state), 0);
+        self.resize(task, &mut lock(&task.state), 0);
         task.share.remove_task();
         table.shares.remove_if_empty(&task.share);
     }
@@ -36,39 +36,39 @@ impl Tasks {
         // The tasks and bytes after the change, of the holder and of all.
         let mut own = (share.tasks() + tasks, share.bytes().saturating_add(bytes));
         let mut all = (table.tasks.len() + tasks, self.bytes.load(Ordering::Relaxed).saturating_add(bytes));
-        let is_own =
+        let exceeds_own =
             |own: (usize, usize)| own.0 > policy.max_tasks_per_principal || own.1 > policy.max_bytes_per_principal;
-        let is_all = |all: (usize, usize)| all.0 > policy.max_shared_tasks || all.1 > policy.max_shared_bytes;
-        if !is_own(own) && !is_all(all) {
+        let exceeds_total = |all: (usize, usize)| all.0 > policy.max_shared_tasks || all.1 > policy.max_shared_bytes;
+        if !exceeds_own(own) && !exceeds_total(all) {
             return true;
         }
-        let is_crowded = all.0 > policy.max_shared_tasks;
-        let takes = |share: &Share| if is_crowded { share.tasks() } else { share.bytes() };
-        let would_take = takes(share).saturating_add(if is_crowded { tasks } else { bytes });
+        let counts_tasks = all.0 > policy.max_shared_tasks;
+        let usage_of = |share: &Share| if counts_tasks { share.tasks() } else { share.bytes() };
+        let usage_after = usage_of(share).saturating_add(if counts_tasks { tasks } else { bytes });
         let ended = table.tasks.values().filter_map(|task| {
-            let State { status, fetched, updated, weight, .. } = &*lock(&task.state);
-            let is_ours = Arc::ptr_eq(&task.share, share);
-            let gives_way = status.is_terminal() && (is_ours || *fetched || takes(&task.share) > would_take);
-            let most = if *fetched { 0 } else { takes(&task.share) };
-            gives_way.then(|| ((!fetched, Reverse(most), *updated), is_ours, *weight, task.clone()))
+            let TaskState { status, fetched, updated, size, .. } = &*lock(&task.state);
+            let is_own = Arc::ptr_eq(&task.share, share);
+            let is_removable = status.is_terminal() && (is_own || *fetched || usage_of(&task.share) > usage_after);
+            let usage = if *fetched { 0 } else { usage_of(&task.share) };
+            is_removable.then(|| ((!fetched, Reverse(usage), *updated), is_own, *size, task.clone()))
         });
         let mut ended: Vec<_> = ended.collect();
         ended.sort_by_key(|(order, ..)| *order);
         let mut removed = Vec::new();
-        for only_ours in [true, false] {
-            ended.retain(|(_, is_ours, weight, task)| {
-                let is_lacking = if only_ours { is_own(own) && *is_ours } else { is_all(all) };
-                if is_lacking {
-                    all = (all.0 - 1, all.1.saturating_sub(*weight));
-                    if *is_ours {
-                        own = (own.0 - 1, own.1.saturating_sub(*weight));
+        for only_own in [true, false] {
+            ended.retain(|(_, is_own, size, task)| {
+                let exceeds = if only_own { exceeds_own(own) && *is_own } else { exceeds_total(all) };
+                if exceeds {
+                    all = (all.0 - 1, all.1.saturating_sub(*size));
+                    if *is_own {
+                        own = (own.0 - 1, own.1.saturating_sub(*size));
                     }
                     removed.push(task.clone());
                 }
-                !is_lacking
+                !exceeds
             });
         }
-        let has_room = !is_own(own) && !is_all(all);
+        let has_room = !exceeds_own(own) && !exceeds_total(all);
         if has_room {
             removed.iter().for_each(|task| self.remove(table, task));
         }
@@ -76,16 +76,16 @@ impl Tasks {
     }
 
     /// Changes the size of a task, if there is room for it. Returns whether it did; a smaller size always succeeds.
-    pub(super) fn reweigh(&self, task: &Task, state: &mut State, weight: usize) -> bool {
-        let fits = match weight.checked_sub(state.weight) {
+    pub(super) fn resize(&self, task: &Task, state: &mut TaskState, size: usize) -> bool {
+        let fits = match size.checked_sub(state.size) {
             Some(more) => task.share.reserve(&self.bytes, more, &self.policy),
             None => {
-                task.share.release(&self.bytes, state.weight - weight);
+                task.share.release(&self.bytes, state.size - size);
                 true
             }
         };
         if fits {
-            state.weight = weight;
+            state.size = size;
         }
         fits
     }

@@ -19,7 +19,8 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::{
-    EXTENSION, begin, cancel, get, listen, modern, send_as, task_tool, told, unlisten, until, until_status, update,
+    EXTENSION, begin, cancel, get, listen, modern, notifications_of, send_as, task_tool, unlisten, until, until_status,
+    update,
 };
 use crate::tests::tasks::Gate;
 use crate::{
@@ -42,7 +43,7 @@ fn said(answer: &ElicitResult) -> String {
 }
 
 fn keys(task: &Value) -> Vec<String> {
-    task["inputRequests"].as_object().expect("questions").keys().cloned().collect()
+    task["inputRequests"].as_object().expect("input requests").keys().cloned().collect()
 }
 
 fn aged(age: u32) -> Value {
@@ -50,12 +51,13 @@ fn aged(age: u32) -> Value {
 }
 
 /// A service whose tool requests input until it has enough, and two inputs at once in between.
-fn curious() -> Service {
+fn service_with_requests() -> Service {
     Service::builder("test", "1")
         .tool(task_tool("asks", |context| {
             let first = context.elicit("How old?", age()).wait()?;
             let form = ElicitParams::from(ElicitFormParams::new("And you?", age()));
-            let both = context.ask_all([("a", form.into()), ("roots", ListRootsParams::default().into())]).wait()?;
+            let both =
+                context.request_inputs([("a", form.into()), ("roots", ListRootsParams::default().into())]).wait()?;
             let (second, roots) = (both.get::<ElicitParams>("a")?, both.get::<ListRootsParams>("roots")?);
             let third = context.elicit("How old now?", age()).wait()?;
             let all = [said(&first), said(&second), roots.roots.len().to_string(), said(&third)];
@@ -68,7 +70,7 @@ fn curious() -> Service {
 // req: M-TASK-023 M-TASK-028 M-TASK-043 M-TASK-045 M-TASK-046 M-TASK-047 M-TASK-048
 #[test]
 fn task_requests_input_until_all_is_answered() {
-    let pair = modern(&curious());
+    let pair = modern(&service_with_requests());
     let id = begin(&pair, "asks");
     let (subscription, _) = listen(&pair, &[&id]);
     let first = until_status(&pair, &id, "input_required");
@@ -107,7 +109,7 @@ fn task_requests_input_until_all_is_answered() {
     update(&pair, &id, json!({&last[0]: aged(5)})).expect("a receipt");
     // A subscriber gets the same statuses.
     pair.settle();
-    let statuses: Vec<_> = told(&pair, &subscription).iter().map(|task| task["status"].clone()).collect();
+    let statuses: Vec<_> = notifications_of(&pair, &subscription).iter().map(|task| task["status"].clone()).collect();
     assert!(
         statuses.contains(&json!("input_required")) && statuses.last() == Some(&json!("completed")),
         "{statuses:?}"
@@ -118,7 +120,7 @@ fn task_requests_input_until_all_is_answered() {
 
 #[test]
 fn invalid_input_responses_are_rejected() {
-    let pair = modern(&curious());
+    let pair = modern(&service_with_requests());
     let id = begin(&pair, "asks");
     let key = keys(&until_status(&pair, &id, "input_required")).remove(0);
     let wrong =
@@ -150,7 +152,7 @@ fn tasks_request_only_declared_input() {
                 context.elicit_url("Look", "https://example.com").wait().map(|_| ()),
                 context.sample(sample).wait().map(|_| ()),
                 context.roots().wait().map(|_| ()),
-                context.ask_all([("roots", ListRootsParams::default().into())]).wait().map(|_| ()),
+                context.request_inputs([("roots", ListRootsParams::default().into())]).wait().map(|_| ()),
             ];
             let missing = tried.map(|tried| match tried {
                 Err(CallError::Send(SendError::Undeclared(capability))) => capability,
@@ -234,7 +236,7 @@ fn open_input_requests_per_task_are_limited() {
     let has_asked = all.clone();
     let service = Service::builder("test", "1")
         .task_policy(crate::inbound::task_policy::TaskPolicy {
-            max_questions: 3,
+            max_input_requests: 3,
             ..crate::inbound::task_policy::TaskPolicy::default()
         })
         .tool(task_tool("asks", move |context: Context| {

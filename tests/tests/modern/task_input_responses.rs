@@ -9,7 +9,8 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::task_polling::{
-    answer, asks, begun, client, completed, look_after, millis, one, outcome, questions, refuse, roots, task,
+    answer, begun, client, completed, input_requests, millis, one, outcome, poll_after, refuse, requires_input, roots,
+    task,
 };
 
 const NOTHING: [Value; 0] = [];
@@ -20,9 +21,14 @@ fn usage_counts_task_ids_and_responses() {
         let mut client = client();
         let call = begun(&mut client);
         assert_eq!(client.conn.usage().call_bytes, 2 * "t".len(), "the id of the task, and what it is found by");
-        let look = look_after(&mut client, millis(100));
-        answer(&mut client, &look, "complete", asks(names.iter().map(|name| ((*name).to_owned(), roots())).collect()));
-        let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
+        let poll = poll_after(&mut client, millis(100));
+        answer(
+            &mut client,
+            &poll,
+            "complete",
+            requires_input(names.iter().map(|name| ((*name).to_owned(), roots())).collect()),
+        );
+        let [(_, first), (_, second)] = input_requests(&mut client)[..] else { panic!("two input requests") };
         (client, call, [first, second])
     };
     let least = asked(["a", "b"]).0.conn.usage().call_bytes;
@@ -35,8 +41,8 @@ fn usage_counts_task_ids_and_responses() {
     let update = one(client.sent());
     answer(&mut client, &update, "complete", json!({}));
     assert_eq!(client.conn.usage().call_bytes, open, "what has arrived is not kept");
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", completed());
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", completed());
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
     assert_eq!(client.conn.usage(), ResourceUsage::default());
 }
@@ -45,12 +51,12 @@ fn usage_counts_task_ids_and_responses() {
 fn input_responses_replace_pending_polls() {
     let mut client = client();
     begun(&mut client);
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": roots()})));
-    let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots(), "b": roots()})));
+    let [(_, first), (_, second)] = input_requests(&mut client)[..] else { panic!("two input requests") };
     client.respond(first, &json!({"roots": []}));
-    let look = look_after(&mut client, millis(400));
-    refuse(&mut client, &look, -32603);
+    let poll = poll_after(&mut client, millis(400));
+    refuse(&mut client, &poll, -32603);
     client.respond(second, &json!({"roots": []}));
     assert_eq!(client.sent(), NOTHING, "it is left in peace");
     client.advance(Duration::from_secs(1));
@@ -58,9 +64,9 @@ fn input_responses_replace_pending_polls() {
     assert_eq!(update["method"], "tasks/update");
     answer(&mut client, &update, "complete", json!({}));
 
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"c": roots()})));
-    let [(_, third)] = questions(&mut client)[..] else { panic!("a question") };
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"c": roots()})));
+    let [(_, third)] = input_requests(&mut client)[..] else { panic!("an input request") };
     client.now = client.now + millis(400);
     client.conn.handle_timeout(client.now);
     assert_eq!(client.conn.usage().outbox_frames, 1, "the next look");
@@ -75,11 +81,11 @@ fn initial_task_ttl_limits_retries() {
     let (call, request) = (call.expect("it may be asked"), one(client.sent()));
     answer(&mut client, &request, "task", task("working", json!({"ttlMs": 300})));
     client.take_events();
-    let look = look_after(&mut client, millis(100));
-    refuse(&mut client, &look, -32603);
+    let poll = poll_after(&mut client, millis(100));
+    refuse(&mut client, &poll, -32603);
     client.advance(millis(250));
-    let look = one(client.sent());
-    refuse(&mut client, &look, -32603);
+    let poll = one(client.sent());
+    refuse(&mut client, &poll, -32603);
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(_)));
     assert_eq!(client.conn.usage(), ResourceUsage::default());
 }
@@ -88,9 +94,9 @@ fn initial_task_ttl_limits_retries() {
 fn failed_task_updates_are_resent() {
     let mut client = client();
     let call = begun(&mut client);
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("one question") };
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"a": roots()})));
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("one input request") };
     client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());
     refuse(&mut client, &update, -32603);
@@ -103,9 +109,9 @@ fn failed_task_updates_are_resent() {
     let again = one(client.sent());
     assert_eq!(again["params"], update["params"]);
     answer(&mut client, &again, "complete", json!({}));
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"b": roots()})));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("one question") };
+    let poll = poll_after(&mut client, millis(100));
+    answer(&mut client, &poll, "complete", requires_input(json!({"b": roots()})));
+    let [(_, key)] = input_requests(&mut client)[..] else { panic!("one input request") };
     // The call ends if the server refuses the responses or has no such task.
     client.respond(key, &json!({"roots": []}));
     let update = one(client.sent());

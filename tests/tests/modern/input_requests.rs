@@ -40,8 +40,8 @@ fn only_three_methods_retry_after_input_required() {
         let Ok(asked) = asked else { continue };
         let first = one(client.sent());
         client.feed(&result(first["id"].clone(), json!({"resultType": "input_required", "requestState": "s"})));
-        let may_ask = [Method::CallTool, Method::GetPrompt, Method::ReadResource].contains(&method);
-        if may_ask {
+        let may_require_input = [Method::CallTool, Method::GetPrompt, Method::ReadResource].contains(&method);
+        if may_require_input {
             let again = one(client.sent());
             let mut expected = first.clone();
             expected["id"] = again["id"].clone();
@@ -67,11 +67,12 @@ fn retry_carries_only_the_latest_state() {
     let mut request = first;
     // The result of each round, and what the next request repeats of it.
     for (name, state) in [("a", Some("1")), ("b", None), ("c", Some("3")), ("d", None)] {
-        let mut asks = json!({"resultType": "input_required", "inputRequests": {name: {"method": "roots/list"}}});
+        let mut requires_input =
+            json!({"resultType": "input_required", "inputRequests": {name: {"method": "roots/list"}}});
         if let Some(state) = state {
-            asks["requestState"] = json!(state);
+            requires_input["requestState"] = json!(state);
         }
-        client.feed(&result(request["id"].clone(), asks));
+        client.feed(&result(request["id"].clone(), requires_input));
         let events = client.take_events();
         let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
         client.respond(key, &json!({"roots": []}));
@@ -119,8 +120,8 @@ fn only_final_results_carry_cache_hints() {
     let mut server = Harness::modern_server();
     let key = server.receive_request(&modern(1, "resources/read", json!({"uri": "a:b"})));
     server.respond(key, &json!({"resultType": "input_required", "requestState": "s"}));
-    let asks = one(server.sent())["result"].clone();
-    assert_eq!((asks.get("ttlMs"), asks.get("cacheScope")), (None, None));
+    let requires_input = one(server.sent())["result"].clone();
+    assert_eq!((requires_input.get("ttlMs"), requires_input.get("cacheScope")), (None, None));
 }
 
 // req: M-SAMP-007 M-ELIC-008 M-ELIC-011
@@ -165,26 +166,26 @@ fn undeclared_input_requests_are_refused() {
         (&form, sample("temperature", json!(1)), false),
         (&model, json!({"method": "roots/list"}), false),
     ];
-    for (declared, question, is_asked) in table {
+    for (declared, input_request, is_requested) in table {
         let mut config = full_client();
         config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
         config.capabilities = serde_json::from_value(declared.clone()).expect("capabilities");
         let mut client = Harness::modern_client_with(config);
         let (asking, request) = call(&mut client, "t");
-        let asks = json!({"resultType": "input_required", "inputRequests": {"q": question}});
-        client.feed(&result(request["id"].clone(), asks));
+        let requires_input = json!({"resultType": "input_required", "inputRequests": {"q": input_request}});
+        client.feed(&result(request["id"].clone(), requires_input));
         let events = client.take_events();
         match &events[..] {
-            [Event::Request { key, .. }] if is_asked => {
+            [Event::Request { key, .. }] if is_requested => {
                 client.respond(*key, &json!({}));
                 assert_eq!(one(client.sent())["params"]["inputResponses"], json!({"q": {}}));
             }
-            [Event::Response { call: ended, outcome: Outcome::Malformed }] if !is_asked => {
+            [Event::Response { call: ended, outcome: Outcome::Malformed }] if !is_requested => {
                 assert_eq!(*ended, asking);
                 assert_eq!(client.sent(), NOTHING);
                 assert_eq!(client.conn.usage(), ResourceUsage::default());
             }
-            _ => panic!("{declared} {question}: {events:?}"),
+            _ => panic!("{declared} {input_request}: {events:?}"),
         }
     }
 }

@@ -21,7 +21,7 @@ fn open(server: &mut HttpServer) -> (RequestRef, String) {
     (stream, uri.clone())
 }
 
-fn say(server: &mut HttpServer, uri: &str, message: &Value) -> u16 {
+fn post(server: &mut HttpServer, uri: &str, message: &Value) -> u16 {
     let request = Request::post(uri).header("host", "localhost").header("content-type", "application/json");
     let reply = server.request(request.body(message.to_string().into_bytes()).expect("a request"));
     if reply.status() == 202 {
@@ -40,12 +40,12 @@ fn http_sse_session_combines_stream_and_posts() {
         assert_ne!(uri_a, uri_b);
         assert!(uri_a.starts_with("/message?sessionId="), "{uri_a}");
         for (stream, uri) in [(a, &uri_a), (b, &uri_b)] {
-            assert_eq!(say(&mut server, uri, &initialize(version)), 202);
-            assert_eq!(say(&mut server, uri, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"})), 202);
+            assert_eq!(post(&mut server, uri, &initialize(version)), 202);
+            assert_eq!(post(&mut server, uri, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"})), 202);
             assert_eq!(server.reply(stream).messages()[0]["result"]["protocolVersion"], version);
         }
         server.take_events();
-        assert_eq!(say(&mut server, &uri_a, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})), 202);
+        assert_eq!(post(&mut server, &uri_a, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})), 202);
         let key = server.take_request();
         let now = server.now;
         let conn = server.sessions.get_mut(&key.0).expect("it is open").connection(now);
@@ -66,9 +66,9 @@ fn http_sse_session_combines_stream_and_posts() {
 fn http_sse_session_closes_with_its_stream() {
     let mut server = HttpServer::new(full_server());
     let (stream, uri) = open(&mut server);
-    say(&mut server, &uri, &initialize("2024-11-05"));
-    say(&mut server, &uri, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-    say(&mut server, &uri, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+    post(&mut server, &uri, &initialize("2024-11-05"));
+    post(&mut server, &uri, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    post(&mut server, &uri, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
     let events = server.take_events();
     let Some(Event::Request { key, .. }) = events.last() else { panic!("{events:?}") };
     let key = *key;
@@ -77,13 +77,13 @@ fn http_sse_session_closes_with_its_stream() {
     let cancelled = Event::Cancelled { key, cause: CancelCause::Closed };
     assert_eq!(events, [cancelled, Event::Closed(CloseReason::ConnectionLost)]);
     assert!(server.sessions.is_empty() && server.endpoint.is_empty());
-    assert_eq!(say(&mut server, &uri, &json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})), 404);
+    assert_eq!(post(&mut server, &uri, &json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})), 404);
     let (stream, uri) = open(&mut server);
     let now = server.now;
     server.last_session().close(now);
     server.settle();
     assert!(server.reply(stream).ended);
-    assert_eq!(say(&mut server, &uri, &json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})), 404);
+    assert_eq!(post(&mut server, &uri, &json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})), 404);
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn transports_do_not_share_sessions() {
     let asked = server.listen(old, None);
     assert_eq!(server.reply(asked).status(), 404);
     assert_eq!(server.delete(old).status(), 404);
-    assert_eq!(say(&mut server, &format!("/message?sessionId={id}"), &ping), 404);
+    assert_eq!(post(&mut server, &format!("/message?sessionId={id}"), &ping), 404);
     for bad in ["/message", "/message?sessionId=", "/message?sessionId=x&sessionId=y", "/message?other=x"] {
-        assert!(matches!(say(&mut server, bad, &ping), 400 | 404), "{bad}");
+        assert!(matches!(post(&mut server, bad, &ping), 400 | 404), "{bad}");
     }
     assert_eq!(server.endpoint.len(), 2);
 }
@@ -108,11 +108,11 @@ fn transports_do_not_share_sessions() {
 fn invalid_messages_are_refused_on_the_post() {
     let mut server = HttpServer::new(full_server());
     let (stream, uri) = open(&mut server);
-    say(&mut server, &uri, &initialize("2024-11-05"));
-    assert_eq!(say(&mut server, &uri, &json!("junk")), 400);
-    assert_eq!(say(&mut server, &uri, &json!({"jsonrpc": "2.0", "id": 99, "result": {}})), 400);
+    post(&mut server, &uri, &initialize("2024-11-05"));
+    assert_eq!(post(&mut server, &uri, &json!("junk")), 400);
+    assert_eq!(post(&mut server, &uri, &json!({"jsonrpc": "2.0", "id": 99, "result": {}})), 400);
     // A request gets its response on the stream, also if it is invalid.
-    assert_eq!(say(&mut server, &uri, &json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen"})), 202);
+    assert_eq!(post(&mut server, &uri, &json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen"})), 202);
     assert_eq!(server.reply(stream).messages().last().expect("an answer")["error"]["code"], -32601);
 }
 
