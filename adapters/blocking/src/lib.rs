@@ -70,6 +70,7 @@
 //! writes what cannot be written at once. The fourth keeps deadlines and ends the connection, and responds to requests
 //! that were made before the other threads started. A message is written by the thread that causes it, if that needs no
 //! waiting, so a quick request costs no change of threads.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg(unix)]
 
 mod child;

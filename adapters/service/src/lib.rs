@@ -217,6 +217,7 @@
 //!   panics of handlers (error), faults of the peer (warn), errors (info), and the begin and end of connections
 //!   (debug).
 //! - `testing`: a client in memory with virtual time, for tests of servers: see `testing::TestClient`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
 pub mod driver_api;

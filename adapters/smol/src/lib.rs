@@ -77,6 +77,7 @@
 //! Tasks run on threads of this crate, one for each processor, which start with the first task. So connections work on
 //! every executor, whether it runs or not. Requests that a client sent before its server calls [`serve`] are processed
 //! by that call, before any thread starts.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg(unix)]
 
 mod child;

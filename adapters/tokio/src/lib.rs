@@ -85,6 +85,7 @@
 //! for those, so a server would run until its slowest function has ended. A function that still runs when `main`
 //! returns is cut off. The runtime does wait for functions that a handler itself passes to `spawn_blocking`: end it
 //! with [`shutdown_background`](tokio::runtime::Runtime::shutdown_background) if that may take long.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg(unix)]
 
 mod child;
