@@ -29,6 +29,7 @@ macro_rules! pages {
 
 #[cfg(doctest)]
 pages! {
+    architecture: "../../ARCHITECTURE.md";
     authorization: "src/authorization.md";
     authorization_reference: "../authorization.md";
     blocking: "../../adapters/blocking/README.md";

@@ -85,7 +85,7 @@ fn read(path: &Path) -> String {
 fn pages() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in [".", ".github", "benches", "core", "docs", "fuzz", "tests"] {
-        collect(&root().join(folder), folder != ".", &mut found);
+        collect(&normal(&root().join(folder)), folder != ".", &mut found);
     }
     for entry in fs::read_dir(root().join("adapters")).expect("a readable folder") {
         collect(&entry.expect("a readable entry").path(), false, &mut found);
@@ -182,6 +182,7 @@ fn normal(path: &Path) -> PathBuf {
     for part in path.components() {
         match part {
             Component::ParentDir => drop(found.pop()),
+            Component::CurDir => {}
             part => found.push(part),
         }
     }
@@ -295,27 +296,59 @@ fn each_page_of_the_guide_is_in_the_summary_and_compiled() {
 fn every_block_of_rust_is_compiled() {
     let compiled = read(&root().join("docs/guide/lib.rs"));
     for page in pages() {
-        for line in read(&page)
-            .lines()
-            .filter(|line| line.trim_start().starts_with("```rust"))
+        let name = page.strip_prefix(root()).expect("it lies in the workspace");
+        // Pages about the tests show comments above tests.
+        if ["tests", "fuzz", "benches"]
+            .iter()
+            .any(|folder| name.starts_with(folder))
         {
-            assert!(!line.contains("ignore"), "{}: {line}", page.display());
-            let name = page
-                .strip_prefix(root())
-                .expect("it lies in the workspace")
-                .display()
-                .to_string();
-            let name = name.strip_prefix("docs/guide/").map_or_else(
-                || {
-                    name.strip_prefix("docs/")
-                        .map_or_else(|| format!("../../{name}"), |name| format!("../{name}"))
-                },
-                str::to_owned,
-            );
-            assert!(
-                compiled.contains(&format!("\"{name}\"")),
-                "{name} has code that lib.rs does not compile"
-            );
+            continue;
+        }
+        let name = name.display().to_string();
+        let included = match name.strip_prefix("docs/") {
+            Some(name) => name
+                .strip_prefix("guide/")
+                .map_or_else(|| format!("../{name}"), str::to_owned),
+            None => format!("../../{name}"),
+        };
+        let text = read(&page);
+        for line in text.lines().filter(|line| line.starts_with("```rust")) {
+            assert!(!line.contains("ignore"), "{name}: {line}");
+            let is_compiled = compiled.contains(&format!("\"{included}\""));
+            assert!(is_compiled, "lib.rs does not compile the code of {name}");
+        }
+    }
+}
+
+/// The figures of the README beside rmcp are those of the page that a benchmark writes.
+#[test]
+fn figures_of_the_readme_are_measured() {
+    let results = read(&root().join("benches/RESULTS.md"));
+    let results = rows(&results);
+    let of = |server: &str, width: usize| {
+        let found = results
+            .iter()
+            .find(|row| row[0] == server && row.len() == width);
+        found
+            .unwrap_or_else(|| panic!("{server} was not measured"))
+            .clone()
+    };
+    // The columns of the two tables about servers over standard input and output.
+    let columns = [
+        ("calls per second, one by one", 8, 1),
+        ("calls per second, 64 unanswered", 8, 2),
+        ("instructions per call", 8, 6),
+        ("packages linked", 5, 2),
+        ("clean build, seconds", 5, 1),
+        ("peak with 64 unanswered MiB, MiB", 8, 5),
+    ];
+    let readme = read(&root().join("README.md"));
+    let readme = rows(&readme);
+    for (figure, width, column) in columns {
+        let row = readme.iter().find(|row| row[0] == figure);
+        let row = row.unwrap_or_else(|| panic!("README.md has no {figure}"));
+        for (shown, server) in row[1..].iter().zip(["tokio", "rmcp", "rmcp, usual"]) {
+            assert_eq!(*shown, of(server, width)[column], "{figure} of {server}");
         }
     }
 }
