@@ -1,5 +1,5 @@
-//! Checks the pages: links lead somewhere, the table of features is complete, code is compiled, and the lines that pages
-//! count are those of the programs.
+//! Checks the pages: links lead somewhere, the table of features is complete, code is compiled, and
+//! the lines that pages count are those of the programs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
