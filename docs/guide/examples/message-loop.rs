@@ -125,6 +125,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     drop(near);
     serving.join().map_err(|_| "the server panicked")?;
-    assert_eq!(text.as_deref(), Some("Hello!"));
+    println!("{}", text.unwrap_or_default());
     Ok(())
 }
