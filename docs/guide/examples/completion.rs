@@ -10,13 +10,13 @@ use serde::Deserialize;
 struct Query {
     /// SELECT, INSERT, UPDATE or DELETE
     operation: String,
-    /// Database table name
+    /// The table to work on
     table: String,
-    /// Columns to select or update
+    /// The columns, for SELECT and UPDATE
     columns: Option<String>,
-    /// Condition of WHERE
+    /// The condition of WHERE
     where_clause: Option<String>,
-    /// Values to insert
+    /// The values, for INSERT
     values: Option<String>,
 }
 
@@ -101,25 +101,25 @@ fn best(text: &str, candidates: &[&'static str]) -> Vec<&'static str> {
 
 fn columns(request: CompletionRequest) -> Vec<&'static str> {
     let candidates: &[_] = match operation(&request).as_deref() {
-        Some("SELECT" | "UPDATE") => &["id", "name", "email", "created_at", "updated_at", "*"],
-        Some(_) => &["Not applicable for this operation"],
-        None => &["Choose operation first"],
+        Some("SELECT" | "UPDATE") => &["id", "name", "email", "created_at", "*"],
+        Some(_) => &["(not for this operation)"],
+        None => &["(the operation comes first)"],
     };
     best(&request.value, candidates)
 }
 
 fn values(request: CompletionRequest) -> Vec<&'static str> {
     let candidates: &[_] = match operation(&request).as_deref() {
-        Some("INSERT") => &["'John Doe'", "'jane@example.com'", "123", "NOW()"],
-        Some(_) => &["Not applicable for this operation"],
-        None => &["Choose operation first"],
+        Some("INSERT") => &["'Ada'", "'ada@example.com'", "7", "NOW()"],
+        Some(_) => &["(not for this operation)"],
+        None => &["(the operation comes first)"],
     };
     best(&request.value, candidates)
 }
 
 fn conditions(request: CompletionRequest) -> Vec<&'static str> {
     let candidates: &[_] = if request.known.len() < 2 {
-        &["Complete operation and table first"]
+        &["(operation and table come first)"]
     } else {
         &[
             "id = 1",
@@ -140,15 +140,12 @@ fn operation(request: &CompletionRequest) -> Option<String> {
 
 pub(crate) fn service() -> Result<Service, RegisterError> {
     let prompt = Prompt::new("sql_query", sql_query)
-        .description("Smart SQL query builder")
+        .description("Builds a SQL query")
         .complete("operation", |request: CompletionRequest| {
             best(&request.value, &["SELECT", "INSERT", "UPDATE", "DELETE"])
         })
         .complete("table", |request: CompletionRequest| {
-            best(
-                &request.value,
-                &["users", "orders", "products", "categories", "reviews"],
-            )
+            best(&request.value, &["users", "orders", "invoices"])
         })
         .complete("columns", columns)
         .complete("values", values)

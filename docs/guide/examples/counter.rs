@@ -25,15 +25,15 @@ struct Terms {
 
 #[derive(Deserialize, JsonSchema)]
 struct Example {
-    /// A message to put in the prompt
+    /// What the prompt says
     message: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Analysis {
-    /// The target value you're trying to reach
+    /// The value to get to
     goal: i32,
-    /// Preferred strategy: 'fast' or 'careful'
+    /// How to get there: `fast` or `careful`
     strategy: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Counter {
 
 async fn long_task(context: Context) -> Result<&'static str, CallError> {
     context.sleep(Duration::from_secs(10)).await?;
-    Ok("Long task completed")
+    Ok("ten seconds are over")
 }
 
 fn echo(arguments: Map<String, Value>) -> String {
@@ -83,10 +83,7 @@ pub(crate) fn service() -> Result<Service, RegisterError> {
         .tool(Tool::with_schema("echo", any_object, echo).description("Returns its arguments"))
         .tool(Tool::new("sum", |it: Terms| it.a + it.b).description("Adds two numbers"))
         .prompt(Prompt::new("example_prompt", |it: Example| {
-            format!(
-                "This is an example prompt with your message: '{}'",
-                it.message
-            )
+            format!("Repeat this: {}", it.message)
         }))
         .prompt(Prompt::new("counter_analysis", Counter::analysis))
         .resource(Resource::new(
@@ -94,11 +91,7 @@ pub(crate) fn service() -> Result<Service, RegisterError> {
             "cwd",
             || "/Users/to/some/path/",
         ))
-        .resource(Resource::new(
-            "memo://insights",
-            "memo-name",
-            || "Five insights ...",
-        ))
+        .resource(Resource::new("memo://insights", "memo-name", || "Buy milk"))
         .build()
 }
 

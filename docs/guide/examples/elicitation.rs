@@ -8,10 +8,10 @@ use mcp_service::{CallError, Context, Elicited, Failure, RegisterError, Service,
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// User information
+/// Who the user is
 #[derive(Deserialize, JsonSchema)]
 struct User {
-    /// User's name
+    /// The name to greet
     name: String,
 }
 
@@ -35,10 +35,7 @@ impl Known {
     async fn greet(&self, greet: Greet, context: Context) -> Result<String, CallError> {
         let name = match self.name() {
             Some(name) => name,
-            None => match context
-                .elicit_as::<User>("Please provide your name")
-                .await?
-            {
+            None => match context.elicit_as::<User>("What is your name?").await? {
                 Elicited::Accepted(user) => {
                     self.set(Some(user.name.clone()));
                     user.name
@@ -51,19 +48,16 @@ impl Known {
 
     fn reset(&self) -> &'static str {
         self.set(None);
-        "User name reset. Next greeting will ask for name again."
+        "forgotten"
     }
 }
 
 async fn secure_tool_call(context: Context) -> Result<&'static str, Failure> {
-    let visit = context.elicit_url(
-        "Please visit this page",
-        "https://example.com/complete_tool",
-    );
+    let visit = context.elicit_url("Finish the call on this page", "https://example.com/finish");
     match visit.await?.action {
-        ElicitAction::Accept => Ok("Elicitation via URL successful"),
-        ElicitAction::Cancel => Ok("Elicitation via URL cancelled by user"),
-        _ => Err("Elicitation via URL declined by user".into()),
+        ElicitAction::Accept => Ok("the page was opened"),
+        ElicitAction::Cancel => Ok("the page was closed"),
+        _ => Err("the page was not wanted".into()),
     }
 }
 

@@ -16,7 +16,7 @@ async fn process(context: Context) -> Result<String, CallError> {
             .await?;
         context.sleep(Duration::from_secs(1)).await?;
     }
-    Ok(format!("Processed {} records successfully", RECORDS.len()))
+    Ok(format!("{} records are done", RECORDS.len()))
 }
 
 pub(crate) fn service() -> Result<Service, RegisterError> {

@@ -34,7 +34,10 @@ fn counts() {
     }
     assert_eq!(text(&client, "sum", json!({"a": 1, "b": 2})), "3");
     assert_eq!(text(&client, "echo", json!({"x": [1]})), r#"{"x":[1]}"#);
-    assert_eq!(text(&client, "long_task", json!({})), "Long task completed");
+    assert_eq!(
+        text(&client, "long_task", json!({})),
+        "ten seconds are over"
+    );
     let prompt = client
         .get_prompt("counter_analysis", json!({"goal": "20"}))
         .unwrap();
@@ -67,7 +70,7 @@ fn proposes_what_fits() {
     );
     assert_eq!(
         propose("columns", "c", json!({})),
-        ["Choose operation first"]
+        ["(the operation comes first)"]
     );
     let query = json!({"operation": "select", "table": "users", "where_clause": "id = 1"});
     let prompt = client.get_prompt("sql_query", query).unwrap();
@@ -106,7 +109,7 @@ fn asks_for_the_name_once() {
     text(&client, "greet_user", json!({"greeting": "Hello"}));
     client.transcript().assert_contains("elicitation/create");
     let cancelled = text(&client, "secure_tool_call", json!({}));
-    assert_eq!(cancelled, "Elicitation via URL cancelled by user");
+    assert_eq!(cancelled, "the page was closed");
 }
 
 #[test]
@@ -117,10 +120,7 @@ fn reports_each_record() {
     let result = client
         .run(call.await_with(|progress| seen.push(progress.progress)))
         .unwrap();
-    assert_eq!(
-        result.content[0].as_text(),
-        Some("Processed 5 records successfully")
-    );
+    assert_eq!(result.content[0].as_text(), Some("5 records are done"));
     assert_eq!(
         (seen, client.elapsed()),
         (vec![1.0, 2.0, 3.0, 4.0, 5.0], Duration::from_secs(5))
