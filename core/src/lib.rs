@@ -150,6 +150,7 @@
 //! - `http`: the HTTP bindings of both sides, in the module `http`.
 //! - `simd`: vector instructions for large messages, where the processor has them.
 //! - `arbitrary`: random values of every schema type, for tests and fuzzers.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,9 @@
 //! The Model Context Protocol for programs with threads: clients and servers over standard input and output, child
 //! processes, TCP, Unix sockets, HTTP, and anything else that can be read from and written to.
 //!
+//! The [guide](https://github.com/mcp-proto/mcp-proto/blob/main/docs/guide/src/introduction.md) has a tutorial, how-to
+//! pages, and a section with code for each feature of the protocol.
+//!
 //! A server of one tool, over standard input and output:
 //!
 //! ```no_run
@@ -70,6 +73,7 @@
 //! writes what cannot be written at once. The fourth keeps deadlines and ends the connection, and responds to requests
 //! that were made before the other threads started. A message is written by the thread that causes it, if that needs no
 //! waiting, so a quick request costs no change of threads.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg(unix)]
 
 mod child;

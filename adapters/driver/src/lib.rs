@@ -18,6 +18,7 @@
 //! - `signing`: clients that authenticate with keys of their own.
 //! - `tower`: endpoints as services of tower.
 //! - `signals`: ends the children of this process when it receives a signal.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(all(unix, feature = "os"))]
 mod client;

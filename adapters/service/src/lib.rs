@@ -3,6 +3,9 @@
 //! The core ([`mcp_proto`]) implements the protocol; a driver, such as `mcp-blocking`, does the I/O and runs jobs. This
 //! crate is the layer between them, and the same for every driver.
 //!
+//! The [guide](https://github.com/mcp-proto/mcp-proto/blob/main/docs/guide/src/introduction.md) has a tutorial, how-to
+//! pages, and a section with code for each feature of the protocol.
+//!
 //! # Servers
 //!
 //! A [`Service`] has tools, prompts and resources. Each is a function over types that serde can deserialize, and its
@@ -217,6 +220,7 @@
 //!   panics of handlers (error), faults of the peer (warn), errors (info), and the begin and end of connections
 //!   (debug).
 //! - `testing`: a client in memory with virtual time, for tests of servers: see `testing::TestClient`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
 pub mod driver_api;

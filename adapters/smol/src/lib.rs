@@ -1,6 +1,9 @@
 //! The Model Context Protocol on smol: clients and servers over standard input and output, child processes, TCP, Unix
 //! sockets, HTTP, and anything else that can be read from and written to.
 //!
+//! The [guide](https://github.com/mcp-proto/mcp-proto/blob/main/docs/guide/src/introduction.md) has a tutorial, how-to
+//! pages, and a section with code for each feature of the protocol.
+//!
 //! A server of one tool, over standard input and output:
 //!
 //! ```no_run
@@ -77,6 +80,7 @@
 //! Tasks run on threads of this crate, one for each processor, which start with the first task. So connections work on
 //! every executor, whether it runs or not. Requests that a client sent before its server calls [`serve`] are processed
 //! by that call, before any thread starts.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg(unix)]
 
 mod child;

@@ -1,6 +1,9 @@
 //! The Model Context Protocol on tokio: clients and servers over standard input and output, child processes, TCP, Unix
 //! sockets, HTTP, and anything else that can be read from and written to.
 //!
+//! The [guide](https://github.com/mcp-proto/mcp-proto/blob/main/docs/guide/src/introduction.md) has a tutorial, how-to
+//! pages, and a section with code for each feature of the protocol.
+//!
 //! A server of one tool, over standard input and output:
 //!
 //! ```no_run
@@ -85,6 +88,7 @@
 //! for those, so a server would run until its slowest function has ended. A function that still runs when `main`
 //! returns is cut off. The runtime does wait for functions that a handler itself passes to `spawn_blocking`: end it
 //! with [`shutdown_background`](tokio::runtime::Runtime::shutdown_background) if that may take long.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg(unix)]
 
 mod child;
