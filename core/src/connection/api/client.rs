@@ -1,6 +1,6 @@
 //! The methods of a client.
 
-use alloc::sync::Arc;
+use alloc::{string::String, sync::Arc};
 use core::marker::PhantomData;
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
         steps::client::subscription::subscription_id,
         types::{ClientConfig, Opening, RequestOptions, SendError, Writable},
     },
-    rpc::{CallId, Timestamp},
+    rpc::{CallId, ReplyKey, Timestamp},
     schema::InitializeResult,
     wire::RawJson,
 };
@@ -75,6 +75,14 @@ impl Connection<ClientRole> {
         let id = subscription_id(params)?;
         let call = self.engine.calls.by_wire(id.as_u64()?)?;
         self.engine.listens(call).then_some(call)
+    }
+
+    /// Returns the call whose result or task has requested this input (2026-07-28), and the name of the input request;
+    /// `None` for any other request of the server.
+    #[must_use]
+    pub fn input_request(&self, key: ReplyKey) -> Option<(CallId, String)> {
+        let source = self.engine.requests.get(key)?.0.tag.input_request?;
+        Some((source.call, self.engine.input_request_name(source)?))
     }
 
     /// Returns the cache of results. Change notifications of the server make its results stale.

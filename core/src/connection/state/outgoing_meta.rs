@@ -6,7 +6,7 @@ use crate::{
     connection::{json_splice, types::RequestOptions},
     protocol::ProtocolVersion,
     rpc::CallId,
-    schema::{LoggingLevel, TraceContext, keys},
+    schema::{At, ClientCapabilities, LoggingLevel, TraceContext, keys},
     wire::{
         Json,
         encode::{self, Encoded},
@@ -28,11 +28,21 @@ pub(crate) struct MetaOptions {
     trace: Option<Arc<TraceContext>>,
     /// Whether the engine polls a task that the request becomes. Not sent to the peer.
     pub(crate) follow_task: bool,
+    /// The capabilities to declare in place of those of the client, as JSON.
+    capabilities: Option<Json>,
 }
 
 impl MetaOptions {
     pub(crate) fn of(options: &RequestOptions) -> Self {
-        Self { level: options.log_level, trace: options.trace.clone(), follow_task: options.follow_task }
+        let encode = |capabilities: &Arc<ClientCapabilities>| {
+            At(&**capabilities, Some(ProtocolVersion::LATEST)).to_json().ok()
+        };
+        Self {
+            level: options.log_level,
+            trace: options.trace.clone(),
+            follow_task: options.follow_task,
+            capabilities: options.client_capabilities.as_ref().and_then(encode),
+        }
     }
 }
 
@@ -69,10 +79,11 @@ impl<'a> OutgoingMeta<'a> {
     fn members(self) -> impl DoubleEndedIterator<Item = (&'static str, Value<'a>)> {
         let token = self.token.map(|token| (keys::PROGRESS_TOKEN, Value::Number(token.as_u64())));
         let sender = self.modern.map(|(version, identity)| {
+            let capabilities = self.extra.capabilities.as_ref().unwrap_or(&identity.capabilities);
             [
                 (keys::PROTOCOL_VERSION, Value::Text(version.as_str())),
                 (keys::CLIENT_INFO, Value::Json(identity.info.get())),
-                (keys::CLIENT_CAPABILITIES, Value::Json(identity.capabilities.get())),
+                (keys::CLIENT_CAPABILITIES, Value::Json(capabilities.get())),
             ]
         });
         let trace = self.extra.trace.iter().flat_map(|trace| trace.members());

@@ -127,6 +127,16 @@ impl Engine {
         if all { Ok(()) } else { Err(()) }
     }
 
+    /// Returns the name of an input request.
+    pub(crate) fn input_request_name(&self, InputRequestRef { call, index }: InputRequestRef) -> Option<String> {
+        let retry = self.retries.get(call)?;
+        let name = match &retry.poller {
+            Some(poller) => poller.input_requests.name(index),
+            None => &retry.round.answers.get(index)?.0,
+        };
+        serde_json::from_str(name).ok()
+    }
+
     /// Returns whether this client has declared the capability for an input request.
     pub(crate) fn is_input_request_allowed(&self, input_request: &InputRequest) -> bool {
         let needed = input_request.method.needs(ProtocolVersion::LATEST_LEGACY);

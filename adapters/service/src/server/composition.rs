@@ -1,0 +1,95 @@
+//! The services and servers whose items a service offers.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, Weak},
+};
+
+use mcp_proto::schema::LoggingLevel;
+
+use super::{inner::Inner, mount::Mounted, register_error::RegisterError};
+use crate::util::{lock::lock, prefix::Prefix};
+
+/// A server whose items a service offers, and which sends log messages.
+pub(crate) trait LogSource: Send + Sync {
+    /// Notes that a client of the service wants log messages of this level.
+    fn wants_log(&self, level: &LoggingLevel);
+}
+
+/// The services and servers whose items a service offers, and the services that offer its items.
+#[derive(Default)]
+pub(crate) struct Composition {
+    /// The prefixes in use. No prefix is used any number of times: names decide then.
+    prefixes: Mutex<BTreeSet<String>>,
+    parts: Mutex<Vec<Arc<Mounted>>>,
+    wholes: Mutex<Vec<Weak<Mounted>>>,
+    servers: Mutex<Vec<Weak<dyn LogSource>>>,
+}
+
+impl Composition {
+    /// Reserves a prefix.
+    pub(crate) fn claim(&self, prefix: &Prefix) -> Result<(), RegisterError> {
+        if prefix.is_none() || lock(&self.prefixes).insert(prefix.identity().to_owned()) {
+            return Ok(());
+        }
+        Err(RegisterError::Taken(prefix.to_string()))
+    }
+
+    /// Frees a prefix.
+    pub(crate) fn release(&self, prefix: &Prefix) {
+        lock(&self.prefixes).remove(prefix.identity());
+    }
+
+    pub(super) fn add_part(&self, part: Arc<Mounted>) {
+        lock(&self.parts).push(part);
+    }
+
+    pub(super) fn add_whole(&self, whole: Weak<Mounted>) {
+        let mut wholes = lock(&self.wholes);
+        wholes.retain(|whole| whole.strong_count() > 0);
+        wholes.push(whole);
+    }
+
+    pub(crate) fn add_server(&self, server: Weak<dyn LogSource>) {
+        let mut servers = lock(&self.servers);
+        servers.retain(|server| server.strong_count() > 0);
+        servers.push(server);
+    }
+
+    /// Returns whether the service offers items of others.
+    pub(super) fn has_parts(&self) -> bool {
+        !lock(&self.parts).is_empty() || !lock(&self.servers).is_empty()
+    }
+
+    /// Returns whether the service offers items of this one, directly or not.
+    pub(super) fn contains(&self, service: &Arc<Inner>) -> bool {
+        let parts = lock(&self.parts).clone();
+        parts.iter().any(|part| {
+            let inner = &part.service().0;
+            Arc::ptr_eq(inner, service) || inner.composition.contains(service)
+        })
+    }
+
+    /// Updates the services that offer the items of this one.
+    pub(super) fn follow(&self) {
+        self.wholes().for_each(|whole| drop(whole.follow()));
+    }
+
+    /// Notifies the clients of the services that offer a resource of this one. Returns the number of subscriptions.
+    pub(super) fn resource_updated(&self, uri: &str) -> usize {
+        self.wholes().map(|whole| whole.resource_updated(uri)).sum()
+    }
+
+    fn wholes(&self) -> impl Iterator<Item = Arc<Mounted>> + use<> {
+        let wholes: Vec<_> = lock(&self.wholes).iter().filter_map(Weak::upgrade).collect();
+        wholes.into_iter()
+    }
+
+    /// Notes that a client wants log messages of this level.
+    pub(super) fn wants_log(&self, level: &LoggingLevel) {
+        let servers: Vec<_> = lock(&self.servers).iter().filter_map(Weak::upgrade).collect();
+        servers.iter().for_each(|server| server.wants_log(level));
+        let parts = lock(&self.parts).clone();
+        parts.iter().for_each(|part| part.service().0.composition.wants_log(level));
+    }
+}
