@@ -223,6 +223,7 @@ pub mod driver_api;
 mod inbound;
 mod json_schema;
 mod outbound;
+pub mod proxy;
 mod server;
 #[cfg(feature = "skills")]
 mod skills;

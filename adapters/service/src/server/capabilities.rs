@@ -26,7 +26,8 @@ impl DeclaredCapabilities {
         let tools = self.tools || self.backends || !catalog.tools.is_empty();
         let prompts = self.prompts || self.backends || !catalog.prompts.is_empty();
         let (skills, directories) = catalog.has_skills();
-        let resources = self.resources || self.backends || !catalog.resources.is_empty() || !catalog.templates.is_empty() || skills;
+        let resources =
+            self.resources || self.backends || !catalog.resources.is_empty() || !catalog.templates.is_empty() || skills;
         let completes = self.backends
             || catalog.prompts.iter().any(|prompt| prompt.completers.is_there())
             || catalog.templates.iter().any(|template| template.completers.is_there());

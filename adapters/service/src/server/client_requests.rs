@@ -80,7 +80,7 @@ impl Context<ServerRole> {
         }
     }
 
-    fn send_log(&self, message: &LogMessageParams) -> Result<(), SendError> {
+    pub(crate) fn send_log(&self, message: &LogMessageParams) -> Result<(), SendError> {
         if self.in_flight.role.task.get().is_some() {
             // The tasks of 2026-07-28 have no log.
             return Ok(());
@@ -292,7 +292,11 @@ impl Context<ServerRole> {
     }
 
     /// Makes a request of any kind.
-    fn ask_named(&self, name: String, question: InputRequest) -> Deferred<Result<(String, JsonObject), CallError>> {
+    pub(crate) fn ask_named(
+        &self,
+        name: String,
+        question: InputRequest,
+    ) -> Deferred<Result<(String, JsonObject), CallError>> {
         type Named = Deferred<Result<(String, JsonObject), CallError>>;
         fn named<T: Encode + Send + 'static>(name: String, answer: Deferred<Result<T, CallError>>) -> Named {
             answer.map(|answer| {

@@ -7,7 +7,7 @@ use std::{
 
 use mcp_proto::schema::LoggingLevel;
 
-use super::{inner::Inner, mount::Mounted, register_error::RegisterError};
+use super::register_error::RegisterError;
 use crate::util::{lock::lock, prefix::Prefix};
 
 /// A server whose items a service offers, and which sends log messages.
@@ -16,13 +16,31 @@ pub(crate) trait LogSource: Send + Sync {
     fn wants_log(&self, level: &LoggingLevel);
 }
 
+/// A service whose items another one offers.
+pub(super) trait Part: Send + Sync {
+    /// Makes the items of the whole those of the part.
+    fn follow(&self);
+
+    /// Notifies the clients of the whole. Returns the number of subscriptions.
+    fn resource_updated(&self, uri: &str) -> usize;
+
+    /// Returns whether a client of the whole has subscribed to a resource of the part.
+    fn is_subscribed(&self, uri: &str) -> bool;
+
+    /// Notes that a client of the whole wants log messages of this level.
+    fn wants_log(&self, level: &LoggingLevel);
+
+    /// Returns whether the part is the service at this address, or contains it.
+    fn contains(&self, service: usize) -> bool;
+}
+
 /// The services and servers whose items a service offers, and the services that offer its items.
 #[derive(Default)]
 pub(crate) struct Composition {
     /// The prefixes in use. No prefix is used any number of times: names decide then.
     prefixes: Mutex<BTreeSet<String>>,
-    parts: Mutex<Vec<Arc<Mounted>>>,
-    wholes: Mutex<Vec<Weak<Mounted>>>,
+    parts: Mutex<Vec<Arc<dyn Part>>>,
+    wholes: Mutex<Vec<Weak<dyn Part>>>,
     servers: Mutex<Vec<Weak<dyn LogSource>>>,
 }
 
@@ -40,11 +58,11 @@ impl Composition {
         lock(&self.prefixes).remove(prefix.identity());
     }
 
-    pub(super) fn add_part(&self, part: Arc<Mounted>) {
+    pub(super) fn add_part(&self, part: Arc<dyn Part>) {
         lock(&self.parts).push(part);
     }
 
-    pub(super) fn add_whole(&self, whole: Weak<Mounted>) {
+    pub(super) fn add_whole(&self, whole: Weak<dyn Part>) {
         let mut wholes = lock(&self.wholes);
         wholes.retain(|whole| whole.strong_count() > 0);
         wholes.push(whole);
@@ -62,17 +80,14 @@ impl Composition {
     }
 
     /// Returns whether the service offers items of this one, directly or not.
-    pub(super) fn contains(&self, service: &Arc<Inner>) -> bool {
+    pub(super) fn contains(&self, service: usize) -> bool {
         let parts = lock(&self.parts).clone();
-        parts.iter().any(|part| {
-            let inner = &part.service().0;
-            Arc::ptr_eq(inner, service) || inner.composition.contains(service)
-        })
+        parts.iter().any(|part| part.contains(service))
     }
 
     /// Updates the services that offer the items of this one.
     pub(super) fn follow(&self) {
-        self.wholes().for_each(|whole| drop(whole.follow()));
+        self.wholes().for_each(|whole| whole.follow());
     }
 
     /// Notifies the clients of the services that offer a resource of this one. Returns the number of subscriptions.
@@ -80,7 +95,12 @@ impl Composition {
         self.wholes().map(|whole| whole.resource_updated(uri)).sum()
     }
 
-    fn wholes(&self) -> impl Iterator<Item = Arc<Mounted>> + use<> {
+    /// Returns whether a client of a service that offers a resource of this one has subscribed to it.
+    pub(super) fn is_subscribed(&self, uri: &str) -> bool {
+        self.wholes().any(|whole| whole.is_subscribed(uri))
+    }
+
+    fn wholes(&self) -> impl Iterator<Item = Arc<dyn Part>> + use<> {
         let wholes: Vec<_> = lock(&self.wholes).iter().filter_map(Weak::upgrade).collect();
         wholes.into_iter()
     }
@@ -90,6 +110,6 @@ impl Composition {
         let servers: Vec<_> = lock(&self.servers).iter().filter_map(Weak::upgrade).collect();
         servers.iter().for_each(|server| server.wants_log(level));
         let parts = lock(&self.parts).clone();
-        parts.iter().for_each(|part| part.service().0.composition.wants_log(level));
+        parts.iter().for_each(|part| part.wants_log(level));
     }
 }

@@ -5,8 +5,9 @@ use std::sync::RwLock;
 use mcp_proto::{connection::ServerRole, schema::CacheHints};
 
 use super::{
-    capabilities::DeclaredCapabilities, catalog::Catalog, composition::Composition, input_required::request_state::StateSigner,
-    resource_subscriptions::SubscriptionLimits, routes::Routes, tasks::store::Tasks, visibility::Predicate,
+    capabilities::DeclaredCapabilities, catalog::Catalog, composition::Composition,
+    input_required::request_state::StateSigner, resource_subscriptions::SubscriptionLimits, routes::Routes,
+    tasks::store::Tasks, visibility::Predicate,
 };
 use crate::{
     inbound::{builder_common::Common, session_registry::SessionRegistry, task_policy::TaskPolicy},
@@ -37,7 +38,7 @@ pub(crate) struct Inner {
     pub(super) routes: Routes,
     pub(crate) clients: SessionRegistry<ServerRole>,
     /// The services and servers whose items it offers.
-    pub(super) composition: Composition,
+    pub(crate) composition: Composition,
 }
 
 impl Inner {

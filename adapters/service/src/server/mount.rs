@@ -7,12 +7,13 @@ use std::{
 
 use mcp_proto::{
     connection::ServerRole,
-    schema::{CallToolResult, ContentBlock, GetPromptResult, ReadResourceResult, ResourceContents},
+    schema::{CallToolResult, ContentBlock, GetPromptResult, LoggingLevel, ReadResourceResult, ResourceContents},
 };
 
 use super::{
     catalog::{Catalog, Kind, ResourceHandler},
     catalog_update::IntoRegistration,
+    composition::Part,
     inner::Inner,
     offers::{Offer, Offers},
     prompt::Prompt,
@@ -64,11 +65,12 @@ impl Service {
     /// left out if their names are taken.
     pub fn mount(&self, prefix: &str, service: &Service) -> Result<(), RegisterError> {
         let parsed = Prefix::parse(prefix).ok_or_else(|| RegisterError::Prefix(prefix.to_owned()))?;
-        let refuse = |why: &str| Err(RegisterError::Mount(format!("{:?} cannot be mounted: {why}", service.info().name)));
+        let refuse =
+            |why: &str| Err(RegisterError::Mount(format!("{:?} cannot be mounted: {why}", service.info().name)));
         if ServerRole::custom(service).has_layers() || service.0.visible.is_some() {
             return refuse("its middleware and its visibility predicate would be bypassed");
         }
-        if Arc::ptr_eq(&self.0, &service.0) || service.0.composition.contains(&self.0) {
+        if Arc::ptr_eq(&self.0, &service.0) || service.0.composition.contains(address(&self.0)) {
             return refuse("it contains the other service");
         }
         self.0.composition.claim(&parsed)?;
@@ -80,21 +82,22 @@ impl Service {
             hasher: RandomState::new(),
             offers: Mutex::default(),
         });
-        if let Some(error) = mounted.follow().into_iter().next() {
+        if let Some(error) = mounted.update().into_iter().next() {
             lock(&mounted.offers).clear(self);
             self.0.composition.release(&mounted.prefix);
             return Err(error);
         }
-        service.0.composition.add_whole(Arc::downgrade(&mounted));
+        let whole: Weak<dyn Part> = mounted.this.clone();
+        service.0.composition.add_whole(whole);
         self.0.composition.add_part(mounted.clone());
         // For what was added in between.
-        mounted.follow();
+        mounted.update();
         Ok(())
     }
 }
 
 /// A service whose items another one offers.
-pub(crate) struct Mounted {
+struct Mounted {
     this: Weak<Self>,
     service: Service,
     whole: Weak<Inner>,
@@ -104,12 +107,8 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    pub(super) const fn service(&self) -> &Service {
-        &self.service
-    }
-
-    /// Makes the items of the whole those of the mounted service.
-    pub(super) fn follow(&self) -> Vec<RegisterError> {
+    /// Makes the items of the whole those of the mounted service. Returns why items were left out.
+    fn update(&self) -> Vec<RegisterError> {
         let Some(whole) = self.whole.upgrade().map(Service) else { return Vec::new() };
         let mut offers = lock(&self.offers);
         let (items, unlisted) = {
@@ -118,10 +117,6 @@ impl Mounted {
         };
         write(&whole.0.catalog).set_unlisted(self.prefix.identity(), unlisted);
         offers.replace(&whole, &KINDS, items, false)
-    }
-
-    pub(super) fn resource_updated(&self, uri: &str) -> usize {
-        self.whole.upgrade().map(Service).map_or(0, |whole| whole.resource_updated(&self.prefix.uri(uri)))
     }
 
     fn items(&self, catalog: &Catalog) -> Vec<Offer> {
@@ -181,6 +176,32 @@ impl Mounted {
         let identity = self.hasher.hash_one(Arc::as_ptr(item).addr());
         Offer { kind, name, identity, item: mounted.into_registration() }
     }
+}
+
+impl Part for Mounted {
+    fn follow(&self) {
+        self.update();
+    }
+
+    fn resource_updated(&self, uri: &str) -> usize {
+        self.whole.upgrade().map(Service).map_or(0, |whole| whole.resource_updated(&self.prefix.uri(uri)))
+    }
+
+    fn is_subscribed(&self, uri: &str) -> bool {
+        self.whole.upgrade().map(Service).is_some_and(|whole| whole.is_subscribed(&self.prefix.uri(uri)))
+    }
+
+    fn wants_log(&self, level: &LoggingLevel) {
+        self.service.0.composition.wants_log(level);
+    }
+
+    fn contains(&self, service: usize) -> bool {
+        address(&self.service.0) == service || self.service.0.composition.contains(service)
+    }
+}
+
+fn address(service: &Arc<Inner>) -> usize {
+    Arc::as_ptr(service).addr()
 }
 
 impl Origin for Mounted {

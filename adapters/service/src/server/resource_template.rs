@@ -13,7 +13,7 @@ use crate::{
     driver_api::{deferred::Deferred, job::HandlerKind},
     inbound::{
         context::Context,
-        failure::{Failure, resource_not_found},
+        failure::resource_not_found,
         handler::{
             Arguments, AsyncHandler, BadArguments, Call, Handler,
             signature::{CompletionOnly, Signature},
@@ -179,6 +179,11 @@ impl ResourceTemplate {
         let read = Call { kind: self.kind(), run: Box::new(run) };
         let completers = Completers::mounted(self);
         Self { about, completers, template: None, read, hints: self.hints.clone(), origin: Some(origin) }
+    }
+
+    /// Returns whether its resources belong to the server at this address.
+    pub(crate) fn is_of(&self, server: usize) -> bool {
+        self.origin.as_ref().is_some_and(|origin| Arc::as_ptr(origin).addr() == server)
     }
 
     pub(super) fn prepare(&mut self) -> Result<(), RegisterError> {

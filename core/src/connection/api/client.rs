@@ -1,6 +1,6 @@
 //! The methods of a client.
 
-use alloc::{string::String, sync::Arc};
+use alloc::sync::Arc;
 use core::marker::PhantomData;
 
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
         api::{ClientRole, Connection},
         engine::{Engine, RoleState},
         steps::client::subscription::subscription_id,
-        types::{ClientConfig, Opening, RequestOptions, SendError, Writable},
+        types::{ClientConfig, InputRequestOrigin, Opening, RequestOptions, SendError, Writable},
     },
     rpc::{CallId, ReplyKey, Timestamp},
     schema::InitializeResult,
@@ -77,12 +77,11 @@ impl Connection<ClientRole> {
         self.engine.listens(call).then_some(call)
     }
 
-    /// Returns the call whose result or task has requested this input (2026-07-28), and the name of the input request;
-    /// `None` for any other request of the server.
+    /// Returns where a request of the server comes from, if a result or a task has requested this input (2026-07-28);
+    /// `None` for any other request.
     #[must_use]
-    pub fn input_request(&self, key: ReplyKey) -> Option<(CallId, String)> {
-        let source = self.engine.requests.get(key)?.0.tag.input_request?;
-        Some((source.call, self.engine.input_request_name(source)?))
+    pub fn input_request(&self, key: ReplyKey) -> Option<InputRequestOrigin> {
+        self.engine.input_request_origin(self.engine.requests.get(key)?.0.tag.input_request?)
     }
 
     /// Returns the cache of results. Change notifications of the server make its results stale.

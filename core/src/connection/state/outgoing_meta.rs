@@ -34,9 +34,8 @@ pub(crate) struct MetaOptions {
 
 impl MetaOptions {
     pub(crate) fn of(options: &RequestOptions) -> Self {
-        let encode = |capabilities: &Arc<ClientCapabilities>| {
-            At(&**capabilities, Some(ProtocolVersion::LATEST)).to_json().ok()
-        };
+        let encode =
+            |capabilities: &Arc<ClientCapabilities>| At(&**capabilities, Some(ProtocolVersion::LATEST)).to_json().ok();
         Self {
             level: options.log_level,
             trace: options.trace.clone(),

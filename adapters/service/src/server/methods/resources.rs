@@ -7,7 +7,8 @@ use mcp_proto::{
     protocol::Method,
     schema::{
         EmptyResult, ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams,
-        ListResourcesResult, ReadResourceParams, Resource, ResourceTemplate, SubscribeParams, SubscriptionsListenParams, UnsubscribeParams,
+        ListResourcesResult, ReadResourceParams, Resource, ResourceTemplate, SubscribeParams,
+        SubscriptionsListenParams, UnsubscribeParams,
     },
     wire::ErrorObject,
 };
