@@ -219,6 +219,7 @@
 //! - `testing`: a client in memory with virtual time, for tests of servers: see `testing::TestClient`.
 
 mod client;
+pub mod config;
 pub mod driver_api;
 mod inbound;
 mod json_schema;
