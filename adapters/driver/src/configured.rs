@@ -47,7 +47,7 @@ pub struct ConfiguredServer<R> {
 
 enum Source {
     Program(Command),
-    #[cfg(feature = "http")]
+    #[cfg(feature = "net")]
     Http(mcp_proto::http::client::ClientOptions),
 }
 
@@ -131,11 +131,8 @@ impl<R: StreamRuntime> ConfiguredServer<R> {
     /// The error of the very first attempt, or [`Error::GivenUp`] when the policy allows no further one.
     pub async fn client(&self) -> Result<Client<R>, Error> {
         let connect = || async {
-            match &self.source {
-                Source::Program(command) => Client::spawn_with(command.clone(), &self.host, &self.next_options()).await,
-                #[cfg(feature = "http")]
-                Source::Http(_) => Err(invalid("this build has no client over HTTP")),
-            }
+            let Source::Program(command) = &self.source;
+            Client::spawn_with(command.clone(), &self.host, &self.next_options()).await
         };
         self.connected(connect).await
     }
@@ -178,7 +175,7 @@ impl<R> fmt::Debug for ConfiguredServer<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match &self.source {
             Source::Program(command) => command.program(),
-            #[cfg(feature = "http")]
+            #[cfg(feature = "net")]
             Source::Http(_) => "HTTP".to_owned(),
         };
         f.debug_struct("ConfiguredServer").field("kind", &kind).finish_non_exhaustive()

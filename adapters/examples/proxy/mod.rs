@@ -27,13 +27,15 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// Reads the command line and the configuration file.
     pub(crate) fn from_args() -> Result<Self, Box<dyn Error>> {
-        const USAGE: &str = "arguments: CONFIG [--prefix none] [--name NAME] [--http ADDRESS]";
-        let (mut file, mut name, mut has_prefix, mut http) = (None, "proxy".to_owned(), true, None);
+        const USAGE: &str = "arguments: CONFIG [--prefix none] [--name NAME] [--page-size N] [--http ADDRESS]";
+        let (mut file, mut name, mut has_prefix) = (None, "proxy".to_owned(), true);
+        let (mut page_size, mut http) = (None, None);
         let mut args = env::args().skip(1);
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--prefix" if args.next().as_deref() == Some("none") => has_prefix = false,
                 "--name" => name = args.next().ok_or(USAGE)?,
+                "--page-size" => page_size = Some(args.next().ok_or(USAGE)?.parse()?),
                 "--http" => http = Some(args.next().ok_or(USAGE)?),
                 path if file.is_none() && !path.starts_with("--") => file = Some(path.to_owned()),
                 _ => return Err(USAGE.into()),
@@ -44,7 +46,14 @@ impl Proxy {
         for warning in config.warnings() {
             eprintln!("{file}: {warning}");
         }
-        let service = Service::builder(name, env!("CARGO_PKG_VERSION")).enable_backends().build()?;
+        let names: Vec<_> = config.servers().map(|(name, _)| name).collect();
+        let mut builder = Service::builder(name, env!("CARGO_PKG_VERSION"))
+            .instructions(format!("Offers what these servers offer: {}.", names.join(", ")))
+            .enable_backends();
+        if let Some(size) = page_size {
+            builder = builder.page_size(size);
+        }
+        let service = builder.build()?;
         let mut backends = Vec::new();
         for (name, server) in config.servers() {
             let builder = Backend::builder(name);

@@ -62,11 +62,11 @@ impl BackendBuilder {
     /// Makes it a backend of a service. The service offers its items once it is [run](Backend::run).
     ///
     /// # Errors
-    /// If the prefix is [invalid](RegisterError::Prefix) or [in use](RegisterError::Taken).
+    /// If the prefix is [invalid](RegisterError::Prefix), or the name or the prefix is [in use](RegisterError::Taken).
     pub fn join(self, service: &Service) -> Result<Backend, RegisterError> {
         let text = self.prefix.unwrap_or_else(|| Backend::prefix_of(&self.name));
         let prefix = Prefix::parse(&text).ok_or(RegisterError::Prefix(text))?;
-        service.0.composition.claim(&prefix)?;
+        service.0.composition.claim_server(&self.name, &prefix)?;
         let shared = Shared::new(self.name, prefix, self.limits, service);
         let source: Weak<dyn LogSource> = shared.this.clone();
         service.0.composition.add_server(source);
@@ -76,7 +76,7 @@ impl BackendBuilder {
 }
 
 impl Backend {
-    /// Creates the configuration of a backend. The name is part of errors.
+    /// Creates the configuration of a backend. The name is part of errors, and no other backend of the service has it.
     pub fn builder(name: impl Into<String>) -> BackendBuilder {
         BackendBuilder { name: name.into(), prefix: None, limits: ProxyLimits::default() }
     }
@@ -196,7 +196,7 @@ impl Backend {
         lock(&shared.offers).clear(&service);
         let own = Arc::as_ptr(shared).addr();
         write(&service.0.catalog).remove_unlisted(|template| template.is_of(own));
-        service.0.composition.release(&shared.prefix);
+        service.0.composition.release_server(&shared.name, &shared.prefix);
         shared.wake.notify_all();
         shared.changed.notify_all();
     }
@@ -219,6 +219,7 @@ impl<'a> Connected<'a> {
         {
             let mut work = lock(&shared.work);
             work.lists.extend(KINDS);
+            work.reading.clear();
             work.watched.clear();
         }
         let mut link = lock(&shared.link);
@@ -262,12 +263,17 @@ impl Shared {
         let _lists = if is_modern { self.listen(peer).await } else { None };
         let (mut is_new, mut resources) = (true, None);
         loop {
-            let kinds: Vec<_> = std::mem::take(&mut lock(&self.work).lists).into_iter().collect();
+            let kinds: Vec<_> = {
+                let mut work = lock(&self.work);
+                work.reading = std::mem::take(&mut work.lists);
+                work.reading.iter().copied().collect()
+            };
             if !kinds.is_empty() {
                 let outcome = self.take_over(peer, &kinds, is_new).await;
                 let mut link = lock(&self.link);
                 (link.is_listed, link.error) = (true, outcome.err());
                 drop(link);
+                lock(&self.work).reading.clear();
                 self.changed.notify_all();
                 is_new = false;
             }

@@ -11,7 +11,7 @@ use mcp_proto::{
     protocol::Method,
     rpc::{CallId, Timestamp},
     schema::InputRequest,
-    wire::JsonObject,
+    wire::{ErrorObject, JsonObject},
 };
 
 use super::one_result::OneResult;
@@ -20,6 +20,12 @@ use crate::{
     outbound::{error::CallError, peer::Peer},
     util::{lock::lock, wait_queue::WaitQueue},
 };
+
+/// The most questions of one call that wait for the client at once.
+const MAX_WAITING: usize = 64;
+
+/// The most questions of one call.
+const MAX_NAMES: usize = 1024;
 
 /// A question of a backend that waits for the client.
 pub(super) struct Question {
@@ -38,6 +44,8 @@ pub(super) struct CallEntry {
     asked: WaitQueue,
     /// The id under which it waits for the client, once it has.
     id: OnceLock<String>,
+    /// The error with which an input request was refused (2026-07-28). It ends the call.
+    refused: OnceLock<ErrorObject>,
 }
 
 #[derive(Default)]
@@ -56,7 +64,18 @@ impl CallEntry {
             questions: Mutex::default(),
             asked: WaitQueue::default(),
             id: OnceLock::new(),
+            refused: OnceLock::new(),
         })
+    }
+
+    /// Notes that an input request was refused, which has no form of its own in 2026-07-28.
+    pub(super) fn refuse(&self, error: &ErrorObject) {
+        self.refused.get_or_init(|| error.clone());
+    }
+
+    /// Returns whether this error is that of a refused input request.
+    pub(super) fn is_refusal(&self, error: &ErrorObject) -> bool {
+        self.refused.get() == Some(error)
     }
 
     /// Returns the id under which it waits for the client: the same in every round.
@@ -84,10 +103,13 @@ impl CallEntry {
         name: Option<String>,
         open: usize,
         question: InputRequest,
-    ) -> Arc<OneResult<Result<JsonObject, CallError>>> {
+    ) -> Option<Arc<OneResult<Result<JsonObject, CallError>>>> {
         let answer = Arc::new(OneResult::default());
         {
             let mut questions = lock(&self.questions);
+            if questions.waiting.len() >= MAX_WAITING || questions.names.len() >= MAX_NAMES {
+                return None;
+            }
             let wanted = name.unwrap_or_else(|| "question".into());
             // A backend may use a name again in a later round, with another meaning.
             let numbered = (2..).map(|number| format!("{wanted}-{number}"));
@@ -98,7 +120,7 @@ impl CallEntry {
             questions.waiting.push(Question { name, question, answer: answer.clone() });
         }
         self.asked.notify_all();
-        answer
+        Some(answer)
     }
 
     /// Waits for questions, until all of a round are there.

@@ -1,6 +1,6 @@
 //! Requests of clients, passed to a backend.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use mcp_proto::{
     connection::{CancelCause, ClientRole, Connection, Progress, RequestOptions},
@@ -40,6 +40,9 @@ use crate::{
 /// equal to it get a number.
 pub(super) const WAITING: &str = "io.modelcontextprotocol.proxy/call";
 
+/// The longest time that a result waits for lists whose changes were announced before it.
+const LIST_WAIT: Duration = Duration::from_secs(1);
+
 /// A request in flight at the backend. Dropping it cancels the request.
 struct Running<T> {
     result: Pin<Box<dyn Future<Output = Result<T, CallError>> + Send>>,
@@ -67,9 +70,24 @@ impl Shared {
             if needs_task && shared.peer()?.version() == Some(ProtocolVersion::V2025_11_25) {
                 params.task = Some(TaskMetadata::default());
             }
-            let result = shared.forward(&context, params).await?;
+            let result = match shared.forward(&context, params).await {
+                Err(failure) => shared.tool_failure(failure, &context)?,
+                Ok(result) => result,
+            };
             Ok(ToolAnswer::of(without_tasks(tool_result(&shared.prefix, result))))
         })
+    }
+
+    /// Returns the failed result of a tool in place of an error that sessions do not have.
+    fn tool_failure(&self, failure: Failure, context: &Context) -> Result<CallToolResult, Failure> {
+        let version = context.version();
+        match failure.split(version) {
+            Err(error) if error.code == ErrorCode::MISSING_CLIENT_CAPABILITY && version.era() == Era::Legacy => {
+                Ok(CallToolResult::error(error.message))
+            }
+            Err(error) => Err(Failure::rpc(error)),
+            Ok(why) => Ok(CallToolResult::error(why)),
+        }
     }
 
     pub(super) fn get_prompt(
@@ -126,7 +144,17 @@ impl Shared {
         loop {
             let interrupted = select_biased(entry.questions(), context.cancelled());
             match select_biased(&mut running.result, interrupted).await {
-                Ok(result) => return result.map_err(|error| self.failure(error, context)),
+                Ok(result) => {
+                    if !self.is_listed() {
+                        // What the backend has announced before the result is in place before the client gets it.
+                        let listed = self.changed.wait_for(|| self.is_listed().then_some(()));
+                        let _ = select_biased(listed, peer.sleep(LIST_WAIT)).await;
+                    }
+                    return result.map_err(|error| match error {
+                        CallError::Rpc(error) if entry.is_refusal(&error) => Failure::new(error.message),
+                        error => self.failure(error, context),
+                    });
+                }
                 Err(Ok(questions)) => {
                     let open = self.ask_client(context, questions).await;
                     match open {

@@ -75,6 +75,8 @@ async fn ask<R: DeserializeOwned>(
         None => shared.sole_caller(),
     };
     let entry = entry.ok_or_else(unknown)?;
+    let is_input = origin.is_some();
+    let call = entry.clone();
     let (name, open) = origin.map_or((None, 1), |origin| (Some(origin.name), origin.open));
     let method = method_of(&question);
     let question = shared.own_page(question, &entry);
@@ -82,14 +84,22 @@ async fn ask<R: DeserializeOwned>(
     // A client without a session gets the question in the result of its request.
     let in_rounds = front.in_flight.role.task.get().is_none() && front.in_flight.role.rounds.get().is_some();
     let answer = if in_rounds {
-        let asked = Asked { answer: entry.ask(name, open, question), entry };
+        let answer = entry.ask(name, open, question);
+        let answer = answer.ok_or_else(|| Failure::rpc(ErrorObject::internal("Too many questions about one call")))?;
+        let asked = Asked { answer, entry };
         select_biased(asked.answer.wait(), backend.cancelled()).await
     } else {
         drop(entry);
         let asked = front.ask_named(name.unwrap_or_else(|| "question".into()), question);
         select_biased(async { asked.await.map(|(_, answer)| answer) }, backend.cancelled()).await
     };
-    let answer = answer.unwrap_or(Err(CallError::Cancelled)).map_err(|error| refusal(error, method))?;
+    let answer = answer.unwrap_or(Err(CallError::Cancelled)).map_err(|error| refusal(error, method));
+    let answer = answer.map_err(|error| {
+        if is_input {
+            call.refuse(&error);
+        }
+        Failure::rpc(error)
+    })?;
     answer.decode().map_err(|error| Failure::rpc(ErrorObject::internal(format!("Invalid response: {error}"))))
 }
 
@@ -117,14 +127,14 @@ const fn method_of(question: &InputRequest) -> Method {
 }
 
 /// Returns the error that the backend gets.
-fn refusal(error: CallError, method: Method) -> Failure {
-    Failure::rpc(match error {
+fn refusal(error: CallError, method: Method) -> ErrorObject {
+    match error {
         CallError::Rpc(error) => error,
         CallError::Send(SendError::Undeclared(_) | SendError::NotInRevision { .. }) => {
             ErrorObject::method_not_found(method.as_str())
         }
         error => ErrorObject::internal(error.to_string()),
-    })
+    }
 }
 
 impl Shared {
@@ -145,7 +155,11 @@ impl Shared {
     }
 
     fn own_id(&self, page: &mut ElicitUrlParams, context: &Context) {
-        let Some(id) = &mut page.elicitation_id else { return };
+        let Some(id) = &mut page.elicitation_id else {
+            // Sessions of 2025-11-25 need one; the revision of the backend has none.
+            page.elicitation_id = self.new_id().map(|id| format!("{}:{id}", self.name));
+            return;
+        };
         let own = format!("{}:{id}", self.name);
         let mut pages = lock(&self.pages);
         if pages.len() >= OPEN_PAGES {

@@ -70,6 +70,8 @@ pub(super) struct Link {
 pub(super) struct Work {
     /// The lists to read.
     pub(super) lists: BTreeSet<Kind>,
+    /// The lists that are being read.
+    pub(super) reading: BTreeSet<Kind>,
     /// The resources whose changes the service has to be notified of.
     pub(super) wanted: BTreeSet<String>,
     /// Those of them for which the backend has agreed to that, or has not.
@@ -159,6 +161,12 @@ impl Shared {
         self.wake.notify_all();
     }
 
+    /// Returns whether no list is to be read.
+    pub(super) fn is_listed(&self) -> bool {
+        let work = lock(&self.work);
+        work.lists.is_empty() && work.reading.is_empty()
+    }
+
     fn resource_updated(&self, uri: &str) {
         let is_wanted = {
             let work = lock(&self.work);
@@ -174,14 +182,19 @@ impl Shared {
         }
     }
 
-    /// Passes a log message on: to the client of all calls in flight, or to all clients if there is no call. If calls of
-    /// several clients are in flight, the message is dropped, since it may be about any of them.
+    /// Passes a log message on to the client of all calls in flight, or to the only client if there is no call. With
+    /// several clients the message is dropped, since it may be about a call of any of them, also one that has ended.
     fn log(&self, message: &LogMessageParams) {
         if let Some(call) = self.sole_caller() {
+            // Of the calls of the client, it may be about any that wants it.
+            let wants = |context: &Context| context.info().log_level.as_ref().is_some_and(|it| message.level >= *it);
+            let contexts = self.calls.all().into_iter().rev().map(|call| call.context());
+            let context = contexts.into_iter().find(wants).unwrap_or_else(|| call.context());
             // It is dropped if the client does not read.
-            let _ = call.context().send_log(message);
+            let _ = context.send_log(message);
         } else if self.calls.all().is_empty()
             && let Some(service) = self.service()
+            && service.has_one_client()
         {
             service.broadcast(message);
         }

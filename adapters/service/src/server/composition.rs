@@ -39,6 +39,8 @@ pub(super) trait Part: Send + Sync {
 pub(crate) struct Composition {
     /// The prefixes in use. No prefix is used any number of times: names decide then.
     prefixes: Mutex<BTreeSet<String>>,
+    /// The names of servers.
+    names: Mutex<BTreeSet<String>>,
     parts: Mutex<Vec<Arc<dyn Part>>>,
     wholes: Mutex<Vec<Weak<dyn Part>>>,
     servers: Mutex<Vec<Weak<dyn LogSource>>>,
@@ -56,6 +58,24 @@ impl Composition {
     /// Frees a prefix.
     pub(crate) fn release(&self, prefix: &Prefix) {
         lock(&self.prefixes).remove(prefix.identity());
+    }
+
+    /// Reserves the name and the prefix of a server.
+    pub(crate) fn claim_server(&self, name: &str, prefix: &Prefix) -> Result<(), RegisterError> {
+        if !lock(&self.names).insert(name.to_owned()) {
+            return Err(RegisterError::Taken(name.to_owned()));
+        }
+        let claimed = self.claim(prefix);
+        if claimed.is_err() {
+            lock(&self.names).remove(name);
+        }
+        claimed
+    }
+
+    /// Frees the name and the prefix of a server.
+    pub(crate) fn release_server(&self, name: &str, prefix: &Prefix) {
+        self.release(prefix);
+        lock(&self.names).remove(name);
     }
 
     pub(super) fn add_part(&self, part: Arc<dyn Part>) {

@@ -177,6 +177,13 @@ impl Service {
         });
     }
 
+    /// Returns whether there is exactly one connection.
+    pub(crate) fn has_one_client(&self) -> bool {
+        let mut clients = 0;
+        self.0.clients.each(|_, _| clients += 1);
+        clients == 1
+    }
+
     /// Returns whether a client has subscribed to a resource, or listens to it.
     pub(crate) fn is_subscribed(&self, uri: &str) -> bool {
         let mut found = false;

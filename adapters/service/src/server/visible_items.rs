@@ -84,7 +84,16 @@ impl VisibleItems {
             self.allows(&*template).then(|| ResourceHandler::Template(template.clone(), variables))
         });
         listed.or_else(|| {
-            let template = read(&inner.catalog).find_unlisted(uri).cloned()?;
+            let template = {
+                let catalog = read(&inner.catalog);
+                // What is listed and hidden is not reached as if it were not listed.
+                let is_hidden = catalog.resources.get(uri).is_some()
+                    || catalog.templates.iter().any(|template| template.matches(uri).is_some());
+                if is_hidden {
+                    return None;
+                }
+                catalog.find_unlisted(uri).cloned()?
+            };
             self.allows(&*template).then(|| ResourceHandler::Template(template.clone(), Map::new()))
         })
     }

@@ -203,6 +203,7 @@ fn names_that_collide_are_refused() {
     let join = |name: &str, prefix: &str| Backend::builder(name).prefix(prefix).join(&world.service).map(drop);
     assert_eq!(join("c", "c_d"), Ok(()));
     assert_eq!(join("d", "C-D"), Err(RegisterError::Taken("C-D".into())));
+    assert_eq!(join("c", "other"), Err(RegisterError::Taken("c".into())));
     assert_eq!(join("e", "c__d"), Err(RegisterError::Prefix("c__d".into())));
     // An item of the first one that is removed makes no place by itself: the lists are read again first.
     world.servers[0].backend.remove();
@@ -216,5 +217,27 @@ fn prefixes_of_names_are_valid() {
         assert_eq!(Backend::prefix_of(name), prefix);
         let service = Service::builder("front", "1.0.0").build().expect("a service");
         assert!(Backend::builder(name).join(&service).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn a_hidden_resource_is_not_reached_as_an_unlisted_one() {
+    let service = Service::builder("front", "1.0.0")
+        .enable_backends()
+        .visible(|item, _| !item.name().ends_with("test://a") && !item.name().contains("{id}"))
+        .build()
+        .expect("a service");
+    for prefix in ["", "back"] {
+        let mut world = World::with(service.clone());
+        let back = world.serve(Backend::builder("back").prefix(prefix), &server(), V2026_07_28);
+        let client = world.client(&host(), V2026_07_28);
+        let peer = world.peer(client);
+        for uri in ["test://a", "test://7/data"] {
+            let uri = if prefix.is_empty() { uri.to_owned() } else { format!("{prefix}+{uri}") };
+            let read = world.wait(peer.read_resource(&uri).expect("allowed"));
+            assert!(read.is_err_and(|error| error.is_resource_not_found()), "{uri}");
+        }
+        assert!(!world.back(back).transcript().to_string().contains("resources/read"));
+        world.servers[back].backend.remove();
     }
 }

@@ -64,7 +64,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> Self {
-        let service = Service::builder("front", "1.0.0").enable_backends().build().expect("a service");
+        Self::with(Service::builder("front", "1.0.0").enable_backends().build().expect("a service"))
+    }
+
+    pub(crate) fn with(service: Service) -> Self {
         Self { service, servers: Vec::new(), clients: Vec::new(), runs: Vec::new() }
     }
 
