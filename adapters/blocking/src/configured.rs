@@ -10,8 +10,8 @@ use mcp_driver::{Command, DriverOptions, Error, RestartPolicy, Restarter};
 /// A server of a [configuration file](mcp_service::config): started, or connected to over HTTP, when a client is
 /// requested and there is no connection, as often as [`RestartPolicy`] allows.
 ///
-/// Its [`client`](Self::client) is what [`Backend::run`](mcp_service::proxy::Backend::run) connects with, on a thread of
-/// its own:
+/// Its [`client`](Self::client) is what [`Backend::run`](mcp_service::proxy::Backend::run) connects with, on a thread
+/// of its own:
 ///
 /// ```no_run
 /// # fn example(backend: mcp_service::proxy::Backend, server: mcp_blocking::ConfiguredServer) {

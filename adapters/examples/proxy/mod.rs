@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The configuration is a file as Claude Desktop and VS Code write it: see [`mcp_service::config`]. Names of tools and
-//! prompts begin with the name of their server, `files__read`, and so do URIs, `files+file:///notes.txt`. With `--prefix
-//! none` they do not: then the servers must not have items of the same name.
+//! prompts begin with the name of their server, `files__read`, and so do URIs, `files+file:///notes.txt`. With
+//! `--prefix none` they do not: then the servers must not have items of the same name.
 
 use std::{env, error::Error, fmt, fs};
 

@@ -1,7 +1,7 @@
 //! Variables in texts.
 
-/// Replaces the variables in a text; `left` is the number of bytes that the result may have, and is reduced by them. Its
-/// cost is linear in the text and the result.
+/// Replaces the variables in a text; `left` is the number of bytes that the result may have, and is reduced by them.
+/// Its cost is linear in the text and the result.
 pub(super) fn expand(
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,

@@ -48,8 +48,8 @@ impl ServersConfig {
     /// [`from_env`](Self::from_env).
     ///
     /// # Errors
-    /// If the text is not JSON of this form, is larger than [`MAX_BYTES`](Self::MAX_BYTES), has a member twice, or names
-    /// a variable that is not set and has no default.
+    /// If the text is not JSON of this form, is larger than [`MAX_BYTES`](Self::MAX_BYTES), has a member twice, or
+    /// names a variable that is not set and has no default.
     pub fn parse(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         parse::config(text, &variable)
     }

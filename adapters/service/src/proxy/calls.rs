@@ -41,7 +41,7 @@ use crate::{
 pub(super) const WAITING: &str = "io.modelcontextprotocol.proxy/call";
 
 /// The longest time that a result waits for lists whose changes were announced before it.
-const LIST_WAIT: Duration = Duration::from_secs(1);
+const LIST_WAIT: Duration = Duration::from_secs(5);
 
 /// A request in flight at the backend. Dropping it cancels the request.
 struct Running<T> {

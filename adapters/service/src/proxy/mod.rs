@@ -30,12 +30,12 @@
 //! | client | backend | calls, completions, their `_meta` of applications, cancellation, the trace, the log level, the capabilities of the client (2026-07-28) |
 //! | backend | client | results and errors with unknown members, progress, log messages, changes of lists and of resources, requests for sampling, forms, pages and roots |
 //!
-//! - **Definitions and results** are not checked again. Only URIs of resource links, embedded resources and contents get
-//!   the prefix, and metadata of the connection is replaced.
+//! - **Definitions and results** are not checked again. Only URIs of resource links, embedded resources and contents
+//!   get the prefix, and metadata of the connection is replaced.
 //! - **A request of the backend** goes to the client whose call it belongs to. In 2026-07-28 it names its call. In a
 //!   session it does not: if calls of several clients are in flight, or none, it is refused.
-//! - **A call with questions** runs once in a session, also if its client has none: it waits for the next request of the
-//!   client, in this process and for a [limited time](ProxyLimits::input_time).
+//! - **A call with questions** runs once in a session, also if its client has none: it waits for the next request of
+//!   the client, in this process and for a [limited time](ProxyLimits::input_time).
 //! - **A change of a list** that the backend announces before a result is in place before the client gets the result.
 //! - **A subscription** of a client begins when that of the service at the backend has.
 //!
@@ -54,10 +54,10 @@
 //!
 //! # Limits
 //!
-//! A backend that dies, is slow or floods harms only its own calls, which fail as [`BackendError`]: its lists, calls and
-//! subscriptions have [limits](ProxyLimits). Messages for which a client has no room are dropped, responses never are.
-//! The calls of all clients share the limit of a backend: to give each client a part of it, limit its requests in front,
-//! with middleware or the limits of the listener.
+//! A backend that dies, is slow or floods harms only its own calls, which fail as [`BackendError`]: its lists, calls
+//! and subscriptions have [limits](ProxyLimits). Messages for which a client has no room are dropped, responses never are.
+//! The calls of all clients share the limit of a backend: to give each client a part of it, limit its requests in
+//! front, with middleware or the limits of the listener.
 //!
 //! The backend has one connection for all clients: it sees the credentials of the connection, and never those of a
 //! client.
