@@ -21,8 +21,7 @@ fn part() -> Service {
         .tool(Tool::new("add", |sum: Sum| u16::from(sum.a) + u16::from(sum.b)))
         .tool(Tool::new_async("count", async |context: Context| {
             context.progress(1.0, None, None).await?;
-            context.service().info().name.clone().try_into().map_err(|_: std::convert::Infallible| Failure::new("no"))
-                as Result<String, Failure>
+            Ok::<_, Failure>(context.service().info().name.clone())
         }))
         .prompt(Prompt::new("hello", || "Hello!").description("Says hello"))
         .resource(Resource::new("part://a", "a", || "contents"))
@@ -50,6 +49,8 @@ fn mounted_items_have_the_prefix_and_work() -> Result<(), CallError> {
         // Arguments are checked.
         let wrong = client.call_tool("p__add", serde_json::json!({"a": 1000, "b": 1}));
         assert!(wrong.map_or(true, |result| result.is_error()));
+        // The context is that of the whole.
+        assert_eq!(client.call_tool("p__count", ())?.content[0].as_text(), Some("whole"));
         assert_eq!(client.get_prompt("p__hello", ())?.messages[0].content.as_text(), Some("Hello!"));
         assert_eq!(client.read_resource("p+part://a")?.contents[0].uri(), "p+part://a");
         assert_eq!(client.read_resource("p+part://7/b")?.contents[0].uri(), "p+part://7/b");

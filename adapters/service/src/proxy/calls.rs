@@ -127,7 +127,7 @@ impl Shared {
     where
         P: Request<Result: Send> + Send + Sync + 'static,
     {
-        let resumed = self.resume::<Running<P::Result>>(context, P::METHOD)?;
+        let resumed = self.resume(context, P::METHOD)?;
         let (entry, mut running, permit, peer) = match resumed {
             Some(WaitingCall { entry, pending, permit, peer, .. }) => {
                 let running = pending.downcast().map_err(|_| ended())?;
@@ -228,7 +228,7 @@ impl Shared {
         options.bypass_cache = true;
         // A session without a level gets all messages.
         let unlimited = (info.version.era() == Era::Legacy).then_some(LoggingLevel::Debug);
-        options.log_level = info.log_level.clone().or(unlimited);
+        options.log_level = info.log_level.or(unlimited);
         options.trace = context.trace().map(Arc::new);
         options.client_capabilities = Some(Arc::new(self.capabilities_for(&info.client_capabilities)));
         options
@@ -323,7 +323,7 @@ impl Shared {
     }
 
     /// Takes out the call that waits for this request of its client, if there is one.
-    fn resume<T>(&self, context: &Context, method: Method) -> Result<Option<WaitingCall>, Failure> {
+    fn resume(&self, context: &Context, method: Method) -> Result<Option<WaitingCall>, Failure> {
         let rounds = context.in_flight.role.rounds.get();
         let Some((rounds, kept)) = rounds.and_then(|rounds| Some((rounds, rounds.kept(WAITING)?))) else {
             return Ok(None);

@@ -46,8 +46,7 @@ pub(super) fn host(shared: &Weak<Shared>, name: &str, version: &str) -> Host {
             }
         })
         .roots_async(move |params, context| {
-            let mut request = ListRootsRequest::default();
-            request.params = Some(params);
+            let request = ListRootsRequest { params: Some(params), ..ListRootsRequest::default() };
             ask::<ListRootsResult>(roots.clone(), context, request.into())
         })
         .observe(Arc::new(move |method, params| {

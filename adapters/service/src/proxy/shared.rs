@@ -211,7 +211,7 @@ impl Shared {
     /// Sets the level of log messages at a backend with sessions, if a client wants any.
     pub(super) fn set_level(&self, peer: &Peer<ClientRole>) {
         let mut work = lock(&self.work);
-        let level = work.level.clone();
+        let level = work.level;
         // Before the lock of the connection is taken.
         let earlier = work.setting_level.take();
         drop(work);
@@ -272,7 +272,7 @@ impl LogSource for Shared {
             if work.level.as_ref().is_some_and(|known| known <= level) {
                 return;
             }
-            work.level = Some(level.clone());
+            work.level = Some(*level);
         }
         let peer = lock(&self.link).peer.clone();
         let has_sessions = |peer: &Peer<ClientRole>| peer.version().is_some_and(|version| version.era() == Era::Legacy);

@@ -58,8 +58,8 @@ impl Connection<ServerRole> {
         self.engine.record_busy(Writable::Message, result)
     }
 
-    /// Opens a subscription that names tasks or resources (2026-07-28), and acknowledges those tasks for which `is_there`
-    /// is true: they exist, and the client may see them.
+    /// Opens a subscription that names tasks or resources (2026-07-28), and acknowledges those tasks for which
+    /// `is_there` is true: they exist, and the client may see them.
     ///
     /// The connection reports such a subscription as an [`Event::Request`](crate::connection::Event::Request) with
     /// [`Method::Listen`](crate::protocol::Method::Listen). The application calls this method or responds with an
