@@ -54,9 +54,9 @@
 //!
 //! # Limits
 //!
-//! A backend that dies, is slow or floods harms only its own calls, which fail as [`BackendError`]: its lists,
-//! calls and subscriptions have [limits](ProxyLimits). Messages for which a client has no room are dropped, responses never are.
-//! The calls of all clients share the limit of a backend: to give each client a part of it, limit its requests in
+//! A backend that dies, is slow or floods harms only its own calls, which fail as [`BackendError`]: its lists, calls
+//! and subscriptions have [limits](ProxyLimits). Messages for which a client has no room are dropped, responses never
+//! are. The calls of all clients share the limit of a backend: to give each client a part of it, limit its requests in
 //! front, with middleware or the limits of the listener.
 //!
 //! The backend has one connection for all clients: it sees the credentials of the connection, and never those of a

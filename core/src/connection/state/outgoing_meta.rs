@@ -187,7 +187,7 @@ mod tests {
         };
         let trace = TraceContext::within("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         let extra =
-            MetaOptions { level: Some(LoggingLevel::Info), trace: trace.ok().map(Arc::new), follow_task: false };
+            MetaOptions { level: Some(LoggingLevel::Info), trace: trace.ok().map(Arc::new), ..MetaOptions::default() };
         let nothing = OutgoingMeta { modern: None, extra: &MetaOptions::default(), token: None };
         let all =
             OutgoingMeta { modern: Some((ProtocolVersion::LATEST, &identity)), extra: &extra, token: nothing.token };
@@ -207,5 +207,26 @@ mod tests {
             [keys::PROTOCOL_VERSION, keys::CLIENT_INFO, keys::CLIENT_CAPABILITIES, keys::TRACEPARENT, keys::LOG_LEVEL];
         assert_eq!(names[..5], expected);
         assert_eq!(names[5..], ["b"]);
+    }
+
+    #[test]
+    fn a_request_can_declare_other_capabilities() {
+        let identity = ClientIdentity {
+            info: Json::parse("{}").expect("JSON"),
+            capabilities: Json::parse(r#"{"roots":{},"sampling":{}}"#).expect("JSON"),
+        };
+        let declared = [crate::protocol::Capability::Roots].into_iter().collect::<ClientCapabilities>();
+        let options = RequestOptions { client_capabilities: Some(Arc::new(declared)), ..RequestOptions::no_timeout() };
+        for (options, expected) in
+            [(options, r#"{"roots":{}}"#), (RequestOptions::no_timeout(), r#"{"roots":{},"sampling":{}}"#)]
+        {
+            let extra = MetaOptions::of(&options);
+            let meta = OutgoingMeta { modern: Some((ProtocolVersion::LATEST, &identity)), extra: &extra, token: None };
+            for written in both(meta, r#"{"a":1}"#) {
+                let written = RawJson::trusted(&written);
+                let meta = written.member("_meta").expect("it is there").into_owned();
+                assert_eq!(meta.member(keys::CLIENT_CAPABILITIES).expect("it is there").get(), expected);
+            }
+        }
     }
 }
