@@ -78,6 +78,7 @@
 
 mod child;
 mod client;
+mod configured;
 mod fd;
 mod handle;
 #[cfg(feature = "http")]
@@ -89,6 +90,7 @@ mod thread_driver;
 mod transport;
 
 pub use client::Client;
+pub use configured::ConfiguredServer;
 pub use handle::Handle;
 pub use listener::{Listener, serve_tcp, serve_unix};
 // The same in every adapter.

@@ -22,6 +22,8 @@
 
 #[cfg(all(unix, feature = "os"))]
 mod client;
+#[cfg(all(unix, feature = "os"))]
+mod configured;
 mod error;
 mod event_loop;
 mod handle;
@@ -46,6 +48,10 @@ mod watched;
 
 #[cfg(all(unix, feature = "os"))]
 pub use client::{Client, connect_with_hint};
+#[cfg(all(unix, feature = "os"))]
+pub use configured::ConfiguredServer;
+#[cfg(all(unix, feature = "os", feature = "http"))]
+pub use configured::http_options;
 pub use error::{Disconnected, Error};
 pub use handle::Handle;
 pub use limits::quota::{Permit, Quota};

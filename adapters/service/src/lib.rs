@@ -223,10 +223,12 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
+pub mod config;
 pub mod driver_api;
 mod inbound;
 mod json_schema;
 mod outbound;
+pub mod proxy;
 mod server;
 #[cfg(feature = "skills")]
 mod skills;

@@ -108,7 +108,7 @@ pub use mcp_driver::{
 #[doc(inline)]
 pub use mcp_driver::{Handle, Server, serve, serve_with};
 pub use server::serve_stdio;
-pub use supervisor::Supervisor;
+pub use supervisor::{ConfiguredServer, Supervisor};
 pub use transport::Transport;
 
 // The crates whose types are in the API of this crate, so that one dependency is enough.

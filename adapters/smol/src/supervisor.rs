@@ -19,3 +19,15 @@ use crate::driver::Smol;
 /// # }
 /// ```
 pub type Supervisor = mcp_driver::Supervisor<Smol>;
+
+/// A server of a [configuration file](mcp_service::config): started, or connected to over HTTP, when a client is
+/// requested and there is no connection, as often as [`RestartPolicy`](crate::RestartPolicy) allows.
+///
+/// Its [`client`](ConfiguredServer::client) is what [`Backend::run`](mcp_service::proxy::Backend::run) connects with:
+///
+/// ```no_run
+/// # fn example(backend: mcp_service::proxy::Backend, server: mcp_smol::ConfiguredServer) {
+/// smol::spawn(async move { backend.run(|| server.client()).await }).detach();
+/// # }
+/// ```
+pub type ConfiguredServer = mcp_driver::ConfiguredServer<Smol>;

@@ -19,3 +19,15 @@ use crate::driver::Tokio;
 /// # }
 /// ```
 pub type Supervisor = mcp_driver::Supervisor<Tokio>;
+
+/// A server of a [configuration file](mcp_service::config): started, or connected to over HTTP, when a client is
+/// requested and there is no connection, as often as [`RestartPolicy`](crate::RestartPolicy) allows.
+///
+/// Its [`client`](ConfiguredServer::client) is what [`Backend::run`](mcp_service::proxy::Backend::run) connects with:
+///
+/// ```no_run
+/// # fn example(backend: mcp_service::proxy::Backend, server: mcp_tokio::ConfiguredServer) {
+/// tokio::spawn(async move { backend.run(|| server.client()).await });
+/// # }
+/// ```
+pub type ConfiguredServer = mcp_driver::ConfiguredServer<Tokio>;

@@ -32,13 +32,14 @@ pub const CRATES: [Crate; 6] = [
         folder: "adapters/service",
         rooms: &[
             &["util"],
-            &["skills"],
+            &["skills", "config"],
             &["driver_api"],
             &["outbound"],
             &["json_schema"],
             &["inbound"],
             &["tasks"],
             &["client", "server"],
+            &["proxy"],
             &["testing"],
         ],
     },
@@ -59,6 +60,7 @@ pub const CRATES: [Crate; 6] = [
             &["client", "server", "restarter"],
             &["listener", "supervisor"],
             &["http"],
+            &["configured"],
         ],
     },
     Crate {
@@ -73,6 +75,7 @@ pub const CRATES: [Crate; 6] = [
             &["client", "server"],
             &["listener", "supervisor"],
             &["http"],
+            &["configured"],
         ],
     },
     Crate {

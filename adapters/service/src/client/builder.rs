@@ -7,11 +7,11 @@ use mcp_proto::{
     protocol::{Capability, CapabilitySet},
     schema::{
         ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult,
-        ElicitUrlParams,
+        ElicitUrlParams, ListRootsParams, ListRootsResult,
     },
 };
 
-use super::{Host, Inner, TypedHandler, roots::Roots};
+use super::{Host, Inner, Observer, TypedHandler, roots::Roots};
 use crate::{
     driver_api::{
         deferred::Deferred,
@@ -33,6 +33,8 @@ pub struct HostBuilder {
     form: Option<TypedHandler<ElicitFormParams, ElicitResult>>,
     url: Option<TypedHandler<ElicitUrlParams, ElicitAction>>,
     roots: Option<Roots>,
+    list_roots: Option<TypedHandler<ListRootsParams, ListRootsResult>>,
+    observer: Option<Observer>,
     tasks: Option<TaskPolicy>,
     /// The capabilities of the model.
     given: CapabilitySet,
@@ -46,6 +48,8 @@ impl HostBuilder {
             form: None,
             url: None,
             roots: None,
+            list_roots: None,
+            observer: None,
             tasks: None,
             given: CapabilitySet::EMPTY,
         }
@@ -139,6 +143,24 @@ impl HostBuilder {
         self
     }
 
+    /// Sets the handler of `roots/list`, in place of fixed [`roots`](Self::roots).
+    pub(crate) fn roots_async<T>(
+        mut self,
+        f: impl Fn(ListRootsParams, Context<ClientRole>) -> T + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Future<Output = Result<ListRootsResult, Failure>> + Send + 'static,
+    {
+        self.list_roots = Some(typed_handler_async(f));
+        self
+    }
+
+    /// Sets a function that sees each notification when it arrives, before the responses after it.
+    pub(crate) fn observe(mut self, observer: Observer) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
     /// Supports tasks for sampling and elicitation, for servers that request them (2025-11-25).
     pub fn tasks(mut self, policy: TaskPolicy) -> Self {
         self.tasks = Some(policy);
@@ -159,6 +181,8 @@ impl HostBuilder {
             form: self.form,
             url: self.url,
             roots: self.roots,
+            list_roots: self.list_roots,
+            observer: self.observer,
             custom: self.common.custom,
             tasks: self.tasks.unwrap_or_default(),
             random: self.common.random,
@@ -171,7 +195,7 @@ impl HostBuilder {
         let tasks = self.tasks.is_some();
         let gives = |capability| sampling && self.given.contains(capability);
         let there = [
-            (Capability::Roots, self.roots.is_some()),
+            (Capability::Roots, self.roots.is_some() || self.list_roots.is_some()),
             (Capability::RootsListChanged, self.roots.is_some()),
             (Capability::Sampling, sampling),
             (Capability::SamplingTools, gives(Capability::SamplingTools)),

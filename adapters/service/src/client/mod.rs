@@ -14,7 +14,12 @@ use std::{fmt, sync::Arc};
 
 use mcp_proto::{
     connection::{ClientConfig, ClientRole},
-    schema::{CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams},
+    protocol::MethodName,
+    schema::{
+        CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
+        ListRootsParams, ListRootsResult,
+    },
+    wire::RawJson,
 };
 
 use crate::outbound::subscriptions::Subscriptions;
@@ -30,6 +35,9 @@ use builder::HostBuilder;
 use roots::Roots;
 
 type TypedHandler<P, R> = BoxedHandler<dyn Fn(P, Context<ClientRole>) -> Deferred<Result<R, Failure>> + Send + Sync>;
+
+/// Sees a notification when it arrives.
+pub(crate) type Observer = Arc<dyn Fn(&MethodName<'_>, Option<&RawJson<'_>>) + Send + Sync>;
 
 /// A client application: its handlers for sampling, elicitation, roots and notifications.
 ///
@@ -60,6 +68,10 @@ pub(crate) struct Inner {
     pub(crate) form: Option<TypedHandler<ElicitFormParams, ElicitResult>>,
     pub(crate) url: Option<TypedHandler<ElicitUrlParams, ElicitAction>>,
     pub(crate) roots: Option<Roots>,
+    /// The handler of `roots/list` of a proxy, in place of `roots`.
+    pub(crate) list_roots: Option<TypedHandler<ListRootsParams, ListRootsResult>>,
+    /// Sees each notification when it arrives, before the responses after it. It must not block.
+    pub(crate) observer: Option<Observer>,
     pub(crate) custom: CustomMethods<ClientRole>,
     tasks: TaskPolicy,
     random: Random,

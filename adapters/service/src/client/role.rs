@@ -12,7 +12,7 @@ use mcp_proto::{
     rpc::{CallId, ReplyKey, Timestamp},
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
-        ElicitUrlParams, ElicitationCompleteParams, Encode, ListRootsResult, Meta, TaskMetadata,
+        ElicitUrlParams, ElicitationCompleteParams, Encode, ListRootsParams, ListRootsResult, Meta, TaskMetadata,
         UrlElicitationRequired, check_tool_results,
     },
     wire::{ErrorCode, ErrorObject, RawJson},
@@ -96,6 +96,7 @@ impl Role for ClientRole {
             Some(Method::ListRoots) if host.roots.is_some() => Ok(shared.answer(&inbound, |shared| {
                 Ok(ListRootsResult::new(shared.app.0.roots.as_ref().map_or_else(Vec::new, Roots::list)))
             })),
+            Some(Method::ListRoots) if host.list_roots.is_some() => shared.list_roots(&inbound),
             Some(Method::CreateMessage) if host.sampling.is_some() => shared.sample(&inbound),
             Some(Method::Elicit) => shared.elicit(&inbound),
             Some(method @ (Method::GetTask | Method::GetTaskResult | Method::ListTasks | Method::CancelTask)) => {
@@ -115,6 +116,7 @@ impl Role for ClientRole {
         method: &MethodName<'_>,
         params: Option<&RawJson<'_>>,
     ) -> bool {
+        let observe = || shared.app.0.observer.iter().for_each(|observer| observer(method, params));
         if method.known() == Some(Method::SubscriptionsAcknowledged)
             && let (Some(connection), Some(params)) = (shared.calls.connection(), params)
             && let Some(call) = connection.update(|conn, _| conn.subscription(params))
@@ -122,10 +124,15 @@ impl Role for ClientRole {
             shared.calls.acknowledged(call, params);
         }
         if method.known() != Some(Method::ElicitationComplete) {
+            observe();
             return true;
         }
         let done = params.and_then(|params| params.decode::<ElicitationCompleteParams>().ok());
-        done.is_some_and(|done| shared.state.closed(&done.elicitation_id))
+        let is_open = done.is_some_and(|done| shared.state.closed(&done.elicitation_id));
+        if is_open {
+            observe();
+        }
+        is_open
     }
 
     fn on_error_response(shared: &SessionState<Self>, error: &ErrorObject) {
@@ -175,6 +182,14 @@ impl SessionState<ClientRole> {
         let (meta, task) = (params.meta.clone(), params.task.take());
         let kind = self.app.0.sampling.as_ref().map(|sampling| sampling.kind);
         Ok(self.user_request_job(inbound, kind, Capability::TasksSampling, UserRequest { params, meta, task }, sample))
+    }
+
+    fn list_roots(self: &Arc<Self>, inbound: &InboundRequest<'_, ClientRole>) -> RpcResult<Option<Job>> {
+        let list: ListRootsParams = params(inbound.params.as_ref())?;
+        let meta = list.meta.clone();
+        Ok(Some(self.handler_job(inbound, meta, HandlerKind::Async, move |context| {
+            Deferred::poll_once(list_roots(list, context.clone()))
+        })))
     }
 
     fn elicit(self: &Arc<Self>, inbound: &InboundRequest<'_, ClientRole>) -> RpcResult<Option<Job>> {
@@ -237,6 +252,14 @@ async fn sample(params: CreateMessageParams, context: Context<ClientRole>) -> Rp
         return Err(ErrorObject::method_not_found(Method::CreateMessage.as_str()));
     };
     (sample.run)(params, context.clone()).await.map_err(|failure| context.explain(failure))
+}
+
+async fn list_roots(params: ListRootsParams, context: Context<ClientRole>) -> RpcResult<ListRootsResult> {
+    let host = context.shared.app.clone();
+    let Some(list) = &host.0.list_roots else {
+        return Err(ErrorObject::method_not_found(Method::ListRoots.as_str()));
+    };
+    (list.run)(params, context.clone()).await.map_err(|failure| context.explain(failure))
 }
 
 async fn fill_in_form(params: ElicitFormParams, context: Context<ClientRole>) -> RpcResult<ElicitResult> {

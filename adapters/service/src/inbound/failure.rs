@@ -9,6 +9,7 @@ use std::{
 
 use mcp_proto::{
     protocol::ProtocolVersion,
+    schema::Map,
     wire::{ErrorCode, ErrorObject, Json},
 };
 
@@ -95,6 +96,24 @@ impl Failure {
     #[must_use]
     pub fn rejected() -> Self {
         Self::rpc(ErrorObject::new(ErrorCode::USER_REJECTED, "User rejected the request"))
+    }
+
+    /// Returns the failure of a request for a resource, with this URI and the code of the client's revision if the
+    /// error says that there is no such resource.
+    pub(crate) fn for_resource(self, uri: String) -> Self {
+        let has_uri = |error: &ErrorObject| {
+            let data = error.data.as_ref().and_then(|data| data.decode::<Map<Json>>().ok());
+            data.is_some_and(|data| data.get("uri").is_some())
+        };
+        match self.0 {
+            Kind::Rpc(error)
+                if error.code == ErrorCode::RESOURCE_NOT_FOUND
+                    || error.code == ErrorCode::INVALID_PARAMS && has_uri(&error) =>
+            {
+                Self(Kind::NoResource(uri))
+            }
+            kind => Self(kind),
+        }
     }
 
     /// Returns the failure without the text of an error, which is logged instead.

@@ -52,6 +52,7 @@ pub struct ServiceBuilder<S = ()> {
     masks_failures: bool,
     entries: CatalogUpdate,
     routes: Routes,
+    mounted: Vec<(String, Service)>,
 }
 
 impl ServiceBuilder {
@@ -71,6 +72,7 @@ impl ServiceBuilder {
             masks_failures: false,
             entries: CatalogUpdate::new(),
             routes: Routes::default(),
+            mounted: Vec::new(),
         }
     }
 }
@@ -123,6 +125,7 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
             masks_failures: self.masks_failures,
             entries: self.entries,
             routes: self.routes,
+            mounted: self.mounted,
         }
     }
 
@@ -175,6 +178,22 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
     pub fn enable_resources(mut self) -> Self {
         self.declared.resources = true;
         self.routes.enable_resources();
+        self
+    }
+
+    /// Declares the capabilities for everything that [backends](crate::proxy::Backend) may offer, since clients may
+    /// connect before the backends are connected.
+    pub fn enable_backends(mut self) -> Self {
+        self.declared.backends = true;
+        self.routes.enable_tools();
+        self.routes.enable_prompts();
+        self.routes.enable_templates();
+        self
+    }
+
+    /// Offers the items of another service under a prefix, as [`Service::mount`] does.
+    pub fn mount(mut self, prefix: impl Into<String>, service: &Service) -> Self {
+        self.mounted.push((prefix.into(), service.clone()));
         self
     }
 
@@ -316,7 +335,7 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
     /// Builds the service.
     ///
     /// # Errors
-    /// If two items have the same name, or an item is invalid.
+    /// If two items have the same name, an item is invalid, or a service cannot be [mounted](Service::mount).
     pub fn build(mut self) -> Result<Service, RegisterError> {
         let mut catalog = Catalog::default();
         catalog.apply(self.entries.prepare()?, &self.routes)?;
@@ -326,7 +345,7 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
         let key = self.state_key.or_else(|| self.common.random.bytes().ok());
         let name = self.common.info.name.clone();
         let shared_tasks = Tasks::new(self.tasks.clone(), self.common.random.clone());
-        Ok(Service(Arc::new(Inner {
+        let service = Service(Arc::new(Inner {
             shared_tasks,
             common: self.common,
             hash_seed,
@@ -342,7 +361,12 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
             catalog: RwLock::new(catalog),
             routes: self.routes,
             clients: Default::default(),
-        })))
+            composition: Default::default(),
+        }));
+        for (prefix, mounted) in &self.mounted {
+            service.mount(prefix, mounted)?;
+        }
+        Ok(service)
     }
 }
 

@@ -16,16 +16,20 @@ pub(super) struct DeclaredCapabilities {
     pub(super) prompts: bool,
     pub(super) resources: bool,
     pub(super) subscriptions: bool,
+    /// Whatever backends may offer.
+    pub(super) backends: bool,
 }
 
 impl DeclaredCapabilities {
     /// Returns all capabilities: those that follow from the catalog and the handlers, and those declared explicitly.
     pub(super) fn capabilities(&self, catalog: &Catalog, common: &Common<ServerRole>) -> ServerCapabilities {
-        let tools = self.tools || !catalog.tools.is_empty();
-        let prompts = self.prompts || !catalog.prompts.is_empty();
+        let tools = self.tools || self.backends || !catalog.tools.is_empty();
+        let prompts = self.prompts || self.backends || !catalog.prompts.is_empty();
         let (skills, directories) = catalog.has_skills();
-        let resources = self.resources || !catalog.resources.is_empty() || !catalog.templates.is_empty() || skills;
-        let completes = catalog.prompts.iter().any(|prompt| prompt.completers.is_there())
+        let resources =
+            self.resources || self.backends || !catalog.resources.is_empty() || !catalog.templates.is_empty() || skills;
+        let completes = self.backends
+            || catalog.prompts.iter().any(|prompt| prompt.completers.is_there())
             || catalog.templates.iter().any(|template| template.completers.is_there());
         let tasks = catalog.tools.iter().any(|tool| *tool.about.task_support() != TaskSupport::Forbidden);
         let there = [
@@ -35,7 +39,7 @@ impl DeclaredCapabilities {
             (Capability::PromptsListChanged, prompts),
             (Capability::Resources, resources),
             (Capability::ResourcesListChanged, resources),
-            (Capability::ResourcesSubscribe, resources && self.subscriptions),
+            (Capability::ResourcesSubscribe, resources && (self.subscriptions || self.backends)),
             // Handlers can log through their context.
             (Capability::Logging, tools || prompts || resources),
             (Capability::Completions, completes),

@@ -8,11 +8,16 @@ use mcp_proto::schema::Map;
 
 #[cfg(feature = "skills")]
 use super::skill::SkillEntry;
-use super::{prompt::Prompt, resource::Resource, resource_template::ResourceTemplate, tool::Tool};
+use super::{
+    prompt::Prompt,
+    resource::{Origin, Resource},
+    resource_template::ResourceTemplate,
+    tool::Tool,
+};
 use crate::util::paged_list::PagedList;
 
 /// The kind of an item, and of its list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     Tool,
     Prompt,
@@ -30,6 +35,8 @@ pub(crate) struct Catalog {
     pub(super) templates: PagedList<ResourceTemplate>,
     #[cfg(feature = "skills")]
     pub(super) skills: PagedList<SkillEntry>,
+    /// Templates that are in no list, for the resources of other servers that are in no list: all URIs with a prefix.
+    pub(super) unlisted: Vec<(String, Arc<ResourceTemplate>)>,
     /// The URIs of the resources that are files of skills.
     #[cfg(feature = "skills")]
     pub(super) files: FileIndex,
@@ -44,6 +51,7 @@ impl Default for Catalog {
             templates: PagedList::new('u'),
             #[cfg(feature = "skills")]
             skills: PagedList::new('s'),
+            unlisted: Vec::new(),
             #[cfg(feature = "skills")]
             files: FileIndex::default(),
         }
@@ -91,6 +99,45 @@ impl Catalog {
         (false, false)
     }
 
+    /// Removes several tools, prompts, resources or templates.
+    pub(super) fn remove_all(&mut self, items: &[(Kind, String)]) {
+        let of = |wanted| items.iter().filter(move |(kind, _)| *kind == wanted).map(|(_, name)| name.as_str());
+        self.tools.remove_all(of(Kind::Tool));
+        self.prompts.remove_all(of(Kind::Prompt));
+        self.resources.remove_all(of(Kind::Resource));
+        self.templates.remove_all(of(Kind::Template));
+    }
+
+    /// Replaces the templates for unlisted resources whose prefixes begin with `prefix`.
+    pub(super) fn set_unlisted(&mut self, prefix: &str, templates: Vec<(String, Arc<ResourceTemplate>)>) {
+        if !prefix.is_empty() {
+            self.unlisted.retain(|(known, _)| !known.starts_with(prefix));
+            self.unlisted.extend(templates);
+        }
+    }
+
+    /// Adds the template for the unlisted resources with a prefix.
+    pub(crate) fn add_unlisted(&mut self, prefix: &str, template: ResourceTemplate) {
+        self.unlisted.push((prefix.to_owned(), Arc::new(template)));
+    }
+
+    /// Removes the templates for the unlisted resources of a server.
+    pub(crate) fn remove_unlisted(&mut self, is_of: impl Fn(&ResourceTemplate) -> bool) {
+        self.unlisted.retain(|(_, template)| !is_of(template));
+    }
+
+    /// Returns the template for the unlisted resources of the server to which a URI belongs. A prefix decides; a URI
+    /// without a prefix belongs to the only server without a prefix.
+    pub(super) fn find_unlisted(&self, uri: &str) -> Option<&Arc<ResourceTemplate>> {
+        let mut with_prefix = self.unlisted.iter().filter(|(prefix, _)| !prefix.is_empty());
+        if let Some((_, template)) = with_prefix.find(|(prefix, _)| uri.starts_with(prefix)) {
+            return Some(template);
+        }
+        let mut without = self.unlisted.iter().filter(|(prefix, _)| prefix.is_empty());
+        let (_, template) = without.next()?;
+        without.next().is_none().then_some(template)
+    }
+
     /// Returns the handler of a URI: a resource, or else the first template that matches it.
     pub(super) fn find(&self, uri: &str) -> Option<ResourceHandler> {
         if let Some(resource) = self.resources.get(uri) {
@@ -99,6 +146,7 @@ impl Catalog {
         self.templates
             .iter()
             .find_map(|template| Some(ResourceHandler::Template(template.clone(), template.matches(uri)?)))
+            .or_else(|| Some(ResourceHandler::Template(self.find_unlisted(uri)?.clone(), Map::new())))
     }
 }
 
@@ -107,6 +155,16 @@ pub(super) enum ResourceHandler {
     Resource(Arc<Resource>),
     /// A template, and the values of its variables.
     Template(Arc<ResourceTemplate>, Map<String>),
+}
+
+impl ResourceHandler {
+    /// Returns the server to which the resource belongs, if that is another one.
+    pub(super) fn origin(&self) -> Option<Arc<dyn Origin>> {
+        match self {
+            Self::Resource(resource) => resource.origin.clone(),
+            Self::Template(template, _) => template.origin.clone(),
+        }
+    }
 }
 
 /// The URIs of all files of skills, in alphabetical order, so that a folder is a range.

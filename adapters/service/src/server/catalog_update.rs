@@ -18,6 +18,29 @@ use super::{
 /// files.
 pub struct Registration(Box<dyn Register>);
 
+/// An item that was checked by itself, without the catalog.
+pub(super) struct Prepared(Registration);
+
+impl Registration {
+    /// Checks the item, and does the work that takes time.
+    pub(super) fn prepared(self) -> Result<Prepared, RegisterError> {
+        let mut changes = Vec::new();
+        self.0.prepare(&mut changes)?;
+        match changes.pop() {
+            Some(Change::Add(item)) if changes.is_empty() => Ok(Prepared(item)),
+            // Skills consist of several items.
+            _ => Err(RegisterError::Mount("skills cannot be offered for another server".into())),
+        }
+    }
+}
+
+impl Prepared {
+    /// Adds the item to the catalog.
+    pub(super) fn insert(self, catalog: &mut Catalog, routes: &Routes) {
+        self.0.0.insert(catalog, routes);
+    }
+}
+
 impl fmt::Debug for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -80,7 +80,7 @@ impl Context<ServerRole> {
         }
     }
 
-    fn send_log(&self, message: &LogMessageParams) -> Result<(), SendError> {
+    pub(crate) fn send_log(&self, message: &LogMessageParams) -> Result<(), SendError> {
         if self.in_flight.role.task.get().is_some() {
             // The tasks of 2026-07-28 have no log.
             return Ok(());
@@ -293,7 +293,7 @@ impl Context<ServerRole> {
     }
 
     /// Makes a request of any kind.
-    fn request_named(
+    pub(crate) fn request_named(
         &self,
         name: String,
         input_request: InputRequest,

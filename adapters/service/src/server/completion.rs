@@ -1,6 +1,6 @@
 //! Completion: proposals for the value of an argument.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use mcp_proto::schema::Completion;
 
@@ -8,6 +8,7 @@ use crate::{
     driver_api::{deferred::Deferred, job::HandlerKind},
     inbound::{
         completion_request::CompletionRequest,
+        context::Context,
         failure::Failure,
         handler::{Arguments, BadArguments, Call},
         shared_state::HandlerState,
@@ -69,40 +70,74 @@ pub(super) trait Completable: Send + Sync {
 }
 
 /// The completers of the arguments of one prompt or template, by their names.
-pub(super) struct Completers<S: HandlerState = ()>(HashMap<String, Call<Completion, S>>);
+pub(super) struct Completers<S: HandlerState = ()> {
+    by_argument: HashMap<String, Call<Completion, S>>,
+    /// The completer of all other arguments, which gets their names: another server knows the arguments.
+    forward: Option<ForwardCompletion>,
+}
+
+/// Completes an argument, by its name, on another server.
+pub(crate) type ForwardCompletion =
+    Arc<dyn Fn(&str, &CompletionRequest) -> Deferred<Result<Completion, Failure>> + Send + Sync>;
 
 impl<S: HandlerState> Default for Completers<S> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self { by_argument: HashMap::new(), forward: None }
     }
 }
 
 impl<S: HandlerState> Completers<S> {
     pub(super) fn insert(&mut self, argument: String, completer: Call<Completion, S>) {
-        self.0.insert(argument, completer);
+        self.by_argument.insert(argument, completer);
     }
 
     /// Returns completers that get their state out of another one.
     pub(super) fn of_state<T: HandlerState>(self, part: fn(&T) -> &S) -> Completers<T> {
-        Completers(self.0.into_iter().map(|(argument, completer)| (argument, completer.of_state(part))).collect())
+        let of_state = |(argument, completer): (String, Call<Completion, S>)| (argument, completer.of_state(part));
+        Completers { by_argument: self.by_argument.into_iter().map(of_state).collect(), forward: self.forward }
     }
 
     /// Returns the completers with their state.
     pub(super) fn with_state(self, state: &S) -> Completers {
         let bound =
             |(argument, completer): (String, Call<Completion, S>)| (argument, completer.with_state(state.clone()));
-        Completers(self.0.into_iter().map(bound).collect())
+        Completers { by_argument: self.by_argument.into_iter().map(bound).collect(), forward: self.forward }
     }
 }
 
 impl Completers {
+    /// Returns completers of which another server completes all arguments.
+    pub(super) fn forwarded(forward: ForwardCompletion) -> Self {
+        Self { forward: Some(forward), ..Self::default() }
+    }
+
+    /// Returns completers that are those of another item.
+    pub(super) fn mounted<T: Completable + 'static>(item: &Arc<T>) -> Self {
+        let item = item.clone();
+        let kind = |argument: &str| item.completers().kind(argument);
+        let by_argument = item.completers().by_argument.keys().map(|argument| {
+            let (item, name) = (item.clone(), argument.clone());
+            let run = move |(): &(), arguments: Arguments<'_>, _: &Context| match arguments {
+                Arguments::Completion(request) => Ok(item.completers().complete(&name, request)),
+                _ => Err(BadArguments("the request is not for completion".into())),
+            };
+            (argument.clone(), Call { kind: kind(argument), run: Box::new(run) })
+        });
+        Self { by_argument: by_argument.collect(), forward: item.completers().forward.clone() }
+    }
+
+    /// Returns whether another server knows the arguments.
+    pub(super) const fn are_forwarded(&self) -> bool {
+        self.forward.is_some()
+    }
+
     pub(super) fn is_there(&self) -> bool {
-        !self.0.is_empty()
+        !self.by_argument.is_empty() || self.forward.is_some()
     }
 
     /// Returns the kind of the completer of an argument: a function or a future.
     pub(super) fn kind(&self, argument: &str) -> HandlerKind {
-        self.0.get(argument).map_or(HandlerKind::Async, |completer| completer.kind)
+        self.by_argument.get(argument).map_or(HandlerKind::Async, |completer| completer.kind)
     }
 
     /// Completes an argument. Returns no proposals for an argument without a completer.
@@ -111,7 +146,10 @@ impl Completers {
         argument: &str,
         request: &CompletionRequest,
     ) -> Deferred<Result<Completion, Failure>> {
-        match self.0.get(argument) {
+        if let Some(forward) = &self.forward {
+            return forward(argument, request);
+        }
+        match self.by_argument.get(argument) {
             Some(completer) => completer
                 .call(Arguments::Completion(request), &request.context)
                 .unwrap_or_else(|BadArguments(why)| Deferred::ready(Err(Failure::new(why)))),

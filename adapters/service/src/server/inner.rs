@@ -5,8 +5,9 @@ use std::sync::RwLock;
 use mcp_proto::{connection::ServerRole, schema::CacheHints};
 
 use super::{
-    capabilities::DeclaredCapabilities, catalog::Catalog, input_required::request_state::StateSigner,
-    resource_subscriptions::SubscriptionLimits, routes::Routes, tasks::store::Tasks, visibility::Predicate,
+    capabilities::DeclaredCapabilities, catalog::Catalog, composition::Composition,
+    input_required::request_state::StateSigner, resource_subscriptions::SubscriptionLimits, routes::Routes,
+    tasks::store::Tasks, visibility::Predicate,
 };
 use crate::{
     inbound::{builder_common::Common, session_registry::SessionRegistry, task_policy::TaskPolicy},
@@ -32,10 +33,12 @@ pub(crate) struct Inner {
     pub(super) visible: Option<Predicate>,
     /// Whether clients get no texts of errors.
     pub(super) masks_failures: bool,
-    pub(super) catalog: RwLock<Catalog>,
+    pub(crate) catalog: RwLock<Catalog>,
     /// The routing table of requests.
     pub(super) routes: Routes,
-    pub(super) clients: SessionRegistry<ServerRole>,
+    pub(crate) clients: SessionRegistry<ServerRole>,
+    /// The services and servers whose items it offers.
+    pub(crate) composition: Composition,
 }
 
 impl Inner {

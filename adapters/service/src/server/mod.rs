@@ -7,6 +7,7 @@ pub(crate) mod catalog;
 pub(crate) mod catalog_update;
 pub(crate) mod client_requests;
 pub(crate) mod completion;
+pub(crate) mod composition;
 #[cfg(feature = "skills")]
 pub(crate) mod directory;
 #[cfg(feature = "schemas")]
@@ -15,6 +16,8 @@ pub(crate) mod in_flight;
 pub(crate) mod inner;
 pub(crate) mod input_required;
 pub(crate) mod methods;
+pub(crate) mod mount;
+pub(crate) mod offers;
 pub(crate) mod peer;
 pub(crate) mod pooled_call;
 pub(crate) mod prompt;

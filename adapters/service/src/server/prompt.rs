@@ -8,7 +8,7 @@ use mcp_proto::{
 };
 
 use super::{
-    completion::{Completable, Completers, IntoCompletion},
+    completion::{Completable, Completers, ForwardCompletion, IntoCompletion},
     register_error::RegisterError,
 };
 use crate::{
@@ -37,6 +37,8 @@ pub struct Prompt<S: HandlerState = ()> {
     pub(crate) about: mcp_proto::schema::Prompt,
     pub(super) completers: Completers<S>,
     fill: Call<GetPromptResult, S>,
+    /// Whether another server fills it, which checks the arguments itself.
+    is_forwarded: bool,
 }
 
 impl<S: HandlerState> Prompt<S> {
@@ -87,7 +89,7 @@ impl<S: HandlerState> Prompt<S> {
     fn with_fill(name: String, arguments: Vec<PromptArgument>, fill: Call<GetPromptResult, S>) -> Self {
         let arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
         let about = mcp_proto::schema::Prompt { arguments, ..mcp_proto::schema::Prompt::new(name) };
-        Self { about, completers: Completers::default(), fill }
+        Self { about, completers: Completers::default(), fill, is_forwarded: false }
     }
 
     /// Sets the title, which is the name for users (2025-06-18).
@@ -139,14 +141,14 @@ impl<S: HandlerState> Prompt<S> {
 
     /// Returns the prompt with handlers that get their state out of another one.
     fn of_state<T: HandlerState>(self, part: fn(&T) -> &S) -> Prompt<T> {
-        let Self { about, completers, fill } = self;
-        Prompt { about, completers: completers.of_state(part), fill: fill.of_state(part) }
+        let Self { about, completers, fill, is_forwarded } = self;
+        Prompt { about, completers: completers.of_state(part), fill: fill.of_state(part), is_forwarded }
     }
 
     /// Returns the prompt with the state of its handlers.
     pub(super) fn bind(self, state: S) -> Prompt {
-        let Self { about, completers, fill } = self;
-        Prompt { about, completers: completers.with_state(&state), fill: fill.with_state(state) }
+        let Self { about, completers, fill, is_forwarded } = self;
+        Prompt { about, completers: completers.with_state(&state), fill: fill.with_state(state), is_forwarded }
     }
 }
 
@@ -159,6 +161,34 @@ impl<S: Send + Sync + 'static> Prompt<State<S>> {
 }
 
 impl Prompt {
+    /// Creates a prompt that another server fills. Its definition, arguments and results pass as they are.
+    pub(crate) fn forwarded(
+        about: mcp_proto::schema::Prompt,
+        fill: Call<GetPromptResult>,
+        complete: ForwardCompletion,
+    ) -> Self {
+        Self { about, completers: Completers::forwarded(complete), fill, is_forwarded: true }
+    }
+
+    /// Returns the same prompt with another definition, and with a function that is applied to its results.
+    pub(super) fn mounted(
+        self: &Arc<Self>,
+        about: mcp_proto::schema::Prompt,
+        after: impl Fn(GetPromptResult) -> GetPromptResult + Send + Sync + 'static,
+    ) -> Self {
+        let (prompt, after) = (self.clone(), Arc::new(after));
+        let run = move |(): &(), arguments: Arguments<'_>, context: &Context| {
+            let after = after.clone();
+            Ok(prompt.fill.call(arguments, context)?.map(move |filled| filled.map(|result| after(result))))
+        };
+        Self {
+            about,
+            completers: Completers::mounted(self),
+            fill: Call { kind: self.kind(), run: Box::new(run) },
+            is_forwarded: self.is_forwarded,
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), RegisterError> {
         let is_name = |name: &str| !name.is_empty() && !name.contains(char::is_control);
         let names = self.about.arguments.iter().flatten().map(|argument| &argument.name);
@@ -187,7 +217,9 @@ impl Prompt {
 
     fn run_with(self: &Arc<Self>, arguments: &Map<String>, context: &Context) -> Deferred<RpcResult<GetPromptResult>> {
         let required = self.about.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
-        if let Some(missing) = required.map(|argument| &argument.name).find(|name| arguments.get(name).is_none()) {
+        if !self.is_forwarded
+            && let Some(missing) = required.map(|argument| &argument.name).find(|name| arguments.get(name).is_none())
+        {
             return Deferred::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!(
                 "Missing required argument: {missing}"
             )))));
@@ -199,6 +231,9 @@ impl Prompt {
             }
             Ok(filled) => filled.map(move |filled| {
                 let mut result = filled.map_err(|failure| request.explain(failure))?;
+                if prompt.is_forwarded {
+                    return Ok(result);
+                }
                 result.description = result.description.or_else(|| prompt.about.description.clone());
                 result.messages.iter_mut().for_each(|message| name_type(&mut message.content));
                 Ok(result)
@@ -209,7 +244,7 @@ impl Prompt {
 
 impl Completable for Prompt {
     fn has(&self, argument: &str) -> bool {
-        self.about.arguments.iter().flatten().any(|known| known.name == argument)
+        self.completers.are_forwarded() || self.about.arguments.iter().flatten().any(|known| known.name == argument)
     }
 
     fn completers(&self) -> &Completers {

@@ -33,6 +33,11 @@ pub enum RegisterError {
         /// The text.
         scope: String,
     },
+    /// The text is no prefix. A prefix has 1 to 64 letters, digits and `-_.`, begins with a letter, does not end with
+    /// `_`, and does not contain `__`.
+    Prefix(String),
+    /// The service cannot be mounted, or a server cannot be a backend. The text is the reason.
+    Mount(String),
     /// A skill is invalid.
     Skill {
         /// The URI of its `SKILL.md`.
@@ -50,6 +55,8 @@ impl fmt::Display for RegisterError {
             Self::Uri(uri) => write!(f, "{uri:?} is not a URI"),
             Self::Template { template, why } => write!(f, "{template:?} cannot be matched: {why}"),
             Self::Scope { item, scope } => write!(f, "{item:?} cannot require the scope {scope:?}"),
+            Self::Prefix(text) => write!(f, "{text:?} cannot be a prefix"),
+            Self::Mount(why) => f.write_str(why),
             Self::Skill { skill, why } => write!(f, "the skill {skill:?} cannot be offered: {why}"),
             Self::Schema { tool, why } => write!(f, "the schema of {tool:?} cannot be used: {why}"),
         }

@@ -28,6 +28,8 @@ pub struct Resource<S: HandlerState = ()> {
     pub(crate) about: mcp_proto::schema::Resource,
     read: Call<ReadResourceResult, S>,
     hints: Option<CacheHints>,
+    /// The server to which it belongs, if that is another one.
+    pub(super) origin: Option<Arc<dyn Origin>>,
     /// The skill to which the file belongs. A client that cannot see the skill cannot see the file.
     #[cfg(feature = "skills")]
     pub(super) skill: Option<Arc<mcp_proto::schema::Skill>>,
@@ -59,6 +61,7 @@ impl<S: HandlerState> Resource<S> {
             about: mcp_proto::schema::Resource::new(uri, name),
             read,
             hints: None,
+            origin: None,
             #[cfg(feature = "skills")]
             skill: None,
         }
@@ -114,6 +117,7 @@ impl<S: HandlerState> Resource<S> {
             about: self.about,
             read: self.read.with_state(state),
             hints: self.hints,
+            origin: self.origin,
             #[cfg(feature = "skills")]
             skill: self.skill,
         }
@@ -128,7 +132,41 @@ impl<S: Send + Sync + 'static> Resource<State<S>> {
     }
 }
 
+/// The server to which a forwarded resource belongs.
+pub(crate) trait Origin: Send + Sync {
+    /// Reads a resource, by its URI in this service.
+    fn read(&self, uri: String, context: &Context) -> Deferred<Result<ReadResourceResult, Failure>>;
+
+    /// Subscribes to a resource, by its URI in this service, if the server offers that.
+    fn subscribe(&self, uri: &str) -> Deferred<Result<(), Failure>>;
+}
+
 impl Resource {
+    /// Creates a resource of another server.
+    pub(crate) fn forwarded(about: mcp_proto::schema::Resource, origin: Arc<dyn Origin>) -> Self {
+        let (uri, of) = (about.uri.clone(), origin.clone());
+        let run = move |(): &(), _: Arguments<'_>, context: &Context| Ok(of.read(uri.clone(), context));
+        let read = Call { kind: HandlerKind::Async, run: Box::new(run) };
+        Self { about, origin: Some(origin), ..Self::with_read(String::new(), String::new(), read) }
+    }
+
+    /// Returns the same resource with another definition, and with a function that is applied to its results.
+    pub(super) fn mounted(
+        self: &Arc<Self>,
+        about: mcp_proto::schema::Resource,
+        origin: Arc<dyn Origin>,
+        after: impl Fn(ReadResourceResult) -> ReadResourceResult + Send + Sync + 'static,
+    ) -> Self {
+        let (resource, after) = (self.clone(), Arc::new(after));
+        let run = move |(): &(), arguments: Arguments<'_>, context: &Context| {
+            let after = after.clone();
+            Ok(resource.read.call(arguments, context)?.map(move |read| read.map(|result| after(result))))
+        };
+        let read = Call { kind: self.kind(), run: Box::new(run) };
+        let (hints, origin) = (self.hints.clone(), Some(origin));
+        Self { about, hints, origin, ..Self::with_read(String::new(), String::new(), read) }
+    }
+
     /// Makes it a file of this skill.
     #[cfg(feature = "skills")]
     pub(super) fn of_skill(mut self, skill: Arc<mcp_proto::schema::Skill>, hints: Option<CacheHints>) -> Self {

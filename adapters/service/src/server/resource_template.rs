@@ -5,9 +5,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use mcp_proto::schema::{CacheHints, CacheScope, Map, ReadResourceResult};
 
 use super::{
-    completion::{Completable, Completers, IntoCompletion},
+    completion::{Completable, Completers, ForwardCompletion, IntoCompletion},
     register_error::RegisterError,
-    resource::{IntoResource, addressed, hinted, hints},
+    resource::{IntoResource, Origin, addressed, hinted, hints},
 };
 use crate::{
     driver_api::{deferred::Deferred, job::HandlerKind},
@@ -15,7 +15,7 @@ use crate::{
         context::Context,
         failure::resource_not_found,
         handler::{
-            Arguments, AsyncHandler, Call, Handler,
+            Arguments, AsyncHandler, BadArguments, Call, Handler,
             signature::{CompletionOnly, Signature},
         },
         rpc_result::RpcResult,
@@ -37,6 +37,8 @@ pub struct ResourceTemplate<S: HandlerState = ()> {
     template: Option<UriTemplate>,
     read: Call<ReadResourceResult, S>,
     hints: Option<CacheHints>,
+    /// The server to which its resources belong, if that is another one.
+    pub(super) origin: Option<Arc<dyn Origin>>,
 }
 
 impl<S: HandlerState> ResourceTemplate<S> {
@@ -60,7 +62,7 @@ impl<S: HandlerState> ResourceTemplate<S> {
 
     fn with_read(uri_template: String, name: String, read: Call<ReadResourceResult, S>) -> Self {
         let about = mcp_proto::schema::ResourceTemplate::new(uri_template, name);
-        Self { about, completers: Completers::default(), template: None, read, hints: None }
+        Self { about, completers: Completers::default(), template: None, read, hints: None, origin: None }
     }
 
     /// Sets the title, which is the name for users (2025-06-18).
@@ -128,15 +130,16 @@ impl<S: HandlerState> ResourceTemplate<S> {
 
     /// Returns the template with handlers that get their state out of another one.
     fn of_state<T: HandlerState>(self, part: fn(&T) -> &S) -> ResourceTemplate<T> {
-        let Self { about, completers, template, read, hints } = self;
-        ResourceTemplate { about, completers: completers.of_state(part), template, read: read.of_state(part), hints }
+        let Self { about, completers, template, read, hints, origin } = self;
+        let (completers, read) = (completers.of_state(part), read.of_state(part));
+        ResourceTemplate { about, completers, template, read, hints, origin }
     }
 
     /// Returns the template with the state of its handlers.
     pub(super) fn bind(self, state: S) -> ResourceTemplate {
-        let Self { about, completers, template, read, hints } = self;
+        let Self { about, completers, template, read, hints, origin } = self;
         let completers = completers.with_state(&state);
-        ResourceTemplate { about, completers, template, read: read.with_state(state), hints }
+        ResourceTemplate { about, completers, template, read: read.with_state(state), hints, origin }
     }
 }
 
@@ -149,8 +152,47 @@ impl<S: Send + Sync + 'static> ResourceTemplate<State<S>> {
 }
 
 impl ResourceTemplate {
+    /// Creates a template of resources of another server, which knows their URIs.
+    pub(crate) fn forwarded(
+        about: mcp_proto::schema::ResourceTemplate,
+        origin: Arc<dyn Origin>,
+        complete: ForwardCompletion,
+    ) -> Self {
+        let unread = |(): &(), _: Arguments<'_>, _: &Context| Err(BadArguments("it is read by its URI".into()));
+        let read = Call { kind: HandlerKind::Async, run: Box::new(unread) };
+        let completers = Completers::forwarded(complete);
+        Self { about, completers, template: None, read, hints: None, origin: Some(origin) }
+    }
+
+    /// Returns the same template with another definition, and with a function that is applied to its results.
+    pub(super) fn mounted(
+        self: &Arc<Self>,
+        about: mcp_proto::schema::ResourceTemplate,
+        origin: Arc<dyn Origin>,
+        after: impl Fn(ReadResourceResult) -> ReadResourceResult + Send + Sync + 'static,
+    ) -> Self {
+        let (template, after) = (self.clone(), Arc::new(after));
+        let run = move |(): &(), arguments: Arguments<'_>, context: &Context| {
+            let after = after.clone();
+            Ok(template.read.call(arguments, context)?.map(move |read| read.map(|result| after(result))))
+        };
+        let read = Call { kind: self.kind(), run: Box::new(run) };
+        let completers = Completers::mounted(self);
+        Self { about, completers, template: None, read, hints: self.hints.clone(), origin: Some(origin) }
+    }
+
+    /// Returns whether its resources belong to the server at this address.
+    pub(crate) fn is_of(&self, server: usize) -> bool {
+        self.origin.as_ref().is_some_and(|origin| Arc::as_ptr(origin).addr() == server)
+    }
+
     pub(super) fn prepare(&mut self) -> Result<(), RegisterError> {
         let template = &self.about.uri_template;
+        if self.completers.are_forwarded() {
+            // The other server matches URIs, also with templates that cannot be matched here.
+            self.template = UriTemplate::parse(template).ok();
+            return Ok(());
+        }
         let parsed = UriTemplate::parse(template)
             .map_err(|why| RegisterError::Template { template: template.clone(), why: why.to_string() })?;
         self.template = Some(parsed);
@@ -174,6 +216,9 @@ impl ResourceTemplate {
         context: &Context,
     ) -> Deferred<RpcResult<ReadResourceResult>> {
         let (template, request) = (self.clone(), context.clone());
+        if let Some(origin) = self.origin.as_ref().filter(|_| self.completers.are_forwarded()) {
+            return origin.read(uri, context).map(move |read| read.map_err(|failure| request.explain(failure)));
+        }
         match self.read.call(Arguments::Texts(variables), context) {
             // A URI with a text in place of a number names no resource.
             Err(_) => Deferred::ready(Err(resource_not_found(&uri, request.version()))),
@@ -190,7 +235,8 @@ impl ResourceTemplate {
 
 impl Completable for ResourceTemplate {
     fn has(&self, argument: &str) -> bool {
-        self.template.as_ref().is_some_and(|template| template.variables().any(|variable| variable == argument))
+        self.completers.are_forwarded()
+            || self.template.as_ref().is_some_and(|template| template.variables().any(|variable| variable == argument))
     }
 
     fn completers(&self) -> &Completers {

@@ -58,8 +58,12 @@ impl Role for ServerRole {
         let Some(method) = inbound.method.known() else { return Err(inbound) };
         let answer = match method {
             // The connection stores the level when the response is queued.
-            Method::SetLevel => params(inbound.params.as_ref())
-                .map(|_: SetLevelParams| shared.answer(&inbound, |_| Ok(EmptyResult::default()))),
+            Method::SetLevel => params(inbound.params.as_ref()).map(|wanted: SetLevelParams| {
+                shared.app.0.composition.wants_log(&wanted.level);
+                shared.answer(&inbound, |_| Ok(EmptyResult::default()))
+            }),
+            // The connection hands those over that name tasks, or that a composed service has to confirm.
+            Method::Listen if shared.listens_to_origins(&inbound) => Ok(shared.listen_to_origins(&inbound)),
             method => match shared.app.0.routes.handle(shared, method, &inbound) {
                 Some(answer) => answer,
                 None => return Err(inbound),

@@ -46,7 +46,7 @@ use crate::{
 /// ```
 #[derive(Clone)]
 #[doc(alias = "ServerHandler")]
-pub struct Service(pub(super) Arc<Inner>);
+pub struct Service(pub(crate) Arc<Inner>);
 
 impl Service {
     /// Returns the configuration of a new connection: the name and version of the service, its instructions, and its
@@ -58,6 +58,7 @@ impl Service {
         config.capabilities = inner.declared.capabilities(&read(&inner.catalog), &inner.common);
         config.instructions.clone_from(&inner.instructions);
         config.settings = inner.common.settings.clone();
+        config.confirm_subscriptions = inner.declared.backends || inner.composition.has_parts();
         config
     }
 
@@ -122,7 +123,7 @@ impl Service {
     pub fn remove_skill(&self, uri: &str) -> bool {
         let Ok(prepared) = CatalogUpdate::new().remove_skill(uri).prepare() else { return false };
         let changed = write(&self.0.catalog).apply(prepared, &self.0.routes).unwrap_or_default();
-        self.notify_list_changed(&changed);
+        self.list_changed(&changed);
         !changed.is_empty()
     }
 
@@ -132,14 +133,14 @@ impl Service {
     /// If one of the changes cannot be made. Nothing was changed then.
     pub fn update(&self, changes: CatalogUpdate) -> Result<(), RegisterError> {
         let changed = write(&self.0.catalog).apply(changes.prepare()?, &self.0.routes)?;
-        self.notify_list_changed(&changed);
+        self.list_changed(&changed);
         Ok(())
     }
 
     fn remove(&self, kind: Kind, name: &str) -> bool {
         let removed = write(&self.0.catalog).remove(kind, name);
         if removed {
-            self.notify_list_changed(&[kind]);
+            self.list_changed(&[kind]);
         }
         removed
     }
@@ -148,6 +149,14 @@ impl Service {
     /// have other results now.
     pub fn visibility_changed(&self) {
         self.notify_list_changed(&[Kind::Tool, Kind::Prompt, Kind::Resource]);
+    }
+
+    /// Notifies the clients, and the services in which this one is mounted, of the lists that have changed.
+    pub(super) fn list_changed(&self, changed: &[Kind]) {
+        if !changed.is_empty() {
+            self.notify_list_changed(changed);
+            self.0.composition.follow();
+        }
     }
 
     /// Notifies every client of the lists that have changed. The core merges pending notifications of one list.
@@ -166,6 +175,23 @@ impl Service {
                 }
             });
         });
+    }
+
+    /// Returns whether there is exactly one connection.
+    pub(crate) fn has_one_client(&self) -> bool {
+        let mut clients = 0;
+        self.0.clients.each(|_, _| clients += 1);
+        clients == 1
+    }
+
+    /// Returns whether a client has subscribed to a resource, or listens to it.
+    pub(crate) fn is_subscribed(&self, uri: &str) -> bool {
+        let mut found = false;
+        self.0.clients.each(|session, connection| {
+            found |= session.state.subscriptions.contains(uri);
+            found = found || !connection.read(|conn| conn.listeners(uri)).is_empty();
+        });
+        found || self.0.composition.is_subscribed(uri)
     }
 
     /// Notifies the clients that have subscribed to a resource, or listen to it (2026-07-28), of a change. Returns the
@@ -194,7 +220,7 @@ impl Service {
                 told += listeners.len() + usize::from(is_subscribed);
             }
         });
-        told
+        told + self.0.composition.resource_updated(uri)
     }
 
     /// Sends a notification to every client. Returns for how many clients it was queued.

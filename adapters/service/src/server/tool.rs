@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use mcp_proto::{
     connection::ServerRole,
     protocol::{Capability, CapabilitySet, HeaderParam},
-    schema::{CallToolResult, ContentBlock, ToolAnnotations, is_object_schema},
+    schema::{CallToolResult, ContentBlock, TaskSupport, ToolAnnotations, is_object_schema},
     wire::{ErrorObject, JsonObject, RawJson},
 };
 
@@ -35,6 +35,9 @@ use crate::{
     util::text_arguments::excerpt,
 };
 
+/// The longest name of a tool that another server runs, in bytes. Other names have at most 128.
+const MAX_FORWARDED_NAME: usize = 512;
+
 /// A tool and its handler.
 ///
 /// The parameters of the handler are a [shared state](crate::State), arguments, and a [`Context`], in this order and
@@ -56,6 +59,8 @@ pub struct Tool<S: HandlerState = ()> {
     pub(super) headers: Vec<HeaderParam>,
     call: Call<ToolAnswer, S>,
     checks: Checks,
+    /// Whether another server runs the tool, which checks names, arguments and results itself.
+    is_forwarded: bool,
 }
 
 /// The schemas of a tool, once it is registered.
@@ -177,6 +182,7 @@ impl<S: HandlerState> Tool<S> {
             headers: Vec::new(),
             call,
             checks: Checks::default(),
+            is_forwarded: false,
         }
     }
 
@@ -254,8 +260,9 @@ impl<S: HandlerState> Tool<S> {
 
     /// Returns the tool with the state of its handler.
     pub(super) fn bind(self, state: S) -> Tool {
-        let Self { about, requires, scopes, task_start, tasks, headers, call, checks } = self;
-        Tool { about, requires, scopes, task_start, tasks, headers, call: call.with_state(state), checks }
+        let Self { about, requires, scopes, task_start, tasks, headers, call, checks, is_forwarded } = self;
+        let call = call.with_state(state);
+        Tool { about, requires, scopes, task_start, tasks, headers, call, checks, is_forwarded }
     }
 }
 
@@ -268,8 +275,58 @@ impl<S: Send + Sync + 'static> Tool<State<S>> {
 }
 
 impl Tool {
+    /// Creates a tool that another server runs. Its definition, arguments and results pass as they are.
+    pub(crate) fn forwarded(about: mcp_proto::schema::Tool, call: Call<ToolAnswer>) -> Self {
+        let tool = Self { is_forwarded: true, ..Self::with_call(String::new(), JsonObject::empty(), call) };
+        match about.task_support() {
+            TaskSupport::Forbidden => Self { about, ..tool },
+            // This also links the code of tasks.
+            _ => tool.about(|empty| *empty = about),
+        }
+    }
+
+    /// Returns the same tool with another definition, whose handler is that of `self`, and with a function that is
+    /// applied to its results.
+    pub(super) fn mounted(
+        self: &Arc<Self>,
+        about: mcp_proto::schema::Tool,
+        after: impl Fn(CallToolResult) -> CallToolResult + Send + Sync + 'static,
+    ) -> Self {
+        let (tool, after) = (self.clone(), Arc::new(after));
+        let run = move |(): &(), arguments: Arguments<'_>, context: &Context| {
+            let after = after.clone();
+            let called = tool.call.call(arguments, context)?;
+            Ok(called.map(move |answer| {
+                answer.map(|answer| match answer {
+                    ToolAnswer::Text(_) => answer,
+                    ToolAnswer::Result(result) => ToolAnswer::of(after(*result)),
+                })
+            }))
+        };
+        Self {
+            about,
+            requires: self.requires,
+            scopes: self.scopes.clone(),
+            task_start: self.task_start,
+            tasks: self.tasks,
+            headers: Vec::new(),
+            call: Call { kind: self.kind(), run: Box::new(run) },
+            checks: Checks::default(),
+            is_forwarded: self.is_forwarded,
+        }
+    }
+
     /// Checks the tool, and compiles its schemas.
     pub(super) fn prepare(&mut self) -> Result<(), RegisterError> {
+        if self.is_forwarded {
+            let name = &self.about.name;
+            if name.is_empty() || name.len() > MAX_FORWARDED_NAME || name.contains(char::is_control) {
+                return Err(RegisterError::Name(name.clone()));
+            }
+            // Clients leave out a tool with invalid headers where it matters, which is over HTTP.
+            self.headers = HeaderParam::of_schema(&RawJson::from(&self.about.input_schema)).unwrap_or_default();
+            return Ok(());
+        }
         if !self.about.has_advised_name() {
             return Err(RegisterError::Name(self.about.name.clone()));
         }
@@ -331,6 +388,7 @@ impl Tool {
     /// Checks the result against the output schema.
     fn check_answer(&self, answer: ToolAnswer) -> RpcResult<ToolAnswer> {
         match answer {
+            answer if self.is_forwarded => Ok(answer),
             ToolAnswer::Text(_) if self.about.output_schema.is_none() => Ok(answer),
             answer => self.check_result(mirrored(answer.into_result())).map(ToolAnswer::of),
         }

@@ -85,7 +85,7 @@ impl ToolAnswer {
         Self::of(CallToolResult::error(why))
     }
 
-    pub(super) fn of(result: CallToolResult) -> Self {
+    pub(crate) fn of(result: CallToolResult) -> Self {
         Self::Result(Box::new(result))
     }
 

@@ -8,7 +8,7 @@ use std::{
 use mcp_proto::{
     connection::ServerRole,
     rpc::ReplyKey,
-    schema::{CacheHints, CacheScope, ReadResourceResult},
+    schema::{CacheHints, CacheScope, Map, ReadResourceResult},
 };
 
 #[cfg(feature = "skills")]
@@ -79,9 +79,22 @@ impl VisibleItems {
             return Some(ResourceHandler::Resource(resource));
         }
         let templates: Vec<_> = read(&inner.catalog).templates.iter().cloned().collect();
-        templates.into_iter().find_map(|template| {
+        let listed = templates.into_iter().find_map(|template| {
             let variables = template.matches(uri)?;
             self.allows(&*template).then(|| ResourceHandler::Template(template.clone(), variables))
+        });
+        listed.or_else(|| {
+            let template = {
+                let catalog = read(&inner.catalog);
+                // What is listed and hidden is not reached as if it were not listed.
+                let is_hidden = catalog.resources.get(uri).is_some()
+                    || catalog.templates.iter().any(|template| template.matches(uri).is_some());
+                if is_hidden {
+                    return None;
+                }
+                catalog.find_unlisted(uri).cloned()?
+            };
+            self.allows(&*template).then(|| ResourceHandler::Template(template.clone(), Map::new()))
         })
     }
 }

@@ -240,6 +240,13 @@ impl TestClient {
         self.settle();
     }
 
+    /// Sends a line from the server as it is. Responses to it appear in the transcript.
+    #[track_caller]
+    pub fn send_server_line(&self, line: &str) {
+        self.deliver(Side::Server, line.as_bytes());
+        self.settle();
+    }
+
     /// Returns all messages since the handshake, or since the last [`take_transcript`](Self::take_transcript).
     #[must_use]
     pub fn transcript(&self) -> Transcript {

@@ -3,6 +3,7 @@
 pub(crate) mod elicitation_form;
 pub(crate) mod lock;
 pub(crate) mod paged_list;
+pub(crate) mod prefix;
 pub(crate) mod random;
 pub(crate) mod text_arguments;
 pub(crate) mod uri;

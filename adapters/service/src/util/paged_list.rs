@@ -1,6 +1,9 @@
 //! Paged lists of named items, in the order in which they were added.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use mcp_proto::wire::ErrorObject;
 
@@ -40,6 +43,14 @@ impl<T> PagedList<T> {
         let sequence = self.names.remove(name)?;
         let index = self.index_of(sequence).ok()?;
         Some(self.items.remove(index).1)
+    }
+
+    /// Removes several items. Its cost is linear in the number of all items, but for the lookup of names.
+    pub(crate) fn remove_all<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        let places: HashSet<u64> = names.filter_map(|name| self.names.remove(name)).collect();
+        if !places.is_empty() {
+            self.items.retain(|(place, _)| !places.contains(place));
+        }
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<T>> {

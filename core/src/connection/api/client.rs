@@ -9,9 +9,9 @@ use crate::{
         api::{ClientRole, Connection},
         engine::{Engine, RoleState},
         steps::client::subscription::subscription_id,
-        types::{ClientConfig, Opening, RequestOptions, SendError, Writable},
+        types::{ClientConfig, InputRequestOrigin, Opening, RequestOptions, SendError, Writable},
     },
-    rpc::{CallId, Timestamp},
+    rpc::{CallId, ReplyKey, Timestamp},
     schema::InitializeResult,
     wire::RawJson,
 };
@@ -75,6 +75,13 @@ impl Connection<ClientRole> {
         let id = subscription_id(params)?;
         let call = self.engine.calls.by_wire(id.as_u64()?)?;
         self.engine.listens(call).then_some(call)
+    }
+
+    /// Returns where a request of the server comes from, if a result or a task has requested this input (2026-07-28);
+    /// `None` for any other request.
+    #[must_use]
+    pub fn input_request(&self, key: ReplyKey) -> Option<InputRequestOrigin> {
+        self.engine.input_request_origin(self.engine.requests.get(key)?.0.tag.input_request?)
     }
 
     /// Returns the cache of results. Change notifications of the server make its results stale.

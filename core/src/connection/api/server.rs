@@ -58,12 +58,14 @@ impl Connection<ServerRole> {
         self.engine.record_busy(Writable::Message, result)
     }
 
-    /// Opens a subscription that names tasks (2026-07-28), and acknowledges those tasks for which `is_there` is true:
-    /// they exist, and the client may see them.
+    /// Opens a subscription that names tasks or resources (2026-07-28), and acknowledges those tasks for which
+    /// `is_there` is true: they exist, and the client may see them.
     ///
     /// The connection reports such a subscription as an [`Event::Request`](crate::connection::Event::Request) with
     /// [`Method::Listen`](crate::protocol::Method::Listen). The application calls this method or responds with an
-    /// error. The connection accepts all other subscriptions without the application.
+    /// error. The same happens to one that names resources, if the configuration
+    /// [says so](crate::connection::ServerConfig::confirm_subscriptions). The connection accepts all other
+    /// subscriptions without the application.
     ///
     /// # Errors
     /// Returns a [`SendError`] if the request is not of this kind, has a response already, or too much waits to be

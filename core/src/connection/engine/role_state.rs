@@ -75,6 +75,14 @@ impl RoleState {
         }
     }
 
+    /// Returns whether a server's application confirms subscriptions that name resources.
+    pub(crate) fn confirms_subscriptions(&self) -> bool {
+        match self {
+            Self::Client { .. } => false,
+            Self::Server { config, .. } => config.confirm_subscriptions,
+        }
+    }
+
     pub(crate) fn hash_seed(&self) -> u64 {
         match self {
             Self::Client { config, .. } => config.hash_seed,

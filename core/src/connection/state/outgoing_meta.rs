@@ -6,7 +6,7 @@ use crate::{
     connection::{json_splice, types::RequestOptions},
     protocol::ProtocolVersion,
     rpc::CallId,
-    schema::{LoggingLevel, TraceContext, keys},
+    schema::{At, ClientCapabilities, LoggingLevel, TraceContext, keys},
     wire::{
         Json,
         encode::{self, Encoded},
@@ -28,11 +28,20 @@ pub(crate) struct MetaOptions {
     trace: Option<Arc<TraceContext>>,
     /// Whether the engine polls a task that the request becomes. Not sent to the peer.
     pub(crate) follow_task: bool,
+    /// The capabilities to declare in place of those of the client, as JSON.
+    capabilities: Option<Json>,
 }
 
 impl MetaOptions {
     pub(crate) fn of(options: &RequestOptions) -> Self {
-        Self { level: options.log_level, trace: options.trace.clone(), follow_task: options.follow_task }
+        let encode =
+            |capabilities: &Arc<ClientCapabilities>| At(&**capabilities, Some(ProtocolVersion::LATEST)).to_json().ok();
+        Self {
+            level: options.log_level,
+            trace: options.trace.clone(),
+            follow_task: options.follow_task,
+            capabilities: options.client_capabilities.as_ref().and_then(encode),
+        }
     }
 }
 
@@ -69,10 +78,11 @@ impl<'a> OutgoingMeta<'a> {
     fn members(self) -> impl DoubleEndedIterator<Item = (&'static str, Value<'a>)> {
         let token = self.token.map(|token| (keys::PROGRESS_TOKEN, Value::Number(token.as_u64())));
         let sender = self.modern.map(|(version, identity)| {
+            let capabilities = self.extra.capabilities.as_ref().unwrap_or(&identity.capabilities);
             [
                 (keys::PROTOCOL_VERSION, Value::Text(version.as_str())),
                 (keys::CLIENT_INFO, Value::Json(identity.info.get())),
-                (keys::CLIENT_CAPABILITIES, Value::Json(identity.capabilities.get())),
+                (keys::CLIENT_CAPABILITIES, Value::Json(capabilities.get())),
             ]
         });
         let trace = self.extra.trace.iter().flat_map(|trace| trace.members());
@@ -177,7 +187,7 @@ mod tests {
         };
         let trace = TraceContext::within("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         let extra =
-            MetaOptions { level: Some(LoggingLevel::Info), trace: trace.ok().map(Arc::new), follow_task: false };
+            MetaOptions { level: Some(LoggingLevel::Info), trace: trace.ok().map(Arc::new), ..MetaOptions::default() };
         let nothing = OutgoingMeta { modern: None, extra: &MetaOptions::default(), token: None };
         let all =
             OutgoingMeta { modern: Some((ProtocolVersion::LATEST, &identity)), extra: &extra, token: nothing.token };
@@ -197,5 +207,26 @@ mod tests {
             [keys::PROTOCOL_VERSION, keys::CLIENT_INFO, keys::CLIENT_CAPABILITIES, keys::TRACEPARENT, keys::LOG_LEVEL];
         assert_eq!(names[..5], expected);
         assert_eq!(names[5..], ["b"]);
+    }
+
+    #[test]
+    fn a_request_can_declare_other_capabilities() {
+        let identity = ClientIdentity {
+            info: Json::parse("{}").expect("JSON"),
+            capabilities: Json::parse(r#"{"roots":{},"sampling":{}}"#).expect("JSON"),
+        };
+        let declared = [crate::protocol::Capability::Roots].into_iter().collect::<ClientCapabilities>();
+        let options = RequestOptions { client_capabilities: Some(Arc::new(declared)), ..RequestOptions::no_timeout() };
+        for (options, expected) in
+            [(options, r#"{"roots":{}}"#), (RequestOptions::no_timeout(), r#"{"roots":{},"sampling":{}}"#)]
+        {
+            let extra = MetaOptions::of(&options);
+            let meta = OutgoingMeta { modern: Some((ProtocolVersion::LATEST, &identity)), extra: &extra, token: None };
+            for written in both(meta, r#"{"a":1}"#) {
+                let written = RawJson::trusted(&written);
+                let meta = written.member("_meta").expect("it is there").into_owned();
+                assert_eq!(meta.member(keys::CLIENT_CAPABILITIES).expect("it is there").get(), expected);
+            }
+        }
     }
 }

@@ -103,6 +103,10 @@ pub struct ServerConfig {
     pub instructions: Option<String>,
     /// Limits, times and revisions.
     pub settings: Settings,
+    /// Whether subscriptions that name resources are handed to the application before they are accepted, as those that
+    /// name tasks always are: see
+    /// [`accept_subscription`](crate::connection::Connection::accept_subscription). Default false.
+    pub confirm_subscriptions: bool,
     /// See [`new`](Self::new).
     pub hash_seed: u64,
 }
@@ -115,6 +119,6 @@ impl ServerConfig {
     #[must_use]
     pub fn new(info: Implementation, hash_seed: u64) -> Self {
         let (capabilities, settings) = (ServerCapabilities::default(), Settings::default());
-        Self { info, capabilities, instructions: None, settings, hash_seed }
+        Self { info, capabilities, instructions: None, settings, confirm_subscriptions: false, hash_seed }
     }
 }

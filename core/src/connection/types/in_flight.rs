@@ -1,5 +1,7 @@
 //! Views of the requests in flight, in both directions.
 
+use alloc::string::String;
+
 use crate::{
     protocol::Method,
     rpc::{CallId, ReplyKey, Timestamp},
@@ -51,4 +53,16 @@ pub struct OutboundRequest {
     /// Whether the request was polled and its response is outstanding. `false` while it waits to be written, for
     /// responses to its input requests (2026-07-28), or for a delay to end.
     pub sent: bool,
+}
+
+/// Where a request of the server comes from that is an input request of a result or a task (2026-07-28).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InputRequestOrigin {
+    /// The call whose result or task contains the input request.
+    pub call: CallId,
+    /// The name of the input request.
+    pub name: String,
+    /// The number of input requests of the call without a response, this one included.
+    pub open: usize,
 }

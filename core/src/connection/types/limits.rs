@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use crate::{
     rpc::ReplyKey,
-    schema::{LoggingLevel, TraceContext},
+    schema::{ClientCapabilities, LoggingLevel, TraceContext},
 };
 
 /// Limits of one connection. Regardless of the peer, memory stays under the sum of them, which [`memory`](Self::memory)
@@ -188,6 +188,9 @@ pub struct RequestOptions {
     /// of the task, its timeouts cover both together, and cancelling it cancels the task. Otherwise it ends with the
     /// task itself, a [`CreateTaskResult`](crate::schema::tasks_extension::CreateTaskResult). Default true.
     pub follow_task: bool,
+    /// The capabilities that the request declares in place of those of the client (2026-07-28), for a client that sends
+    /// requests for others. What the client itself has declared still bounds what its peer may request. Default: none.
+    pub client_capabilities: Option<Arc<ClientCapabilities>>,
 }
 
 impl Default for RequestOptions {
@@ -214,6 +217,7 @@ impl RequestOptions {
             resubscribe: false,
             related_request: None,
             follow_task: true,
+            client_capabilities: None,
         }
     }
 
@@ -230,6 +234,7 @@ impl RequestOptions {
             resubscribe: false,
             related_request: None,
             follow_task: true,
+            client_capabilities: None,
         }
     }
 }

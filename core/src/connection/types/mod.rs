@@ -19,7 +19,7 @@ pub use context::{RequestContext, TaskProgress};
 pub use error::{CloseReason, SendError, Violation};
 pub use event::{CancelCause, Event, Outcome, Progress};
 pub use failure::Failure;
-pub use in_flight::{InboundRequest, OutboundRequest, RequestState};
+pub use in_flight::{InboundRequest, InputRequestOrigin, OutboundRequest, RequestState};
 pub use limits::{Backoff, Keepalive, Limits, Polling, RequestOptions};
 pub use metrics::{ResourceUsage, Stats};
 pub use opening::Opening;

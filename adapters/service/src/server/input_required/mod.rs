@@ -213,6 +213,27 @@ impl InputRounds {
         }
     }
 
+    /// Keeps a value for the next round, in the state of the request.
+    pub(crate) fn keep(&self, name: &str, value: JsonObject) {
+        lock(&self.record).used.insert(name, value);
+    }
+
+    /// Returns a value that was kept in an earlier round, or a response.
+    pub(crate) fn kept(&self, name: &str) -> Option<&JsonObject> {
+        self.given.get(name)
+    }
+
+    /// Withdraws the requests of this run: the response is the outcome of the handler.
+    pub(crate) fn withdraw(&self) {
+        let mut record = lock(&self.record);
+        (record.open, record.unsendable) = (Map::new(), None);
+    }
+
+    /// Returns the principal of the caller, if it is known.
+    pub(crate) fn principal(&self) -> Option<&str> {
+        self.caller.principal.as_deref()
+    }
+
     /// Returns whether the handler has made a request without a response.
     pub(super) fn has_open_requests(&self) -> bool {
         lock(&self.record).has_open_requests()

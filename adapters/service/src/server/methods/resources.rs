@@ -7,17 +7,21 @@ use mcp_proto::{
     protocol::Method,
     schema::{
         EmptyResult, ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams,
-        ListResourcesResult, ReadResourceParams, Resource, ResourceTemplate, SubscribeParams, UnsubscribeParams,
+        ListResourcesResult, ReadResourceParams, Resource, ResourceTemplate, SubscribeParams,
+        SubscriptionsListenParams, UnsubscribeParams,
     },
     wire::ErrorObject,
 };
 
 use super::common::{Page, caller, valid_uri};
 use crate::{
-    driver_api::job::Job,
+    driver_api::{
+        deferred::Deferred,
+        job::{HandlerKind, Job, Schedule},
+    },
     inbound::{
         context::Context,
-        failure::resource_not_found,
+        failure::{Failure, resource_not_found},
         request::params,
         responder::of_any_result,
         rpc_result::RpcResult,
@@ -86,12 +90,62 @@ impl SessionState<ServerRole> {
         let SubscribeParams { uri, .. } = params(inbound.params.as_ref())?;
         let uri = valid_uri(uri)?;
         let service = &*self.app.0;
-        if service.visible_to(inbound).find(service, &uri).is_none() {
+        let Some(found) = service.visible_to(inbound).find(service, &uri) else {
             return Err(not_found(inbound, &uri));
+        };
+        if let Some(origin) = found.origin() {
+            let run = move |context: &Context| {
+                let context = context.clone();
+                origin.subscribe(&uri).map(move |subscribed| {
+                    subscribed.map_err(|failure| context.explain(failure))?;
+                    let (shared, limits) = (&context.shared, context.shared.app.0.subscription_limits);
+                    shared.state.subscriptions.insert(uri, limits).map(|()| EmptyResult::default())
+                })
+            };
+            return Ok(Some(self.handler_job(inbound, inbound.meta(), HandlerKind::Async, of_any_result(run))));
         }
         Ok(self.answer(inbound, move |shared| {
             shared.state.subscriptions.insert(uri, shared.app.0.subscription_limits).map(|()| EmptyResult::default())
         }))
+    }
+
+    /// Returns whether a subscription without a session names resources of other servers and no tasks
+    /// (2026-07-28). The other servers begin to notify of the resources in any case.
+    pub(in crate::server) fn listens_to_origins(self: &Arc<Self>, inbound: &Request<'_>) -> bool {
+        let Ok(SubscriptionsListenParams { notifications, .. }) = params(inbound.params.as_ref()) else { return false };
+        let names_tasks = notifications.task_ids.is_some_and(|tasks| !tasks.is_empty());
+        if names_tasks {
+            self.subscribe_to_origins(inbound).into_iter().for_each(|begun| drop(Deferred::poll_once(begun)));
+        }
+        !names_tasks
+    }
+
+    /// Accepts a subscription when the other servers notify of the resources that it names, or cannot.
+    pub(in crate::server) fn listen_to_origins(self: &Arc<Self>, inbound: &Request<'_>) -> Option<Job> {
+        let (begun, connection, key) = (self.subscribe_to_origins(inbound), inbound.connection.clone(), inbound.key);
+        Some(Job::future(Schedule::Concurrent, async move {
+            for subscribed in begun {
+                // Without its server the subscription is silent.
+                let _ = subscribed.await;
+            }
+            // It is only ever refused as busy.
+            let accept = || connection.update(|conn, _| conn.accept_subscription(key, |_| false));
+            let _ = connection.when_writable(accept).await;
+        }))
+    }
+
+    fn subscribe_to_origins(self: &Arc<Self>, inbound: &Request<'_>) -> Vec<Deferred<Result<(), Failure>>> {
+        let Ok(SubscriptionsListenParams { notifications, .. }) = params(inbound.params.as_ref()) else {
+            return Vec::new();
+        };
+        let service = &*self.app.0;
+        let visible = service.visible_to(inbound);
+        let uris = notifications.resource_subscriptions.unwrap_or_default();
+        let origins = uris.iter().take(service.subscription_limits.number).filter_map(|uri| {
+            let origin = visible.find(service, uri)?.origin()?;
+            Some(origin.subscribe(uri))
+        });
+        origins.collect()
     }
 
     fn unsubscribe(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {

@@ -14,7 +14,7 @@ use crate::{
             input_round::{InputRequest, InputRequestRef, InputResponseState, parse_input_requests},
             tags::{Origin, RequestTag, Token},
         },
-        types::{CancelCause, Event, Outcome},
+        types::{CancelCause, Event, InputRequestOrigin, Outcome},
     },
     protocol::{Capability, Method, MethodName, ProtocolVersion},
     rpc::{CallId, ReplyKey, State},
@@ -125,6 +125,23 @@ impl Engine {
             }
         });
         if all { Ok(()) } else { Err(()) }
+    }
+
+    /// Returns where an input request comes from.
+    pub(crate) fn input_request_origin(
+        &self,
+        InputRequestRef { call, index }: InputRequestRef,
+    ) -> Option<InputRequestOrigin> {
+        let retry = self.retries.get(call)?;
+        let name = match &retry.poller {
+            Some(poller) => poller.input_requests.name(index),
+            None => &retry.round.answers.get(index)?.0,
+        };
+        Some(InputRequestOrigin {
+            call,
+            name: serde_json::from_str(name).ok()?,
+            open: retry.open_input_requests().len(),
+        })
     }
 
     /// Returns whether this client has declared the capability for an input request.

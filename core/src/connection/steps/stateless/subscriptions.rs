@@ -81,8 +81,10 @@ impl Engine {
             return self.violation(Violation::TooManyRequests);
         }
         let names_tasks = requested.task_ids.as_ref().is_some_and(|tasks| !tasks.is_empty());
+        let names_resources = requested.resource_subscriptions.as_ref().is_some_and(|uris| !uris.is_empty());
+        let is_for_application = names_tasks || names_resources && self.role_state.confirms_subscriptions();
         // If the application gets the request, its whole message counts, else only the retained parts.
-        let message = if names_tasks { origin.bytes } else { described };
+        let message = if is_for_application { origin.bytes } else { described };
         let bytes = message.saturating_add(id.as_bytes().len()).saturating_add(filter_bytes(&requested));
         let (origin, tag) = (Origin { bytes, ..origin }, RequestTag { bytes, ..tag });
         let key = match self.admit(id.clone(), tag, origin) {
@@ -94,7 +96,7 @@ impl Engine {
             self.end(CloseReason::PeerNotReading);
             return None;
         }
-        if names_tasks {
+        if is_for_application {
             self.subscriptions.pending.insert(key, PendingSubscription { id, filter: requested, described });
             return Some(Event::Request { key, method: Method::Listen.into(), params });
         }

@@ -1,0 +1,373 @@
+//! Backends, and the code that runs their connections.
+
+use std::{
+    fmt,
+    future::Future,
+    ops::Deref,
+    sync::{Arc, Weak},
+};
+
+use mcp_proto::{
+    connection::ClientRole,
+    protocol::{Capability, Era},
+    schema::SubscriptionFilter,
+};
+
+use super::{
+    error::{BackendError, BackendFault},
+    limits::ProxyLimits,
+    listing::KINDS,
+    shared::Shared,
+};
+use crate::{
+    client::{Host, subscription::Subscription},
+    driver_api::deferred::{Deferred, select_biased},
+    outbound::peer::Peer,
+    server::{composition::LogSource, register_error::RegisterError, service::Service},
+    util::{
+        lock::{lock, write},
+        prefix::Prefix,
+    },
+};
+
+/// A server whose items a [`Service`] offers. See the [module](super).
+///
+/// Clones are handles of the same backend. It stays until it is [removed](Self::remove).
+#[derive(Clone)]
+pub struct Backend(Arc<Shared>);
+
+/// The configuration of a [`Backend`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens before `join`"]
+pub struct BackendBuilder {
+    name: String,
+    prefix: Option<String>,
+    limits: ProxyLimits,
+}
+
+impl BackendBuilder {
+    /// Sets the prefix: names become `prefix__name`, URIs `prefix+uri`. An empty prefix changes nothing. Default: the
+    /// name of the backend, with `-` in place of characters that a prefix cannot have.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Sets the limits.
+    pub fn limits(mut self, limits: ProxyLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Makes it a backend of a service. The service offers its items once it is [run](Backend::run).
+    ///
+    /// # Errors
+    /// If the prefix is [invalid](RegisterError::Prefix), or the name or the prefix is [in use](RegisterError::Taken).
+    pub fn join(self, service: &Service) -> Result<Backend, RegisterError> {
+        let text = self.prefix.unwrap_or_else(|| Backend::prefix_of(&self.name));
+        let prefix = Prefix::parse(&text).ok_or(RegisterError::Prefix(text))?;
+        service.0.composition.claim_server(&self.name, &prefix)?;
+        let shared = Shared::new(self.name, prefix, self.limits, service);
+        let source: Weak<dyn LogSource> = shared.this.clone();
+        service.0.composition.add_server(source);
+        shared.offer_unlisted();
+        Ok(Backend(shared))
+    }
+}
+
+impl Backend {
+    /// Creates the configuration of a backend. The name is part of errors, and no other backend of the service has it.
+    pub fn builder(name: impl Into<String>) -> BackendBuilder {
+        BackendBuilder { name: name.into(), prefix: None, limits: ProxyLimits::default() }
+    }
+
+    /// Returns the prefix of a name: the name with `-` in place of characters that a prefix cannot have, cut to 64
+    /// bytes.
+    #[must_use]
+    pub fn prefix_of(name: &str) -> String {
+        let fits = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' };
+        let mut prefix: String = name.chars().map(fits).collect();
+        if !prefix.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            prefix.insert_str(0, "s-");
+        }
+        prefix.truncate(64);
+        while prefix.contains("__") {
+            prefix = prefix.replace("__", "_");
+        }
+        prefix.trim_end_matches('_').to_owned()
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Returns the host to connect with: only connections of this host are those of the backend.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        self.0.host()
+    }
+
+    /// Runs the backend: connects, offers the items of the server, follows their changes, and connects again when the
+    /// connection has ended. Ends with the error of a connection attempt, or with `Ok` when the backend was removed.
+    ///
+    /// `connect` returns a client that was connected with the [host](Self::host). It decides how often and how soon to
+    /// connect again, as a supervisor of a driver does. Between two connections requests fail with a [`BackendError`],
+    /// and the items stay in the lists. On each new connection the lists are read again, and the clients are notified
+    /// of them.
+    ///
+    /// A task awaits it, or a thread [blocks](crate::block_on) on it. A backend has one connection at a time: run it
+    /// once.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the use of the connection: calls in flight fail.
+    ///
+    /// # Errors
+    /// The error of `connect`.
+    pub async fn run<C, E, F>(&self, connect: impl Fn() -> F) -> Result<(), E>
+    where
+        C: Deref<Target = Peer<ClientRole>>,
+        E: fmt::Display,
+        F: Future<Output = Result<C, E>>,
+    {
+        let shared = &self.0;
+        while !lock(&shared.link).is_removed {
+            let client = match connect().await {
+                Ok(client) => client,
+                Err(error) => {
+                    shared.disconnected(BackendFault::NotConnected(Some(error.to_string())));
+                    return Err(error);
+                }
+            };
+            let peer: Peer<ClientRole> = (*client).clone();
+            let guard = Connected::begin(shared, peer.clone());
+            let ended = select_biased(shared.work(&peer), peer.closed()).await;
+            if let Err(reason) = ended {
+                guard.end(BackendFault::NotConnected(Some(reason.to_string())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the items of the server are offered, or the first attempt to do so has failed.
+    ///
+    /// It fails with the error of the connection, or of a list that could not be read.
+    pub fn ready(&self) -> Deferred<Result<(), BackendError>> {
+        let shared = self.0.clone();
+        Deferred::new(async move {
+            let outcome = || {
+                let link = lock(&shared.link);
+                let error = link.error.clone();
+                (link.is_listed || error.is_some()).then(|| error.map_or(Ok(()), Err))
+            };
+            shared.changed.wait_for(outcome).await
+        })
+    }
+
+    /// Returns why the server is not connected, or why one of its lists could not be read.
+    #[must_use]
+    pub fn error(&self) -> Option<BackendError> {
+        let link = lock(&self.0.link);
+        let unconnected = link.peer.is_none().then(|| self.0.error(BackendFault::NotConnected(None)));
+        link.error.clone().or(unconnected)
+    }
+
+    /// Returns why items of the latest lists are not offered: their names are taken, for example.
+    #[must_use]
+    pub fn refused(&self) -> Vec<RegisterError> {
+        lock(&self.0.link).refused.values().flatten().cloned().collect()
+    }
+
+    /// Returns the number of requests of clients in flight at the server.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.0.calls.len()
+    }
+
+    /// Removes the backend: its items are not offered any more, and [`run`](Self::run) ends. Calls in flight continue
+    /// as long as the connection.
+    pub fn remove(&self) {
+        let shared = &self.0;
+        let Some(service) = shared.service() else { return };
+        if std::mem::replace(&mut lock(&shared.link).is_removed, true) {
+            return;
+        }
+        lock(&shared.offers).clear(&service);
+        let own = Arc::as_ptr(shared).addr();
+        write(&service.0.catalog).remove_unlisted(|template| template.is_of(own));
+        service.0.composition.release_server(&shared.name, &shared.prefix);
+        shared.wake.notify_all();
+        shared.changed.notify_all();
+    }
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backend").field("name", &self.0.name).field("calls", &self.calls()).finish_non_exhaustive()
+    }
+}
+
+/// The connection of a backend, as long as this is held.
+struct Connected<'a> {
+    shared: &'a Arc<Shared>,
+    is_over: bool,
+}
+
+impl<'a> Connected<'a> {
+    fn begin(shared: &'a Arc<Shared>, peer: Peer<ClientRole>) -> Self {
+        {
+            let mut work = lock(&shared.work);
+            work.lists.extend(KINDS);
+            work.reading.clear();
+            work.watched.clear();
+        }
+        let mut link = lock(&shared.link);
+        (link.peer, link.error) = (Some(peer), None);
+        drop(link);
+        Self { shared, is_over: false }
+    }
+
+    fn end(mut self, fault: BackendFault) {
+        self.is_over = true;
+        self.shared.disconnected(fault);
+    }
+}
+
+impl Drop for Connected<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.shared.disconnected(BackendFault::NotConnected(None));
+        }
+    }
+}
+
+impl Shared {
+    fn disconnected(&self, fault: BackendFault) {
+        let mut link = lock(&self.link);
+        let peer = link.peer.take();
+        link.error = Some(self.error(fault));
+        drop(link);
+        drop(peer);
+        self.calls.expire();
+        self.changed.notify_all();
+    }
+
+    /// Does what is to be done on a connection, until the backend is removed.
+    async fn work(self: &Arc<Self>, peer: &Peer<ClientRole>) {
+        let is_modern = peer.version().is_some_and(|version| version.era() == Era::Modern);
+        if !is_modern {
+            self.set_level(peer);
+        }
+        // Held for as long as the connection is used.
+        let _lists = if is_modern { self.listen(peer).await } else { None };
+        let (mut is_new, mut resources) = (true, None);
+        loop {
+            let kinds: Vec<_> = {
+                let mut work = lock(&self.work);
+                work.reading = std::mem::take(&mut work.lists);
+                work.reading.iter().copied().collect()
+            };
+            if !kinds.is_empty() {
+                let outcome = self.take_over(peer, &kinds, is_new).await;
+                let mut link = lock(&self.link);
+                (link.is_listed, link.error) = (true, outcome.err());
+                drop(link);
+                lock(&self.work).reading.clear();
+                self.changed.notify_all();
+                is_new = false;
+            }
+            if is_modern {
+                self.listen_to_resources(peer, &mut resources).await;
+            } else {
+                self.subscribe(peer).await;
+            }
+            if !kinds.is_empty() {
+                let pause = peer.sleep(self.limits.list_pause);
+                // Subscriptions do not wait for the pause.
+                let _ = select_biased(pause, self.wake.wait_for(|| self.has_subscriptions().then_some(()))).await;
+            }
+            self.calls.expire();
+            let removed = self.wake.wait_for(|| {
+                if lock(&self.link).is_removed {
+                    return Some(true);
+                }
+                (!lock(&self.work).lists.is_empty() || self.has_subscriptions()).then_some(false)
+            });
+            if removed.await {
+                return;
+            }
+        }
+    }
+
+    /// Subscribes to changes of lists (2026-07-28).
+    async fn listen(&self, peer: &Peer<ClientRole>) -> Option<Subscription> {
+        let has = |capability| peer.capabilities().contains(capability).then_some(true);
+        let filter = SubscriptionFilter {
+            tools_list_changed: has(Capability::ToolsListChanged),
+            prompts_list_changed: has(Capability::PromptsListChanged),
+            resources_list_changed: has(Capability::ResourcesListChanged),
+            ..SubscriptionFilter::default()
+        };
+        if filter == SubscriptionFilter::default() {
+            return None;
+        }
+        peer.within(self.limits.list_time).listen(filter).ok()?.await.ok()
+    }
+
+    fn has_subscriptions(&self) -> bool {
+        let work = lock(&self.work);
+        work.wanted.len() != work.watched.len() || work.wanted.iter().any(|uri| !work.watched.contains_key(uri))
+    }
+
+    /// Subscribes to the wanted resources (2026-07-28): to all of them together.
+    async fn listen_to_resources(&self, peer: &Peer<ClientRole>, current: &mut Option<Subscription>) {
+        if !self.has_subscriptions() {
+            return;
+        }
+        let wanted = lock(&self.work).wanted.clone();
+        if wanted.is_empty() {
+            *current = None;
+            lock(&self.work).watched.clear();
+            return;
+        }
+        let uris: Vec<_> = wanted.iter().cloned().collect();
+        let filter = SubscriptionFilter { resource_subscriptions: Some(uris), ..SubscriptionFilter::default() };
+        let listening = peer.within(self.limits.list_time).listen(filter);
+        let outcome = match listening {
+            Ok(pending) => pending.await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        let outcome = outcome.map(|subscription| {
+            // The former one ends after the new one has begun, so that no change is missed.
+            *current = Some(subscription);
+        });
+        lock(&self.work).watched = wanted.into_iter().map(|uri| (uri, outcome.clone())).collect();
+        self.changed.notify_all();
+    }
+
+    /// Subscribes to the wanted resources, and ends the subscriptions to others (up to 2025-11-25).
+    async fn subscribe(&self, peer: &Peer<ClientRole>) {
+        let (new, old) = {
+            let work = lock(&self.work);
+            let new: Vec<_> = work.wanted.iter().filter(|uri| !work.watched.contains_key(*uri)).cloned().collect();
+            let old: Vec<_> = work.watched.keys().filter(|uri| !work.wanted.contains(*uri)).cloned().collect();
+            (new, old)
+        };
+        for uri in old {
+            let watched = lock(&self.work).watched.remove(&uri);
+            if let (Some(Ok(())), Ok(pending)) = (watched, peer.within(self.limits.list_time).unsubscribe(&uri)) {
+                // If it fails, its notifications are ignored.
+                let _ = pending.await;
+            }
+        }
+        for uri in new {
+            let outcome = match peer.within(self.limits.list_time).subscribe(&uri) {
+                Ok(pending) => pending.await.map(drop).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            lock(&self.work).watched.insert(uri, outcome);
+            self.changed.notify_all();
+        }
+    }
+}

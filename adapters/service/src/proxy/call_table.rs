@@ -1,0 +1,296 @@
+//! The requests of clients that are in flight at a backend.
+
+use std::{
+    any::Any,
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, OnceLock},
+};
+
+use mcp_proto::{
+    connection::ClientRole,
+    protocol::Method,
+    rpc::{CallId, Timestamp},
+    schema::InputRequest,
+    wire::{ErrorObject, JsonObject},
+};
+
+use super::one_result::OneResult;
+use crate::{
+    inbound::context::Context,
+    outbound::{error::CallError, peer::Peer},
+    util::{lock::lock, wait_queue::WaitQueue},
+};
+
+/// The most questions of one call that wait for the client at once.
+const MAX_WAITING: usize = 64;
+
+/// The most questions of one call.
+const MAX_NAMES: usize = 1024;
+
+/// A question of a backend that waits for the client.
+pub(super) struct Question {
+    /// The name in the `input_required` result of this service.
+    pub(super) name: String,
+    pub(super) question: InputRequest,
+    pub(super) answer: Arc<OneResult<Result<JsonObject, CallError>>>,
+}
+
+/// A request of a client at a backend.
+pub(super) struct CallEntry {
+    /// The current request of the client: it sends another one with its input (2026-07-28).
+    context: Mutex<Context>,
+    questions: Mutex<Questions>,
+    /// Waits for questions.
+    asked: WaitQueue,
+    /// The id under which it waits for the client, once it has.
+    id: OnceLock<String>,
+    /// The error with which an input request was refused (2026-07-28). It ends the call.
+    refused: OnceLock<ErrorObject>,
+}
+
+#[derive(Default)]
+struct Questions {
+    waiting: Vec<Question>,
+    /// The names of all questions so far.
+    names: BTreeSet<String>,
+    /// The number of questions that arrive together and have to be asked together.
+    expected: usize,
+}
+
+impl CallEntry {
+    pub(super) fn new(context: Context) -> Arc<Self> {
+        Arc::new(Self {
+            context: Mutex::new(context),
+            questions: Mutex::default(),
+            asked: WaitQueue::default(),
+            id: OnceLock::new(),
+            refused: OnceLock::new(),
+        })
+    }
+
+    /// Notes that an input request was refused, which has no form of its own in 2026-07-28.
+    pub(super) fn refuse(&self, error: &ErrorObject) {
+        self.refused.get_or_init(|| error.clone());
+    }
+
+    /// Returns whether this error is that of a refused input request.
+    pub(super) fn is_refusal(&self, error: &ErrorObject) -> bool {
+        self.refused.get() == Some(error)
+    }
+
+    /// Returns the id under which it waits for the client: the same in every round.
+    pub(super) fn id(&self, new: impl FnOnce() -> Option<String>) -> Option<String> {
+        if let Some(id) = self.id.get() {
+            return Some(id.clone());
+        }
+        let new = new()?;
+        Some(self.id.get_or_init(|| new).clone())
+    }
+
+    /// Returns the context of the client's current request.
+    pub(super) fn context(&self) -> Context {
+        lock(&self.context).clone()
+    }
+
+    pub(super) fn set_context(&self, context: Context) {
+        let before = std::mem::replace(&mut *lock(&self.context), context);
+        drop(before);
+    }
+
+    /// Adds a question for the next round. `open` is the number of questions that the backend has asked together.
+    pub(super) fn ask(
+        &self,
+        name: Option<String>,
+        open: usize,
+        question: InputRequest,
+    ) -> Option<Arc<OneResult<Result<JsonObject, CallError>>>> {
+        let answer = Arc::new(OneResult::default());
+        {
+            let mut questions = lock(&self.questions);
+            if questions.waiting.len() >= MAX_WAITING || questions.names.len() >= MAX_NAMES {
+                return None;
+            }
+            let wanted = name.unwrap_or_else(|| "question".into());
+            // A backend may use a name again in a later round, with another meaning.
+            let numbered = (2..).map(|number| format!("{wanted}-{number}"));
+            let name = std::iter::once(wanted.clone()).chain(numbered).find(|name| !questions.names.contains(name));
+            let name = name.unwrap_or(wanted);
+            questions.names.insert(name.clone());
+            questions.expected = open.max(1);
+            questions.waiting.push(Question { name, question, answer: answer.clone() });
+        }
+        self.asked.notify_all();
+        Some(answer)
+    }
+
+    /// Waits for questions, until all of a round are there.
+    pub(super) async fn questions(&self) -> Vec<Question> {
+        let take = || {
+            let mut questions = lock(&self.questions);
+            questions.waiting.retain(|question| !question.answer.is_over());
+            let is_complete = !questions.waiting.is_empty() && questions.waiting.len() >= questions.expected;
+            is_complete.then(|| std::mem::take(&mut questions.waiting))
+        };
+        self.asked.wait_for(take).await
+    }
+
+    /// Puts questions back that the client has not responded to yet.
+    pub(super) fn put_back(&self, mut open: Vec<Question>) {
+        let mut questions = lock(&self.questions);
+        open.append(&mut questions.waiting);
+        questions.expected = questions.expected.min(open.len()).max(1);
+        questions.waiting = open;
+    }
+
+    /// Notes that a question is not asked any more.
+    pub(super) fn withdrawn(&self) {
+        let mut questions = lock(&self.questions);
+        questions.expected = questions.expected.saturating_sub(1).max(1);
+        drop(questions);
+        self.asked.notify_all();
+    }
+}
+
+/// A call that waits for the next request of its client (2026-07-28).
+pub(super) struct WaitingCall {
+    pub(super) entry: Arc<CallEntry>,
+    /// The pending request, of the type of its method.
+    pub(super) pending: Box<dyn Any + Send>,
+    pub(super) permit: Permit,
+    pub(super) method: Method,
+    pub(super) principal: Option<String>,
+    pub(super) peer: Peer<ClientRole>,
+    pub(super) until: Timestamp,
+}
+
+/// The number of a connection, and a call on it.
+pub(super) type CallKey = (u64, CallId);
+
+/// A call in the order of the table.
+struct Row {
+    /// The connection, and the call once it has begun.
+    connection: u64,
+    call: Option<CallId>,
+    entry: Arc<CallEntry>,
+}
+
+/// The requests of clients that are in flight at a backend.
+#[derive(Default)]
+pub(super) struct CallTable(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    /// The calls, in the order in which they began.
+    rows: BTreeMap<u64, Row>,
+    /// The numbers of their rows.
+    by_call: HashMap<CallKey, u64>,
+    next: u64,
+    waiting: BTreeMap<String, WaitingCall>,
+    /// The number of permits.
+    taken: usize,
+}
+
+/// The right to have a request in flight.
+pub(super) struct Permit(Arc<CallTable>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        lock(&self.0.0).taken -= 1;
+    }
+}
+
+/// The entry of a call, as long as this is held.
+pub(super) struct Registered {
+    table: Arc<CallTable>,
+    row: u64,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let removed = {
+            let mut table = lock(&self.table.0);
+            let removed = table.rows.remove(&self.row);
+            if let Some(Row { connection, call: Some(call), .. }) = &removed {
+                table.by_call.remove(&(*connection, *call));
+            }
+            removed
+        };
+        drop(removed);
+    }
+}
+
+impl CallTable {
+    /// Returns a permit, unless `max` are taken.
+    pub(super) fn admit(self: &Arc<Self>, max: usize) -> Option<Permit> {
+        let mut table = lock(&self.0);
+        if table.taken >= max {
+            return None;
+        }
+        table.taken += 1;
+        Some(Permit(self.clone()))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        lock(&self.0).taken
+    }
+
+    /// Adds a call that is about to be sent over this connection.
+    pub(super) fn insert(self: &Arc<Self>, connection: u64, entry: &Arc<CallEntry>) -> Registered {
+        let mut table = lock(&self.0);
+        let row = table.next;
+        table.next += 1;
+        table.rows.insert(row, Row { connection, call: None, entry: entry.clone() });
+        Registered { table: self.clone(), row }
+    }
+
+    /// Notes the id of a call. It is called under the lock of the connection, before any message about the call can
+    /// arrive.
+    pub(super) fn began(&self, registered: &Registered, call: CallId) {
+        let table = &mut *lock(&self.0);
+        if let Some(row) = table.rows.get_mut(&registered.row) {
+            row.call = Some(call);
+            table.by_call.insert((row.connection, call), registered.row);
+        }
+    }
+
+    pub(super) fn get(&self, call: CallKey) -> Option<Arc<CallEntry>> {
+        let table = lock(&self.0);
+        table.rows.get(table.by_call.get(&call)?).map(|row| row.entry.clone())
+    }
+
+    /// Returns all calls, the oldest first.
+    pub(super) fn all(&self) -> Vec<Arc<CallEntry>> {
+        lock(&self.0).rows.values().map(|row| row.entry.clone()).collect()
+    }
+
+    /// Keeps a call until its client sends its next request; returns it if there are `max` of them.
+    pub(super) fn keep(&self, id: String, call: WaitingCall, max: usize) -> Option<WaitingCall> {
+        let mut table = lock(&self.0);
+        if table.waiting.len() >= max {
+            return Some(call);
+        }
+        table.waiting.insert(id, call)
+    }
+
+    /// Takes a call out that waits for its client.
+    pub(super) fn take(&self, id: &str, is_it: impl FnOnce(&WaitingCall) -> bool) -> Option<WaitingCall> {
+        let mut table = lock(&self.0);
+        table.waiting.get(id).filter(|call| is_it(call))?;
+        table.waiting.remove(id)
+    }
+
+    /// Drops the calls whose clients have not sent their next requests in time, which cancels them.
+    pub(super) fn expire(&self) {
+        let peers: Vec<_> = {
+            let table = lock(&self.0);
+            table.waiting.iter().map(|(id, call)| (id.clone(), call.peer.clone(), call.until)).collect()
+        };
+        for (id, peer, until) in peers {
+            // The lock of the connection is taken without that of the table.
+            if peer.close_reason().is_some() || peer.connection().update(|_, now| now) >= until {
+                let expired = self.take(&id, |_| true);
+                drop(expired);
+            }
+        }
+    }
+}

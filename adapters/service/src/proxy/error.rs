@@ -1,0 +1,121 @@
+//! Errors of a backend.
+
+use std::fmt;
+
+use mcp_proto::wire::{ErrorObject, Json};
+use serde_core::{Serialize, Serializer, ser::SerializeMap};
+
+use crate::{inbound::failure::Failure, outbound::error::CallError};
+
+/// The error of a request that a backend did not respond to. An error that a backend has sent reaches the client as it
+/// is.
+///
+/// The client gets it as the error -32603, whose data is `{"backend": "..", "reason": ".."}` with the
+/// [reason](BackendFault::as_str).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendError {
+    backend: String,
+    fault: BackendFault,
+}
+
+/// Why a backend did not respond to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BackendFault {
+    /// It is not connected. The text is the reason, if there is one.
+    NotConnected(Option<String>),
+    /// The connection has ended before the response.
+    Closed(String),
+    /// The response has not arrived in time.
+    TimedOut,
+    /// Too many requests are in flight at the backend, or too many calls wait for input.
+    Busy,
+    /// The response is invalid, or a list exceeds a limit.
+    Invalid(String),
+    /// The request cannot be made at this backend: it has no such capability, or its revision no such method.
+    Unsupported(String),
+}
+
+impl BackendFault {
+    /// Returns the word for it in the data of the error: `not-connected`, `closed`, `timed-out`, `busy`, `invalid` or
+    /// `unsupported`.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::NotConnected(_) => "not-connected",
+            Self::Closed(_) => "closed",
+            Self::TimedOut => "timed-out",
+            Self::Busy => "busy",
+            Self::Invalid(_) => "invalid",
+            Self::Unsupported(_) => "unsupported",
+        }
+    }
+}
+
+impl BackendError {
+    pub(super) fn new(backend: &str, fault: BackendFault) -> Self {
+        Self { backend: backend.to_owned(), fault }
+    }
+
+    /// Returns the error for a request to a backend that has ended without a result. Errors of the backend itself and
+    /// cancellations are none.
+    pub(super) fn of(backend: &str, error: &CallError) -> Option<Self> {
+        let fault = match error {
+            CallError::Rpc(_) | CallError::Cancelled | CallError::InputRequired => return None,
+            CallError::Closed(_) | CallError::Failed(_) => BackendFault::Closed(error.to_string()),
+            CallError::TimedOut { .. } => BackendFault::TimedOut,
+            CallError::Send(error) => BackendFault::Unsupported(error.to_string()),
+            error => BackendFault::Invalid(error.to_string()),
+        };
+        Some(Self::new(backend, fault))
+    }
+
+    /// Returns the name of the backend.
+    #[must_use]
+    pub fn backend(&self) -> &str {
+        &self.backend
+    }
+
+    /// Returns why the backend did not respond.
+    #[must_use]
+    pub const fn fault(&self) -> &BackendFault {
+        &self.fault
+    }
+
+    pub(super) fn into_failure(self) -> Failure {
+        let error = ErrorObject::internal(self.to_string());
+        Failure::rpc(match Json::new(&Data(&self)) {
+            Ok(data) => error.with_data(data),
+            Err(_) => error,
+        })
+    }
+}
+
+/// The data of the error that the client gets.
+struct Data<'a>(&'a BackendError);
+
+impl Serialize for Data<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut members = serializer.serialize_map(Some(2))?;
+        members.serialize_entry("backend", &self.0.backend)?;
+        members.serialize_entry("reason", self.0.fault.as_str())?;
+        members.end()
+    }
+}
+
+impl fmt::Display for BackendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server {:?} ", self.backend)?;
+        match &self.fault {
+            BackendFault::NotConnected(None) => f.write_str("is not connected"),
+            BackendFault::NotConnected(Some(why)) => write!(f, "is not connected: {why}"),
+            BackendFault::Closed(why) => write!(f, "did not respond: {why}"),
+            BackendFault::TimedOut => f.write_str("did not respond in time"),
+            BackendFault::Busy => f.write_str("has too many requests in flight"),
+            BackendFault::Invalid(why) => write!(f, "sent an invalid response: {why}"),
+            BackendFault::Unsupported(why) => write!(f, "cannot get this request: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for BackendError {}

@@ -1,0 +1,46 @@
+//! Limits of a backend.
+
+use std::time::Duration;
+
+/// What one backend may take. A backend that exceeds a limit fails its own requests only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProxyLimits {
+    /// The most items of one list: of tools, prompts, resources or templates. A longer list is not taken over. Default
+    /// 20,000.
+    pub items: usize,
+    /// The most bytes of one list, in the form in which it is sent. A larger list is not taken over. Default 16 MiB.
+    pub list_bytes: usize,
+    /// The most time for one list. Default 1 minute.
+    pub list_time: Duration,
+    /// The least time between two requests for the lists. Changes in between are taken over together. Default 100
+    /// milliseconds.
+    pub list_pause: Duration,
+    /// The most requests of clients in flight at the backend. At this number others fail at once. Default 1,024.
+    pub calls: usize,
+    /// The most time for one request of a client, with all questions of the backend. Default 30 minutes.
+    pub call_time: Duration,
+    /// The most calls that wait for the input of clients without a session, between two requests of the client
+    /// (2026-07-28). At this number others fail. Default 256.
+    pub waiting_calls: usize,
+    /// How long such a call waits for the client before it is cancelled. Default 10 minutes.
+    pub input_time: Duration,
+    /// The most resources to whose changes the proxy subscribes. Default 1,024.
+    pub subscriptions: usize,
+}
+
+impl Default for ProxyLimits {
+    fn default() -> Self {
+        Self {
+            items: 20_000,
+            list_bytes: 16 << 20,
+            list_time: Duration::from_secs(60),
+            list_pause: Duration::from_millis(100),
+            calls: 1024,
+            call_time: Duration::from_secs(30 * 60),
+            waiting_calls: 256,
+            input_time: Duration::from_secs(10 * 60),
+            subscriptions: 1024,
+        }
+    }
+}

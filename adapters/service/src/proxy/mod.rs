@@ -1,0 +1,77 @@
+//! Backends: other servers whose tools, prompts, resources and templates a service offers.
+//!
+//! ```no_run
+//! use mcp_service::{Service, proxy::Backend};
+//!
+//! # async fn example<C, F>(connect: impl Fn(&mcp_service::Host) -> F) -> Result<(), Box<dyn std::error::Error>>
+//! # where
+//! #     C: std::ops::Deref<Target = mcp_service::Peer<mcp_proto::connection::ClientRole>>,
+//! #     F: Future<Output = Result<C, mcp_service::CallError>>,
+//! # {
+//! let service = Service::builder("all", "1.0.0").enable_backends().build()?;
+//! let files = Backend::builder("files").join(&service)?;
+//! // In a task of its own. It connects with a client of the adapter, and again when the connection has ended.
+//! files.run(|| connect(files.host())).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The service offers the tool `read` of `files` as `files__read`, and the resource `file:///notes` as
+//! `files+file:///notes`. It is served as any other service, with items of its own beside them. A backend does not
+//! depend on a driver: any connected client will do. For servers of [configuration files](crate::config), the adapters
+//! have `ConfiguredServer`. For services of the same process, see [`Service::mount`](crate::Service::mount).
+//!
+//! # What passes
+//!
+//! Each side can have any revision: the client, the service in front and the backend each speak their own.
+//!
+//! | from | to | |
+//! | --- | --- | --- |
+//! | client | backend | calls, completions, their `_meta` of applications, cancellation, the trace, the log level, the capabilities of the client (2026-07-28) |
+//! | backend | client | results and errors with unknown members, progress, log messages, changes of lists and of resources, requests for sampling, forms, pages and roots |
+//!
+//! - **Definitions and results** are not checked again. Only URIs of resource links, embedded resources and contents
+//!   get the prefix, and metadata of the connection is replaced.
+//! - **A request of the backend** goes to the client whose call it belongs to. In 2026-07-28 it names its call. In a
+//!   session it does not: if calls of several clients are in flight, or none, it is refused.
+//! - **A call with questions** runs once in a session, also if its client has none: it waits for the next request of
+//!   the client, in this process and for a [limited time](ProxyLimits::input_time).
+//! - **A change of a list** that the backend announces before a result is in place before the client gets the result.
+//! - **A subscription** of a client begins when that of the service at the backend has.
+//!
+//! # What does not pass
+//!
+//! | | reason |
+//! | --- | --- |
+//! | tasks as such | a task that a backend of 2026-07-28 makes of a call is followed, and the client gets its result. A tool of 2025-11-25 that can be a task can be one of this service, with its own id |
+//! | skills, custom methods | they belong to no list of items |
+//! | log messages while calls of several clients are in flight, or outside of calls with several clients | a message does not name its call, and may be about that of any client |
+//! | `notifications/roots/list_changed`, roots and questions outside of a call | they belong to one client, the connection to all |
+//! | pings, instructions, `serverInfo` | they concern one connection |
+//! | hints for caching lists | the service in front has its own |
+//! | members of params besides `name`, `arguments`, `uri` and `_meta` | only results and definitions keep unknown members |
+//! | `notifications/elicitation/complete` of backends of 2026-07-28 | that revision does not have it |
+//!
+//! # Limits
+//!
+//! A backend that dies, is slow or floods harms only its own calls, which fail as [`BackendError`]: its lists, calls
+//! and subscriptions have [limits](ProxyLimits). Messages for which a client has no room are dropped, responses never
+//! are. The calls of all clients share the limit of a backend: to give each client a part of it, limit its requests in
+//! front, with middleware or the limits of the listener.
+//!
+//! The backend has one connection for all clients: it sees the credentials of the connection, and never those of a
+//! client.
+
+pub(crate) mod backend;
+mod call_table;
+mod calls;
+mod error;
+mod limits;
+mod listing;
+mod one_result;
+mod questions;
+mod shared;
+
+pub use backend::{Backend, BackendBuilder};
+pub use error::{BackendError, BackendFault};
+pub use limits::ProxyLimits;

@@ -1,0 +1,206 @@
+//! Requests of a backend to the client: for input of the user or the model, and for its roots.
+
+use std::sync::{Arc, Weak};
+
+use mcp_proto::{
+    connection::{ClientRole, SendError},
+    protocol::{Era, Method},
+    schema::{
+        CreateMessageRequest, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitRequest,
+        ElicitResult, ElicitUrlParams, InputRequest, ListRootsRequest, ListRootsResult, UrlElicitationRequired,
+    },
+    wire::{ErrorObject, Json, JsonObject},
+};
+use serde_core::de::DeserializeOwned;
+
+use super::{call_table::CallEntry, one_result::OneResult, shared::Shared};
+use crate::{
+    client::Host,
+    driver_api::deferred::select_biased,
+    inbound::{context::Context, failure::Failure, in_flight::RequestOrigin},
+    outbound::error::CallError,
+    util::lock::lock,
+};
+
+/// The most pages of URL elicitations whose completion can be passed on. The oldest is removed first.
+const OPEN_PAGES: usize = 256;
+
+/// Builds the host of the connections to a backend. It declares all capabilities, since it serves clients of all kinds.
+/// Requests of this revision declare those of the client that caused them (2026-07-28).
+pub(super) fn host(shared: &Weak<Shared>, name: &str, version: &str) -> Host {
+    let [sampling, form, url, roots, observed] = std::array::from_fn(|_| shared.clone());
+    Host::builder(name, version)
+        .sampling_with_tools()
+        .sampling_with_context()
+        .sampling_async(move |params, context| {
+            ask::<CreateMessageResult>(sampling.clone(), context, CreateMessageRequest::new(params).into())
+        })
+        .elicitation_async(move |params: ElicitFormParams, context| {
+            ask::<ElicitResult>(form.clone(), context, ElicitRequest::new(params).into())
+        })
+        .elicitation_url_async(move |params: ElicitUrlParams, context| {
+            let url = url.clone();
+            async move {
+                let answer: ElicitResult = ask(url, context, ElicitRequest::new(params).into()).await?;
+                Ok::<ElicitAction, Failure>(answer.action)
+            }
+        })
+        .roots_async(move |params, context| {
+            let request = ListRootsRequest { params: Some(params), ..ListRootsRequest::default() };
+            ask::<ListRootsResult>(roots.clone(), context, request.into())
+        })
+        .observe(Arc::new(move |method, params| {
+            if let Some(shared) = observed.upgrade() {
+                shared.observe(method, params);
+            }
+        }))
+        .build()
+}
+
+/// Passes a request of a backend to the client whose call it belongs to, and returns the response.
+async fn ask<R: DeserializeOwned>(
+    shared: Weak<Shared>,
+    backend: Context<ClientRole>,
+    question: InputRequest,
+) -> Result<R, Failure> {
+    let unknown = || Failure::rpc(ErrorObject::internal("No call of a client is in flight that this could belong to"));
+    let shared = shared.upgrade().ok_or_else(unknown)?;
+    let origin = match backend.in_flight.origin {
+        RequestOrigin::Request(key) => backend.connection.read(|conn| conn.input_request(key)),
+        RequestOrigin::Task(_) => None,
+    };
+    let entry = match &origin {
+        Some(origin) => shared.calls.get((backend.shared.calls.number(), origin.call)),
+        None => shared.sole_caller(),
+    };
+    let entry = entry.ok_or_else(unknown)?;
+    let is_input = origin.is_some();
+    let call = entry.clone();
+    let (name, open) = origin.map_or((None, 1), |origin| (Some(origin.name), origin.open));
+    let method = method_of(&question);
+    let question = shared.own_page(question, &entry);
+    let front = entry.context();
+    // A client without a session gets the question in the result of its request.
+    let in_rounds = front.in_flight.role.task.get().is_none() && front.in_flight.role.rounds.get().is_some();
+    let answer = if in_rounds {
+        let answer = entry.ask(name, open, question);
+        let answer = answer.ok_or_else(|| Failure::rpc(ErrorObject::internal("Too many questions about one call")))?;
+        let asked = Asked { answer, entry };
+        select_biased(asked.answer.wait(), backend.cancelled()).await
+    } else {
+        drop(entry);
+        let asked = front.request_named(name.unwrap_or_else(|| "question".into()), question);
+        select_biased(async { asked.await.map(|(_, answer)| answer) }, backend.cancelled()).await
+    };
+    let answer = answer.unwrap_or(Err(CallError::Cancelled)).map_err(|error| refusal(error, method));
+    let answer = answer.map_err(|error| {
+        if is_input {
+            call.refuse(&error);
+        }
+        Failure::rpc(error)
+    })?;
+    answer.decode().map_err(|error| Failure::rpc(ErrorObject::internal(format!("Invalid response: {error}"))))
+}
+
+/// A question that waits for the client. Dropping it withdraws the question.
+struct Asked {
+    answer: Arc<OneResult<Result<JsonObject, CallError>>>,
+    entry: Arc<CallEntry>,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if !self.answer.is_over() {
+            self.answer.abandon();
+            self.entry.withdrawn();
+        }
+    }
+}
+
+const fn method_of(question: &InputRequest) -> Method {
+    match question {
+        InputRequest::CreateMessage(_) => Method::CreateMessage,
+        InputRequest::ListRoots(_) => Method::ListRoots,
+        _ => Method::Elicit,
+    }
+}
+
+/// Returns the error that the backend gets.
+fn refusal(error: CallError, method: Method) -> ErrorObject {
+    match error {
+        CallError::Rpc(error) => error,
+        CallError::Send(SendError::Undeclared(_) | SendError::NotInRevision { .. }) => {
+            ErrorObject::method_not_found(method.as_str())
+        }
+        error => ErrorObject::internal(error.to_string()),
+    }
+}
+
+impl Shared {
+    /// Returns the latest call, if all calls in flight are those of one client.
+    pub(super) fn sole_caller(&self) -> Option<Arc<CallEntry>> {
+        let mut calls = self.calls.all();
+        let last = calls.pop()?;
+        let context = last.context();
+        calls.iter().all(|call| is_same_client(&call.context(), &context)).then_some(last)
+    }
+
+    /// Gives a page of a backend an id that no other backend uses, and notes whom its completion concerns.
+    fn own_page(&self, mut question: InputRequest, entry: &CallEntry) -> InputRequest {
+        if let InputRequest::Elicit(ElicitRequest { params: ElicitParams::Url(page), .. }) = &mut question {
+            self.own_id(page, &entry.context());
+        }
+        question
+    }
+
+    fn own_id(&self, page: &mut ElicitUrlParams, context: &Context) {
+        let Some(id) = &mut page.elicitation_id else {
+            // Sessions of 2025-11-25 need one; the revision of the backend has none.
+            page.elicitation_id = self.new_id().map(|id| format!("{}:{id}", self.name));
+            return;
+        };
+        let own = format!("{}:{id}", self.name);
+        let mut pages = lock(&self.pages);
+        if pages.len() >= OPEN_PAGES {
+            pages.pop_front();
+        }
+        pages.push_back((std::mem::replace(id, own), context.peer()));
+    }
+
+    /// Gives the pages that an error requires ids that no other backend uses.
+    pub(super) fn own_pages(&self, mut error: ErrorObject, context: &Context) -> ErrorObject {
+        let required = error.data.as_ref().and_then(|data| data.decode::<UrlElicitationRequired>().ok());
+        if let Some(mut required) = required {
+            required.elicitations.iter_mut().for_each(|page| self.own_id(page, context));
+            let written = mcp_proto::schema::At(&required, None).to_json();
+            error.data = written.ok().or_else(|| Json::new(&()).ok());
+        }
+        error
+    }
+
+    /// Passes on that a page was completed.
+    pub(super) fn page_completed(&self, id: &str) {
+        let found = {
+            let mut pages = lock(&self.pages);
+            let at = pages.iter().position(|(known, _)| known == id);
+            at.and_then(|at| pages.remove(at))
+        };
+        if let Some((id, client)) = found {
+            // A client of another revision is not notified.
+            let _ = client.elicitation_complete(&format!("{}:{id}", self.name));
+        }
+    }
+}
+
+/// Returns whether two requests are those of one client: of one session, or without a session of one principal or one
+/// connection.
+pub(super) fn is_same_client(one: &Context, other: &Context) -> bool {
+    if Arc::as_ptr(&one.connection).addr() == Arc::as_ptr(&other.connection).addr() {
+        return true;
+    }
+    let principal = |context: &Context| {
+        let info = context.info();
+        info.principal.as_ref().filter(|_| info.version.era() == Era::Modern).map(|principal| principal.id.clone())
+    };
+    principal(one).is_some_and(|one| principal(other).is_some_and(|other| one == other))
+}

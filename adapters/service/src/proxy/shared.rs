@@ -1,0 +1,283 @@
+//! The state of a backend.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    hash::RandomState,
+    sync::{Arc, Mutex, OnceLock, Weak},
+};
+
+use mcp_proto::{
+    connection::{ClientRole, ServerRole},
+    protocol::{Era, Method, MethodName},
+    schema::{ElicitationCompleteParams, EmptyResult, LogMessageParams, LoggingLevel, ResourceUpdatedParams},
+    wire::RawJson,
+};
+
+use super::{
+    call_table::CallTable,
+    error::{BackendError, BackendFault},
+    limits::ProxyLimits,
+};
+use crate::{
+    client::Host,
+    driver_api::deferred::Deferred,
+    inbound::{context::Context, failure::Failure},
+    outbound::{peer::Peer, pending::Pending},
+    server::{
+        catalog::Kind, composition::LogSource, inner::Inner, offers::Offers, register_error::RegisterError,
+        service::Service,
+    },
+    util::{lock::lock, prefix::Prefix, wait_queue::WaitQueue},
+};
+
+/// The state of a backend, which its connections, its items and its handles share.
+pub(super) struct Shared {
+    pub(super) this: Weak<Self>,
+    pub(super) name: String,
+    pub(super) prefix: Prefix,
+    pub(super) limits: ProxyLimits,
+    /// The service that offers the items. It holds this, in the handlers of the items.
+    service: Weak<Inner>,
+    host: OnceLock<Host>,
+    pub(super) calls: Arc<CallTable>,
+    pub(super) offers: Mutex<Offers>,
+    pub(super) hasher: RandomState,
+    pub(super) link: Mutex<Link>,
+    /// Waits for another state of the link, or of the subscriptions.
+    pub(super) changed: WaitQueue,
+    pub(super) work: Mutex<Work>,
+    /// Wakes the code that does the work.
+    pub(super) wake: WaitQueue,
+    /// The pages of URL elicitations, by their ids at the backend, and the clients to notify of their completion.
+    pub(super) pages: Mutex<VecDeque<(String, Peer<ServerRole>)>>,
+}
+
+/// The connection to the backend.
+#[derive(Default)]
+pub(super) struct Link {
+    pub(super) peer: Option<Peer<ClientRole>>,
+    /// Why there is no connection, or why the lists of this one could not be read.
+    pub(super) error: Option<BackendError>,
+    /// Whether the lists of a connection were read, or could not be read.
+    pub(super) is_listed: bool,
+    /// The items of the latest lists that are not offered.
+    pub(super) refused: BTreeMap<Kind, Vec<RegisterError>>,
+    pub(super) is_removed: bool,
+}
+
+/// What is to be done on the connection to the backend.
+#[derive(Default)]
+pub(super) struct Work {
+    /// The lists to read.
+    pub(super) lists: BTreeSet<Kind>,
+    /// The lists that are being read.
+    pub(super) reading: BTreeSet<Kind>,
+    /// The resources whose changes the service has to be notified of.
+    pub(super) wanted: BTreeSet<String>,
+    /// Those of them for which the backend has agreed to that, or has not.
+    pub(super) watched: BTreeMap<String, Result<(), String>>,
+    /// The most verbose level of log messages that a client wants.
+    level: Option<LoggingLevel>,
+    /// The request that sets the level.
+    setting_level: Option<Pending<EmptyResult>>,
+}
+
+impl Shared {
+    pub(super) fn new(name: String, prefix: Prefix, limits: ProxyLimits, service: &Service) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            name,
+            prefix,
+            limits,
+            service: Arc::downgrade(&service.0),
+            host: OnceLock::new(),
+            calls: Arc::default(),
+            offers: Mutex::default(),
+            hasher: RandomState::new(),
+            link: Mutex::default(),
+            changed: WaitQueue::default(),
+            work: Mutex::default(),
+            wake: WaitQueue::default(),
+            pages: Mutex::default(),
+        })
+    }
+
+    pub(super) fn host(&self) -> &Host {
+        self.host.get_or_init(|| {
+            let (name, version) = match self.service() {
+                Some(service) => (service.info().name.clone(), service.info().version.clone()),
+                None => ("proxy".into(), env!("CARGO_PKG_VERSION").into()),
+            };
+            super::questions::host(&self.this, &name, &version)
+        })
+    }
+
+    pub(super) fn service(&self) -> Option<Service> {
+        self.service.upgrade().map(Service)
+    }
+
+    pub(super) fn new_id(&self) -> Option<String> {
+        self.service.upgrade()?.random().name().ok()
+    }
+
+    /// Returns the connection, if there is one.
+    pub(super) fn connected(&self) -> Result<Peer<ClientRole>, BackendError> {
+        let link = lock(&self.link);
+        match &link.peer {
+            Some(peer) => Ok(peer.clone()),
+            None => Err(link.error.clone().unwrap_or_else(|| self.error(BackendFault::NotConnected(None)))),
+        }
+    }
+
+    /// Handles a notification of the backend when it arrives, so that messages about a call reach the client before its
+    /// result. It does not wait: a message for which a client has no room is dropped.
+    pub(super) fn observe(&self, method: &MethodName<'_>, params: Option<&RawJson<'_>>) {
+        match (method.known(), params) {
+            (Some(Method::ToolsListChanged), _) => self.list(&[Kind::Tool]),
+            (Some(Method::PromptsListChanged), _) => self.list(&[Kind::Prompt]),
+            (Some(Method::ResourcesListChanged), _) => self.list(&[Kind::Resource, Kind::Template]),
+            (Some(Method::ResourceUpdated), Some(params)) => {
+                if let Ok(ResourceUpdatedParams { uri, .. }) = params.decode() {
+                    self.resource_updated(&uri);
+                }
+            }
+            (Some(Method::LogMessage), Some(params)) => {
+                if let Ok(message) = params.decode() {
+                    self.log(&message);
+                }
+            }
+            (Some(Method::ElicitationComplete), Some(params)) => {
+                if let Ok(ElicitationCompleteParams { elicitation_id, .. }) = params.decode() {
+                    self.page_completed(&elicitation_id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes that lists have changed.
+    fn list(&self, kinds: &[Kind]) {
+        lock(&self.work).lists.extend(kinds);
+        self.wake.notify_all();
+    }
+
+    /// Returns whether no list is to be read.
+    pub(super) fn is_listed(&self) -> bool {
+        let work = lock(&self.work);
+        work.lists.is_empty() && work.reading.is_empty()
+    }
+
+    fn resource_updated(&self, uri: &str) {
+        let is_wanted = {
+            let work = lock(&self.work);
+            let is_below = |wanted: &String| uri.strip_prefix(&**wanted).is_some_and(|rest| rest.starts_with('/'));
+            work.wanted.contains(uri) || work.wanted.iter().any(is_below)
+        };
+        let Some(service) = self.service().filter(|_| is_wanted) else { return };
+        if service.resource_updated(&self.prefix.uri(uri)) == 0 {
+            // The clients that wanted it are gone.
+            if lock(&self.work).wanted.remove(uri) {
+                self.wake.notify_all();
+            }
+        }
+    }
+
+    /// Passes a log message on to the client of all calls in flight, or to the only client if there is no call. With
+    /// several clients the message is dropped, since it may be about a call of any of them, also one that has ended.
+    fn log(&self, message: &LogMessageParams) {
+        if let Some(call) = self.sole_caller() {
+            // Of the calls of the client, it may be about any that wants it.
+            let wants = |context: &Context| context.info().log_level.as_ref().is_some_and(|it| message.level >= *it);
+            let contexts = self.calls.all().into_iter().rev().map(|call| call.context());
+            let context = contexts.into_iter().find(wants).unwrap_or_else(|| call.context());
+            // It is dropped if the client does not read.
+            let _ = context.send_log(message);
+        } else if self.calls.all().is_empty()
+            && let Some(service) = self.service()
+            && service.has_one_client()
+        {
+            service.broadcast(message);
+        }
+    }
+
+    /// Notes the level of log messages that the sender of a request wants (2026-07-28).
+    pub(super) fn want_log(&self, peer: &Peer<ClientRole>, context: &Context) {
+        let is_legacy = peer.version().is_some_and(|version| version.era() == Era::Legacy);
+        if let Some(level) = context.info().log_level.as_ref().filter(|_| is_legacy) {
+            self.wants_log(level);
+        }
+    }
+
+    /// Sets the level of log messages at a backend with sessions, if a client wants any.
+    pub(super) fn set_level(&self, peer: &Peer<ClientRole>) {
+        let mut work = lock(&self.work);
+        let level = work.level;
+        // Before the lock of the connection is taken.
+        let earlier = work.setting_level.take();
+        drop(work);
+        drop(earlier);
+        let set = level.and_then(|level| peer.set_log_level(level).ok());
+        lock(&self.work).setting_level = set;
+    }
+
+    /// Waits until the backend notifies of changes of a resource. Begins with that at once.
+    pub(super) fn watch(self: &Arc<Self>, uri: &str) -> Deferred<Result<(), Failure>> {
+        if let Err(error) = self.connected() {
+            return Deferred::ready(Err(error.into_failure()));
+        }
+        {
+            let is_full = lock(&self.work).wanted.len() >= self.limits.subscriptions;
+            if is_full {
+                self.forget_unwatched();
+            }
+            let mut work = lock(&self.work);
+            if !work.wanted.contains(uri) && work.wanted.len() >= self.limits.subscriptions {
+                return Deferred::ready(Err(self.error(BackendFault::Busy).into_failure()));
+            }
+            if matches!(work.watched.get(uri), Some(Err(_))) {
+                // It may succeed now.
+                work.watched.remove(uri);
+            }
+            work.wanted.insert(uri.to_owned());
+        }
+        self.wake.notify_all();
+        let (shared, uri) = (self.clone(), uri.to_owned());
+        Deferred::new(async move {
+            let watched = || {
+                let watched = lock(&shared.work).watched.get(&uri).cloned();
+                let lost = || shared.connected().err().map(|error| Err(error.into_failure()));
+                watched
+                    .map(|it| it.map_err(|why| shared.error(BackendFault::Unsupported(why)).into_failure()))
+                    .or_else(lost)
+            };
+            shared.changed.wait_for(watched).await
+        })
+    }
+
+    /// Forgets resources that no client is subscribed to.
+    fn forget_unwatched(&self) {
+        let Some(service) = self.service() else { return };
+        let wanted: Vec<_> = lock(&self.work).wanted.iter().cloned().collect();
+        let unwatched: BTreeSet<_> =
+            wanted.into_iter().filter(|uri| !service.is_subscribed(&self.prefix.uri(uri))).collect();
+        let mut work = lock(&self.work);
+        work.wanted.retain(|uri| !unwatched.contains(uri));
+    }
+}
+
+impl LogSource for Shared {
+    fn wants_log(&self, level: &LoggingLevel) {
+        {
+            let mut work = lock(&self.work);
+            if work.level.as_ref().is_some_and(|known| known <= level) {
+                return;
+            }
+            work.level = Some(*level);
+        }
+        let peer = lock(&self.link).peer.clone();
+        let has_sessions = |peer: &Peer<ClientRole>| peer.version().is_some_and(|version| version.era() == Era::Legacy);
+        if let Some(peer) = peer.filter(has_sessions) {
+            self.set_level(&peer);
+        }
+    }
+}

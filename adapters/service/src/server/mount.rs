@@ -1,0 +1,271 @@
+//! Mounting: a service offers the items of another one of the same process.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex, Weak},
+};
+
+use mcp_proto::{
+    connection::ServerRole,
+    schema::{CallToolResult, ContentBlock, GetPromptResult, LoggingLevel, ReadResourceResult, ResourceContents},
+};
+
+use super::{
+    catalog::{Catalog, Kind, ResourceHandler},
+    catalog_update::IntoRegistration,
+    composition::Part,
+    inner::Inner,
+    offers::{Offer, Offers},
+    prompt::Prompt,
+    register_error::RegisterError,
+    resource::{Origin, Resource},
+    resource_template::ResourceTemplate,
+    service::Service,
+    tool::Tool,
+};
+use crate::{
+    driver_api::deferred::Deferred,
+    inbound::{context::Context, custom_methods::Dispatch, failure::Failure},
+    util::{
+        lock::{lock, read, write},
+        prefix::Prefix,
+    },
+};
+
+/// The kinds of items that are mounted.
+const KINDS: [Kind; 4] = [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::Template];
+
+impl Service {
+    /// Offers the tools, prompts, resources and templates of another service, now and as they change. Their names get a
+    /// prefix, `prefix__name`, and their URIs, `prefix+uri`; an empty prefix changes nothing.
+    ///
+    /// ```
+    /// use mcp_service::{Resource, Service, Tool};
+    ///
+    /// let weather = Service::builder("weather", "1.0.0")
+    ///     .tool(Tool::new("now", || "sunny"))
+    ///     .resource(Resource::new("map://today", "map", || "H"))
+    ///     .build()?;
+    /// let all = Service::builder("all", "1.0.0").mount("weather", &weather).build()?;
+    /// // It offers the tool `weather__now` and the resource `weather+map://today`.
+    /// # Ok::<(), mcp_service::RegisterError>(())
+    /// ```
+    ///
+    /// Handlers are called directly, with the [context](Context) of the request: progress, log messages, cancellation
+    /// and requests to the client are those of this service, and so are its middleware, visibility, task policy and
+    /// limits. URIs in results get the prefix, too: those of resource links and of contents.
+    ///
+    /// Not mounted are skills, handlers of custom methods and notifications, instructions, and the hints for caching
+    /// lists.
+    ///
+    /// # Errors
+    /// If the prefix is [invalid](RegisterError::Prefix) or in use, a name is [taken](RegisterError::Taken), or the
+    /// service cannot be [mounted](RegisterError::Mount): it has middleware or a visibility predicate, which would be
+    /// bypassed, or it contains this service. Nothing was changed then. Items that the mounted service adds later are
+    /// left out if their names are taken.
+    pub fn mount(&self, prefix: &str, service: &Service) -> Result<(), RegisterError> {
+        let parsed = Prefix::parse(prefix).ok_or_else(|| RegisterError::Prefix(prefix.to_owned()))?;
+        let refuse =
+            |why: &str| Err(RegisterError::Mount(format!("{:?} cannot be mounted: {why}", service.info().name)));
+        if ServerRole::custom(service).has_layers() || service.0.visible.is_some() {
+            return refuse("its middleware and its visibility predicate would be bypassed");
+        }
+        if Arc::ptr_eq(&self.0, &service.0) || service.0.composition.contains(address(&self.0)) {
+            return refuse("it contains the other service");
+        }
+        self.0.composition.claim(&parsed)?;
+        let mounted = Arc::new_cyclic(|this| Mounted {
+            this: this.clone(),
+            service: service.clone(),
+            whole: Arc::downgrade(&self.0),
+            prefix: parsed,
+            hasher: RandomState::new(),
+            offers: Mutex::default(),
+        });
+        if let Some(error) = mounted.update().into_iter().next() {
+            lock(&mounted.offers).clear(self);
+            self.0.composition.release(&mounted.prefix);
+            return Err(error);
+        }
+        let whole: Weak<dyn Part> = mounted.this.clone();
+        service.0.composition.add_whole(whole);
+        self.0.composition.add_part(mounted.clone());
+        // For what was added in between.
+        mounted.update();
+        Ok(())
+    }
+}
+
+/// A service whose items another one offers.
+struct Mounted {
+    this: Weak<Self>,
+    service: Service,
+    whole: Weak<Inner>,
+    prefix: Prefix,
+    hasher: RandomState,
+    offers: Mutex<Offers>,
+}
+
+impl Mounted {
+    /// Makes the items of the whole those of the mounted service. Returns why items were left out.
+    fn update(&self) -> Vec<RegisterError> {
+        let Some(whole) = self.whole.upgrade().map(Service) else { return Vec::new() };
+        let mut offers = lock(&self.offers);
+        let (items, unlisted) = {
+            let catalog = read(&self.service.0.catalog);
+            (self.items(&catalog), self.unlisted(&catalog))
+        };
+        write(&whole.0.catalog).set_unlisted(self.prefix.identity(), unlisted);
+        offers.replace(&whole, &KINDS, items, false)
+    }
+
+    fn items(&self, catalog: &Catalog) -> Vec<Offer> {
+        let Some(this) = self.this.upgrade() else { return Vec::new() };
+        let tools = catalog.tools.iter().map(|tool| {
+            let name = self.prefix.name(&tool.about.name);
+            let about = mcp_proto::schema::Tool { name: name.clone(), ..tool.about.clone() };
+            let prefix = self.prefix.clone();
+            let mounted = Tool::mounted(tool, about, move |result| tool_result(&prefix, result));
+            self.offer(Kind::Tool, name, tool, mounted)
+        });
+        let prompts = catalog.prompts.iter().map(|prompt| {
+            let name = self.prefix.name(&prompt.about.name);
+            let about = mcp_proto::schema::Prompt { name: name.clone(), ..prompt.about.clone() };
+            let prefix = self.prefix.clone();
+            let mounted = Prompt::mounted(prompt, about, move |result| prompt_result(&prefix, result));
+            self.offer(Kind::Prompt, name, prompt, mounted)
+        });
+        let is_mounted = |resource: &&Arc<Resource>| {
+            #[cfg(feature = "skills")]
+            return resource.skill.is_none();
+            #[cfg(not(feature = "skills"))]
+            (resource, true).1
+        };
+        let resources = catalog.resources.iter().filter(is_mounted).map(|resource| {
+            let uri = self.prefix.uri(&resource.about.uri);
+            let about = mcp_proto::schema::Resource { uri: uri.clone(), ..resource.about.clone() };
+            let (origin, prefix) = (this.clone(), self.prefix.clone());
+            let mounted = Resource::mounted(resource, about, origin, move |result| read_result(&prefix, result));
+            self.offer(Kind::Resource, uri, resource, mounted)
+        });
+        let templates = catalog.templates.iter().map(|template| {
+            let uri_template = self.prefix.uri(&template.about.uri_template);
+            let mounted = self.template(template, &this);
+            self.offer(Kind::Template, uri_template, template, mounted)
+        });
+        tools.chain(prompts).chain(resources).chain(templates).collect()
+    }
+
+    fn template(&self, template: &Arc<ResourceTemplate>, this: &Arc<Self>) -> ResourceTemplate {
+        let uri_template = self.prefix.uri(&template.about.uri_template);
+        let about = mcp_proto::schema::ResourceTemplate { uri_template, ..template.about.clone() };
+        let (origin, prefix) = (this.clone(), self.prefix.clone());
+        ResourceTemplate::mounted(template, about, origin, move |result| read_result(&prefix, result))
+    }
+
+    /// Returns the templates for unlisted resources of backends of the mounted service, with their prefixes here.
+    fn unlisted(&self, catalog: &Catalog) -> Vec<(String, Arc<ResourceTemplate>)> {
+        let Some(this) = self.this.upgrade() else { return Vec::new() };
+        let unlisted = catalog.unlisted.iter();
+        unlisted.map(|(prefix, template)| (self.prefix.uri(prefix), Arc::new(self.template(template, &this)))).collect()
+    }
+
+    /// Creates an offer of an item, which is another one whenever it was registered again.
+    fn offer<T>(&self, kind: Kind, name: String, item: &Arc<T>, mounted: impl IntoRegistration) -> Offer {
+        // The item is kept by what is mounted, so no other one has its address.
+        let identity = self.hasher.hash_one(Arc::as_ptr(item).addr());
+        Offer { kind, name, identity, item: mounted.into_registration() }
+    }
+}
+
+impl Part for Mounted {
+    fn follow(&self) {
+        self.update();
+    }
+
+    fn resource_updated(&self, uri: &str) -> usize {
+        self.whole.upgrade().map(Service).map_or(0, |whole| whole.resource_updated(&self.prefix.uri(uri)))
+    }
+
+    fn is_subscribed(&self, uri: &str) -> bool {
+        self.whole.upgrade().map(Service).is_some_and(|whole| whole.is_subscribed(&self.prefix.uri(uri)))
+    }
+
+    fn wants_log(&self, level: &LoggingLevel) {
+        self.service.0.composition.wants_log(level);
+    }
+
+    fn contains(&self, service: usize) -> bool {
+        address(&self.service.0) == service || self.service.0.composition.contains(service)
+    }
+}
+
+fn address(service: &Arc<Inner>) -> usize {
+    Arc::as_ptr(service).addr()
+}
+
+impl Origin for Mounted {
+    fn read(&self, uri: String, context: &Context) -> Deferred<Result<ReadResourceResult, Failure>> {
+        let found = self.prefix.strip_uri(&uri).map(|own| (own.to_owned(), read(&self.service.0.catalog).find(own)));
+        let prefix = self.prefix.clone();
+        match found {
+            Some((own, Some(ResourceHandler::Template(template, _)))) if template.origin.is_some() => {
+                match &template.origin {
+                    Some(origin) => origin.read(own, context).map(move |read| Ok(read_result(&prefix, read?))),
+                    None => Deferred::ready(Err(Failure::resource_not_found(uri))),
+                }
+            }
+            _ => Deferred::ready(Err(Failure::resource_not_found(uri))),
+        }
+    }
+
+    fn subscribe(&self, uri: &str) -> Deferred<Result<(), Failure>> {
+        let own = self.prefix.strip_uri(uri);
+        let origin = own.and_then(|own| Some((own, read(&self.service.0.catalog).find(own)?.origin()?)));
+        // Changes of other resources are reported without a subscription.
+        origin.map_or_else(|| Deferred::ready(Ok(())), |(own, origin)| origin.subscribe(own))
+    }
+}
+
+/// Adds the prefix to the URIs of resources in the result of a tool.
+pub(crate) fn tool_result(prefix: &Prefix, mut result: CallToolResult) -> CallToolResult {
+    if !prefix.is_none() {
+        result.content.iter_mut().for_each(|content| with_prefix(prefix, content));
+    }
+    result
+}
+
+/// Adds the prefix to the URIs of resources in the result of a prompt.
+pub(crate) fn prompt_result(prefix: &Prefix, mut result: GetPromptResult) -> GetPromptResult {
+    if !prefix.is_none() {
+        result.messages.iter_mut().for_each(|message| with_prefix(prefix, &mut message.content));
+    }
+    result
+}
+
+/// Adds the prefix to the URIs of contents.
+pub(crate) fn read_result(prefix: &Prefix, mut result: ReadResourceResult) -> ReadResourceResult {
+    if !prefix.is_none() {
+        result.contents.iter_mut().for_each(|contents| contents_with_prefix(prefix, contents));
+    }
+    result
+}
+
+fn with_prefix(prefix: &Prefix, content: &mut ContentBlock) {
+    match content {
+        ContentBlock::ResourceLink(link) => link.uri = prefix.uri(&link.uri),
+        ContentBlock::Resource(embedded) => contents_with_prefix(prefix, &mut embedded.resource),
+        _ => {}
+    }
+}
+
+fn contents_with_prefix(prefix: &Prefix, contents: &mut ResourceContents) {
+    let uri = match contents {
+        ResourceContents::Text(text) => &mut text.uri,
+        ResourceContents::Blob(blob) => &mut blob.uri,
+    };
+    // Contents without a URI get that of the resource later.
+    if !uri.is_empty() {
+        *uri = prefix.uri(uri);
+    }
+}

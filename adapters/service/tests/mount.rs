@@ -1,0 +1,121 @@
+//! A service that offers the items of another one.
+
+use mcp_proto::{protocol::ProtocolVersion, schema::ToolsListChangedParams};
+use mcp_service::{
+    CallError, CompletionRequest, Context, Failure, Host, IncomingRequest, Next, Prompt, RegisterError, Resource,
+    ResourceTemplate, Service, Tool, testing::TestClient,
+};
+
+fn part() -> Service {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Sum {
+        a: u8,
+        b: u8,
+    }
+    #[derive(serde::Deserialize)]
+    struct Id {
+        id: u8,
+    }
+    Service::builder("part", "1.0.0")
+        .subscriptions()
+        .tool(Tool::new("add", |sum: Sum| u16::from(sum.a) + u16::from(sum.b)))
+        .tool(Tool::new_async("count", async |context: Context| {
+            context.progress(1.0, None, None).await?;
+            Ok::<_, Failure>(context.service().info().name.clone())
+        }))
+        .prompt(Prompt::new("hello", || "Hello!").description("Says hello"))
+        .resource(Resource::new("part://a", "a", || "contents"))
+        .template(
+            ResourceTemplate::new("part://{id}/b", "b", |id: Id| id.id.to_string())
+                .complete("id", |_: CompletionRequest| vec!["7".to_owned()]),
+        )
+        .build()
+        .expect("a service")
+}
+
+fn whole(part: &Service) -> Service {
+    Service::builder("whole", "1.0.0").subscriptions().mount("p", part).build().expect("a service")
+}
+
+#[test]
+fn mounted_items_have_the_prefix_and_work() -> Result<(), CallError> {
+    let part = part();
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        let client = TestClient::of(&whole(&part)).version(version).connect();
+        let tools = client.run(client.server().all_tools().try_collect())?;
+        assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["p__add", "p__count"]);
+        let sum = client.call_tool("p__add", serde_json::json!({"a": 200, "b": 100}))?;
+        assert_eq!(sum.content[0].as_text(), Some("300"));
+        // Arguments are checked.
+        let wrong = client.call_tool("p__add", serde_json::json!({"a": 1000, "b": 1}));
+        assert!(wrong.map_or(true, |result| result.is_error()));
+        // The context is that of the whole.
+        assert_eq!(client.call_tool("p__count", ())?.content[0].as_text(), Some("whole"));
+        assert_eq!(client.get_prompt("p__hello", ())?.messages[0].content.as_text(), Some("Hello!"));
+        assert_eq!(client.read_resource("p+part://a")?.contents[0].uri(), "p+part://a");
+        assert_eq!(client.read_resource("p+part://7/b")?.contents[0].uri(), "p+part://7/b");
+        assert!(client.read_resource("p+part://x/b").is_err_and(|error| error.is_resource_not_found()));
+        assert!(client.read_resource("part://a").is_err_and(|error| error.is_resource_not_found()));
+        let reference = mcp_proto::schema::ResourceTemplateReference::new("p+part://{id}/b");
+        let completed = client.wait(client.server().complete(reference, "id", "", ())?)?;
+        assert_eq!(completed.completion.values, ["7"]);
+        assert!(client.call_tool("add", ()).is_err(), "it has no other name");
+        client.assert_idle();
+    }
+    Ok(())
+}
+
+#[test]
+fn changes_of_the_part_are_changes_of_the_whole() -> Result<(), CallError> {
+    let part = part();
+    let whole = whole(&part);
+    let (sent, got) = std::sync::mpsc::channel();
+    let host =
+        Host::builder("test", "1.0.0").on(move |_: ToolsListChangedParams, _| sent.send(()).expect("open")).build();
+    let client = TestClient::of(&whole).host(&host).version(ProtocolVersion::V2025_11_25).connect();
+    part.add(Tool::new("new", || "new")).expect("it is new");
+    client.settle();
+    assert_eq!(got.try_iter().count(), 1);
+    assert_eq!(client.call_tool("p__new", ())?.content[0].as_text(), Some("new"));
+    // The same name with another handler.
+    let update = mcp_service::CatalogUpdate::new().remove_tool("new").add(Tool::new("new", || "newer"));
+    part.update(update).expect("it is replaced");
+    client.settle();
+    assert_eq!(got.try_iter().count(), 1);
+    assert_eq!(client.call_tool("p__new", ())?.content[0].as_text(), Some("newer"));
+    assert!(part.remove_tool("new"));
+    client.settle();
+    assert_eq!(got.try_iter().count(), 1);
+    assert!(client.call_tool("p__new", ()).is_err());
+    client.wait(client.server().subscribe("p+part://a")?)?;
+    assert_eq!(part.resource_updated("part://a"), 1);
+    client.settle();
+    assert!(client.transcript().to_string().contains("p+part://a"));
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_mounted_is_refused() {
+    let part = part();
+    let service = whole(&part);
+    assert_eq!(service.mount("p", &part), Err(RegisterError::Taken("p".into())));
+    assert_eq!(service.mount("p__q", &part), Err(RegisterError::Prefix("p__q".into())));
+    // Without a prefix, names decide. Nothing was changed then.
+    service.add(Tool::new("count", || "own")).expect("it is new");
+    assert_eq!(service.mount("", &part), Err(RegisterError::Taken("count".into())));
+    let client = TestClient::new(&service);
+    let tools = client.run(client.server().all_tools().try_collect()).expect("a list");
+    assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["p__add", "p__count", "count"]);
+    // No service contains itself.
+    assert!(matches!(service.mount("s", &service), Err(RegisterError::Mount(_))));
+    assert!(matches!(part.mount("s", &service), Err(RegisterError::Mount(_))));
+    // Middleware and visibility would be bypassed.
+    let layered = Service::builder("layered", "1.0.0")
+        .layer(async |_: IncomingRequest, next: Next| Ok(next.run().await))
+        .build()
+        .expect("a service");
+    let hidden = Service::builder("hidden", "1.0.0").visible(|_, _| false).build().expect("a service");
+    for part in [layered, hidden] {
+        assert!(matches!(service.mount("x", &part), Err(RegisterError::Mount(_))));
+    }
+}

@@ -1,0 +1,173 @@
+//! A backend that dies, is slow or floods harms its own calls only.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    protocol::ProtocolVersion::{V2025_11_25, V2026_07_28},
+    schema::LoggingLevel,
+    wire::Json,
+};
+use mcp_service::{
+    CallError, Context, Failure, Host, Service, Tool,
+    proxy::{Backend, BackendFault, ProxyLimits},
+};
+
+use crate::world::World;
+
+fn host() -> Host {
+    Host::builder("test", "1.0.0").build()
+}
+
+fn server() -> Service {
+    Service::builder("back", "1.0.0")
+        .tool(Tool::new("answer", || "42"))
+        .tool(Tool::new_async("wait", async |context: Context| {
+            context.cancelled().await;
+        }))
+        .tool(Tool::new_async("flood", async |context: Context| {
+            for number in 0..10_000 {
+                context.log(LoggingLevel::Error, None, number).await?;
+            }
+            Ok::<_, Failure>("flooded")
+        }))
+        .build()
+        .expect("a service")
+}
+
+fn reason(error: &CallError) -> Option<String> {
+    error.rpc()?.data.as_ref().map(|data: &Json| data.get().to_owned())
+}
+
+#[test]
+fn a_backend_that_dies_fails_its_calls_and_no_others() {
+    for back in [V2025_11_25, V2026_07_28] {
+        let mut world = World::new();
+        let dying = world.serve(Backend::builder("dying"), &server(), back);
+        world.serve(Backend::builder("other"), &server(), back);
+        let client = world.client(&host(), V2025_11_25);
+        let peer = world.peer(client);
+        let calls: Vec<_> = (0..5).map(|_| peer.call_tool("dying__wait", ()).expect("allowed")).collect();
+        let other = peer.call_tool("other__wait", ()).expect("allowed");
+        world.settle();
+        world.servers[dying].connection = None;
+        for call in calls {
+            let error = world.wait(call).expect_err("its server is gone");
+            assert_eq!(reason(&error).as_deref(), Some(r#"{"backend":"dying","reason":"closed"}"#), "{error}");
+            assert!(error.to_string().contains("the server \"dying\" did not respond"), "{error}");
+        }
+        // Its items stay, and say what is wrong.
+        let error = world.wait(peer.call_tool("dying__answer", ()).expect("allowed")).expect_err("it is not there");
+        assert_eq!(reason(&error).as_deref(), Some(r#"{"backend":"dying","reason":"not-connected"}"#), "{error}");
+        let error = world.servers[dying].backend.error().expect("it is not connected");
+        assert!(matches!(error.fault(), BackendFault::NotConnected(Some(_))), "{error}");
+        let answer = world.wait(peer.call_tool("other__answer", ()).expect("allowed")).expect("a result");
+        assert_eq!(answer.content[0].as_text(), Some("42"));
+        assert_eq!((world.servers[dying].backend.calls(), world.servers[1].backend.calls()), (0, 1));
+        drop(other);
+        world.settle();
+        world.clients[client].assert_idle();
+    }
+}
+
+#[test]
+fn a_backend_that_is_started_again_is_listed_again() {
+    let mut world = World::new();
+    let backend = Backend::builder("back").join(&world.service).expect("a backend");
+    let client = world.client(&host(), V2025_11_25);
+    let service = server();
+    let next = std::cell::Cell::new(None);
+    let connect = async || next.take().ok_or("given up");
+    for round in 0..2 {
+        let connection = mcp_service::testing::TestClient::of(&service).host(backend.host()).connect();
+        next.set(Some(Box::new(connection.server())));
+        let mut run = Box::pin(backend.run(&connect));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        for _ in 0..20 {
+            assert!(run.as_mut().poll(&mut context).is_pending());
+            connection.settle();
+        }
+        world.wait(backend.ready()).expect("it is ready");
+        let transcript = world.clients[client].take_transcript().to_string();
+        assert!(transcript.contains("notifications/tools/list_changed"), "{round} {transcript}");
+        drop(connection);
+        assert_eq!(run.as_mut().poll(&mut context), std::task::Poll::Ready(Err("given up")));
+    }
+    assert_eq!(world.wait(backend.ready()).expect_err("it is not connected").backend(), "back");
+}
+
+#[test]
+fn a_slow_backend_takes_only_its_own_slots() {
+    let mut limits = ProxyLimits::default();
+    (limits.calls, limits.call_time) = (3, Duration::from_secs(5));
+    let mut world = World::new();
+    let slow = world.serve(Backend::builder("slow").limits(limits), &server(), V2026_07_28);
+    world.serve(Backend::builder("other"), &server(), V2026_07_28);
+    let client = world.client(&host(), V2025_11_25);
+    let peer = world.peer(client);
+    let calls: Vec<_> = (0..3).map(|_| peer.call_tool("slow__wait", ()).expect("allowed")).collect();
+    let error = world.wait(peer.call_tool("slow__answer", ()).expect("allowed")).expect_err("it is busy");
+    assert_eq!(reason(&error).as_deref(), Some(r#"{"backend":"slow","reason":"busy"}"#), "{error}");
+    let answer = world.wait(peer.call_tool("other__answer", ()).expect("allowed")).expect("a result");
+    assert_eq!(answer.content[0].as_text(), Some("42"));
+    world.back(slow).advance(Duration::from_secs(6));
+    for call in calls {
+        let error = world.wait(call).expect_err("it is too slow");
+        assert_eq!(reason(&error).as_deref(), Some(r#"{"backend":"slow","reason":"timed-out"}"#), "{error}");
+    }
+    let answer = world.wait(peer.call_tool("slow__answer", ()).expect("allowed")).expect("a result");
+    assert_eq!(answer.content[0].as_text(), Some("42"));
+}
+
+#[test]
+fn a_flood_of_log_messages_loses_no_response() {
+    for front in [V2025_11_25, V2026_07_28] {
+        let mut world = World::new();
+        world.serve(Backend::builder("loud"), &server(), V2025_11_25);
+        world.serve(Backend::builder("other"), &server(), V2025_11_25);
+        let client = world.client(&host(), front);
+        let peer = world.peer(client);
+        let flood = peer.call_tool("loud__flood", ()).expect("allowed");
+        let others: Vec<_> = (0..20).map(|_| peer.call_tool("other__answer", ()).expect("allowed")).collect();
+        for other in others {
+            assert_eq!(world.wait(other).expect("a result").content[0].as_text(), Some("42"));
+        }
+        assert_eq!(world.wait(flood).expect("a result").content[0].as_text(), Some("flooded"));
+        world.clients[client].assert_idle();
+    }
+}
+
+#[test]
+fn long_lists_are_taken_over_and_longer_ones_are_not() {
+    let many = |number: usize| {
+        let builder = (0..number).fold(Service::builder("many", "1.0.0"), |builder, number| {
+            builder.tool(Tool::new(format!("tool-{number}"), || "one of many"))
+        });
+        builder.build().expect("a service")
+    };
+    let mut world = World::new();
+    let service = many(10_000);
+    world.serve(Backend::builder("many"), &service, V2025_11_25);
+    let client = world.client(&host(), V2025_11_25);
+    let peer = world.peer(client);
+    let tools = world.wait(peer.all_tools().try_collect()).expect("a list");
+    assert_eq!((tools.len(), &*tools[0].name, &*tools[9999].name), (10_000, "many__tool-0", "many__tool-9999"));
+    let result = world.wait(peer.call_tool("many__tool-9999", ()).expect("allowed")).expect("a result");
+    assert_eq!(result.content[0].as_text(), Some("one of many"));
+
+    let mut limits = ProxyLimits::default();
+    limits.items = 100;
+    let mut world = World::new();
+    let long = world.serve(Backend::builder("long").limits(limits.clone()), &many(101), V2025_11_25);
+    let error = world.servers[long].backend.error().expect("the list is too long");
+    assert_eq!(
+        error.to_string(),
+        "the server \"long\" sent an invalid response: the result cannot be used: the list has too many items"
+    );
+    (limits.items, limits.list_bytes) = (20_000, 1000);
+    let large = world.serve(Backend::builder("large").limits(limits), &many(101), V2025_11_25);
+    let error = world.servers[large].backend.error().expect("the list is too large");
+    assert!(error.to_string().contains("too large"), "{error}");
+    let client = world.client(&host(), V2025_11_25);
+    let peer = world.peer(client);
+    assert_eq!(world.wait(peer.all_tools().try_collect()).expect("a list"), []);
+}

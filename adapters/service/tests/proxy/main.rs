@@ -1,0 +1,7 @@
+//! A service in front of other servers, with clients and servers of both eras.
+
+mod faults;
+mod passing;
+mod questions;
+mod watching;
+mod world;

@@ -1,0 +1,125 @@
+//! Notifications of backends: changes of lists and resources, and log messages.
+
+use std::sync::{Arc, Mutex};
+
+use mcp_proto::{
+    protocol::ProtocolVersion::{self, V2025_11_25, V2026_07_28},
+    schema::{LogMessageParams, LoggingLevel, ResourceUpdatedParams, SubscriptionFilter, ToolsListChangedParams},
+};
+use mcp_service::{
+    CallError, Context, Failure, Host, Resource, Service, Tool,
+    proxy::{Backend, ProxyLimits},
+};
+
+use crate::world::{ERAS, World};
+
+type Heard = Arc<Mutex<Vec<String>>>;
+
+fn host(heard: &Heard) -> Host {
+    let [tools, resources, logs] = [heard.clone(), heard.clone(), heard.clone()];
+    let note = |heard: &Heard, what: String| heard.lock().expect("no panic").push(what);
+    Host::builder("test", "1.0.0")
+        .on(move |_: ToolsListChangedParams, _| note(&tools, "tools".into()))
+        .on(move |updated: ResourceUpdatedParams, _| note(&resources, updated.uri))
+        .on(move |log: LogMessageParams, _| note(&logs, log.data.get().into()))
+        .build()
+}
+
+fn take(heard: &Heard) -> Vec<String> {
+    std::mem::take(&mut *heard.lock().expect("no panic"))
+}
+
+fn server() -> Service {
+    Service::builder("back", "1.0.0")
+        .subscriptions()
+        .resource(Resource::new("test://a", "a", || "text"))
+        .tool(Tool::new("touch", |context: Context| context.service().resource_updated("test://a").to_string()))
+        .tool(Tool::new_async("log", async |context: Context| {
+            context.log(LoggingLevel::Debug, None, "fine").await?;
+            context.log(LoggingLevel::Warning, Some("own"), "bad").await?;
+            Ok::<_, Failure>("logged")
+        }))
+        .build()
+        .expect("a service")
+}
+
+fn subscribe(world: &mut World, client: usize, front: ProtocolVersion) -> Option<mcp_service::Subscription> {
+    let peer = world.peer(client);
+    if front == V2025_11_25 {
+        world.wait(peer.subscribe("back+test://a").expect("allowed")).expect("subscribed");
+        return None;
+    }
+    let uris = vec!["back+test://a".to_owned()];
+    let filter = SubscriptionFilter {
+        resource_subscriptions: Some(uris),
+        tools_list_changed: Some(true),
+        ..SubscriptionFilter::default()
+    };
+    Some(world.wait(peer.listen(filter).expect("allowed")).expect("a subscription"))
+}
+
+#[test]
+fn changes_reach_the_clients_in_all_eras() {
+    for (front, back) in ERAS {
+        let (heard, service) = (Heard::default(), server());
+        let mut world = World::new();
+        world.serve(Backend::builder("back"), &service, back);
+        let client = world.client(&host(&heard), front);
+        let peer = world.peer(client);
+        let subscription = subscribe(&mut world, client, front);
+        // When the client has subscribed, the proxy has.
+        world.wait(peer.call_tool("back__touch", ()).expect("allowed")).expect("a result");
+        assert_eq!(take(&heard), ["back+test://a"], "{front:?} {back:?}");
+
+        service.add(Tool::new("new", || "new")).expect("it is new");
+        world.settle();
+        world.back(0).advance(ProxyLimits::default().list_pause);
+        world.settle();
+        assert_eq!(take(&heard), ["tools"], "{front:?} {back:?}");
+        let result = world.wait(peer.call_tool("back__new", ()).expect("allowed")).expect("a result");
+        assert_eq!(result.content[0].as_text(), Some("new"));
+        service.remove_tool("new");
+        world.settle();
+        world.back(0).advance(ProxyLimits::default().list_pause);
+        world.settle();
+        assert_eq!(take(&heard), ["tools"]);
+        assert!(matches!(world.wait(peer.call_tool("back__new", ()).expect("allowed")), Err(CallError::Rpc(_))));
+
+        // Without subscribers the backend is asked no longer, after the next change.
+        match subscription {
+            Some(subscription) => drop(subscription),
+            None => drop(world.wait(peer.unsubscribe("back+test://a").expect("allowed"))),
+        }
+        world.settle();
+        world.wait(peer.call_tool("back__touch", ()).expect("allowed")).expect("a result");
+        let touched = world.wait(peer.call_tool("back__touch", ()).expect("allowed")).expect("a result");
+        assert_eq!(touched.content[0].as_text(), Some("0"), "{front:?} {back:?}");
+        assert_eq!(take(&heard), [""; 0]);
+    }
+}
+
+#[test]
+fn log_messages_reach_the_client_of_the_call_at_its_level() {
+    for (front, back) in ERAS {
+        let heard = Heard::default();
+        let mut world = World::new();
+        world.serve(Backend::builder("back"), &server(), back);
+        let client = world.client(&host(&heard), front);
+        let other = world.client(&host(&heard), front);
+        for (level, expected) in
+            [(LoggingLevel::Warning, &["\"bad\""][..]), (LoggingLevel::Debug, &["\"fine\"", "\"bad\""])]
+        {
+            let peer = match front {
+                V2026_07_28 => world.peer(client).logging(level),
+                _ => {
+                    let set = world.peer(client).set_log_level(level).expect("allowed");
+                    world.wait(set).expect("it is set");
+                    world.peer(client)
+                }
+            };
+            world.wait(peer.call_tool("back__log", ()).expect("allowed")).expect("a result");
+            assert_eq!(take(&heard), expected, "{front:?} {back:?}");
+        }
+        assert!(!world.clients[other].transcript().to_string().contains("notifications/message"));
+    }
+}

@@ -1,0 +1,39 @@
+//! A server on smol that offers what other servers offer. The shared code is in `adapters/examples/proxy`.
+//!
+//! ```sh
+//! proxy-smol CONFIG.json [--prefix none] [--name NAME] [--http ADDRESS]
+//! ```
+
+#[path = "../../examples/proxy/mod.rs"]
+mod proxy;
+
+use std::error::Error;
+
+use mcp_smol::{ConfiguredServer, http::Listener, shutdown_on_signals};
+use proxy::{Proxy, ready, report};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    smol::block_on(run())
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
+    // Ctrl-C must not leave child processes running.
+    shutdown_on_signals()?;
+    let Proxy { service, backends, http } = Proxy::from_args()?;
+    let mut all = Vec::new();
+    for (backend, server) in backends {
+        let server = ConfiguredServer::new(&server, backend.host())?;
+        all.push(backend.clone());
+        smol::spawn(async move { report(&backend, backend.run(|| server.client()).await) }).detach();
+    }
+    ready(&all).await;
+    match http {
+        None => mcp_smol::serve_stdio(&service).await?,
+        Some(address) => {
+            let listener = Listener::bind(address).await?.with_http_sse();
+            eprintln!("at http://{}/mcp", listener.local_addr());
+            listener.serve(&service).await?;
+        }
+    }
+    Ok(())
+}
