@@ -112,13 +112,10 @@ impl fmt::Debug for ReplayCache {
     }
 }
 
-/// Returns the id of texts. Their lengths are part of it.
+/// Returns the id of texts. Only the last one has a length that is not fixed.
 fn id(texts: &[&[u8]]) -> Id {
     let mut hash = Hash::new();
-    for text in texts {
-        hash.update(text.len().to_be_bytes());
-        hash.update(text);
-    }
+    texts.iter().for_each(|text| hash.update(text));
     let mut id = Id::default();
     id.copy_from_slice(&hash.finalize()[..16]);
     id
