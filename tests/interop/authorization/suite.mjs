@@ -171,7 +171,7 @@ for (const adapter of adapters) {
     await counted({}, () => bound(env));
     // The stored tokens are of no use for another key.
     const other = { ...env, OAUTH_DPOP_KEY: userWithKey().OAUTH_DPOP_KEY };
-    await counted({ authorizations: 1, codes: 1, dpop: 1 }, () => bound(other));
+    await counted({ ...once, dpop: 1 }, () => bound(other));
   });
   await task(`${withKeys}: an expired token is refreshed`, async () => {
     await fetch(`${issuer}/test/expire`, { method: 'POST' });
@@ -200,5 +200,10 @@ for (const adapter of adapters) {
 
 for (const child of running) child.kill();
 rmSync(scratch, { recursive: true, force: true });
+const expected = 17 * adapters.length;
+if (passed + failed !== expected) {
+  failed++;
+  console.log(`FAIL there are ${passed + failed - 1} checks, and not ${expected}`);
+}
 console.log(`\n${passed} passed, ${failed} failed`);
 process.exit(failed === 0 ? 0 : 1);

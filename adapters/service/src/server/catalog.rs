@@ -109,6 +109,16 @@ pub(super) enum ResourceHandler {
     Template(Arc<ResourceTemplate>, Map<String>),
 }
 
+impl ResourceHandler {
+    /// Returns the scopes that a request for the resource needs.
+    pub(super) fn scopes(&self) -> &[String] {
+        match self {
+            Self::Resource(resource) => &resource.scopes,
+            Self::Template(template, _) => &template.scopes,
+        }
+    }
+}
+
 /// The URIs of all files of skills, in alphabetical order, so that a folder is a range.
 #[cfg(feature = "skills")]
 #[derive(Debug, Default)]

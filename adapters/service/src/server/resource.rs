@@ -6,7 +6,7 @@ use mcp_proto::schema::{
     BlobResourceContents, CacheHints, CacheScope, Map, ReadResourceResult, ResourceContents, TextResourceContents,
 };
 
-use super::register_error::RegisterError;
+use super::{register_error::RegisterError, scopes::check_scopes};
 use crate::{
     driver_api::{deferred::Deferred, job::HandlerKind},
     inbound::{
@@ -28,6 +28,8 @@ pub struct Resource<S: HandlerState = ()> {
     pub(crate) about: mcp_proto::schema::Resource,
     read: Call<ReadResourceResult, S>,
     hints: Option<CacheHints>,
+    /// The scopes that a request for the resource needs.
+    pub(super) scopes: Vec<String>,
     /// The skill to which the file belongs. A client that cannot see the skill cannot see the file.
     #[cfg(feature = "skills")]
     pub(super) skill: Option<Arc<mcp_proto::schema::Skill>>,
@@ -59,6 +61,7 @@ impl<S: HandlerState> Resource<S> {
             about: mcp_proto::schema::Resource::new(uri, name),
             read,
             hints: None,
+            scopes: Vec::new(),
             #[cfg(feature = "skills")]
             skill: None,
         }
@@ -101,6 +104,16 @@ impl<S: HandlerState> Resource<S> {
         self
     }
 
+    /// Requires a scope of the sender, such as `files:read`. Requests to read the resource or to subscribe to it fail
+    /// without it before the handler runs: over HTTP with the status 403 and a challenge that names all scopes of the
+    /// resource, as for [tools](crate::Tool::scope). In 2026-07-28 a subscription without it gets no notifications
+    /// about the resource. The resource stays in lists. Only private caches may keep its contents.
+    #[must_use]
+    pub fn scope(mut self, scope: impl Into<String>) -> Self {
+        self.scopes.push(scope.into());
+        self
+    }
+
     /// Changes further members of the definition that clients get, such as annotations, icons and metadata.
     #[must_use]
     pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Resource)) -> Self {
@@ -114,6 +127,7 @@ impl<S: HandlerState> Resource<S> {
             about: self.about,
             read: self.read.with_state(state),
             hints: self.hints,
+            scopes: self.scopes,
             #[cfg(feature = "skills")]
             skill: self.skill,
         }
@@ -137,6 +151,7 @@ impl Resource {
     }
 
     pub(super) fn check(&self) -> Result<(), RegisterError> {
+        check_scopes(&self.about.uri, &self.scopes)?;
         if is_uri(&self.about.uri) { Ok(()) } else { Err(RegisterError::Uri(self.about.uri.clone())) }
     }
 

@@ -8,6 +8,7 @@ use super::{
     completion::{Completable, Completers, IntoCompletion},
     register_error::RegisterError,
     resource::{IntoResource, addressed, hinted, hints},
+    scopes::check_scopes,
 };
 use crate::{
     driver_api::{deferred::Deferred, job::HandlerKind},
@@ -37,6 +38,8 @@ pub struct ResourceTemplate<S: HandlerState = ()> {
     template: Option<UriTemplate>,
     read: Call<ReadResourceResult, S>,
     hints: Option<CacheHints>,
+    /// The scopes that a request for one of the resources needs.
+    pub(super) scopes: Vec<String>,
 }
 
 impl<S: HandlerState> ResourceTemplate<S> {
@@ -60,7 +63,7 @@ impl<S: HandlerState> ResourceTemplate<S> {
 
     fn with_read(uri_template: String, name: String, read: Call<ReadResourceResult, S>) -> Self {
         let about = mcp_proto::schema::ResourceTemplate::new(uri_template, name);
-        Self { about, completers: Completers::default(), template: None, read, hints: None }
+        Self { about, completers: Completers::default(), template: None, read, hints: None, scopes: Vec::new() }
     }
 
     /// Sets the title, which is the name for users (2025-06-18).
@@ -81,6 +84,15 @@ impl<S: HandlerState> ResourceTemplate<S> {
     #[must_use]
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.about.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// Requires a scope of the sender, such as `files:read`. Requests to read a resource of the template or to
+    /// subscribe to it, and for completions of its variables, fail without it before a handler runs, as for
+    /// [resources](crate::Resource::scope). The template stays in lists.
+    #[must_use]
+    pub fn scope(mut self, scope: impl Into<String>) -> Self {
+        self.scopes.push(scope.into());
         self
     }
 
@@ -128,15 +140,16 @@ impl<S: HandlerState> ResourceTemplate<S> {
 
     /// Returns the template with handlers that get their state out of another one.
     fn of_state<T: HandlerState>(self, part: fn(&T) -> &S) -> ResourceTemplate<T> {
-        let Self { about, completers, template, read, hints } = self;
-        ResourceTemplate { about, completers: completers.of_state(part), template, read: read.of_state(part), hints }
+        let Self { about, completers, template, read, hints, scopes } = self;
+        let completers = completers.of_state(part);
+        ResourceTemplate { about, completers, template, read: read.of_state(part), hints, scopes }
     }
 
     /// Returns the template with the state of its handlers.
     pub(super) fn bind(self, state: S) -> ResourceTemplate {
-        let Self { about, completers, template, read, hints } = self;
+        let Self { about, completers, template, read, hints, scopes } = self;
         let completers = completers.with_state(&state);
-        ResourceTemplate { about, completers, template, read: read.with_state(state), hints }
+        ResourceTemplate { about, completers, template, read: read.with_state(state), hints, scopes }
     }
 }
 
@@ -151,6 +164,7 @@ impl<S: Send + Sync + 'static> ResourceTemplate<State<S>> {
 impl ResourceTemplate {
     pub(super) fn prepare(&mut self) -> Result<(), RegisterError> {
         let template = &self.about.uri_template;
+        check_scopes(template, &self.scopes)?;
         let parsed = UriTemplate::parse(template)
             .map_err(|why| RegisterError::Template { template: template.clone(), why: why.to_string() })?;
         self.template = Some(parsed);
@@ -195,6 +209,10 @@ impl Completable for ResourceTemplate {
 
     fn completers(&self) -> &Completers {
         &self.completers
+    }
+
+    fn scopes(&self) -> &[String] {
+        &self.scopes
     }
 }
 

@@ -18,8 +18,8 @@ use super::{
 /// Accepts access tokens that are bound to a key of the client (DPoP, RFC 9449), for
 /// [`ResourceServer::dpop`](super::ResourceServer::dpop).
 ///
-/// Such a token is of no use without the key: each request carries a proof that is signed with it, for this method, this
-/// URL and this token. A proof is accepted once, and for 60 seconds with clocks that differ by at most 30 seconds.
+/// Such a token is of no use without the key: each request carries a proof that is signed with it, for this method,
+/// this URL and this token. A proof is accepted once, and for 60 seconds with clocks that differ by at most 30 seconds.
 /// Proofs are compared with the public URL of the server, never with that of the request.
 #[derive(Clone, Debug)]
 pub struct Dpop {
