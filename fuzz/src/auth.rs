@@ -1,10 +1,11 @@
-//! The parsers of OAuth: URLs, challenges, metadata, responses of authorization servers, redirects, bearer tokens, and
-//! stored credentials.
+//! The parsers of OAuth: URLs, challenges, metadata, responses of authorization servers, redirects, access tokens,
+//! proofs, and stored credentials.
 
 use mcp_proto::auth::{
-    Challenge, ClientIdentity, Scopes, TokenReply, Url, bearer_token,
+    Challenge, ClientIdentity, Scopes, Secret, TokenReply, Url, access_token,
     client::Credentials,
     discovery::{authorization_server, default_endpoints, of_2025_03_26, protected_resource},
+    dpop::ProofRules,
     metadata::{AuthorizationServer, ProtectedResource},
 };
 
@@ -37,7 +38,7 @@ pub fn auth(data: &[u8]) {
         let json = credentials.to_json();
         assert_eq!(Credentials::from_json(json.expose().as_bytes()), Ok(credentials), "{text}");
     }
-    if let Ok(Some(token)) = bearer_token([data]) {
+    if let Ok(Some((_, token))) = access_token([data]) {
         assert!(text.trim_end().ends_with(token.expose()), "{text:?}");
     }
 }
@@ -46,13 +47,15 @@ pub fn auth(data: &[u8]) {
 fn decode(data: &[u8]) {
     let issuer = "https://auth.example";
     drop(Challenge::parse_all([data]));
-    drop(bearer_token([data]));
+    drop(access_token([data]));
     drop(ClientIdentity::from_registration(issuer, 201, data));
     drop(AuthorizationServer::parse(data, issuer));
     drop(TokenReply::parse(200, data));
     drop(Credentials::from_json(data));
     if let Ok(server) = Url::parse("https://mcp.example/mcp") {
         drop(ProtectedResource::parse(data, &server));
+        let rules = ProofRules::new(&server, ["ES256", "EdDSA", "PS256"]);
+        drop(rules.read(0, [data], "POST", &Secret::new("t")));
     }
     if let Ok(text) = core::str::from_utf8(data) {
         drop((Url::parse(text), Scopes::parse(text)));

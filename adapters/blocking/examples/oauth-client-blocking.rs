@@ -6,6 +6,8 @@
 //! # The client uses its own credentials.
 //! OAUTH_ISSUER=https://as.example OAUTH_CLIENT_ID=… OAUTH_CLIENT_SECRET=… \
 //!     oauth-client-blocking https://mcp.example/mcp
+//! # The tokens are bound to a key (DPoP), which is on the curve P-256 and in PEM (PKCS#8).
+//! OAUTH_DPOP_KEY=key.pem oauth-client-blocking https://mcp.example/mcp
 //! ```
 //!
 //! The shared code is in `adapters/examples/oauth`. Servers over `https` need the feature `tls`.

@@ -3,12 +3,13 @@
 use std::{
     env,
     error::Error,
+    fs,
     io::{self, Write as _},
     path::PathBuf,
 };
 
 use mcp_driver::http::auth::{
-    AuthRuntime, Browser, ClientIdentity, FileTokenStore, Loopback, OAuth, Registration, Secret, Settings,
+    AuthRuntime, Browser, ClientIdentity, FileTokenStore, Loopback, OAuth, ProofKey, Registration, Secret, Settings,
 };
 use mcp_proto::{connection::ClientRole, schema::ContentBlock};
 use mcp_service::{Host, Peer};
@@ -61,7 +62,11 @@ impl Wanted {
 
     /// The credentials of the client.
     pub(crate) fn credentials<R: AuthRuntime>(&self) -> Result<OAuth<R>, Box<dyn Error>> {
-        let (builder, mut settings) = (OAuth::builder(&self.url)?, Settings::default());
+        let (mut builder, mut settings) = (OAuth::builder(&self.url)?, Settings::default());
+        if let Some(file) = env::var_os("OAUTH_DPOP_KEY") {
+            // Stored tokens are used with the same key only.
+            builder = builder.proofs(ProofKey::es256(&fs::read_to_string(file)?)?);
+        }
         let Some([issuer, client_id, secret]) = self.client.clone() else {
             settings.identities.registration = Some(Registration::new("oauth-client", []));
             settings.offline_access = true;

@@ -6,7 +6,7 @@ use std::{
     io::{self, Write as _},
 };
 
-use mcp_driver::http::{HttpFetch, JwtVerifier, KeySource, ResourceServer};
+use mcp_driver::http::{Dpop, HttpFetch, JwtVerifier, KeySource, ResourceServer};
 use mcp_proto::{
     auth::{ResourceMetadata, Scopes},
     http::{
@@ -25,16 +25,19 @@ pub(crate) struct Wanted {
     /// The authorization server, and its keys.
     issuer: String,
     keys: String,
+    /// Whether tokens have to be bound to a key of the client, and have a proof in each request.
+    needs_proofs: bool,
 }
 
 impl Wanted {
     /// Reads the command line.
     pub(crate) fn from_args() -> Result<Self, Box<dyn Error>> {
-        let args: Vec<_> = env::args().skip(1).collect();
+        let mut args: Vec<_> = env::args().skip(1).collect();
+        let needs_proofs = args.pop_if(|last| last == "--dpop").is_some();
         let Ok([address, url, issuer, keys]) = <[String; 4]>::try_from(args) else {
-            return Err("arguments: ADDRESS PUBLIC-URL ISSUER JWKS-URL".into());
+            return Err("arguments: ADDRESS PUBLIC-URL ISSUER JWKS-URL [--dpop]".into());
         };
-        Ok(Self { address, url, issuer, keys })
+        Ok(Self { address, url, issuer, keys, needs_proofs })
     }
 
     /// The endpoint: `/mcp`. A proxy in front of it, which has the certificate, checks the name of the host.
@@ -56,7 +59,9 @@ impl Wanted {
             .required_scopes(Scopes::of(["mcp"]).ok_or("no scopes")?)
             .supported_scopes(Scopes::of(["notes:write"]).ok_or("no scopes")?);
         let verifier = JwtVerifier::new(&self.issuer, metadata.resource(), KeySource::remote(&self.keys, client)?);
-        Ok(ResourceServer::of(metadata, verifier))
+        let server = ResourceServer::of(metadata, verifier);
+        // A nonce in each proof, so that none can be made in advance.
+        Ok(if self.needs_proofs { server.dpop(Dpop::new().required().random_nonces()?) } else { server })
     }
 }
 

@@ -1,4 +1,5 @@
-//! A server over HTTP whose clients need access tokens: JSON Web Tokens of an authorization server.
+//! A server over HTTP whose clients need access tokens: JSON Web Tokens of an authorization server. With `--dpop` as
+//! the last argument, only tokens that are bound to a key of the client (DPoP).
 //!
 //! ```sh
 //! cargo run --example protected-server-smol --features jwt,tls -- \

@@ -38,7 +38,7 @@ pub use mcp_driver::http::{
     AccessToken, HttpFetch, IntrospectionVerifier, ResourceMetadata, ResourceServer, Scopes, TokenError, TokenVerifier,
 };
 #[cfg(feature = "jwt")]
-pub use mcp_driver::http::{Algorithm, JwtVerifier, KeySet, KeySetError, KeySource};
+pub use mcp_driver::http::{Algorithm, Dpop, JwtVerifier, KeySet, KeySetError, KeySource, NonceKey};
 pub use mcp_driver::http::{
     AuthProvider, Bearer, Body, HttpClient, MemoryStore, Proxy, Refusal, ResponseHandler, Store, StoreLimits,
     StoreUsage,

@@ -18,16 +18,33 @@ pub enum BearerError {
     InvalidToken(String),
     /// The request needs more scopes than the token has (403).
     InsufficientScope,
+    /// The proof of possession is not accepted (401; RFC 9449, section 7.1). The reason is for developers.
+    InvalidProof(String),
+    /// The proof needs a nonce of the server (401; RFC 9449, section 9).
+    UseNonce,
+}
+
+/// How an access token is presented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenScheme {
+    /// As it is (RFC 6750).
+    Bearer,
+    /// With a proof of possession of the key to which it is bound (RFC 9449).
+    Dpop,
 }
 
 impl BearerError {
-    /// Returns the code: `invalid_request`, `invalid_token` or `insufficient_scope`.
+    /// Returns the code: `invalid_request`, `invalid_token`, `insufficient_scope`, `invalid_dpop_proof` or
+    /// `use_dpop_nonce`.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::InvalidRequest => "invalid_request",
             Self::InvalidToken(_) => "invalid_token",
             Self::InsufficientScope => "insufficient_scope",
+            Self::InvalidProof(_) => "invalid_dpop_proof",
+            Self::UseNonce => "use_dpop_nonce",
         }
     }
 }
@@ -41,22 +58,41 @@ impl BearerError {
 /// Returns [`BearerError::InvalidRequest`] if there are several headers, or if the token is malformed or has more than
 /// [`MAX_TOKEN`] bytes. The length is checked before anything else.
 pub fn bearer_token<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<Secret>, BearerError> {
-    const SCHEME: &[u8] = b"bearer";
+    read(values, &[(b"bearer", TokenScheme::Bearer)]).map(|found| found.map(|(_, token)| token))
+}
+
+/// Reads the access token of a request as [`bearer_token`] does, also one with the scheme `DPoP`.
+///
+/// # Errors
+/// As for [`bearer_token`].
+pub fn access_token<'a>(
+    values: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Option<(TokenScheme, Secret)>, BearerError> {
+    read(values, &[(b"bearer", TokenScheme::Bearer), (b"dpop", TokenScheme::Dpop)])
+}
+
+fn read<'a>(
+    values: impl IntoIterator<Item = &'a [u8]>,
+    schemes: &[(&[u8], TokenScheme)],
+) -> Result<Option<(TokenScheme, Secret)>, BearerError> {
+    const LONGEST_SCHEME: usize = 6;
     let mut values = values.into_iter();
     let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() || value.len() > SCHEME.len() + 1 + MAX_TOKEN {
+    if values.next().is_some() || value.len() > LONGEST_SCHEME + 1 + MAX_TOKEN {
         return Err(BearerError::InvalidRequest);
     }
     let (scheme, rest) = value.split_at(value.iter().position(|byte| *byte == b' ').unwrap_or(value.len()));
-    if !scheme.eq_ignore_ascii_case(SCHEME) {
+    let Some((_, scheme)) = schemes.iter().find(|(name, _)| scheme.eq_ignore_ascii_case(name)) else {
         return Ok(None);
-    }
+    };
     let token = rest.trim_ascii();
     let padding = token.iter().rev().take_while(|byte| **byte == b'=').count();
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte);
     let body = &token[..token.len() - padding];
     match str::from_utf8(token) {
-        Ok(text) if !body.is_empty() && body.iter().all(is_token) => Ok(Some(Secret::new(text))),
+        Ok(text) if !body.is_empty() && text.len() <= MAX_TOKEN && body.iter().all(is_token) => {
+            Ok(Some((*scheme, Secret::new(text))))
+        }
         _ => Err(BearerError::InvalidRequest),
     }
 }
@@ -89,6 +125,19 @@ mod tests {
         }
         assert_eq!(read(&["Bearer a", "Bearer a"]), Err(BearerError::InvalidRequest));
         assert_eq!(read(&["Bearer a", "Basic YTpi"]), Err(BearerError::InvalidRequest));
+    }
+
+    #[test]
+    fn token_has_the_scheme_with_which_it_came() {
+        let read = |value: &str| access_token([value.as_bytes()]).map(|found| found.map(|(scheme, _)| scheme));
+        assert_eq!(read("dpop abc"), Ok(Some(TokenScheme::Dpop)));
+        assert_eq!(read("DPoP abc"), Ok(Some(TokenScheme::Dpop)));
+        assert_eq!(read("Bearer abc"), Ok(Some(TokenScheme::Bearer)));
+        assert_eq!(read("DPoPabc"), Ok(None));
+        assert_eq!(read("DPoP a b"), Err(BearerError::InvalidRequest));
+        let long = |len: usize| read(&format!("DPoP {}", "x".repeat(len)));
+        assert_eq!(long(MAX_TOKEN), Ok(Some(TokenScheme::Dpop)));
+        assert_eq!(long(MAX_TOKEN + 1), Err(BearerError::InvalidRequest));
     }
 
     #[test]

@@ -103,6 +103,11 @@ pub(super) struct Member {
 }
 
 impl Member {
+    /// Returns whether the member is there, with any value.
+    pub(super) const fn is_there(&self) -> bool {
+        self.json.is_some()
+    }
+
     /// Decodes the value; `None` if the member is missing or `null`.
     fn decode<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let Some(json) = self.json.as_deref().filter(|json| *json != "null") else { return Ok(None) };

@@ -8,12 +8,12 @@
 //! the tokens.
 //!
 //! A protected server reads the token of each request with [`bearer_token`], publishes its [`ResourceMetadata`], and
-//! answers with the challenges of these.
+//! answers with the challenges of these. Tokens that are bound to a key come with a proof, which [`dpop`] checks.
 //!
 //! Everything that arrives is untrusted. Documents have [limits](document), URLs in them pass a [`UrlPolicy`], and
 //! secrets are [`Secret`]s, which are never printed.
 //!
-//! See the specification, basic/authorization; RFC 6750, 7591, 7636, 8414, 8707, 9110, 9207, 9728.
+//! See the specification, basic/authorization; RFC 6750, 7591, 7636, 8414, 8707, 9110, 9207, 9449, 9728.
 
 mod auth_method;
 mod authorization;
@@ -24,6 +24,7 @@ mod client_identity;
 mod client_metadata;
 pub mod discovery;
 pub mod document;
+pub mod dpop;
 pub mod metadata;
 mod oauth_error;
 mod pkce;
@@ -38,7 +39,7 @@ pub use auth_method::AuthMethod;
 pub use authorization::{
     Authorization, AuthorizationCode, AuthorizationRequest, AuthorizationSeed, NotAuthorizable, RedirectError,
 };
-pub use bearer::{BearerError, MAX_TOKEN, bearer_token};
+pub use bearer::{BearerError, MAX_TOKEN, TokenScheme, access_token, bearer_token};
 pub use challenge::Challenge;
 pub use client::AuthClient;
 pub use client_identity::{ClientIdentity, ClientOptions, IdentityChoice, NoIdentity, Registration, RegistrationError};

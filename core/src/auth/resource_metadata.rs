@@ -4,7 +4,7 @@ use alloc::{borrow::ToOwned, collections::BTreeMap, string::String, vec::Vec};
 use core::fmt::Write as _;
 
 use super::{
-    bearer::BearerError,
+    bearer::{BearerError, TokenScheme},
     discovery,
     scope::Scopes,
     url::{Url, canonical},
@@ -29,6 +29,10 @@ pub struct ResourceMetadata {
     supported: Scopes,
     /// The scopes that a scope includes.
     implied: BTreeMap<String, Scopes>,
+    /// The algorithms of proofs. There are none if tokens are accepted without proofs only.
+    proof_algorithms: Vec<String>,
+    /// Whether tokens that are not bound to a key are refused.
+    needs_proofs: bool,
 }
 
 impl ResourceMetadata {
@@ -45,6 +49,8 @@ impl ResourceMetadata {
             required: Scopes::default(),
             supported: Scopes::default(),
             implied: BTreeMap::new(),
+            proof_algorithms: Vec::new(),
+            needs_proofs: false,
         }
     }
 
@@ -89,6 +95,35 @@ impl ResourceMetadata {
     pub fn implies(mut self, scope: &str, included: Scopes) -> Self {
         self.implied.insert(scope.to_owned(), included);
         self
+    }
+
+    /// Sets the algorithms of the proofs with which tokens are accepted that are bound to a key (DPoP). Names that are
+    /// no names of algorithms are left out.
+    #[must_use]
+    pub fn proof_algorithms<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        // Challenges quote them.
+        let is_name = |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        self.proof_algorithms = names.into_iter().filter(is_name).map(ToOwned::to_owned).collect();
+        self
+    }
+
+    /// Refuses tokens that are not bound to a key.
+    #[must_use]
+    pub const fn needs_proofs(mut self) -> Self {
+        self.needs_proofs = true;
+        self
+    }
+
+    /// Returns whether tokens that are not bound to a key are refused.
+    #[must_use]
+    pub const fn has_proofs_only(&self) -> bool {
+        self.needs_proofs
+    }
+
+    /// Returns the public URL of the endpoint.
+    #[must_use]
+    pub const fn url(&self) -> &Url {
+        &self.url
     }
 
     /// Returns the identifier of the resource, which is the audience of its tokens.
@@ -139,6 +174,13 @@ impl ResourceMetadata {
             list(&mut out, "scopes_supported", scopes.iter());
         }
         list(&mut out, "bearer_methods_supported", ["header"].into_iter());
+        if !self.proof_algorithms.is_empty() {
+            list(&mut out, "dpop_signing_alg_values_supported", self.proof_algorithms.iter().map(|name| &**name));
+        }
+        if self.needs_proofs {
+            member(&mut out, "dpop_bound_access_tokens_required");
+            out.extend_from_slice(b"true");
+        }
         if let Some(name) = &self.name {
             text(&mut out, "resource_name", name);
         }
@@ -161,14 +203,43 @@ impl ResourceMetadata {
         candidates.first().map(|candidate| candidate.url.as_str().to_owned()).unwrap_or_default()
     }
 
-    /// Returns a challenge, which is a value of `WWW-Authenticate`. It names the scopes that every request needs, and
-    /// `needed`. An `error` is for a client that has sent a token.
+    /// Returns the challenges, which are a value of `WWW-Authenticate`. They name the scopes that every request needs,
+    /// and `needed`. An `error` is for a client that has sent a token.
+    ///
+    /// There is a challenge for each scheme that is accepted, with the error.
     #[must_use]
     pub fn challenge(&self, error: Option<&BearerError>, needed: &Scopes) -> String {
-        let mut out = String::from("Bearer ");
+        self.challenges(error, None, needed)
+    }
+
+    /// Returns the challenges to a client that has sent a token with a scheme: that of `DPoP` only, if it was that, and
+    /// otherwise all, with the error for that scheme.
+    #[must_use]
+    pub fn challenge_to(&self, scheme: TokenScheme, error: &BearerError, needed: &Scopes) -> String {
+        self.challenges(Some(error), Some(scheme), needed)
+    }
+
+    fn challenges(&self, error: Option<&BearerError>, used: Option<TokenScheme>, needed: &Scopes) -> String {
+        let has_dpop = !self.proof_algorithms.is_empty();
+        let has_bearer = !has_dpop || !self.needs_proofs && used != Some(TokenScheme::Dpop);
+        let mut out = String::new();
+        if has_bearer {
+            self.push_challenge(&mut out, "Bearer ", error, needed);
+        }
+        if has_dpop {
+            let separator = if has_bearer { ", DPoP " } else { "DPoP " };
+            let is_for_dpop = !has_bearer || used != Some(TokenScheme::Bearer);
+            self.push_challenge(&mut out, separator, error.filter(|_| is_for_dpop), needed);
+            let _ = write!(out, ", algs=\"{}\"", self.proof_algorithms.join(" "));
+        }
+        out
+    }
+
+    fn push_challenge(&self, out: &mut String, scheme: &str, error: Option<&BearerError>, needed: &Scopes) {
+        out.push_str(scheme);
         if let Some(error) = error {
             let _ = write!(out, "error=\"{}\", ", error.code());
-            if let BearerError::InvalidToken(why) = error {
+            if let BearerError::InvalidToken(why) | BearerError::InvalidProof(why) = error {
                 let _ = write!(out, "error_description=\"{}\", ", quotable(why));
             }
         }
@@ -177,7 +248,6 @@ impl ResourceMetadata {
             let _ = write!(out, "scope=\"{scopes}\", ");
         }
         let _ = write!(out, "resource_metadata=\"{}\"", self.document_url());
-        out
     }
 }
 
@@ -318,6 +388,56 @@ mod tests {
             (Some("insufficient_scope".into()), None, Some("mcp files:write files:read".into()))
         );
         assert!(!metadata("https://mcp.example/").challenge(None, &Scopes::default()).contains("scope"));
+    }
+
+    #[test]
+    fn servers_with_proofs_name_their_algorithms() {
+        let server = metadata("https://mcp.example/mcp").required_scopes(scopes("mcp"));
+        let both = server.clone().proof_algorithms(["ES256", "EdDSA", "a\"b", ""]);
+        let only = both.clone().needs_proofs();
+        let document = |server: &ResourceMetadata| String::from_utf8(server.document()).expect("text");
+        assert!(!document(&server).contains("dpop"));
+        let algorithms = r#","dpop_signing_alg_values_supported":["ES256","EdDSA"]"#;
+        assert!(document(&both).contains(algorithms) && !document(&both).contains("dpop_bound"));
+        assert!(document(&only).contains(&format!("{algorithms},\"dpop_bound_access_tokens_required\":true")));
+        // A client reads it.
+        let read = ProtectedResource::parse(&only.document(), &url("https://mcp.example/mcp")).expect("metadata");
+        assert!(read.dpop_required);
+        let shown = |challenges: String| {
+            let shown = |challenge: &Challenge| {
+                let param = |name| challenge.param(name).unwrap_or("-").to_owned();
+                assert!(challenge.resource_metadata().is_some() && challenge.scopes().is_some());
+                format!("{} {} {}", challenge.scheme(), param("error"), param("algs"))
+            };
+            Challenge::parse_all([challenges.as_bytes()]).iter().map(shown).collect::<Vec<_>>()
+        };
+        let (invalid, none) = (BearerError::InvalidToken("x".into()), Scopes::default());
+        let proof = BearerError::InvalidProof("x".into());
+        for (server, used, error, expected) in [
+            (&server, None, None, vec!["Bearer - -"]),
+            (&server, Some(TokenScheme::Bearer), Some(&invalid), vec!["Bearer invalid_token -"]),
+            (&both, None, None, vec!["Bearer - -", "DPoP - ES256 EdDSA"]),
+            (&both, Some(TokenScheme::Bearer), Some(&invalid), vec!["Bearer invalid_token -", "DPoP - ES256 EdDSA"]),
+            (&both, Some(TokenScheme::Dpop), Some(&invalid), vec!["DPoP invalid_token ES256 EdDSA"]),
+            (&both, Some(TokenScheme::Dpop), Some(&proof), vec!["DPoP invalid_dpop_proof ES256 EdDSA"]),
+            (&both, Some(TokenScheme::Dpop), Some(&BearerError::UseNonce), vec!["DPoP use_dpop_nonce ES256 EdDSA"]),
+            (
+                &both,
+                None,
+                Some(&BearerError::InsufficientScope),
+                vec!["Bearer insufficient_scope -", "DPoP insufficient_scope ES256 EdDSA"],
+            ),
+            (&only, None, None, vec!["DPoP - ES256 EdDSA"]),
+            (&only, Some(TokenScheme::Bearer), Some(&invalid), vec!["DPoP invalid_token ES256 EdDSA"]),
+        ] {
+            let challenges = match (used, error) {
+                (Some(used), Some(error)) => server.challenge_to(used, error, &none),
+                _ => server.challenge(error, &none),
+            };
+            assert_eq!(shown(challenges), expected, "{used:?} {error:?}");
+        }
+        let described = both.challenge_to(TokenScheme::Dpop, &proof, &none);
+        assert!(described.contains(r#"error_description="x""#), "{described}");
     }
 
     // req: M-AUTH-039

@@ -3,7 +3,7 @@
 use alloc::{borrow::ToOwned, format, string::String};
 use core::{fmt, net::IpAddr};
 
-use fluent_uri::{Uri, component::Host};
+use fluent_uri::{Uri, component::Host, normalize::Normalizer};
 
 /// An absolute `http` or `https` URL (RFC 3986), without user information and without a fragment.
 ///
@@ -231,6 +231,19 @@ pub fn canonical(server: &Url) -> String {
     let path = if server.path() == "/" { "" } else { server.path() };
     let query = server.query().map(|query| format!("?{query}")).unwrap_or_default();
     format!("{}{path}{query}", server.origin())
+}
+
+/// Returns a URL without its query and its fragment, normalized by syntax and by scheme (RFC 3986, sections 6.2.2 and
+/// 6.2.3), as the target of a proof is compared (RFC 9449, section 4.3). Returns `None` if it is no URL.
+pub(super) fn normalized_base(text: &str) -> Option<String> {
+    let base = text.split(['?', '#']).next().unwrap_or_default();
+    let url = Url::parse(base).ok()?;
+    // `Uri::normalize` panics for a path such as `/..`.
+    let normalizer = Normalizer::new().allow_path_underflow(true);
+    let uri = normalizer.normalize(&Uri::parse(url.as_str()).ok()?).ok()?;
+    let url = Url::parse(uri.as_str()).ok()?;
+    let path = if url.path().is_empty() { "/" } else { url.path() };
+    Some(format!("{}{path}", url.origin()))
 }
 
 /// Returns the canonical URI of a server as a URL.

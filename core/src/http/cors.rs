@@ -11,10 +11,10 @@ use super::{HttpResponse, fields::param, names::single, policy::Policy};
 
 /// The headers of requests that a page may set. Browsers always let pages set `Accept`.
 const REQUEST_HEADERS: &str =
-    "authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id";
+    "authorization, content-type, dpop, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id";
 
 /// The headers of responses that a page may read, in addition to those that every page may.
-const RESPONSE_HEADERS: &str = "mcp-session-id, www-authenticate, retry-after";
+const RESPONSE_HEADERS: &str = "dpop-nonce, mcp-session-id, www-authenticate, retry-after";
 
 /// How long a browser may keep the permission of a preflight request, in seconds.
 const MAX_AGE: &str = "600";
@@ -118,7 +118,10 @@ mod tests {
             let mut headers = HeaderMap::new();
             cors.add_to(&mut headers);
             assert_eq!(headers["access-control-allow-origin"], origin, "as the page has written it");
-            assert_eq!(headers["access-control-expose-headers"], "mcp-session-id, www-authenticate, retry-after");
+            assert_eq!(
+                headers["access-control-expose-headers"],
+                "dpop-nonce, mcp-session-id, www-authenticate, retry-after"
+            );
             assert!(!headers.contains_key("access-control-allow-credentials"));
         }
         assert!(policy.cors(&head("POST", &[])).is_none());

@@ -2,7 +2,8 @@
 //
 // usage: node suite.mjs FOLDER-OF-EXAMPLES PYTHON ADAPTER...
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { generateKeyPairSync } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -99,6 +100,14 @@ let folders = 0;
 const user = () => ({ XDG_STATE_HOME: join(scratch, `user-${folders++}`), BROWSER: file('browser.mjs') });
 const machine = { OAUTH_ISSUER: issuer, OAUTH_CLIENT_ID: 'machine', OAUTH_CLIENT_SECRET: 'a secret that only tests know' };
 
+/** The environment of a user whose tokens are bound to a key of the client. */
+function userWithKey() {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const key = join(scratch, `key-${folders}.pem`);
+  writeFileSync(key, privateKey.export({ type: 'pkcs8', format: 'pem' }), { mode: 0o600 });
+  return { ...user(), OAUTH_DPOP_KEY: key };
+}
+
 const foreign = {
   'the server of the TypeScript SDK': await serve(['node', file('protected.mjs'), issuer]),
   'the server of the Python SDK': await serve([...python, file('protected.py'), issuer]),
@@ -115,6 +124,10 @@ for (const adapter of adapters) {
   const address = `127.0.0.1:${await freePort()}`;
   const url = await serve([server, address, `http://${address}/mcp`, issuer, `${issuer}/jwks`]);
   console.log(`\n== ${adapter} at ${url}`);
+
+  // It accepts no other tokens than those that are bound to a key, and wants a nonce in each proof.
+  const boundAddress = `127.0.0.1:${await freePort()}`;
+  const boundUrl = await serve([server, boundAddress, `http://${boundAddress}/mcp`, issuer, `${issuer}/jwks`, '--dpop']);
 
   const once = { registrations: 1, authorizations: 1, codes: 1 };
   for (const [name, command] of Object.entries(clients)) {
@@ -149,9 +162,48 @@ for (const adapter of adapters) {
       }),
     );
   }
+
+  const bound = (env) => run([client, boundUrl, 'whoami'], env);
+  const withKeys = `oauth-client-${adapter} -> protected-server-${adapter} --dpop`;
+  await task(`${withKeys}: a user signs in, and is not asked again`, async () => {
+    const env = userWithKey();
+    await counted({ ...once, dpop: 1 }, () => bound(env));
+    await counted({}, () => bound(env));
+    // The stored tokens are of no use for another key.
+    const other = { ...env, OAUTH_DPOP_KEY: userWithKey().OAUTH_DPOP_KEY };
+    await counted({ ...once, dpop: 1 }, () => bound(other));
+  });
+  await task(`${withKeys}: an expired token is refreshed`, async () => {
+    await fetch(`${issuer}/test/expire`, { method: 'POST' });
+    await counted({ ...once, refreshes: 1, dpop: 2 }, () => bound(userWithKey()));
+  });
+  await task(`${withKeys}: a client with credentials of its own`, () =>
+    counted({ credentials: 1, dpop: 1 }, async () => {
+      const { output } = await bound({ ...userWithKey(), ...machine });
+      if (!output.includes('machine')) throw new Error(`it is ${output}`);
+    }),
+  );
+  await task(`${withKeys}: a client without a key is refused`, () =>
+    counted({}, async () => {
+      const refused = await bound({ ...user(), ...machine }).then(({ output }) => output, () => undefined);
+      if (refused !== undefined) throw new Error(`the tool says ${refused}`);
+    }),
+  );
+  await task(`the client of oauth4webapi -> protected-server-${adapter} --dpop`, () =>
+    counted({ credentials: 1, dpop: 1 }, async () => {
+      const { OAUTH_CLIENT_ID: id, OAUTH_CLIENT_SECRET: secret } = machine;
+      const { output } = await run(['node', file('dpop-client.mjs'), boundUrl, issuer, id, secret]);
+      if (output !== 'machine') throw new Error(`it is ${output}`);
+    }),
+  );
 }
 
 for (const child of running) child.kill();
 rmSync(scratch, { recursive: true, force: true });
+const expected = 17 * adapters.length;
+if (passed + failed !== expected) {
+  failed++;
+  console.log(`FAIL there are ${passed + failed - 1} checks, and not ${expected}`);
+}
 console.log(`\n${passed} passed, ${failed} failed`);
 process.exit(failed === 0 ? 0 : 1);

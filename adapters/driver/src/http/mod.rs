@@ -93,7 +93,7 @@ pub use endpoint::Endpoint;
 #[cfg(feature = "auth")]
 pub use fetch::HttpFetch;
 #[cfg(feature = "auth")]
-pub use mcp_proto::auth::{ResourceMetadata, Scopes};
+pub use mcp_proto::auth::{ResourceMetadata, Scopes, dpop::NonceKey};
 #[cfg(all(unix, feature = "net"))]
 pub use net::{Connector, Listener, NetRuntime, Proxy, serve_http};
 #[cfg(all(unix, feature = "auth", feature = "net"))]
@@ -101,7 +101,7 @@ pub use net::{FetchClient, NetTransport};
 #[cfg(feature = "auth")]
 pub use resource_server::{AccessToken, IntrospectionVerifier, ResourceServer, TokenError, TokenVerifier};
 #[cfg(feature = "jwt")]
-pub use resource_server::{Algorithm, JwtVerifier, KeySet, KeySetError, KeySource};
+pub use resource_server::{Algorithm, Dpop, JwtVerifier, KeySet, KeySetError, KeySource};
 #[cfg(all(unix, feature = "tls"))]
 pub use rustls;
 #[cfg(feature = "hyper")]

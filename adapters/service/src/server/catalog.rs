@@ -165,6 +165,14 @@ impl ResourceHandler {
             Self::Template(template, _) => template.origin.clone(),
         }
     }
+
+    /// Returns the scopes that a request for the resource needs.
+    pub(super) fn scopes(&self) -> &[String] {
+        match self {
+            Self::Resource(resource) => &resource.scopes,
+            Self::Template(template, _) => &template.scopes,
+        }
+    }
 }
 
 /// The URIs of all files of skills, in alphabetical order, so that a folder is a range.

@@ -67,6 +67,8 @@ pub(super) trait Completable: Send + Sync {
     fn has(&self, argument: &str) -> bool;
     /// Returns the completers of its arguments.
     fn completers(&self) -> &Completers;
+    /// Returns the scopes that a request for completion needs.
+    fn scopes(&self) -> &[String];
 }
 
 /// The completers of the arguments of one prompt or template, by their names.

@@ -28,6 +28,7 @@ pub(crate) mod resource_subscriptions;
 pub(crate) mod resource_template;
 pub(crate) mod role;
 pub(crate) mod routes;
+pub(crate) mod scopes;
 pub(crate) mod service;
 #[cfg(feature = "skills")]
 pub(crate) mod skill;

@@ -10,6 +10,7 @@ use mcp_proto::{
 use super::{
     completion::{Completable, Completers, ForwardCompletion, IntoCompletion},
     register_error::RegisterError,
+    scopes::check_scopes,
 };
 use crate::{
     driver_api::{deferred::Deferred, job::HandlerKind},
@@ -36,6 +37,8 @@ use crate::{
 pub struct Prompt<S: HandlerState = ()> {
     pub(crate) about: mcp_proto::schema::Prompt,
     pub(super) completers: Completers<S>,
+    /// The scopes that a request for the prompt needs.
+    pub(super) scopes: Vec<String>,
     fill: Call<GetPromptResult, S>,
     /// Whether another server fills it, which checks the arguments itself.
     is_forwarded: bool,
@@ -89,7 +92,7 @@ impl<S: HandlerState> Prompt<S> {
     fn with_fill(name: String, arguments: Vec<PromptArgument>, fill: Call<GetPromptResult, S>) -> Self {
         let arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
         let about = mcp_proto::schema::Prompt { arguments, ..mcp_proto::schema::Prompt::new(name) };
-        Self { about, completers: Completers::default(), fill, is_forwarded: false }
+        Self { about, completers: Completers::default(), scopes: Vec::new(), fill, is_forwarded: false }
     }
 
     /// Sets the title, which is the name for users (2025-06-18).
@@ -103,6 +106,15 @@ impl<S: HandlerState> Prompt<S> {
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.about.description = Some(description.into());
+        self
+    }
+
+    /// Requires a scope of the sender, such as `reviews:read`. Requests for the prompt, and for completions of its
+    /// arguments, fail without it before a handler runs: over HTTP with the status 403 and a challenge that names all
+    /// scopes of the prompt, as for [tools](crate::Tool::scope). The prompt stays in lists.
+    #[must_use]
+    pub fn scope(mut self, scope: impl Into<String>) -> Self {
+        self.scopes.push(scope.into());
         self
     }
 
@@ -141,14 +153,15 @@ impl<S: HandlerState> Prompt<S> {
 
     /// Returns the prompt with handlers that get their state out of another one.
     fn of_state<T: HandlerState>(self, part: fn(&T) -> &S) -> Prompt<T> {
-        let Self { about, completers, fill, is_forwarded } = self;
-        Prompt { about, completers: completers.of_state(part), fill: fill.of_state(part), is_forwarded }
+        let Self { about, completers, scopes, fill, is_forwarded } = self;
+        Prompt { about, completers: completers.of_state(part), scopes, fill: fill.of_state(part), is_forwarded }
     }
 
     /// Returns the prompt with the state of its handlers.
     pub(super) fn bind(self, state: S) -> Prompt {
-        let Self { about, completers, fill, is_forwarded } = self;
-        Prompt { about, completers: completers.with_state(&state), fill: fill.with_state(state), is_forwarded }
+        let Self { about, completers, scopes, fill, is_forwarded } = self;
+        let (completers, fill) = (completers.with_state(&state), fill.with_state(state));
+        Prompt { about, completers, scopes, fill, is_forwarded }
     }
 }
 
@@ -167,7 +180,7 @@ impl Prompt {
         fill: Call<GetPromptResult>,
         complete: ForwardCompletion,
     ) -> Self {
-        Self { about, completers: Completers::forwarded(complete), fill, is_forwarded: true }
+        Self { about, completers: Completers::forwarded(complete), scopes: Vec::new(), fill, is_forwarded: true }
     }
 
     /// Returns the same prompt with another definition, and with a function that is applied to its results.
@@ -184,12 +197,14 @@ impl Prompt {
         Self {
             about,
             completers: Completers::mounted(self),
+            scopes: self.scopes.clone(),
             fill: Call { kind: self.kind(), run: Box::new(run) },
             is_forwarded: self.is_forwarded,
         }
     }
 
     pub(super) fn check(&self) -> Result<(), RegisterError> {
+        check_scopes(&self.about.name, &self.scopes)?;
         let is_name = |name: &str| !name.is_empty() && !name.contains(char::is_control);
         let names = self.about.arguments.iter().flatten().map(|argument| &argument.name);
         match names.chain([&self.about.name]).find(|name| !is_name(name)) {
@@ -249,6 +264,10 @@ impl Completable for Prompt {
 
     fn completers(&self) -> &Completers {
         &self.completers
+    }
+
+    fn scopes(&self) -> &[String] {
+        &self.scopes
     }
 }
 

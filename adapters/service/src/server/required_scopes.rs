@@ -9,9 +9,8 @@ use mcp_proto::{
 };
 
 use super::{
-    register_error::RegisterError,
     routes::{Request, SentRequest},
-    tool::Tool,
+    scopes::has_scopes,
 };
 use crate::{
     driver_api::connection_handle::{ConnectionHandle, SentRequests},
@@ -22,31 +21,6 @@ use crate::{
         state::{Role, SessionState},
     },
 };
-
-/// Checks the scopes that an item requires: they are sent in challenges.
-pub(super) fn check_scopes(item: &str, scopes: &[String]) -> Result<(), RegisterError> {
-    // RFC 6749, section 3.3.
-    let is_scope = |scope: &String| {
-        !scope.is_empty() && scope.bytes().all(|byte| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
-    };
-    match scopes.iter().find(|scope| !is_scope(scope)) {
-        Some(scope) => Err(RegisterError::Scope { item: item.to_owned(), scope: scope.clone() }),
-        None => Ok(()),
-    }
-}
-
-/// Returns whether the sender of a request has all of these scopes, or the transport does not authenticate requests.
-pub(super) fn has_scopes(
-    connection: &Arc<dyn ConnectionHandle<ServerRole>>,
-    sender: Option<&Principal>,
-    required: &[String],
-) -> bool {
-    required.is_empty()
-        || match sender {
-            Some(principal) => required.iter().all(|scope| principal.has_scope(scope)),
-            None => !connection.authenticates(),
-        }
-}
 
 impl SessionState<ServerRole> {
     /// Returns the scopes that each of these requests requires, without those that require none.
@@ -59,15 +33,12 @@ impl SessionState<ServerRole> {
         let info = || connection.read(|conn| ServerRole::info(conn, None));
         let info = || RequestInfo { principal: sender.cloned(), ..info() };
         // With a copy of the client information, which can be large: one for all requests.
-        let visible = OnceCell::new();
-        let is_visible = |tool: &Tool| visible.get_or_init(|| self.app.0.visible_to_sender(info)).allows(tool);
+        let audience = OnceCell::new();
+        let audience = || audience.get_or_init(|| self.app.0.visible_to_sender(info).audience()).clone();
         let mut summaries = Vec::new();
         let scopes = |(name, params): (Cow<'_, str>, Option<RawJson<'_>>)| {
-            let sent = Method::parse(&name).map(|method| SentRequest {
-                is_visible: &is_visible,
-                method,
-                params: params.as_ref(),
-            });
+            let sent =
+                Method::parse(&name).map(|method| SentRequest { audience: &audience, method, params: params.as_ref() });
             if Span::is_enabled() {
                 let subject = sent.as_ref().and_then(SentRequest::subject);
                 summaries.push(RequestSummary { id: None, method: name.into_owned(), name: subject });

@@ -6,7 +6,7 @@ use mcp_proto::schema::{
     BlobResourceContents, CacheHints, CacheScope, Map, ReadResourceResult, ResourceContents, TextResourceContents,
 };
 
-use super::register_error::RegisterError;
+use super::{register_error::RegisterError, scopes::check_scopes};
 use crate::{
     driver_api::{deferred::Deferred, job::HandlerKind},
     inbound::{
@@ -30,6 +30,8 @@ pub struct Resource<S: HandlerState = ()> {
     hints: Option<CacheHints>,
     /// The server to which it belongs, if that is another one.
     pub(super) origin: Option<Arc<dyn Origin>>,
+    /// The scopes that a request for the resource needs.
+    pub(super) scopes: Vec<String>,
     /// The skill to which the file belongs. A client that cannot see the skill cannot see the file.
     #[cfg(feature = "skills")]
     pub(super) skill: Option<Arc<mcp_proto::schema::Skill>>,
@@ -62,6 +64,7 @@ impl<S: HandlerState> Resource<S> {
             read,
             hints: None,
             origin: None,
+            scopes: Vec::new(),
             #[cfg(feature = "skills")]
             skill: None,
         }
@@ -104,6 +107,16 @@ impl<S: HandlerState> Resource<S> {
         self
     }
 
+    /// Requires a scope of the sender, such as `files:read`. Requests to read the resource or to subscribe to it fail
+    /// without it before the handler runs: over HTTP with the status 403 and a challenge that names all scopes of the
+    /// resource, as for [tools](crate::Tool::scope). In 2026-07-28 a subscription without it gets no notifications
+    /// about the resource. The resource stays in lists. Only private caches may keep its contents.
+    #[must_use]
+    pub fn scope(mut self, scope: impl Into<String>) -> Self {
+        self.scopes.push(scope.into());
+        self
+    }
+
     /// Changes further members of the definition that clients get, such as annotations, icons and metadata.
     #[must_use]
     pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Resource)) -> Self {
@@ -118,6 +131,7 @@ impl<S: HandlerState> Resource<S> {
             read: self.read.with_state(state),
             hints: self.hints,
             origin: self.origin,
+            scopes: self.scopes,
             #[cfg(feature = "skills")]
             skill: self.skill,
         }
@@ -163,8 +177,8 @@ impl Resource {
             Ok(resource.read.call(arguments, context)?.map(move |read| read.map(|result| after(result))))
         };
         let read = Call { kind: self.kind(), run: Box::new(run) };
-        let (hints, origin) = (self.hints.clone(), Some(origin));
-        Self { about, hints, origin, ..Self::with_read(String::new(), String::new(), read) }
+        let (hints, origin, scopes) = (self.hints.clone(), Some(origin), self.scopes.clone());
+        Self { about, hints, origin, scopes, ..Self::with_read(String::new(), String::new(), read) }
     }
 
     /// Makes it a file of this skill.
@@ -175,6 +189,7 @@ impl Resource {
     }
 
     pub(super) fn check(&self) -> Result<(), RegisterError> {
+        check_scopes(&self.about.uri, &self.scopes)?;
         if is_uri(&self.about.uri) { Ok(()) } else { Err(RegisterError::Uri(self.about.uri.clone())) }
     }
 

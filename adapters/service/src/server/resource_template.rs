@@ -8,6 +8,7 @@ use super::{
     completion::{Completable, Completers, ForwardCompletion, IntoCompletion},
     register_error::RegisterError,
     resource::{IntoResource, Origin, addressed, hinted, hints},
+    scopes::check_scopes,
 };
 use crate::{
     driver_api::{deferred::Deferred, job::HandlerKind},
@@ -39,6 +40,8 @@ pub struct ResourceTemplate<S: HandlerState = ()> {
     hints: Option<CacheHints>,
     /// The server to which its resources belong, if that is another one.
     pub(super) origin: Option<Arc<dyn Origin>>,
+    /// The scopes that a request for one of the resources needs.
+    pub(super) scopes: Vec<String>,
 }
 
 impl<S: HandlerState> ResourceTemplate<S> {
@@ -62,7 +65,8 @@ impl<S: HandlerState> ResourceTemplate<S> {
 
     fn with_read(uri_template: String, name: String, read: Call<ReadResourceResult, S>) -> Self {
         let about = mcp_proto::schema::ResourceTemplate::new(uri_template, name);
-        Self { about, completers: Completers::default(), template: None, read, hints: None, origin: None }
+        let completers = Completers::default();
+        Self { about, completers, template: None, read, hints: None, origin: None, scopes: Vec::new() }
     }
 
     /// Sets the title, which is the name for users (2025-06-18).
@@ -83,6 +87,15 @@ impl<S: HandlerState> ResourceTemplate<S> {
     #[must_use]
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.about.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// Requires a scope of the sender, such as `files:read`. Requests to read a resource of the template or to
+    /// subscribe to it, and for completions of its variables, fail without it before a handler runs, as for
+    /// [resources](crate::Resource::scope). The template stays in lists.
+    #[must_use]
+    pub fn scope(mut self, scope: impl Into<String>) -> Self {
+        self.scopes.push(scope.into());
         self
     }
 
@@ -130,16 +143,16 @@ impl<S: HandlerState> ResourceTemplate<S> {
 
     /// Returns the template with handlers that get their state out of another one.
     fn of_state<T: HandlerState>(self, part: fn(&T) -> &S) -> ResourceTemplate<T> {
-        let Self { about, completers, template, read, hints, origin } = self;
+        let Self { about, completers, template, read, hints, origin, scopes } = self;
         let (completers, read) = (completers.of_state(part), read.of_state(part));
-        ResourceTemplate { about, completers, template, read, hints, origin }
+        ResourceTemplate { about, completers, template, read, hints, origin, scopes }
     }
 
     /// Returns the template with the state of its handlers.
     pub(super) fn bind(self, state: S) -> ResourceTemplate {
-        let Self { about, completers, template, read, hints, origin } = self;
-        let completers = completers.with_state(&state);
-        ResourceTemplate { about, completers, template, read: read.with_state(state), hints, origin }
+        let Self { about, completers, template, read, hints, origin, scopes } = self;
+        let (completers, read) = (completers.with_state(&state), read.with_state(state));
+        ResourceTemplate { about, completers, template, read, hints, origin, scopes }
     }
 }
 
@@ -161,7 +174,7 @@ impl ResourceTemplate {
         let unread = |(): &(), _: Arguments<'_>, _: &Context| Err(BadArguments("it is read by its URI".into()));
         let read = Call { kind: HandlerKind::Async, run: Box::new(unread) };
         let completers = Completers::forwarded(complete);
-        Self { about, completers, template: None, read, hints: None, origin: Some(origin) }
+        Self { about, completers, template: None, read, hints: None, origin: Some(origin), scopes: Vec::new() }
     }
 
     /// Returns the same template with another definition, and with a function that is applied to its results.
@@ -178,7 +191,8 @@ impl ResourceTemplate {
         };
         let read = Call { kind: self.kind(), run: Box::new(run) };
         let completers = Completers::mounted(self);
-        Self { about, completers, template: None, read, hints: self.hints.clone(), origin: Some(origin) }
+        let (hints, scopes) = (self.hints.clone(), self.scopes.clone());
+        Self { about, completers, template: None, read, hints, origin: Some(origin), scopes }
     }
 
     /// Returns whether its resources belong to the server at this address.
@@ -188,6 +202,7 @@ impl ResourceTemplate {
 
     pub(super) fn prepare(&mut self) -> Result<(), RegisterError> {
         let template = &self.about.uri_template;
+        check_scopes(template, &self.scopes)?;
         if self.completers.are_forwarded() {
             // The other server matches URIs, also with templates that cannot be matched here.
             self.template = UriTemplate::parse(template).ok();
@@ -241,6 +256,10 @@ impl Completable for ResourceTemplate {
 
     fn completers(&self) -> &Completers {
         &self.completers
+    }
+
+    fn scopes(&self) -> &[String] {
+        &self.scopes
     }
 }
 

@@ -11,7 +11,7 @@ use mcp_proto::{
 use crate::{
     driver_api::job::Job,
     inbound::{request::InboundRequest, rpc_result::RpcResult, state::SessionState},
-    server::tool::Tool,
+    server::visibility::Audience,
 };
 
 /// A request of a client.
@@ -30,8 +30,8 @@ pub(super) struct Route {
 
 /// A request that was not passed to the connection yet.
 pub(super) struct SentRequest<'a> {
-    /// Returns whether its sender may see a tool.
-    pub(super) is_visible: &'a dyn Fn(&Tool) -> bool,
+    /// Returns what decides which items its sender may see, if not all of them.
+    pub(super) audience: &'a dyn Fn() -> Option<Arc<Audience>>,
     pub(super) method: Method,
     pub(super) params: Option<&'a RawJson<'a>>,
 }

@@ -13,8 +13,8 @@ use super::{
     call_params::CallParams,
     input_required::CallerId,
     register_error::RegisterError,
-    required_scopes::check_scopes,
     routes::{Request, Route},
+    scopes::check_scopes,
     tasks::execution::TaskStart,
     tool_result::{IntoToolResult, ToolAnswer},
 };

@@ -41,6 +41,9 @@ impl CatalogItem<'_> {
     }
 }
 
+/// The predicate, and the sender of a request.
+pub(super) type Audience = (Predicate, RequestInfo);
+
 /// The predicate that decides which callers can see an item.
 #[derive(Clone)]
 pub(super) struct Predicate(pub(super) Arc<Filter>);

@@ -16,7 +16,9 @@ use super::skill::SkillEntry;
 use super::{
     catalog::{Catalog, ResourceHandler},
     inner::Inner,
-    visibility::{Predicate, Registered},
+    routes::SentRequest,
+    scopes::has_scopes,
+    visibility::{Audience, Registered},
 };
 use crate::{
     driver_api::connection_handle::ConnectionHandle,
@@ -30,14 +32,23 @@ use crate::{
 
 /// The registered items that the sender of a request may see.
 ///
-/// Boxed, since few services hide anything.
-pub(super) struct VisibleItems(Option<Box<(Predicate, RequestInfo)>>);
+/// Shared, since few services hide anything.
+pub(super) struct VisibleItems(Option<Arc<Audience>>);
 
 impl VisibleItems {
+    /// Returns what the sender of a request may see that was not passed to the connection yet.
+    pub(super) fn of(sent: &SentRequest<'_>) -> Self {
+        Self((sent.audience)())
+    }
+
+    pub(super) fn audience(self) -> Option<Arc<Audience>> {
+        self.0
+    }
+
     pub(super) fn allows<T: Registered>(&self, item: &T) -> bool {
-        let Some((Predicate(predicate), info)) = self.0.as_deref() else { return true };
+        let Some((predicate, info)) = self.0.as_deref() else { return true };
         // A predicate that panics hides the item.
-        let sees = |item| predicate(item, info);
+        let sees = |item| (predicate.0)(item, info);
         catch_unwind(AssertUnwindSafe(|| sees(item.as_item()) && item.parent().is_none_or(sees))).unwrap_or(false)
     }
 
@@ -107,27 +118,32 @@ impl Inner {
 
     /// Returns the items that the sender of a request in these circumstances may see.
     pub(super) fn visible_to_sender(&self, info: impl FnOnce() -> RequestInfo) -> VisibleItems {
-        VisibleItems(self.visible.clone().map(|predicate| Box::new((predicate, info()))))
+        VisibleItems(self.visible.clone().map(|predicate| Arc::new((predicate, info()))))
     }
 
     fn visible_to_request(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, key: ReplyKey) -> VisibleItems {
         let predicate = self.visible.clone();
         VisibleItems(
-            predicate.map(|predicate| Box::new((predicate, connection.read(|conn| ServerRole::info(conn, Some(key)))))),
+            predicate.map(|predicate| Arc::new((predicate, connection.read(|conn| ServerRole::info(conn, Some(key)))))),
         )
     }
 
-    /// Returns whether a subscriber may be notified of a resource: it is visible to the sender of the request, or is
-    /// not registered.
+    /// Returns whether a subscriber may be notified of a resource: it is visible to the sender of the request, who has
+    /// its scopes, or is not registered.
     pub(super) fn may_notify(
         &self,
         connection: &Arc<dyn ConnectionHandle<ServerRole>>,
         key: ReplyKey,
         uri: &str,
     ) -> bool {
-        self.visible.is_none()
-            || self.visible_to_request(connection, key).find(self, uri).is_some()
-            || read(&self.catalog).find(uri).is_none()
+        match self.visible_to_request(connection, key).find(self, uri) {
+            Some(handler) if handler.scopes().is_empty() => true,
+            Some(handler) => {
+                let sender = connection.read(|conn| ServerRole::info(conn, Some(key))).principal;
+                has_scopes(connection, sender.as_ref(), handler.scopes())
+            }
+            None => self.visible.is_none() || read(&self.catalog).find(uri).is_none(),
+        }
     }
 
     /// Returns the cache hints of lists.
@@ -144,9 +160,10 @@ impl Inner {
         CacheHints { ttl_ms, scope: self.scope(scope) }
     }
 
-    /// Restricts a result to private caches if visibility depends on the client.
-    pub(super) fn restrict_cache(&self, mut result: ReadResourceResult) -> ReadResourceResult {
-        result.cache_scope = result.cache_scope.map(|scope| self.scope(scope));
+    /// Restricts a result to private caches if visibility depends on the client, or if the resource `is_private`.
+    pub(super) fn restrict_cache(&self, mut result: ReadResourceResult, is_private: bool) -> ReadResourceResult {
+        let restrict = |scope| if is_private { CacheScope::Private } else { self.scope(scope) };
+        result.cache_scope = result.cache_scope.map(restrict);
         result
     }
 

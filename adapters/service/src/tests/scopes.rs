@@ -8,7 +8,7 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::pair::Pair;
-use crate::{Host, Service, Tool};
+use crate::{Host, Prompt, Resource, ResourceTemplate, Service, Tool};
 
 /// The scopes of the tool.
 const ALL: [&str; 2] = ["read", "write"];
@@ -78,6 +78,32 @@ fn a_task_needs_the_scopes_of_its_tool() {
                 let tasks = list["result"]["tasks"].as_array().expect("a list").clone();
                 assert_eq!(tasks.iter().map(|task| &task["taskId"]).collect::<Vec<_>>(), expected, "{scopes:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn mounted_items_need_their_scopes() {
+    let part = Service::builder("part", "1")
+        .tool(Tool::new_async("scan", async || "secret").scope("read"))
+        .prompt(Prompt::new("ask", || "secret").scope("read"))
+        .resource(Resource::new("part://a", "a", || "secret").scope("read"))
+        .template(ResourceTemplate::new("part://{id}/b", "b", |_: Value| "secret").scope("read"))
+        .build()
+        .expect("a good service");
+    let whole = Service::builder("whole", "1").mount("p", &part).build().expect("a good service");
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        let pair = Pair::new(&Host::builder("client", "1").build(), &whole, version);
+        for (method, params) in [
+            ("tools/call", json!({"name": "p__scan", "arguments": {}})),
+            ("prompts/get", json!({"name": "p__ask"})),
+            ("resources/read", json!({"uri": "p+part://a"})),
+            ("resources/read", json!({"uri": "p+part://7/b"})),
+        ] {
+            let refused = send_request(&pair, version, &["other"], method, params.clone());
+            assert_eq!(refused["error"]["message"], "Insufficient scope: read", "{method}: {refused}");
+            let result = send_request(&pair, version, &["read"], method, params);
+            assert!(result["result"].to_string().contains("secret"), "{method}: {result}");
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mcp_proto::wire::Json;
+use mcp_proto::wire::{Json, RawJson};
 
 use super::{
-    json::{Invalid, members},
+    json::{Invalid, Member, members},
     verifier::{AccessToken, TokenError},
 };
 
@@ -52,9 +52,7 @@ impl ClaimRules<'_> {
         if begins.seconds().map_err(invalid("nbf"))?.is_some_and(|begins| begins - leeway > now) {
             return Err(TokenError::NotYetValid);
         }
-        if key.is_there() {
-            return Err(TokenError::BOUND);
-        }
+        let key_thumbprint = key_thumbprint(&key)?;
         let after = |seconds| UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?);
         Ok(AccessToken {
             issuer: self.issuer.to_owned(),
@@ -62,7 +60,20 @@ impl ClaimRules<'_> {
             client_id: client.text().map_err(invalid("client_id"))?,
             scope: scope.texts().map_err(invalid("scope"))?.join(" "),
             expires: expires.and_then(after),
+            key_thumbprint,
             claims: Some(claims),
         })
     }
+}
+
+/// Reads the binding of a token (RFC 7800). That to the key of proofs is returned (RFC 9449, section 6). A token with
+/// another one, or with another one besides, is refused: it would not be checked.
+fn key_thumbprint(binding: &Member) -> Result<Option<String>, TokenError> {
+    /// The characters of a hash with SHA-256.
+    const LEN: usize = 43;
+    let Some(binding) = binding.json() else { return Ok(None) };
+    let [thumbprint] = members(binding, ["jkt"]).map_err(|Invalid| TokenError::Malformed)?;
+    let is_sole = RawJson::from(binding).all_members(|name, _| name == "jkt");
+    let thumbprint = thumbprint.text().ok().flatten().filter(|text| is_sole && text.len() == LEN);
+    thumbprint.map(Some).ok_or(TokenError::BOUND)
 }

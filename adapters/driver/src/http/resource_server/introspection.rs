@@ -310,8 +310,10 @@ impl Inner {
             Ok(Some(false)) => return Err(TokenError::Inactive),
             _ => return Err(malformed()),
         }
-        let is_bearer = |kind: String| kind.eq_ignore_ascii_case("bearer") || kind.eq_ignore_ascii_case("access_token");
-        if kind.text().map_err(|Invalid| TokenError::Claim("token_type"))?.is_some_and(|kind| !is_bearer(kind)) {
+        let kind =
+            kind.text().map_err(|Invalid| TokenError::Claim("token_type"))?.map(|kind| kind.to_ascii_lowercase());
+        let is_bound = kind.as_deref() == Some("dpop");
+        if !is_bound && !matches!(kind.as_deref(), None | Some("bearer" | "access_token")) {
             return Err(TokenError::Type);
         }
         let rules = ClaimRules {
@@ -321,7 +323,10 @@ impl Inner {
             requires_issuer_and_expiry: false,
         };
         // A malformed response is no fault of the token.
-        rules.check(claims, (self.now)().1).map_err(|why| if why == TokenError::Malformed { malformed() } else { why })
+        let token = rules.check(claims, (self.now)().1);
+        let token = token.map_err(|why| if why == TokenError::Malformed { malformed() } else { why })?;
+        // To which key it is bound is not known otherwise.
+        if is_bound && token.key_thumbprint.is_none() { Err(TokenError::Claim("cnf")) } else { Ok(token) }
     }
 }
 

@@ -33,6 +33,10 @@ impl Member {
         self.0.is_some()
     }
 
+    pub(super) const fn json(&self) -> Option<&Json> {
+        self.0.as_ref()
+    }
+
     pub(super) fn text(&self) -> Result<Option<String>, Invalid> {
         self.0.as_ref().map(|json| json.decode().map_err(|_| Invalid)).transpose()
     }

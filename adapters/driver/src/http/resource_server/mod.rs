@@ -1,26 +1,37 @@
 //! Authorization of requests with OAuth 2.1: access tokens, challenges, and the metadata document of the server.
 
 mod claims;
+#[cfg(feature = "jwt")]
+mod dpop;
+#[cfg(all(test, feature = "jwt", feature = "signing"))]
+mod dpop_tests;
 mod introspection;
 mod json;
 #[cfg(feature = "jwt")]
 mod jwt;
+mod proofs;
 mod single_flight;
 mod verifier;
 
 use std::{fmt, sync::Arc, time::SystemTime};
 
-use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use mcp_proto::{
-    auth::{BearerError, Network, ResourceMetadata, Scopes, Url, UrlError, bearer_token},
+    auth::{
+        BearerError, Network, ResourceMetadata, Scopes, Secret, TokenScheme, Url, UrlError, access_token, bearer_token,
+        dpop::ProofError,
+    },
     connection::Principal,
     http::{AuthRefusal, HttpResponse, server::Caller},
     rpc::Timestamp,
 };
 
+#[cfg(feature = "jwt")]
+pub use dpop::Dpop;
 pub use introspection::IntrospectionVerifier;
 #[cfg(feature = "jwt")]
 pub use jwt::{Algorithm, JwtVerifier, KeySet, KeySetError, KeySource};
+use proofs::Proofs;
 pub use verifier::{AccessToken, TokenError, TokenVerifier};
 
 /// A protected server: it accepts requests with valid access tokens, and publishes where clients get these.
@@ -44,6 +55,8 @@ struct Inner {
     paths: Vec<String>,
     document: Vec<u8>,
     verifier: Box<dyn TokenVerifier>,
+    /// What checks the tokens that are bound to a key, if these are accepted.
+    proofs: Option<Proofs>,
 }
 
 impl ResourceServer {
@@ -64,8 +77,21 @@ impl ResourceServer {
     #[must_use]
     pub fn of(metadata: ResourceMetadata, verifier: impl TokenVerifier) -> Self {
         let (paths, document) = (metadata.paths().collect(), metadata.document());
-        let inner = Arc::new(Inner { metadata, paths, document, verifier: Box::new(verifier) });
+        let inner = Arc::new(Inner { metadata, paths, document, verifier: Box::new(verifier), proofs: None });
         Self { inner, on_token_error: None }
+    }
+
+    /// Accepts tokens that are bound to a key, each with a proof of that key. Without it, they are refused.
+    ///
+    /// # Panics
+    /// If the server was cloned before.
+    #[cfg(feature = "jwt")]
+    #[must_use]
+    pub fn dpop(mut self, dpop: Dpop) -> Self {
+        let inner = Arc::get_mut(&mut self.inner).expect("a server is configured before it is cloned");
+        let (metadata, proofs) = dpop.apply(inner.metadata.clone());
+        (inner.document, inner.metadata, inner.proofs) = (metadata.document(), metadata, Some(proofs));
+        self
     }
 
     /// Sets a function that gets the reason each time a token is not accepted, for logs. It never gets the token.
@@ -114,30 +140,50 @@ impl ResourceServer {
     /// # Errors
     /// Returns the response if tokens cannot be verified.
     pub(super) async fn caller(&self, head: &Parts, now: impl Fn() -> Timestamp) -> Result<Caller, Box<HttpResponse>> {
-        match self.verify(head, now).await {
-            Ok(principal) => Ok(Caller::Known(Arc::new(principal))),
-            Err(VerifyError::Bearer(error)) => Ok(Caller::Refused(self.refusal(error.as_ref()))),
+        let values = head.headers.get_all(header::AUTHORIZATION).iter().map(HeaderValue::as_bytes);
+        let found = match &self.inner.proofs {
+            Some(_) => access_token(values),
+            None => bearer_token(values).map(|token| token.map(|token| (TokenScheme::Bearer, token))),
+        };
+        let (scheme, token) = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(Caller::Refused(self.refusal(None, None))),
+            Err(error) => return Ok(Caller::Refused(self.refusal(None, Some(&error)))),
+        };
+        let error = match self.verify(head, scheme, &token, now).await {
+            Ok(principal) => return Ok(Caller::Known(Arc::new(principal))),
+            Err(VerifyError::Bearer(error)) => error,
             Err(VerifyError::Token(error)) => {
                 if let Some(report) = &self.on_token_error {
                     report(&error);
                 }
-                if !matches!(error, TokenError::Unavailable(_)) {
-                    let error = BearerError::InvalidToken(error.to_string());
-                    return Ok(Caller::Refused(self.refusal(Some(&error))));
+                match error {
+                    TokenError::Unavailable(_) => return Err(again_later(StatusCode::SERVICE_UNAVAILABLE, "5")),
+                    TokenError::Proof(ProofError::TooMany) => {
+                        return Err(again_later(StatusCode::TOO_MANY_REQUESTS, "1"));
+                    }
+                    TokenError::Proof(error) => error.bearer_error(),
+                    error => BearerError::InvalidToken(error.to_string()),
                 }
-                let mut answer = Response::new(Vec::new());
-                *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-                answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
-                answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
-                Err(Box::new(answer))
             }
-        }
+        };
+        Ok(Caller::Refused(self.refusal(Some(scheme), Some(&error))))
     }
 
-    async fn verify(&self, head: &Parts, now: impl Fn() -> Timestamp) -> Result<Principal, VerifyError> {
-        let values = head.headers.get_all(header::AUTHORIZATION).iter().map(HeaderValue::as_bytes);
-        let token = bearer_token(values)?.ok_or(VerifyError::Bearer(None))?;
-        let token = self.inner.verifier.verify(&token).await?;
+    async fn verify(
+        &self,
+        head: &Parts,
+        scheme: TokenScheme,
+        token: &Secret,
+        now: impl Fn() -> Timestamp,
+    ) -> Result<Principal, VerifyError> {
+        if scheme != TokenScheme::Dpop && self.metadata().has_proofs_only() {
+            return Err(TokenError::Refused("a token that is bound to a key is needed, with a proof").into());
+        }
+        // What can be refused without a signature is refused first.
+        let proofs = self.inner.proofs.as_ref().filter(|_| scheme == TokenScheme::Dpop);
+        let proof = proofs.map(|proofs| proofs.read(head, token).map(|proof| (proofs, proof))).transpose()?;
+        let token = self.inner.verifier.verify(token).await?;
         // A verifier with a cache may not have compared it.
         let left = |at: SystemTime| at.duration_since(SystemTime::now()).map_err(|_| TokenError::Expired);
         let left = token.expires.map(left).transpose()?;
@@ -145,10 +191,17 @@ impl ResourceServer {
             return Err(TokenError::Issuer.into());
         }
         let id = token.principal().ok_or(TokenError::Claim("sub"))?;
+        match (proof, &token.key_thumbprint) {
+            (Some((proofs, proof)), Some(thumbprint)) => proofs.accept(proof, thumbprint, &id)?,
+            (Some(_), None) => return Err(TokenError::UNBOUND.into()),
+            (None, Some(_)) if self.inner.proofs.is_some() => return Err(TokenError::NO_PROOF.into()),
+            (None, Some(_)) => return Err(TokenError::BOUND.into()),
+            (None, None) => {}
+        }
         let scopes = Scopes::parse(&token.scope).ok_or(TokenError::Claim("scope"))?;
         let granted = self.metadata().granted(&scopes);
         if !self.metadata().is_enough(&granted) {
-            return Err(BearerError::InsufficientScope.into());
+            return Err(VerifyError::Bearer(BearerError::InsufficientScope));
         }
         let mut principal = Principal::new(id);
         principal.client_id = token.client_id;
@@ -158,20 +211,38 @@ impl ResourceServer {
         Ok(principal)
     }
 
+    /// Returns the nonce for the next proof of the sender of a request, if there is one: a header of the response.
+    pub(super) fn nonce(&self, headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
+        self.inner.proofs.as_ref()?.nonce(headers)
+    }
+
     /// Returns the challenge for a request that needs more scopes than its sender has.
     pub(super) fn needs_scopes(&self, scopes: &[String]) -> HeaderValue {
         let scopes = Scopes::of(scopes.iter().map(String::as_str)).unwrap_or_default();
         header_value(self.metadata().challenge(Some(&BearerError::InsufficientScope), &scopes))
     }
 
-    fn refusal(&self, error: Option<&BearerError>) -> AuthRefusal {
-        let how = header_value(self.metadata().challenge(error, &Scopes::default()));
+    fn refusal(&self, scheme: Option<TokenScheme>, error: Option<&BearerError>) -> AuthRefusal {
+        let (metadata, scopes) = (self.metadata(), Scopes::default());
+        let how = header_value(match (scheme, error) {
+            (Some(scheme), Some(error)) => metadata.challenge_to(scheme, error, &scopes),
+            _ => metadata.challenge(error, &scopes),
+        });
         match error {
             Some(BearerError::InvalidRequest) => AuthRefusal::malformed(how),
             Some(BearerError::InsufficientScope) => AuthRefusal::forbidden(Some(how)),
             _ => AuthRefusal::unauthorized(how),
         }
     }
+}
+
+/// Creates the response to a request that can be sent again after some seconds.
+fn again_later(status: StatusCode, seconds: &'static str) -> Box<HttpResponse> {
+    let mut answer = Response::new(Vec::new());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
+    Box::new(answer)
 }
 
 /// Reads the URL of an endpoint of an authorization server that serves keys or gets credentials.
@@ -186,23 +257,23 @@ fn header_value(challenge: String) -> HeaderValue {
     HeaderValue::try_from(challenge).unwrap_or_else(|_| HeaderValue::from_static("Bearer"))
 }
 
-/// Why a request has no caller.
+/// Why a request with a token has no caller.
 enum VerifyError {
-    /// The client has to send a token, a well-formed one, or one with more scopes.
-    Bearer(Option<BearerError>),
-    /// The token is refused, or could not be verified.
+    /// The client has to get a token with more scopes.
+    Bearer(BearerError),
+    /// The token or its proof is refused, or could not be verified.
     Token(TokenError),
-}
-
-impl From<BearerError> for VerifyError {
-    fn from(error: BearerError) -> Self {
-        Self::Bearer(Some(error))
-    }
 }
 
 impl From<TokenError> for VerifyError {
     fn from(error: TokenError) -> Self {
         Self::Token(error)
+    }
+}
+
+impl From<ProofError> for VerifyError {
+    fn from(error: ProofError) -> Self {
+        Self::Token(TokenError::Proof(error))
     }
 }
 

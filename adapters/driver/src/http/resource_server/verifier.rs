@@ -5,7 +5,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use mcp_proto::{auth::Secret, wire::Json};
+use mcp_proto::{
+    auth::{Secret, dpop::ProofError},
+    wire::Json,
+};
 use mcp_service::Deferred;
 
 /// How far the clocks of servers may differ.
@@ -43,6 +46,9 @@ pub struct AccessToken {
     pub scope: String,
     /// When it expires, if it does.
     pub expires: Option<SystemTime>,
+    /// The thumbprint of the key to which it is bound (`cnf.jkt`), if it is bound to one. The server accepts such a
+    /// token only with a proof of that key, and no other token with a proof.
+    pub key_thumbprint: Option<String>,
     /// Its claims, for handlers.
     pub claims: Option<Json>,
 }
@@ -57,6 +63,7 @@ impl AccessToken {
             client_id: None,
             scope: String::new(),
             expires: None,
+            key_thumbprint: None,
             claims: None,
         }
     }
@@ -79,6 +86,13 @@ impl AccessToken {
     #[must_use]
     pub const fn expires(mut self, at: SystemTime) -> Self {
         self.expires = Some(at);
+        self
+    }
+
+    /// Sets the thumbprint of the key to which it is bound.
+    #[must_use]
+    pub fn key_thumbprint(mut self, thumbprint: impl Into<String>) -> Self {
+        self.key_thumbprint = Some(thumbprint.into());
         self
     }
 
@@ -123,6 +137,8 @@ pub enum TokenError {
     Claim(&'static str),
     /// For the authorization server it is unknown, expired or revoked.
     Inactive,
+    /// The proof of possession that was sent with it is not accepted.
+    Proof(ProofError),
     /// Another reason.
     Refused(&'static str),
     /// It could not be verified, because of the server. The request is answered with 503, and the reason is not sent.
@@ -132,6 +148,12 @@ pub enum TokenError {
 impl TokenError {
     /// A stolen token that is bound to a key or a certificate (RFC 7800) would be of use without it.
     pub(super) const BOUND: Self = Self::Refused("the token is bound to a key, which is not checked here");
+
+    /// The same, where the key is checked.
+    pub(super) const NO_PROOF: Self = Self::Refused("the token is bound to a key, and was sent without a proof");
+
+    /// A proof with a token that is not bound to its key proves nothing.
+    pub(super) const UNBOUND: Self = Self::Refused("the token is not bound to a key");
 }
 
 impl fmt::Display for TokenError {
@@ -148,6 +170,7 @@ impl fmt::Display for TokenError {
             Self::NotYetValid => "the token is not valid yet",
             Self::Claim(name) => return write!(f, "the claim '{name}' of the token is missing or invalid"),
             Self::Inactive => "the token is not active",
+            Self::Proof(error) => return error.fmt(f),
             Self::Refused(why) => why,
             Self::Unavailable(why) => return write!(f, "the token cannot be verified: {why}"),
         })

@@ -24,13 +24,22 @@ use crate::{
         catalog::ResourceHandler,
         completion::Completable,
         inner::Inner,
-        routes::{Request, Route},
+        required_scopes::lacks_scopes,
+        routes::{Request, Route, SentRequest},
         visible_items::VisibleItems,
     },
     util::text_arguments::excerpt,
 };
 
-pub(super) const ROUTE: Route = Route { answer, scopes: |_, _| Vec::new() };
+pub(super) const ROUTE: Route = Route { answer, scopes };
+
+fn scopes(shared: &SessionState<ServerRole>, sent: &SentRequest<'_>) -> Vec<String> {
+    let find = || {
+        let CompleteParams { reference, .. } = sent.params?.decode().ok()?;
+        shared.app.0.subject(&VisibleItems::of(sent), &reference).ok()?
+    };
+    find().map(|subject| subject.scopes().to_vec()).unwrap_or_default()
+}
 
 fn answer(shared: &Arc<SessionState<ServerRole>>, _: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
     shared.complete(inbound)
@@ -49,6 +58,9 @@ impl SessionState<ServerRole> {
         let Some(subject) = self.app.0.subject(&self.app.0.visible_to(inbound), &reference)? else {
             return Ok(self.answer(inbound, |_| Ok(CompleteResult::new(Completion::of([""; 0])))));
         };
+        if let Some(refused) = lacks_scopes(inbound, subject.scopes()) {
+            return refused.map(|()| None);
+        }
         if !subject.has(&name) {
             return Err(ErrorObject::invalid_params(excerpt(&format_args!("Unknown argument: {name}"))));
         }

@@ -15,11 +15,21 @@ use crate::{
     inbound::{
         context::Context, request::params, responder::of_any_result, rpc_result::RpcResult, state::SessionState,
     },
-    server::routes::{Request, Route},
+    server::{
+        required_scopes::lacks_scopes,
+        routes::{Request, Route, SentRequest},
+        visible_items::VisibleItems,
+    },
     util::text_arguments::excerpt,
 };
 
-pub(super) const ROUTE: Route = Route { answer, scopes: |_, _| Vec::new() };
+pub(super) const ROUTE: Route = Route { answer, scopes };
+
+fn scopes(shared: &SessionState<ServerRole>, sent: &SentRequest<'_>) -> Vec<String> {
+    let find = || VisibleItems::of(sent).get(&shared.app.0, |catalog| &catalog.prompts, &sent.subject()?);
+    let prompt = (sent.method == Method::GetPrompt).then(find).flatten();
+    prompt.map(|prompt| prompt.scopes.clone()).unwrap_or_default()
+}
 
 fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
     match method {
@@ -44,6 +54,9 @@ impl SessionState<ServerRole> {
         let prompt = service.visible_to(inbound).get(service, |catalog| &catalog.prompts, &name);
         let prompt =
             prompt.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown prompt: {name}"))))?;
+        if let Some(refused) = lacks_scopes(inbound, &prompt.scopes) {
+            return refused.map(|()| None);
+        }
         let arguments = arguments.unwrap_or_default();
         let (kind, run) = (prompt.kind(), move |context: &Context| prompt.run(&arguments, context));
         self.run_with_input(inbound, caller(inbound), meta, kind, |_| false, of_any_result(run))

@@ -7,7 +7,7 @@ use mcp_proto::{
     protocol::Method,
     schema::{
         EmptyResult, ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams,
-        ListResourcesResult, ReadResourceParams, Resource, ResourceTemplate, SubscribeParams,
+        ListResourcesResult, ReadResourceParams, ReadResourceResult, Resource, ResourceTemplate, SubscribeParams,
         SubscriptionsListenParams, UnsubscribeParams,
     },
     wire::ErrorObject,
@@ -29,11 +29,19 @@ use crate::{
     },
     server::{
         catalog::ResourceHandler,
-        routes::{Request, Route},
+        required_scopes::lacks_scopes,
+        routes::{Request, Route, SentRequest},
+        visible_items::VisibleItems,
     },
 };
 
-pub(super) const ROUTE: Route = Route { answer, scopes: |_, _| Vec::new() };
+pub(super) const ROUTE: Route = Route { answer, scopes };
+
+fn scopes(shared: &SessionState<ServerRole>, sent: &SentRequest<'_>) -> Vec<String> {
+    let find = || VisibleItems::of(sent).find(&shared.app.0, &sent.params?.member("uri")?.decode::<String>().ok()?);
+    let needs = matches!(sent.method, Method::ReadResource | Method::Subscribe);
+    needs.then(find).flatten().map(|handler| handler.scopes().to_vec()).unwrap_or_default()
+}
 
 fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
     match method {
@@ -68,21 +76,25 @@ impl SessionState<ServerRole> {
         let ReadResourceParams { uri, meta, .. } = params(inbound.params.as_ref())?;
         let uri = valid_uri(uri)?;
         let app = self.app.clone();
-        match app.0.visible_to(inbound).find(&app.0, &uri) {
-            Some(ResourceHandler::Resource(resource)) => {
+        let Some(handler) = app.0.visible_to(inbound).find(&app.0, &uri) else {
+            return Err(not_found(inbound, &uri));
+        };
+        if let Some(refused) = lacks_scopes(inbound, handler.scopes()) {
+            return refused.map(|()| None);
+        }
+        let is_private = !handler.scopes().is_empty();
+        let finish = move |read: RpcResult<ReadResourceResult>| Ok(app.0.restrict_cache(read?, is_private));
+        match handler {
+            ResourceHandler::Resource(resource) => {
                 let kind = resource.kind();
-                let run =
-                    move |context: &Context| resource.run(context).map(move |read| Ok(app.0.restrict_cache(read?)));
+                let run = move |context: &Context| resource.run(context).map(finish);
                 self.run_with_input(inbound, caller(inbound), meta, kind, |_| false, of_any_result(run))
             }
-            Some(ResourceHandler::Template(template, variables)) => {
+            ResourceHandler::Template(template, variables) => {
                 let kind = template.kind();
-                let run = move |context: &Context| {
-                    template.run(uri, &variables, context).map(move |read| Ok(app.0.restrict_cache(read?)))
-                };
+                let run = move |context: &Context| template.run(uri, &variables, context).map(finish);
                 self.run_with_input(inbound, caller(inbound), meta, kind, |_| false, of_any_result(run))
             }
-            None => Err(not_found(inbound, &uri)),
         }
     }
 
@@ -93,6 +105,9 @@ impl SessionState<ServerRole> {
         let Some(found) = service.visible_to(inbound).find(service, &uri) else {
             return Err(not_found(inbound, &uri));
         };
+        if let Some(refused) = lacks_scopes(inbound, found.scopes()) {
+            return refused.map(|()| None);
+        }
         if let Some(origin) = found.origin() {
             let run = move |context: &Context| {
                 let context = context.clone();

@@ -20,8 +20,9 @@ use crate::{
     },
     server::{
         call_params::CallParams,
-        required_scopes::{has_scopes, lacks_scopes},
+        required_scopes::lacks_scopes,
         routes::{Request, Route, SentRequest},
+        scopes::has_scopes,
         tool::{TaskRoutes, Tool, ToolCall},
         tool_result::ToolAnswer,
     },

@@ -26,6 +26,7 @@ use crate::{
         routes::{Request, Route, SentRequest},
         tool::{Tool, ToolCall},
         tool_result::ToolAnswer,
+        visible_items::VisibleItems,
     },
     util::{lock::read, text_arguments::excerpt},
 };
@@ -36,7 +37,7 @@ fn scopes(shared: &SessionState<ServerRole>, sent: &SentRequest<'_>) -> Vec<Stri
     let find = || {
         let (service, name) = (&*shared.app.0, sent.subject()?);
         let tool = read(&service.catalog).tools.get(&name).filter(|tool| !tool.scopes.is_empty()).cloned()?;
-        (sent.is_visible)(&tool).then(|| tool.scopes.clone())
+        VisibleItems::of(sent).allows(&*tool).then(|| tool.scopes.clone())
     };
     (sent.method == Method::CallTool).then(find).flatten().unwrap_or_default()
 }

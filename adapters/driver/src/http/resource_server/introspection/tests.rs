@@ -67,6 +67,17 @@ fn an_active_token_is_accepted() {
     }
 }
 
+#[test]
+fn key_of_a_bound_token_is_returned() {
+    for kind in ["DPoP", "Bearer"] {
+        let mut answer = active();
+        answer["token_type"] = json!(kind);
+        answer["cnf"] = json!({"jkt": "x".repeat(43)});
+        let token = verify(answer).expect("it is active");
+        assert_eq!(token.key_thumbprint, Some("x".repeat(43)), "{kind}");
+    }
+}
+
 // req: AUTH-055 M-AUTH-032
 #[test]
 fn rejections_have_reasons() {
@@ -86,8 +97,11 @@ fn rejections_have_reasons() {
         ("exp", json!(seconds(-31)), TokenError::Expired),
         ("exp", json!("soon"), TokenError::Claim("exp")),
         ("nbf", json!(seconds(90)), TokenError::NotYetValid),
-        ("token_type", json!("DPoP"), TokenError::Type),
+        ("token_type", json!("MAC"), TokenError::Type),
+        ("token_type", json!("DPoP"), TokenError::Claim("cnf")),
         ("cnf", json!({"jkt": "x"}), TokenError::BOUND),
+        ("cnf", json!({"jkt": "x".repeat(43), "x5t#S256": "x"}), TokenError::BOUND),
+        ("cnf", json!({"x5t#S256": "x".repeat(43)}), TokenError::BOUND),
     ] {
         assert_eq!(with(name, value.clone()), error, "{name} {value}");
     }

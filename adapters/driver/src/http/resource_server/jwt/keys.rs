@@ -2,7 +2,7 @@
 
 use std::{fmt, str};
 
-use mcp_proto::wire::Json;
+use mcp_proto::{auth::dpop::ProofPublicKey, wire::Json};
 use ring::signature::{
     self, ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RsaParameters, RsaPublicKeyComponents,
     UnparsedPublicKey, VerificationAlgorithm,
@@ -142,6 +142,26 @@ impl Key {
             Material::P384(point) => plain(&ECDSA_P384_SHA384_FIXED, point),
             Material::Ed25519(key) => plain(&ED25519, key),
         }
+    }
+}
+
+/// Signatures of the key in the header of a proof.
+pub(in crate::http::resource_server) trait ProofSignature {
+    /// Returns whether a signature is of this key.
+    fn is_signature(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool;
+}
+
+impl ProofSignature for ProofPublicKey {
+    fn is_signature(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+        let point = |x: &[u8], y: &[u8]| [&[4], x, y].concat();
+        let material = match self {
+            Self::Rsa { n, e } => Material::Rsa { n: n.clone(), e: e.clone() },
+            Self::P256 { x, y } => Material::P256(point(x, y)),
+            Self::P384 { x, y } => Material::P384(point(x, y)),
+            Self::Ed25519 { x } => Material::Ed25519(x.clone()),
+            _ => return false,
+        };
+        Key { id: None, algorithm: Some(algorithm), material }.verify(algorithm, message, signature)
     }
 }
 

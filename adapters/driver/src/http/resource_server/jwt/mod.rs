@@ -18,6 +18,7 @@ use mcp_service::Deferred;
 
 pub use algorithm::Algorithm;
 pub use key_source::KeySource;
+pub(super) use keys::ProofSignature;
 pub use keys::{KeySet, KeySetError};
 
 use self::jws::Jws;
@@ -128,9 +129,9 @@ impl Settings {
         if !scope.is_there() {
             token.scope = scp.texts().map_err(invalid("scp"))?.join(" ");
         }
-        if token.client_id.is_none() {
-            token.client_id = party.text().map_err(invalid("azp"))?;
-        }
+        // Its form is checked also if it is not used.
+        let party = party.text().map_err(invalid("azp"))?;
+        token.client_id = token.client_id.or(party);
         Ok(token)
     }
 }

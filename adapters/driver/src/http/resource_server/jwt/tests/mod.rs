@@ -127,6 +127,10 @@ fn accepts_tokens_of_the_authorization_server() {
     let other = with(with(other, "azp", json!("party")), "scp", json!(["c", "d"]));
     let token = verify(&OURS.sign(&header(), &other)).expect("it is good");
     assert_eq!((token.client_id.as_deref(), &*token.scope), (Some("party"), "c d"));
+    assert_eq!(token.key_thumbprint, None);
+    let bound = with(claims(), "cnf", json!({"jkt": "x".repeat(43)}));
+    let token = verify(&OURS.sign(&header(), &bound)).expect("it is good");
+    assert_eq!(token.key_thumbprint, Some("x".repeat(43)));
     for token in [rsa::RS256, rsa::PS256] {
         assert!(verify(token).is_ok(), "{token}");
     }
@@ -191,8 +195,14 @@ fn rejected_tokens_have_reasons() {
         ("expired long ago", claim("exp", json!(0)), TokenError::Expired),
         ("not valid yet", claim("nbf", json!(NOW + 31)), TokenError::NotYetValid),
         ("no expiry", sign(header(), without(claims(), "exp")), TokenError::Claim("exp")),
-        ("a key of DPoP", claim("cnf", json!({"jkt": "x"})), TokenError::BOUND),
-        ("a certificate", claim("cnf", json!({"x5t#S256": "x"})), TokenError::BOUND),
+        ("a key that is no hash", claim("cnf", json!({"jkt": "x"})), TokenError::BOUND),
+        ("a key of another type", claim("cnf", json!({"jkt": 1})), TokenError::BOUND),
+        ("a certificate", claim("cnf", json!({"x5t#S256": "x".repeat(43)})), TokenError::BOUND),
+        ("a key and a certificate", claim("cnf", json!({"jkt": "x".repeat(43), "x5t#S256": "x"})), TokenError::BOUND),
+        ("an empty binding", claim("cnf", json!({})), TokenError::BOUND),
+        ("a binding that is none", claim("cnf", json!(null)), TokenError::BOUND),
+        ("a client of another type", claim("client_id", json!(1)), TokenError::Claim("client_id")),
+        ("a party of another type", claim("azp", json!(1)), TokenError::Claim("azp")),
         ("an expiry as text", claim("exp", json!("9999999999")), TokenError::Claim("exp")),
         ("a beginning as text", claim("nbf", json!("0")), TokenError::Claim("nbf")),
         ("an id token of another kind", sign(with(header(), "typ", json!("logout+jwt")), claims()), TokenError::Type),
