@@ -222,6 +222,7 @@ mod client;
 pub mod driver_api;
 mod inbound;
 mod json_schema;
+pub mod layers;
 mod outbound;
 mod server;
 #[cfg(feature = "skills")]
@@ -253,7 +254,7 @@ pub use inbound::{
     failure::Failure,
     fault::Fault,
     handler,
-    middleware::{Completed, IncomingRequest, Next},
+    middleware::{Completed, IncomingRequest, Middleware, Next},
     request::RequestInfo,
     rpc_result::ResponseKind,
     session::{ClientSession, ServerSession, Session},

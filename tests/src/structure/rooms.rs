@@ -39,6 +39,7 @@ pub const CRATES: [Crate; 6] = [
             &["inbound"],
             &["tasks"],
             &["client", "server"],
+            &["layers"],
             &["testing"],
         ],
     },

@@ -229,12 +229,12 @@ impl Peer<ClientRole> {
 }
 
 /// Serializes texts by name; `None` if there are none.
-fn texts(texts: impl Serialize) -> Result<Option<Map<String>>, SendError> {
+pub(crate) fn texts(texts: impl Serialize) -> Result<Option<Map<String>>, SendError> {
     let texts: Option<Map<String>> = Json::new(&texts)?.decode()?;
     Ok(texts.filter(|texts| !texts.is_empty()))
 }
 
-fn call(name: &str, arguments: impl Serialize) -> Result<CallToolParams, SendError> {
+pub(crate) fn call(name: &str, arguments: impl Serialize) -> Result<CallToolParams, SendError> {
     let invalid = |error| SendError::Encode(format!("the arguments of the tool: {error}"));
     let arguments = Json::new(&arguments).map_err(invalid)?;
     let arguments = if arguments.is_null() { None } else { Some(JsonObject::try_from(arguments).map_err(invalid)?) };

@@ -156,6 +156,8 @@ impl Role for ClientRole {
             progress_token: None,
             trace: None,
             principal: None,
+            extension: None,
+            has_stream: false,
         }
     }
 }

@@ -112,6 +112,8 @@ impl Role for ServerRole {
                 progress_token: context.progress_token.cloned(),
                 trace: context.trace.cloned(),
                 principal: context.principal.cloned(),
+                extension: context.extension.cloned(),
+                has_stream: context.has_stream,
             };
         }
         let client = conn.client();
@@ -123,6 +125,8 @@ impl Role for ServerRole {
             progress_token: None,
             trace: None,
             principal: None,
+            extension: None,
+            has_stream: false,
         }
     }
 }

@@ -80,7 +80,10 @@ impl Connection<ServerRole> {
     pub fn context(&self, key: ReplyKey) -> Option<RequestContext<'_>> {
         let (entry, _) = self.engine.requests.get(key)?;
         let (progress_token, trace) = (entry.token(), entry.tag.trace.as_deref());
-        let principal = entry.tag.arrival.as_ref().and_then(|arrival| arrival.principal.as_deref());
+        let arrival = entry.tag.arrival.as_deref();
+        let principal = arrival.and_then(|arrival| arrival.principal.as_deref());
+        let extension = arrival.and_then(|arrival| arrival.extension.as_ref());
+        let has_stream = arrival.is_some_and(|arrival| arrival.stream.is_some());
         if let Some(modern) = &entry.tag.stateless {
             return Some(RequestContext {
                 version: modern.version,
@@ -90,6 +93,8 @@ impl Connection<ServerRole> {
                 progress_token,
                 trace,
                 principal,
+                extension,
+                has_stream,
             });
         }
         let client = self.client()?;
@@ -101,6 +106,8 @@ impl Connection<ServerRole> {
             progress_token,
             trace,
             principal,
+            extension,
+            has_stream,
         })
     }
 
