@@ -11,6 +11,8 @@ mod http;
 mod http_cors;
 #[path = "../../tests/http_crowds.rs"]
 mod http_crowds;
+#[path = "../../tests/http_heads.rs"]
+mod http_heads;
 #[path = "../../tests/http_peers.rs"]
 mod http_peers;
 #[path = "../../tests/http_protected.rs"]

@@ -20,6 +20,8 @@
 mod audit;
 mod caller;
 mod handler_timeout;
+#[cfg(feature = "log-layer")]
+mod log_layer;
 mod mask_texts;
 mod metrics;
 mod rate_limit;
@@ -28,6 +30,8 @@ mod retry;
 
 pub use audit::{Audit, AuditOutcome, AuditRecord, AuditSink};
 pub use handler_timeout::HandlerTimeout;
+#[cfg(feature = "log-layer")]
+pub use log_layer::LogLayer;
 pub use mask_texts::MaskTexts;
 pub use metrics::{DURATION, IN_FLIGHT, Labels, Metrics, MetricsRecorder, REQUESTS};
 pub use rate_limit::{RATE_LIMITED, RateLimit};
