@@ -51,7 +51,7 @@ fn connect(tool: Tool, version: ProtocolVersion) -> (TestClient, Messages) {
         })
         .build();
     let mut settings = Settings::default();
-    settings.limits.queued_bytes = 1 << 20;
+    settings.limits.outbox_bytes = 1 << 20;
     let service = Service::builder("test", "1").settings(settings).tool(tool).build().expect("a good service");
     (TestClient::of(&service).host(&host).version(version).connect(), messages)
 }

@@ -8,7 +8,6 @@ use std::{
 
 use mcp_proto::{
     connection::{SendError, ServerRole},
-    protocol::Era,
     rpc::ReplyKey,
     schema::{LogMessageParams, LoggingLevel},
 };
@@ -50,13 +49,7 @@ impl LogTarget {
     /// Returns whether the client wants messages of this level. `false` if this thread holds the lock of a connection.
     pub(crate) fn wants(&self, level: LoggingLevel) -> bool {
         let Some(connection) = self.connection.upgrade().filter(|_| LockDepth::is_free()) else { return false };
-        connection.read(|conn| {
-            conn.is_open(self.key)
-                && conn.context(self.key).is_some_and(|context| match context.era() {
-                    Era::Modern => context.log_level.is_some_and(|least| level >= least),
-                    Era::Legacy => context.log_level.is_none_or(|least| level >= least),
-                })
-        })
+        connection.read(|conn| conn.wants_log(self.key, level))
     }
 
     /// Sends a message, unless there is no room for it.

@@ -10,9 +10,9 @@ use crate::{
         steps::stateless::requests::header_mismatch,
         types::{RequestContext, SendError, ServerConfig, Writable},
     },
-    protocol::HeaderParam,
+    protocol::{Era, HeaderParam},
     rpc::{ReplyKey, Timestamp},
-    schema::{InitializeParams, ResourceUpdatedParams},
+    schema::{InitializeParams, LoggingLevel, ResourceUpdatedParams},
     wire::{ErrorObject, RawJson},
 };
 
@@ -109,6 +109,17 @@ impl Connection<ServerRole> {
             extension,
             has_stream,
         })
+    }
+
+    /// Returns whether the client gets a log message of this level with [`log`](Self::log). In a session it gets all
+    /// messages before it sets a level; without a session it gets only those that the request asks for (2026-07-28).
+    #[must_use]
+    pub fn wants_log(&self, key: ReplyKey, level: LoggingLevel) -> bool {
+        self.is_open(key)
+            && self.context(key).is_some_and(|context| match context.era() {
+                Era::Modern => context.log_level.is_some_and(|least| level >= least),
+                Era::Legacy => context.log_level.is_none_or(|least| level >= least),
+            })
     }
 
     /// Checks the headers of a request against the arguments that they repeat (2026-07-28 over HTTP). `params` are the
