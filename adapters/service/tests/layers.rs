@@ -157,6 +157,28 @@ fn equal_calls_get_the_kept_result() {
 }
 
 #[test]
+fn results_are_not_shared_by_callers_that_are_not_known_to_be_the_same() {
+    let (count, _) = counter("count");
+    let cache = ResultCache::new(Duration::from_secs(60)).per_caller("count");
+    let service = build(builder().tool(count).with_layer(cache));
+    let scoped = |scopes: &[&str], client: Option<&str>| {
+        let mut who = Principal::new("ada");
+        who.scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
+        who.client_id = client.map(str::to_owned);
+        TestClient::of(&service).principal(who).connect()
+    };
+    let (one, other) = (TestClient::new(&service), TestClient::new(&service));
+    let callers = [one, other, scoped(&[], None), scoped(&["a", "b"], None), scoped(&["ab"], None)];
+    let callers = callers.into_iter().chain([scoped(&[], Some("a")), scoped(&["a", "b"], Some("c"))]);
+    for (number, client) in callers.enumerate() {
+        let expected = (number + 1).to_string();
+        assert_eq!(text(&client, "count", json!({})), expected);
+        assert_eq!(text(&client, "count", json!({})), expected);
+    }
+    assert_eq!(text(&scoped(&["b", "a"], None), "count", json!({})), "4", "the order of scopes does not matter");
+}
+
+#[test]
 fn a_shared_result_is_only_for_callers_that_may_use_the_tool() {
     let (count, _) = counter("count");
     let cache = ResultCache::new(Duration::from_secs(60)).shared("count");

@@ -18,7 +18,7 @@ use crate::{
 /// caller does not wait for it.
 ///
 /// [`reply_timeout`](crate::ServiceBuilder::reply_timeout) sets one time for all requests, from their arrival. This layer
-/// can only shorten it. It does not concern the work of tasks, which have a [policy](crate::TaskPolicy).
+/// replaces it where its own time is shorter. It does not concern the work of tasks, which have a [policy](crate::TaskPolicy).
 ///
 /// ```
 /// use std::time::Duration;

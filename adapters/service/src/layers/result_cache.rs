@@ -52,6 +52,8 @@ use crate::{
 /// - A tool with results that depend on anything else than its arguments and its caller must not be named: on input of
 ///   the user, on headers or capabilities of the client, for example.
 /// - The checks of a service come first. So a caller that may not see a tool, or lacks its scopes, gets no result of it.
+/// - A caller is a principal with its OAuth client and its scopes, or else a connection. Over HTTP without a session
+///   (2026-07-28) callers without a principal cannot be told apart, and only shared results are kept for them.
 /// - Several equal calls at the same time run the handler several times.
 ///
 /// It is cheap to clone, and all clones are one cache.
@@ -190,13 +192,16 @@ impl ResultCache {
         if context.task_id().is_some() || request.params().is_some_and(excluded) {
             return None;
         }
-        let holder = if is_shared { CallerKey::all() } else { CallerKey::of(context) };
+        let (owner, holder) = match is_shared {
+            true => (CallerKey::all(), CallerKey::all()),
+            false => (CallerKey::exclusive(context)?, CallerKey::of(context)),
+        };
         let arguments = match request.arguments().filter(|arguments| !arguments.is_null()) {
             Some(arguments) => value_digest(&arguments),
             None => value_digest(&RawJson::from(&JsonObject::empty())),
         };
         let mut hash = Hash::new();
-        hash.update(holder.as_bytes());
+        hash.update(owner.as_bytes());
         hash.update(arguments);
         hash.update(context.version().as_str().as_bytes());
         // The last part needs no separator: the others have a known length, or no such text is the start of another.
