@@ -160,8 +160,8 @@
 //! Middleware can also set other [arguments](Next::with_arguments), [respond](Next::respond) without the handler, and
 //! replace the [result](Completed::with_result). A result is encoded early only if middleware asks for it.
 //!
-//! [Ready-made layers](layers) limit, cache, mask, record and measure requests. [`Retry`](layers::Retry) repeats those of
-//! clients.
+//! [Ready-made layers](layers) limit, cache, mask, record and measure requests. [`Retry`](layers::Retry) repeats those
+//! of clients.
 //!
 //! [One predicate](ServiceBuilder::visible) decides which callers can see a tool, a prompt or a resource, in lists and
 //! requests.

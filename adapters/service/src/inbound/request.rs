@@ -52,8 +52,9 @@ pub struct RequestInfo {
 impl RequestInfo {
     /// Returns the value of this type that the binding has passed with the request.
     ///
-    /// Over HTTP that is the `RequestHead` with the headers and the extensions of the HTTP request, if the options of the
-    /// endpoint [expose](https://docs.rs/mcp-proto/latest/mcp_proto/http/server/struct.EndpointOptions.html#structfield.heads)
+    /// Over HTTP that is the `RequestHead` with the headers and the extensions of the HTTP request, if the options of
+    /// the endpoint
+    /// [expose](https://docs.rs/mcp-proto/latest/mcp_proto/http/server/struct.EndpointOptions.html#structfield.heads)
     /// it.
     #[must_use]
     #[doc(alias = "headers")]

@@ -136,8 +136,8 @@ impl Audit {
         Self(Arc::new(settings))
     }
 
-    /// Creates a layer that writes the records as events of `tracing`: target `mcp_service::audit`, level `INFO`, in the
-    /// span of the request. Texts of clients are escaped, so that each record is one line.
+    /// Creates a layer that writes the records as events of `tracing`: target `mcp_service::audit`, level `INFO`, in
+    /// the span of the request. Texts of clients are escaped, so that each record is one line.
     #[cfg(feature = "tracing")]
     #[must_use]
     pub fn tracing() -> Self {

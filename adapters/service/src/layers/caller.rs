@@ -28,10 +28,11 @@ impl CallerKey {
         }
     }
 
-    /// Returns the caller of a request as one whose results are for no other caller: its principal, with the OAuth client
-    /// and the scopes, or else its connection. An address can be that of several users.
+    /// Returns the caller of a request as one whose results are for no other caller: its principal, with the OAuth
+    /// client and the scopes, or else its connection. An address can be that of several users.
     ///
-    /// `None` if the caller cannot be recognized: over HTTP without a session, each request has a connection of its own.
+    /// `None` if the caller cannot be recognized: over HTTP without a session, each request has a connection of its
+    /// own.
     pub(super) fn exclusive(context: &Context) -> Option<Self> {
         let info = context.info();
         let Some(principal) = &info.principal else {

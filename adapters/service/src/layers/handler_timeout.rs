@@ -14,11 +14,12 @@ use crate::{
 /// A layer that limits how long handlers may take. After that the caller gets an error, and the handler is cancelled:
 /// its [`Context`](crate::Context) says so, and what it waits for through its context ends at once.
 ///
-/// The time begins when the request reaches this layer. A handler that ignores its cancellation runs to its end, but its
-/// caller does not wait for it.
+/// The time begins when the request reaches this layer. A handler that ignores its cancellation runs to its end, but
+/// its caller does not wait for it.
 ///
-/// [`reply_timeout`](crate::ServiceBuilder::reply_timeout) sets one time for all requests, from their arrival. This layer
-/// replaces it where its own time is shorter. It does not concern the work of tasks, which have a [policy](crate::TaskPolicy).
+/// [`reply_timeout`](crate::ServiceBuilder::reply_timeout) sets one time for all requests, from their arrival. This
+/// layer replaces it where its own time is shorter. It does not concern the work of tasks, which have a
+/// [policy](crate::TaskPolicy).
 ///
 /// ```
 /// use std::time::Duration;

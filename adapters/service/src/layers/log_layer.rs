@@ -37,10 +37,11 @@ use crate::inbound::log_target::LogTarget;
 /// # drop(subscriber);
 /// ```
 ///
-/// - Clients get the events of the named targets only, which are modules unless an event names another target. So nothing
-///   of other libraries, such as queries of a database, is sent by accident. Events of this library are never sent.
-/// - The client decides on the level: in a session with `logging/setLevel`, without one for each request (2026-07-28). A
-///   client of 2026-07-28 that asks for no level gets none.
+/// - Clients get the events of the named targets only, which are modules unless an event names another target. So
+///   nothing of other libraries, such as queries of a database, is sent by accident. Events of this library are never
+///   sent.
+/// - The client decides on the level: in a session with `logging/setLevel`, without one for each request (2026-07-28).
+///   A client of 2026-07-28 that asks for no level gets none.
 /// - An event belongs to the nearest span of a request around it, also on other threads and in other tasks that are
 ///   instrumented with a span in it. Events without such a span are not sent.
 /// - The message is an object with the fields of the event; its logger is the target.

@@ -20,8 +20,8 @@ use crate::{
     util::lock::lock,
 };
 
-/// The code of the error for a request beyond a [`RateLimit`]. Its data is an object with the member `retryAfterMs`: the
-/// number of milliseconds after which the next request is accepted.
+/// The code of the error for a request beyond a [`RateLimit`]. Its data is an object with the member `retryAfterMs`:
+/// the number of milliseconds after which the next request is accepted.
 pub const RATE_LIMITED: ErrorCode = ErrorCode(429);
 
 /// Selects the requests that count.

@@ -51,7 +51,8 @@ use crate::{
 ///   which the client has given input in another round (2026-07-28).
 /// - A tool with results that depend on anything else than its arguments and its caller must not be named: on input of
 ///   the user, on headers or capabilities of the client, for example.
-/// - The checks of a service come first. So a caller that may not see a tool, or lacks its scopes, gets no result of it.
+/// - The checks of a service come first. So a caller that may not see a tool, or lacks its scopes, gets no result of
+///   it.
 /// - A caller is a principal with its OAuth client and its scopes, or else a connection. Over HTTP without a session
 ///   (2026-07-28) callers without a principal cannot be told apart, and only shared results are kept for them.
 /// - Several equal calls at the same time run the handler several times.
@@ -59,9 +60,9 @@ use crate::{
 /// It is cheap to clone, and all clones are one cache.
 ///
 /// # Limits
-/// By default 10,000 results of together 16 MiB, each of them at most 1 MiB. If there is no room for a result, the oldest
-/// one of the caller with most bytes is removed, so that one caller cannot displace the results of others. Shared
-/// results count as those of one caller.
+/// By default 10,000 results of together 16 MiB, each of them at most 1 MiB. If there is no room for a result, the
+/// oldest one of the caller with most bytes is removed, so that one caller cannot displace the results of others.
+/// Shared results count as those of one caller.
 #[derive(Clone)]
 pub struct ResultCache {
     /// The tools, and whether their results are shared by all callers.

@@ -30,10 +30,10 @@ use crate::{
 /// - calls of tools that the policy [names](Self::tools), or that are [annotated](Self::annotated) as read-only or
 ///   idempotent.
 ///
-/// It is repeated only if no response of a handler has arrived: the outbox was full, the response was lost on the network
-/// or did not arrive before the idle timeout, or a server or proxy has refused the request for now (HTTP 408, 425, 429,
-/// 502, 503 and 504, and the error of a [`RateLimit`](super::RateLimit)). Results and other errors are final, and so is
-/// the end of the connection.
+/// It is repeated only if no response of a handler has arrived: the outbox was full, the response was lost on the
+/// network or did not arrive before the idle timeout, or a server or proxy has refused the request for now (HTTP 408,
+/// 425, 429, 502, 503 and 504, and the error of a [`RateLimit`](super::RateLimit)). Results and other errors are final,
+/// and so is the end of the connection.
 ///
 /// ```
 /// use mcp_proto::connection::ClientRole;

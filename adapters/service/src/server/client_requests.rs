@@ -96,11 +96,13 @@ impl Context<ServerRole> {
         }
     }
 
-    /// Marks an effect that must not happen twice, such as a payment, before the handler causes it. `what` describes it.
+    /// Marks an effect that must not happen twice, such as a payment, before the handler causes it. `what` describes
+    /// it.
     ///
-    /// Without a session (2026-07-28) a handler runs again after each request for input, so the last of its requests has
-    /// to come before the first effect. A test client (feature `testing`) that checks this with `Setup::check_side_effects`
-    /// fails the test if a request for input follows the mark. Otherwise the mark does nothing.
+    /// Without a session (2026-07-28) a handler runs again after each request for input, so the last of its requests
+    /// has to come before the first effect. A test client (feature `testing`) that checks this with
+    /// `Setup::check_side_effects` fails the test if a request for input follows the mark. Otherwise the mark does
+    /// nothing.
     ///
     /// ```
     /// use mcp_proto::schema::{ElicitAction, ElicitSchema, Map};
