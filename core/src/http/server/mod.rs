@@ -106,8 +106,8 @@
 //!     .body(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",
 //!         "capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#)?
 //!     .into_parts();
-//! let (handle, exchange) = driver.take(Timestamp::ZERO, &head, body.as_bytes()).map_err(|answer|
-//! answer.status().to_string())?; let mut wire = String::new();
+//! let (handle, exchange) = driver.take(Timestamp::ZERO, &head, body.as_bytes()).map_err(|answer| answer.status().to_string())?;
+//! let mut wire = String::new();
 //! driver.write(&mut handle.lock().unwrap(), exchange, &mut wire);
 //! assert!(wire.starts_with(r#"200{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","#));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
