@@ -54,8 +54,9 @@ pub(crate) mod adapter {
 
         use super::{Client, Error, Host, Service, SocketAddr, StopHandle, ToSocketAddrs, io};
         pub(crate) use mcp_blocking::http::{
-            AccessToken, AuthProvider, Body, ClientOptions, Endpoint, EndpointOptions, FetchClient, HttpClient,
-            HttpFetch, Paths, Policy, Refusal, ResourceServer, ResponseHandler, TokenError, TokenVerifier,
+            AccessToken, AuthProvider, Body, ClientOptions, Endpoint, EndpointOptions, ExposedHeads, FetchClient,
+            HttpClient, HttpFetch, Paths, Policy, Refusal, RequestHead, ResourceServer, ResponseHandler, TokenError,
+            TokenVerifier,
         };
 
         pub(crate) struct Listener(mcp_blocking::http::Listener);

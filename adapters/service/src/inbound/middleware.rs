@@ -27,7 +27,7 @@ use super::{
     rpc_result::ResponseKind,
     state::Role,
 };
-use crate::driver_api::deferred::{Deferred, FutureSlot};
+use crate::driver_api::deferred::Deferred;
 
 /// A request of the peer before it is handled, for [middleware](crate::ServiceBuilder::layer).
 pub struct IncomingRequest<E: Role = ServerRole> {
@@ -373,9 +373,7 @@ pub(crate) fn layer<E: Role, T>(f: impl Fn(IncomingRequest<E>, Next<E>) -> T + S
 where
     T: Future<Output = Result<Completed, Failure>> + Send + 'static,
 {
-    // Most futures are ready at once, and the next one takes their place.
-    let slot = FutureSlot::default();
-    Arc::new(move |incoming, next| slot.poll_once(f(incoming, next)))
+    Arc::new(move |incoming, next| Deferred::new(f(incoming, next)))
 }
 
 pub(crate) fn layer_of<E: Role>(middleware: impl Middleware<E>) -> Layer<E> {
