@@ -17,7 +17,7 @@ const KNOWN: [(&str, &[&str]); 0] = [];
 /// The names of the core that adapters use: a connection with its clock, frames and close reason, the server's
 /// introduction, and for HTTP the response and the caller. There is no method, capability, revision or error, so
 /// adapters cannot make protocol decisions.
-const KNOWN_TO_ADAPTERS: [&str; 28] = [
+const KNOWN_TO_ADAPTERS: [&str; 30] = [
     "Caller",
     "Client",
     "ClientConfig",
@@ -26,6 +26,7 @@ const KNOWN_TO_ADAPTERS: [&str; 28] = [
     "CloseReason",
     "Connection",
     "EndpointOptions",
+    "ExposedHeads",
     "Event",
     "Frame",
     "HttpResponse",
@@ -33,6 +34,7 @@ const KNOWN_TO_ADAPTERS: [&str; 28] = [
     "Limits",
     "LineDecoder",
     "Paths",
+    "RequestHead",
     "Policy",
     "Server",
     "ServerRole",

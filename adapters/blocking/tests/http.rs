@@ -12,6 +12,8 @@ mod http_cors;
 mod http_crowds;
 #[path = "../../tests/http_dpop.rs"]
 mod http_dpop;
+#[path = "../../tests/http_heads.rs"]
+mod http_heads;
 #[path = "../../tests/http_peers.rs"]
 mod http_peers;
 #[path = "../../tests/http_protected.rs"]
@@ -54,8 +56,9 @@ pub(crate) mod adapter {
 
         use super::{Client, Error, Host, Service, SocketAddr, StopHandle, ToSocketAddrs, io};
         pub(crate) use mcp_blocking::http::{
-            AccessToken, AuthProvider, Body, ClientOptions, Endpoint, EndpointOptions, FetchClient, HttpClient,
-            HttpFetch, Paths, Policy, Refusal, ResourceServer, ResponseHandler, TokenError, TokenVerifier,
+            AccessToken, AuthProvider, Body, ClientOptions, Dpop, Endpoint, EndpointOptions, ExposedHeads, FetchClient,
+            HttpClient, HttpFetch, NonceKey, Paths, Policy, Refusal, RequestHead, ResourceServer, ResponseHandler,
+            TokenError, TokenVerifier, auth,
         };
 
         pub(crate) struct Listener(mcp_blocking::http::Listener);

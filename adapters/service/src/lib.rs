@@ -45,6 +45,9 @@
 //!   [`ErrorObject`](mcp_proto::wire::ErrorObject) remains an error of the protocol. A panic fails only its request.
 //! - The [`Context`] reports progress, logs, makes requests to the client's model and user, and notices cancellation.
 //!   With its requests to the client a handler works in every revision.
+//! - Two things are silent in 2026-07-28. A client gets no [log messages](Context::log) unless its request [asks
+//!   for](Peer::logging) them. And a handler that [requests input](Context::elicit) ends there, and runs again from its
+//!   start with the response: [side effects](Context::side_effect) come after the last request.
 //! - Every handler can be [asynchronous](#asynchronous-handlers) instead.
 //! - Tools can run [as tasks](#tasks), without a change to the function.
 //! - The items of a service can [change](Service::update) at any time, also from within a handler.
@@ -160,6 +163,9 @@
 //! Middleware can also set other [arguments](Next::with_arguments), [respond](Next::respond) without the handler, and
 //! replace the [result](Completed::with_result). A result is encoded early only if middleware asks for it.
 //!
+//! [Ready-made layers](layers) limit, cache, mask, record and measure requests. [`Retry`](layers::Retry) repeats those
+//! of clients.
+//!
 //! [One predicate](ServiceBuilder::visible) decides which callers can see a tool, a prompt or a resource, in lists and
 //! requests.
 //!
@@ -219,6 +225,9 @@
 //!   request that the connection refuses itself, such as a malformed one, has none. Events for
 //!   panics of handlers (error), faults of the peer (warn), errors (info), and the begin and end of connections
 //!   (debug).
+//!   A request of this side has a span `call` with its `method`, `name` and `outcome`.
+//! - `log-layer`: `layers::LogLayer`, with which events of `tracing` become log messages for clients.
+//! - `metrics`: `layers::Metrics::global`, which measures requests with the crate `metrics`.
 //! - `testing`: a client in memory with virtual time, for tests of servers: see `testing::TestClient`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -227,6 +236,7 @@ pub mod config;
 pub mod driver_api;
 mod inbound;
 mod json_schema;
+pub mod layers;
 mod outbound;
 pub mod proxy;
 mod server;
@@ -259,7 +269,7 @@ pub use inbound::{
     failure::Failure,
     fault::Fault,
     handler,
-    middleware::{Completed, IncomingRequest, Next},
+    middleware::{Completed, IncomingRequest, Middleware, Next},
     request::RequestInfo,
     rpc_result::ResponseKind,
     session::{ClientSession, ServerSession, Session},

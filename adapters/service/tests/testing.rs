@@ -2,6 +2,10 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -234,4 +238,93 @@ fn a_call_goes_on_after_its_user_was_slow() {
     client.advance(Duration::from_secs(59));
     let result = client.wait(call).expect("a result");
     assert!(!result.is_error(), "{result:?}");
+}
+
+/// A tool that has a side effect before or after its question.
+fn paying(first: bool) -> Service {
+    let tool = Tool::new_async("pay", move |context: Context| async move {
+        if first {
+            context.side_effect("payment");
+        }
+        let answer = context.elicit("Pay?", ElicitSchema::new(Map::new())).await?;
+        context.side_effect("payment");
+        Ok::<_, CallError>(format!("{:?}", answer.action))
+    });
+    Service::builder("shop", "1").tool(tool).build().expect("a good service")
+}
+
+fn payer() -> Host {
+    Host::builder("client", "1").elicitation(|_, _| Ok::<_, Failure>(ElicitResult::decline())).build()
+}
+
+#[test]
+fn a_question_after_a_side_effect_fails_the_test_on_request() {
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        for (first, checks, fails) in [(true, true, true), (true, false, false), (false, true, false)] {
+            let host = payer();
+            let setup = TestClient::of(&paying(first)).host(&host).version(version);
+            let client = if checks { setup.check_side_effects() } else { setup }.connect();
+            let called = catch_unwind(AssertUnwindSafe(|| client.call_tool("pay", ())));
+            match called {
+                Ok(result) => assert!(!fails && result.is_ok(), "{version} {first} {checks}"),
+                Err(panic) => {
+                    let why = panic.downcast_ref::<String>().expect("a text");
+                    assert!(fails && why.contains("side effect \"payment\""), "{version} {first} {checks}: {why}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn dropped_log_messages_are_counted() {
+    let tool = Tool::new_async("log", async |context: Context| {
+        for level in [LoggingLevel::Debug, LoggingLevel::Error] {
+            assert!(context.log(level, None, "x").await.is_ok());
+        }
+        "done"
+    });
+    let service = Service::builder("talker", "1").tool(tool).build().expect("a good service");
+    for (version, unasked) in [(ProtocolVersion::V2025_11_25, 0), (ProtocolVersion::V2026_07_28, 2)] {
+        let client = TestClient::of(&service).version(version).connect();
+        client.call_tool("log", ()).expect("a result");
+        assert_eq!(client.dropped_log_messages(), unasked, "{version}");
+        assert_eq!(client.transcript().from(Side::Server).lines().len(), 3 - unasked, "{version}");
+        let server = client.server();
+        let server = match version {
+            ProtocolVersion::V2026_07_28 => server.logging(LoggingLevel::Warning),
+            _ => {
+                client.wait(server.set_log_level(LoggingLevel::Warning).expect("it can be sent")).expect("a result");
+                server
+            }
+        };
+        client.wait(server.call_tool("log", ()).expect("it can be sent")).expect("a result");
+        assert_eq!(client.dropped_log_messages(), unasked + 1, "{version}");
+    }
+}
+
+#[test]
+fn work_in_real_time_can_be_cancelled() {
+    let steps = Arc::new(AtomicUsize::new(0));
+    let counted = steps.clone();
+    let tool = Tool::new("work", move |context: Context| -> Result<(), CallError> {
+        loop {
+            counted.fetch_add(1, Ordering::SeqCst);
+            context.check()?;
+            std::thread::yield_now();
+        }
+    });
+    let service = Service::builder("worker", "1").tool(tool).build().expect("a good service");
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        steps.store(0, Ordering::SeqCst);
+        let client = TestClient::of(&service).version(version).connect();
+        let call = client.server().call_tool("work", ()).expect("it can be sent");
+        client.run_until(|| steps.load(Ordering::SeqCst) > 10);
+        call.cancel(None);
+        assert_eq!(client.wait(call), Err(CallError::Cancelled));
+        client.assert_idle();
+        let ended = steps.load(Ordering::SeqCst);
+        client.settle();
+        assert_eq!(steps.load(Ordering::SeqCst), ended, "{version}");
+    }
 }

@@ -13,6 +13,8 @@ mod http_cors;
 mod http_crowds;
 #[path = "../../tests/http_dpop.rs"]
 mod http_dpop;
+#[path = "../../tests/http_heads.rs"]
+mod http_heads;
 #[path = "../../tests/http_peers.rs"]
 mod http_peers;
 #[path = "../../tests/http_protected.rs"]

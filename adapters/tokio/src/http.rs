@@ -52,7 +52,7 @@ use mcp_driver::{
 pub use mcp_proto::http::{
     Limits, Policy,
     client::ClientOptions,
-    server::{EndpointOptions, Paths},
+    server::{EndpointOptions, ExposedHeads, Paths, RequestHead},
 };
 use mcp_service::Service;
 use rustix::{

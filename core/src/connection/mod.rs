@@ -15,8 +15,8 @@ pub use api::{Client, ClientRole, Connection, Server, ServerRole};
 #[cfg(feature = "http")]
 pub(crate) use state::stateless_request::request_weight;
 pub use types::{
-    Arrival, Backoff, CancelCause, ClientConfig, CloseReason, Deadline, Event, Failure, InboundRequest,
-    InputRequestOrigin, Keepalive, Limits, Opening, OutboundRequest, Outcome, Polling, Principal, Progress,
-    RequestContext, RequestOptions, RequestState, ResourceUsage, Route, SendError, ServerConfig, SessionSnapshot,
-    Settings, Stats, TaskProgress, Transmit, Violation, Wake, Writable,
+    Arrival, ArrivalExtension, Backoff, CancelCause, ClientConfig, CloseReason, Deadline, Event, Failure,
+    InboundRequest, InputRequestOrigin, Keepalive, Limits, Opening, OutboundRequest, Outcome, Polling, Principal,
+    Progress, RequestContext, RequestOptions, RequestState, ResourceUsage, Route, SendError, ServerConfig,
+    SessionSnapshot, Settings, Stats, TaskProgress, Transmit, Violation, Wake, Writable,
 };

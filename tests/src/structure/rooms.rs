@@ -39,7 +39,7 @@ pub const CRATES: [Crate; 6] = [
             &["inbound"],
             &["tasks"],
             &["client", "server"],
-            &["proxy"],
+            &["layers", "proxy"],
             &["testing"],
         ],
     },

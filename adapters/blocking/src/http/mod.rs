@@ -71,7 +71,7 @@ pub use mcp_driver::http::{
 pub use mcp_proto::http::{
     Limits, Policy,
     client::ClientOptions,
-    server::{EndpointOptions, Paths},
+    server::{EndpointOptions, ExposedHeads, Paths, RequestHead},
 };
 pub use threads::Threads;
 pub use ureq;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::{
     connection::{ClientRole, SendError},
-    protocol::{Capability, ProtocolVersion},
+    protocol::{Capability, Method, ProtocolVersion},
     schema::{
         CallToolParams, CallToolResult, CompleteParams, CompleteResult, CompletionArgument, CompletionContext,
         CompletionReference, EmptyResult, GetPromptParams, GetPromptResult, ListPromptsParams, ListPromptsResult,
@@ -75,7 +75,7 @@ impl Peer<ClientRole> {
     /// # Errors
     /// If the request is not allowed now, or the arguments are no object. It was not sent then.
     pub fn call_tool(&self, name: &str, arguments: impl Serialize) -> Result<Pending<CallToolResult>, SendError> {
-        self.request(&call(name, arguments)?)
+        Ok(self.request(&call(name, arguments)?)?.about(name))
     }
 
     /// Calls a tool as [`call_tool`](Self::call_tool) does, and reads its result into a type. The value is the first of
@@ -165,7 +165,8 @@ impl Peer<ClientRole> {
     /// If the request is not allowed now. It was not sent then.
     #[doc(alias = "resume")]
     pub fn follow_task(&self, id: &str) -> Result<Pending<CallToolResult>, SendError> {
-        self.call(false, |conn, now, options| conn.follow_task(now, id, options), decode)
+        let method = Method::ExtGetTask.as_str();
+        self.call((method, false), |conn, now, options| conn.follow_task(now, id, options), decode)
     }
 
     /// Gets a prompt. The arguments are serialized as a JSON object of texts; `()` means none.
@@ -174,7 +175,7 @@ impl Peer<ClientRole> {
     /// If the request is not allowed now, or the arguments are no object of texts. It was not sent then.
     pub fn get_prompt(&self, name: &str, arguments: impl Serialize) -> Result<Pending<GetPromptResult>, SendError> {
         let arguments = texts(arguments)?;
-        self.request(&GetPromptParams { arguments, ..GetPromptParams::new(name) })
+        Ok(self.request(&GetPromptParams { arguments, ..GetPromptParams::new(name) })?.about(name))
     }
 
     /// Reads a resource. See [`CallError::is_resource_not_found`](crate::CallError::is_resource_not_found).
@@ -182,7 +183,7 @@ impl Peer<ClientRole> {
     /// # Errors
     /// If the request is not allowed now. It was not sent then.
     pub fn read_resource(&self, uri: &str) -> Result<Pending<ReadResourceResult>, SendError> {
-        self.request(&ReadResourceParams::new(uri))
+        Ok(self.request(&ReadResourceParams::new(uri))?.about(uri))
     }
 
     /// Subscribes to changes of a resource (up to 2025-11-25).
@@ -229,12 +230,12 @@ impl Peer<ClientRole> {
 }
 
 /// Serializes texts by name; `None` if there are none.
-fn texts(texts: impl Serialize) -> Result<Option<Map<String>>, SendError> {
+pub(crate) fn texts(texts: impl Serialize) -> Result<Option<Map<String>>, SendError> {
     let texts: Option<Map<String>> = Json::new(&texts)?.decode()?;
     Ok(texts.filter(|texts| !texts.is_empty()))
 }
 
-fn call(name: &str, arguments: impl Serialize) -> Result<CallToolParams, SendError> {
+pub(crate) fn call(name: &str, arguments: impl Serialize) -> Result<CallToolParams, SendError> {
     let invalid = |error| SendError::Encode(format!("the arguments of the tool: {error}"));
     let arguments = Json::new(&arguments).map_err(invalid)?;
     let arguments = if arguments.is_null() { None } else { Some(JsonObject::try_from(arguments).map_err(invalid)?) };

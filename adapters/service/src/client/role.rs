@@ -163,6 +163,8 @@ impl Role for ClientRole {
             progress_token: None,
             trace: None,
             principal: None,
+            extension: None,
+            has_stream: false,
         }
     }
 }

@@ -54,6 +54,8 @@ impl<E: 'static> dyn ConnectionHandle<E> {
     /// # Panics
     /// If the driver violates its contract and does not call `f`.
     pub fn update<R>(&self, f: impl FnOnce(&mut Connection<E>, Timestamp) -> R) -> R {
+        #[cfg(feature = "log-layer")]
+        let _depth = super::lock_depth::LockDepth::enter();
         let (mut f, mut result) = (Some(f), None);
         self.with_mut(&mut |conn, now| result = f.take().map(|f| f(conn, now)));
         result.expect("a connection handle calls its closure")
@@ -64,6 +66,8 @@ impl<E: 'static> dyn ConnectionHandle<E> {
     /// # Panics
     /// As `update`.
     pub fn update_untimed<R>(&self, f: impl FnOnce(&mut Connection<E>) -> R) -> R {
+        #[cfg(feature = "log-layer")]
+        let _depth = super::lock_depth::LockDepth::enter();
         let (mut f, mut result) = (Some(f), None);
         self.with_mut_untimed(&mut |conn| result = f.take().map(|f| f(conn)));
         result.expect("a connection handle calls its closure")
@@ -74,6 +78,8 @@ impl<E: 'static> dyn ConnectionHandle<E> {
     /// # Panics
     /// As `update`.
     pub fn read<R>(&self, f: impl FnOnce(&Connection<E>) -> R) -> R {
+        #[cfg(feature = "log-layer")]
+        let _depth = super::lock_depth::LockDepth::enter();
         let (mut f, mut result) = (Some(f), None);
         self.with_ref(&mut |conn| result = f.take().map(|f| f(conn)));
         result.expect("a connection handle calls its closure")

@@ -10,6 +10,8 @@ pub(crate) mod deferred;
 pub(crate) mod holder;
 pub(crate) mod job;
 pub(crate) mod job_queue;
+#[cfg(feature = "log-layer")]
+pub(crate) mod lock_depth;
 pub(crate) mod waiters;
 
 pub use block_on::{ParkObserver, observe_parking};

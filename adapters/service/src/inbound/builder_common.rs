@@ -206,6 +206,13 @@ macro_rules! common_methods {
             self
         }
 
+        /// Adds middleware of a type of its own, such as the ready-made [layers](crate::layers), as
+        /// [`layer`](Self::layer) adds a closure.
+        pub fn with_layer(mut self, layer: impl crate::inbound::middleware::Middleware<$End>) -> Self {
+            self.common.custom.wrap(crate::inbound::middleware::layer_of(layer));
+            self
+        }
+
         /// Sets the function that returns the distributed trace of the running code. Requests of this side belong to
         /// that trace and carry it in their `_meta`.
         ///

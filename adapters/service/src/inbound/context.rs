@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use mcp_proto::{
     connection::{CancelCause, RequestOptions, SendError, ServerRole},
     protocol::ProtocolVersion,
-    rpc::CallId,
+    rpc::{CallId, Timestamp},
     schema::{Meta, Request, TraceContext},
     wire::ErrorObject,
 };
@@ -84,6 +84,11 @@ impl<E: Role> Context<E> {
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
         self.info().version
+    }
+
+    /// Returns the current time of the connection's clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.connection.update(|_, now| now)
     }
 
     /// Returns the `_meta` of the request.

@@ -66,7 +66,8 @@ impl<E: Dispatch> SessionState<E> {
         if E::custom(&self.app).has_layers() {
             let shared = self.clone();
             let run = of_any_result(move |_: &Context<E>| Deferred::ready(f(&shared)));
-            return Some(self.handler_job(inbound, inbound.meta(), HandlerKind::Async, run));
+            let scope = self.request_scope(inbound).without_handler();
+            return Some(self.scoped_job(inbound, scope, inbound.meta(), HandlerKind::Async, run));
         }
         let span = Span::of(inbound);
         let answer = move |shared: &Self| {
@@ -103,8 +104,18 @@ impl<E: Dispatch> SessionState<E> {
         kind: HandlerKind,
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Job {
+        self.scoped_job(inbound, self.request_scope(inbound), meta, kind, f)
+    }
+
+    fn scoped_job<T: Encode + Send + Sync + 'static>(
+        self: &Arc<Self>,
+        inbound: &InboundRequest<'_, E>,
+        scope: RequestScope<E>,
+        meta: Option<Meta>,
+        kind: HandlerKind,
+        f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
+    ) -> Job {
         let InboundRequest { connection, key, .. } = *inbound;
-        let scope = self.request_scope(inbound);
         let responder = Responder::of(self.context(connection, self.in_flight.begin(key, meta)), key);
         Job::of(kind, Schedule::Concurrent, move || responder.run_and_respond(scope, f))
     }

@@ -38,6 +38,8 @@ pub(super) struct RequestData<E: Role> {
     pub(super) params: Option<RawJson<'static>>,
     /// The subject, once middleware has asked for it.
     pub(super) name: OnceLock<Option<String>>,
+    /// Whether the application has a handler for it. Lists have none, nor requests that are refused.
+    pub(super) has_handler: bool,
     pub(super) context: Context<E>,
 }
 

@@ -90,6 +90,18 @@ impl<E: Role> IncomingRequest<E> {
     }
 }
 
+impl<E: Role> IncomingRequest<E> {
+    /// Returns whether the request has a handler of the application: a tool, a prompt or a resource that the peer may
+    /// use, for example. Lists have none, and requests that are about to be refused, such as calls of unknown tools and
+    /// of tools that the peer [cannot see](crate::ServiceBuilder::visible).
+    ///
+    /// Middleware that responds itself checks it, so that the peer gets no result of an item that it may not use.
+    #[must_use]
+    pub fn has_handler(&self) -> bool {
+        self.request.data().has_handler
+    }
+}
+
 impl<E: Role> Clone for IncomingRequest<E> {
     fn clone(&self) -> Self {
         Self { request: self.request.clone(), arguments: self.arguments.clone() }
@@ -154,7 +166,7 @@ impl<E: Role> Next<E> {
     }
 
     /// Begins to run. Most chains have ended then, and no future is made.
-    pub(super) fn begin(self) -> Deferred<Completed> {
+    pub(crate) fn begin(self) -> Deferred<Completed> {
         let request = self.handler.0.clone();
         let data = request.data();
         if self.arguments.is_some() && !has_arguments(data.known) {
@@ -333,7 +345,24 @@ impl fmt::Debug for Completed {
     }
 }
 
-/// A middleware.
+/// A middleware of a type of its own, for [`with_layer`](crate::ServiceBuilder::with_layer). A closure is registered
+/// with [`layer`](crate::ServiceBuilder::layer) instead; the rules are the same.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no middleware for the role `{E}`",
+    note = "a closure is added with `layer`, and `with_layer` takes a type that implements `Middleware`"
+)]
+pub trait Middleware<E: Role = ServerRole>: Send + Sync + 'static {
+    /// Handles a request: runs `next`, responds itself, or refuses the request with an error.
+    fn handle(&self, request: IncomingRequest<E>, next: Next<E>) -> Deferred<Result<Completed, Failure>>;
+}
+
+impl<E: Role, M: Middleware<E>> Middleware<E> for Arc<M> {
+    fn handle(&self, request: IncomingRequest<E>, next: Next<E>) -> Deferred<Result<Completed, Failure>> {
+        (**self).handle(request, next)
+    }
+}
+
+/// A registered middleware.
 pub(crate) type Layer<E> =
     Arc<dyn Fn(IncomingRequest<E>, Next<E>) -> Deferred<Result<Completed, Failure>> + Send + Sync>;
 
@@ -345,6 +374,10 @@ where
     T: Future<Output = Result<Completed, Failure>> + Send + 'static,
 {
     Arc::new(move |incoming, next| Deferred::new(f(incoming, next)))
+}
+
+pub(crate) fn layer_of<E: Role>(middleware: impl Middleware<E>) -> Layer<E> {
+    Arc::new(move |incoming, next| middleware.handle(incoming, next))
 }
 
 /// Returns whether requests of this method have arguments.

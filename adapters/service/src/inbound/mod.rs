@@ -13,6 +13,8 @@ pub mod handler;
 pub(crate) mod in_flight;
 pub(crate) mod layered_request;
 pub(crate) mod log;
+#[cfg(feature = "log-layer")]
+pub(crate) mod log_target;
 pub(crate) mod middleware;
 pub(crate) mod replaceable;
 pub(crate) mod request;

@@ -1,9 +1,9 @@
 //! A request of the peer, and its circumstances.
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use mcp_proto::{
-    connection::Principal,
+    connection::{ArrivalExtension, Principal},
     protocol::{Method, MethodName, ProtocolVersion},
     rpc::ReplyKey,
     schema::{
@@ -43,6 +43,24 @@ pub struct RequestInfo {
     #[doc(alias = "auth")]
     #[doc(alias = "user")]
     pub principal: Option<Principal>,
+    /// The value that the binding has passed with the request.
+    pub(crate) extension: Option<ArrivalExtension>,
+    /// Whether the request has arrived over a binding with streams, such as HTTP.
+    pub(crate) has_stream: bool,
+}
+
+impl RequestInfo {
+    /// Returns the value of this type that the binding has passed with the request.
+    ///
+    /// Over HTTP that is the `RequestHead` with the headers and the extensions of the HTTP request, if the options of
+    /// the endpoint
+    /// [expose](https://docs.rs/mcp-proto/latest/mcp_proto/http/server/struct.EndpointOptions.html#structfield.heads)
+    /// it.
+    #[must_use]
+    #[doc(alias = "headers")]
+    pub fn extension<T: Any>(&self) -> Option<&T> {
+        self.extension.as_ref()?.get()
+    }
 }
 
 /// The id, the method and the subject of a request, for its span.

@@ -39,6 +39,7 @@ struct Arrived<E: Role> {
     known: Option<Method>,
     method: Cow<'static, str>,
     params: Option<RawJson<'static>>,
+    has_handler: bool,
 }
 
 impl<E: Role> Arrived<E> {
@@ -50,6 +51,7 @@ impl<E: Role> Arrived<E> {
             known,
             method: known.map_or_else(|| inbound.method.as_str().to_owned().into(), |known| known.as_str().into()),
             params: inbound.params.clone().map(RawJson::into_owned),
+            has_handler: true,
         }
     }
 }
@@ -58,6 +60,12 @@ impl<E: Role> RequestScope<E> {
     pub(crate) fn of(layers: &Layers<E>, inbound: &InboundRequest<'_, E>) -> Self {
         let middleware = (!layers.is_empty()).then(|| Arrived::new(layers, inbound));
         Self { middleware, span: Span::of(inbound) }
+    }
+
+    /// Notes that the application has no handler for the request.
+    pub(super) fn without_handler(mut self) -> Self {
+        self.middleware.iter_mut().for_each(|arrived| arrived.has_handler = false);
+        self
     }
 
     /// Runs the handler within the middleware and the span. A panic becomes an error.
@@ -111,11 +119,11 @@ fn ended<E: Role, U: Send + 'static, T: Send + 'static>(
 
 /// Runs the handler through all middleware.
 fn run_layers<E: Role, T: Encode + Send + 'static>(
-    Arrived { layers, id, known, method, params }: Arrived<E>,
+    Arrived { layers, id, known, method, params, has_handler }: Arrived<E>,
     context: Context<E>,
     f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
 ) -> Deferred<RpcResult<Replaceable<T>>> {
-    let data = RequestData { layers, id, known, method, params, name: OnceLock::new(), context };
+    let data = RequestData { layers, id, known, method, params, name: OnceLock::new(), has_handler, context };
     let request = Arc::new(LayeredRequest { data, slot: Mutex::new(Slot::Waiting(f)) });
     match Next::new(request.clone()).begin().try_take() {
         Ok(completed) => Deferred::ready(request.end(completed)),

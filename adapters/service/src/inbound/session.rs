@@ -58,7 +58,7 @@ impl<E: Role> Session<E> {
         &self.shared.app
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn shared(&self) -> &Arc<SessionState<E>> {
         &self.shared
     }

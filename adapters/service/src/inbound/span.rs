@@ -7,6 +7,8 @@ mod there {
     use mcp_proto::protocol::Era;
     use tracing::{Instrument, Level, field::Empty};
 
+    #[cfg(feature = "log-layer")]
+    use crate::inbound::log_target::LogTarget;
     use crate::inbound::{
         log::plain,
         request::{InboundRequest, RequestInfo, RequestSummary, summary},
@@ -31,7 +33,11 @@ mod there {
             }
             let mut info = inbound.connection.read(|conn| E::info(conn, Some(inbound.key)));
             info.trace = info.trace.or_else(|| inbound.meta()?.trace());
-            Self::new(info, summary(inbound))
+            let summary = summary(inbound);
+            #[cfg(feature = "log-layer")]
+            return LogTarget::offer(inbound.connection, inbound.key, || Self::new(info, summary));
+            #[cfg(not(feature = "log-layer"))]
+            Self::new(info, summary)
         }
 
         /// Creates the span of a request that the connection does not know.

@@ -11,6 +11,7 @@ use mcp_proto::{
 };
 
 use super::{
+    call_span::CallSpan,
     calls::Calls,
     error::CallError,
     pending::{Pending, decode},
@@ -100,7 +101,7 @@ impl<E: 'static> Peer<E> {
     /// # Errors
     /// If the request is not allowed now. It was not sent then.
     pub fn request<R: Request<Result: 'static>>(&self, params: &R) -> Result<Pending<R::Result>, SendError> {
-        self.call(false, |conn, now, options| conn.request(now, params, options), decode)
+        self.call((R::METHOD.as_str(), false), |conn, now, options| conn.request(now, params, options), decode)
     }
 
     /// Sends a request with any method: one of your own, or one of the specification with params as text.
@@ -114,7 +115,8 @@ impl<E: 'static> Peer<E> {
         method: &str,
         params: Option<&RawJson<'_>>,
     ) -> Result<Pending<RawJson<'static>>, SendError> {
-        self.call(false, |conn, now, options| conn.request_raw(now, method, params, options), |_, result| Ok(result))
+        let send = |conn: &mut Connection<E>, now, options| conn.request_raw(now, method, params, options);
+        self.call((method, false), send, |_, result| Ok(result))
     }
 
     /// Sends a notification.
@@ -144,10 +146,11 @@ impl<E: 'static> Peer<E> {
     /// Makes a request, and adds it to the table before its response can arrive.
     pub(crate) fn call<T>(
         &self,
-        follows: bool,
+        (method, follows): (&str, bool),
         request: impl FnOnce(&mut Connection<E>, Timestamp, RequestOptions) -> Result<CallId, SendError>,
         read: impl FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send + 'static,
     ) -> Result<Pending<T>, SendError> {
+        let span = CallSpan::new(method);
         let trace = self.calls.trace().map(Arc::new);
         let (call, slot) = self.connection.update(|conn, now| {
             let mut options = self.options.as_ref().unwrap_or(&conn.settings().request).clone();
@@ -155,7 +158,7 @@ impl<E: 'static> Peer<E> {
             let call = request(conn, now, options)?;
             Ok::<_, SendError>((call, self.calls.insert(call, follows)))
         })?;
-        Ok(Pending::new(call, slot, self.calls.clone(), read))
+        Ok(Pending::new(call, slot, self.calls.clone(), read).in_span(span))
     }
 
     /// Waits until a request would not be refused as [`SendError::Busy`], or the connection has ended. Only one waiter

@@ -17,6 +17,7 @@ use mcp_proto::{
 use serde_core::de::DeserializeOwned;
 
 use super::{
+    call_span::CallSpan,
     cancel::CancelCall,
     error::CallError,
     response_slot::{ResponseEvent, ResponseSlot},
@@ -40,6 +41,8 @@ pub struct Pending<T> {
     on_progress: Option<Box<dyn FnMut(Progress<'static>) + Send>>,
     /// It also decodes the task, so that only programs with such a callback link that code.
     on_task: Option<Box<dyn FnMut(RawJson<'static>) + Send>>,
+    /// Taken when the request has ended.
+    span: Option<CallSpan>,
 }
 
 impl<T> Pending<T> {
@@ -49,7 +52,18 @@ impl<T> Pending<T> {
         canceller: Arc<dyn CancelCall>,
         read: impl FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send + 'static,
     ) -> Self {
-        Self { call, slot, canceller, read: Some(Box::new(read)), on_progress: None, on_task: None }
+        Self { call, slot, canceller, read: Some(Box::new(read)), on_progress: None, on_task: None, span: None }
+    }
+
+    pub(crate) fn in_span(mut self, span: CallSpan) -> Self {
+        self.span = Some(span);
+        self
+    }
+
+    /// Records the subject of the request in its span.
+    pub(crate) fn about(self, name: &str) -> Self {
+        self.span.iter().for_each(|span| span.name(name));
+        self
     }
 
     /// Returns the id of the request.
@@ -140,6 +154,7 @@ impl<T> Pending<T> {
             read,
             on_progress,
             on_task,
+            span: self.span.take(),
         }
     }
 
@@ -163,6 +178,7 @@ impl<T> Pending<T> {
             }
             ResponseEvent::End(end) => {
                 let read = self.read.take()?;
+                self.span.take().inspect(|span| span.end(Some(end.as_ref().err())));
                 if end.is_err() {
                     // The entry may have been kept for the progress of a task.
                     self.canceller.forget(self.call);
@@ -201,6 +217,7 @@ impl<T> Future for Pending<T> {
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
         if self.read.is_some() {
+            self.span.take().inspect(|span| span.end(None));
             self.canceller.forget(self.call);
             self.canceller.cancel(self.call, None);
         }

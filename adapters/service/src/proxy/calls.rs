@@ -208,7 +208,7 @@ impl Shared {
                 self.calls.began(&registered, call);
                 Ok(call)
             };
-            let pending = reporting(peer.call(false, begin, decode)?, entry);
+            let pending = reporting(peer.call((P::METHOD.as_str(), false), begin, decode)?, entry);
             let canceller = pending.canceller();
             Ok((Box::pin(pending) as Pin<Box<dyn Future<Output = _> + Send>>, canceller))
         };

@@ -40,6 +40,8 @@ use crate::{
 /// the response. The handler then runs again from the start, and its earlier requests have their responses at once. So
 /// return errors with `?`, make the requests in the same order each time, and do nothing that must not be done twice
 /// before the last request. Only handlers of tools, prompts and resources can make requests.
+///
+/// [`side_effect`](Self::side_effect) marks what must not be done twice, so that tests find a request after it.
 impl Context<ServerRole> {
     /// Returns the service of this handler, for example to add a tool.
     #[must_use]
@@ -58,8 +60,11 @@ impl Context<ServerRole> {
         }
     }
 
-    /// Sends a log message. It is dropped if the client does not want messages of this level, and in a task of
-    /// 2026-07-28, which has no log.
+    /// Sends a log message. It is dropped without an error if the client does not [want](Self::wants_log) messages of
+    /// this level, and in a task of 2026-07-28, which has no log.
+    ///
+    /// **A client of 2026-07-28 gets no log messages unless its request asks for them.** A client of this library does
+    /// so with [`logging`](crate::Peer::logging). In a session a client gets all messages before it sets a level.
     ///
     /// The future is pending only while the client does not read and the outbox is full; dropping it then drops the
     /// message. It fails if the data cannot be serialized as JSON, or the connection is closed.
@@ -80,7 +85,50 @@ impl Context<ServerRole> {
         }
     }
 
+    /// Returns whether the client gets log messages of this level, for messages that are expensive to make.
+    #[must_use]
+    pub fn wants_log(&self, level: LoggingLevel) -> bool {
+        match self.in_flight.origin {
+            RequestOrigin::Request(key) => {
+                self.in_flight.role.task.get().is_none() && self.connection.read(|conn| conn.wants_log(key, level))
+            }
+            RequestOrigin::Task(_) => self.connection.read(|conn| conn.log_level()).is_none_or(|least| level >= least),
+        }
+    }
+
+    /// Marks an effect that must not happen twice, such as a payment, before the handler causes it. `what` describes
+    /// it.
+    ///
+    /// Without a session (2026-07-28) a handler runs again after each request for input, so the last of its requests
+    /// has to come before the first effect. A test client (feature `testing`) that checks this with
+    /// `Setup::check_side_effects` fails the test if a request for input follows the mark. Otherwise the mark does
+    /// nothing.
+    ///
+    /// ```
+    /// use mcp_proto::schema::{ElicitAction, ElicitSchema, Map};
+    /// use mcp_service::{CallError, Context};
+    ///
+    /// async fn pay(context: Context) -> Result<&'static str, CallError> {
+    ///     let answer = context.elicit("Pay 5 EUR?", ElicitSchema::new(Map::new())).await?;
+    ///     if answer.action != ElicitAction::Accept {
+    ///         return Ok("cancelled");
+    ///     }
+    ///     context.side_effect("payment");
+    ///     // Pay here.
+    ///     Ok("paid")
+    /// }
+    /// ```
+    pub fn side_effect(&self, what: &str) {
+        if cfg!(any(test, feature = "testing")) {
+            let _ = self.in_flight.role.side_effect.set(what.into());
+        }
+    }
+
     pub(crate) fn send_log(&self, message: &LogMessageParams) -> Result<(), SendError> {
+        #[cfg(any(test, feature = "testing"))]
+        if !self.wants_log(message.level) && !self.is_cancelled() {
+            self.shared.state.noted.add_dropped_log();
+        }
         if self.in_flight.role.task.get().is_some() {
             // The tasks of 2026-07-28 have no log.
             return Ok(());
@@ -92,6 +140,9 @@ impl Context<ServerRole> {
     }
 
     /// Requests a message of the client's model (`sampling/createMessage`).
+    ///
+    /// **Without a session (2026-07-28) the handler ends here and runs again from its start with the response.** What
+    /// must not happen twice comes after the last request: see [`side_effect`](Self::side_effect).
     ///
     /// It fails if the client has no model, the user refuses, or the request was cancelled, for example.
     pub fn sample(&self, params: CreateMessageParams) -> Deferred<Result<CreateMessageResult, CallError>> {
@@ -119,6 +170,9 @@ impl Context<ServerRole> {
     }
 
     /// Shows a form to the client's user (2025-06-18). An accepted response matches the form.
+    ///
+    /// **Without a session (2026-07-28) the handler ends here and runs again from its start with the response.** What
+    /// must not happen twice comes after the last request: see [`side_effect`](Self::side_effect).
     ///
     /// It is no error if the user declines or dismisses the form: see [`ElicitResult::action`]. It fails if the client
     /// shows no forms, or the request was cancelled, for example.
@@ -376,11 +430,21 @@ impl Context<ServerRole> {
         })
     }
 
+    /// Notes for tests that a request for input follows a side effect. A task of 2026-07-28 is not repeated.
+    #[cfg(any(test, feature = "testing"))]
+    fn note_question(&self) {
+        if let (Some(effect), None) = (self.in_flight.role.side_effect.get(), self.in_flight.role.task.get()) {
+            self.shared.state.noted.add_repeated(effect);
+        }
+    }
+
     /// Makes a request as the era does it.
     fn request_input<R>(&self, name: Option<&str>, input_request: R) -> Deferred<Result<R::Result, CallError>>
     where
         R: Request<Result: Send> + Clone + Into<InputRequest> + Send + Sync + 'static,
     {
+        #[cfg(any(test, feature = "testing"))]
+        self.note_question();
         if let Some(task) = self.in_flight.role.task.get() {
             return self.request_in_task(task, name, input_request);
         }

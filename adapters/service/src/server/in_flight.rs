@@ -20,6 +20,8 @@ pub struct ServerInFlight {
     pub(crate) task_upgrade: OnceLock<TaskUpgrade>,
     /// The task of the extension that it has become. Its handler's requests for input belong to the task then.
     pub(crate) task: OnceLock<Arc<Task>>,
+    /// The first side effect of the handler, for tests.
+    pub(crate) side_effect: OnceLock<Box<str>>,
 }
 
 thread_local! {
@@ -32,7 +34,7 @@ impl RoleInFlight for ServerInFlight {
     }
 
     fn clear(&mut self) {
-        drop((self.rounds.take(), self.task_upgrade.take(), self.task.take()));
+        drop((self.rounds.take(), self.task_upgrade.take(), self.task.take(), self.side_effect.take()));
     }
 
     fn task_id(&self) -> Option<&str> {

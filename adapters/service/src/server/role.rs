@@ -34,6 +34,38 @@ use crate::{
 pub struct State {
     pub(super) subscriptions: ResourceSubscriptions,
     pub(super) task_clock: TaskClock,
+    /// What a test client reports.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) noted: Noted,
+}
+
+/// What happened on a connection that tests should know.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Debug, Default)]
+pub(crate) struct Noted {
+    /// The number of log messages that the client does not want.
+    dropped_logs: std::sync::atomic::AtomicUsize,
+    /// Side effects with a request for input after them.
+    repeated: std::sync::Mutex<std::collections::BTreeSet<String>>,
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Noted {
+    pub(super) fn add_dropped_log(&self) {
+        self.dropped_logs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub(super) fn add_repeated(&self, effect: &str) {
+        crate::util::lock::lock(&self.repeated).insert(effect.to_owned());
+    }
+
+    pub(crate) fn dropped_logs(&self) -> usize {
+        self.dropped_logs.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    pub(crate) fn repeated(&self) -> Vec<String> {
+        crate::util::lock::lock(&self.repeated).iter().cloned().collect()
+    }
 }
 
 impl Role for ServerRole {
@@ -116,6 +148,8 @@ impl Role for ServerRole {
                 progress_token: context.progress_token.cloned(),
                 trace: context.trace.cloned(),
                 principal: context.principal.cloned(),
+                extension: context.extension.cloned(),
+                has_stream: context.has_stream,
             };
         }
         let client = conn.client();
@@ -127,6 +161,8 @@ impl Role for ServerRole {
             progress_token: None,
             trace: None,
             principal: None,
+            extension: None,
+            has_stream: false,
         }
     }
 }

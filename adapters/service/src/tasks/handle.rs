@@ -4,6 +4,7 @@ use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 use mcp_proto::{
     connection::{RequestOptions, SendError},
+    protocol::Method,
     rpc::CallId,
     schema::{
         CancelTaskParams, CancelTaskResult, CreateTaskResult, GetTaskParams, GetTaskPayloadParams,
@@ -102,7 +103,7 @@ impl<T: DeserializeOwned + 'static, E: Role> TaskHandle<T, E> {
             let options = self.peer.options().unwrap_or(RequestOptions { total_timeout, ..usual });
             let id = self.id().to_owned();
             let follow = move |conn: &mut _, now, options| E::follow_task(conn, now, &id, options);
-            return self.peer.with_options(options).call(false, follow, decode);
+            return self.peer.with_options(options).call((Method::ExtGetTask.as_str(), false), follow, decode);
         }
         let options = self.peer.options().unwrap_or(RequestOptions {
             idle_timeout: None,
@@ -166,7 +167,7 @@ impl<E: Role> Peer<E> {
         let carries_task = params.is_task();
         let (peer, calls) = (self.clone(), self.calls().clone());
         self.call(
-            carries_task,
+            (R::METHOD.as_str(), carries_task),
             |conn, now, options| conn.request(now, params, RequestOptions { follow_task: false, ..options }),
             move |call, result| {
                 let guard = FollowGuard { calls, call: Some(call) };

@@ -20,7 +20,7 @@ use serde_core::Serialize;
 use super::{
     test_driver::{Clock, TestDriver},
     transcript::{Recorder, Side, Transcript},
-    workers::Workers,
+    workers::{HANDLER_TIMEOUT, Workers},
 };
 use crate::{
     client::Host,
@@ -37,7 +37,8 @@ pub struct TestClient {
     client: Arc<TestDriver<ClientRole>>,
     server: Arc<TestDriver<ServerRole>>,
     session: Arc<ClientSession>,
-    _server_session: Arc<ServerSession>,
+    server_session: Arc<ServerSession>,
+    checks_side_effects: bool,
     clock: Arc<Clock>,
     workers: Arc<Workers>,
     principal: Option<Arc<Principal>>,
@@ -54,6 +55,7 @@ pub struct Setup {
     host: Host,
     version: Option<ProtocolVersion>,
     principal: Option<Principal>,
+    checks_side_effects: bool,
 }
 
 impl Setup {
@@ -75,6 +77,13 @@ impl Setup {
         self
     }
 
+    /// Fails the test if a handler requests input after a [side effect](crate::Context::side_effect): without a session
+    /// (2026-07-28) it runs again from its start then. This is checked in every revision.
+    pub const fn check_side_effects(mut self) -> Self {
+        self.checks_side_effects = true;
+        self
+    }
+
     /// Connects, and performs the handshake. Messages of the handshake are not part of the transcript.
     ///
     /// # Panics
@@ -93,7 +102,8 @@ impl Setup {
             client: TestDriver::new(Client::new(config, now), session.clone(), &clock, &workers),
             server: TestDriver::new(Server::new(self.service.config(), now), server_session.clone(), &clock, &workers),
             session,
-            _server_session: server_session,
+            server_session,
+            checks_side_effects: self.checks_side_effects,
             clock,
             workers,
             principal: self.principal.map(Arc::new),
@@ -123,7 +133,7 @@ impl TestClient {
     /// Creates the configuration of a client of this service.
     pub fn of(service: &Service) -> Setup {
         let host = Host::builder("test", "1.0.0").build();
-        Setup { service: service.clone(), host, version: None, principal: None }
+        Setup { service: service.clone(), host, version: None, principal: None, checks_side_effects: false }
     }
 
     /// Returns the peer with which the test sends requests to the server. Nothing is sent or processed until the test
@@ -208,9 +218,64 @@ impl TestClient {
                 self.fail("a handler is busy for so long, or waits for something else than its context");
             }
             if !self.turn() {
-                return;
+                break;
             }
         }
+        if self.checks_side_effects
+            && let Some(effect) = self.server_session.shared().state.noted.repeated().first()
+        {
+            self.fail(&format!("the handler requests input after the side effect {effect:?}, which is repeated then"));
+        }
+    }
+
+    /// Moves frames and lets handlers run until `condition` holds, without waiting for busy handlers. No virtual time
+    /// passes. Then a test can cancel a request while its handler works in real time:
+    ///
+    /// ```
+    /// use std::sync::{Arc, atomic::{AtomicBool, Ordering}};
+    /// use mcp_service::{CallError, Context, Service, Tool, testing::TestClient};
+    ///
+    /// let started = Arc::new(AtomicBool::new(false));
+    /// let starts = started.clone();
+    /// let service = Service::builder("worker", "1.0.0")
+    ///     .tool(Tool::new("work", move |context: Context| -> Result<&'static str, CallError> {
+    ///         loop {
+    ///             starts.store(true, Ordering::SeqCst);
+    ///             context.check()?; // between two steps of real work
+    ///         }
+    ///     }))
+    ///     .build()?;
+    /// let client = TestClient::new(&service);
+    /// let call = client.server().call_tool("work", ())?;
+    /// client.run_until(|| started.load(Ordering::SeqCst));
+    /// call.cancel(None);
+    /// assert_eq!(client.wait(call), Err(CallError::Cancelled));
+    /// client.assert_idle();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the condition does not hold within half a minute of real time.
+    #[track_caller]
+    pub fn run_until(&self, condition: impl Fn() -> bool) {
+        let until = std::time::Instant::now() + HANDLER_TIMEOUT;
+        loop {
+            while self.turn() {}
+            if condition() {
+                return;
+            }
+            if std::time::Instant::now() >= until {
+                self.fail("the condition of the test is not met");
+            }
+            self.workers.wait_for_change();
+        }
+    }
+
+    /// Returns the number of log messages that the server has not sent, because the client did not ask for any of their
+    /// level. A client of 2026-07-28 gets only those that it [asks](crate::Peer::logging) for.
+    #[must_use]
+    pub fn dropped_log_messages(&self) -> usize {
+        self.server_session.shared().state.noted.dropped_logs()
     }
 
     /// Lets this much virtual time pass. Deadlines and timers within it fire at their time.
@@ -333,7 +398,11 @@ impl TestClient {
     #[track_caller]
     fn fail(&self, why: &str) -> ! {
         let transcript = self.transcript();
-        panic!("{why}\ntranscript:\n{transcript}");
+        let dropped = match self.dropped_log_messages() {
+            0 => String::new(),
+            count => format!("{count} log messages were dropped: the client has not asked for their level\n"),
+        };
+        panic!("{why}\n{dropped}transcript:\n{transcript}");
     }
 }
 

@@ -45,7 +45,15 @@
 //!
 //! Handlers that are futures run on the thread of the test, handlers that are functions on threads of their own. The
 //! test continues when all of them have ended or wait through their [`Context`](crate::Context). So handlers may wait
-//! only through it or for each other. Threads that a handler starts itself are not taken into account.
+//! only through it or for each other. Threads that a handler starts itself are not taken into account. To act while a
+//! handler works in real time, see [`run_until`](TestClient::run_until).
+//!
+//! A test client speaks the newest revision unless the test sets [another](Setup::version). In 2026-07-28
+//!
+//! - log messages are dropped unless the client [asks](crate::Peer::logging) for them:
+//!   [`dropped_log_messages`](TestClient::dropped_log_messages) counts them;
+//! - handlers run again after each request for input: [`check_side_effects`](Setup::check_side_effects) fails a test in
+//!   which a [side effect](crate::Context::side_effect) is repeated.
 
 pub(crate) mod client;
 pub(crate) mod test_driver;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How long a handler may be busy, in real time. Its work takes no virtual time.
-const HANDLER_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const HANDLER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The threads of handlers. A thread that waits through its [`Context`](crate::Context) is counted as busy before it is
 /// woken, so it never seems to be idle while it has something to do.
@@ -59,6 +59,11 @@ impl Workers {
             };
         }
         true
+    }
+
+    /// Waits until a thread has ended or waits, but not for long: a busy thread may meet the condition of a test.
+    pub(super) fn wait_for_change(&self) {
+        let _ = self.turned.wait_timeout(self.busy(), Duration::from_millis(1));
     }
 
     fn busy(&self) -> MutexGuard<'_, usize> {

@@ -10,9 +10,9 @@ use crate::{
         steps::stateless::requests::header_mismatch,
         types::{RequestContext, SendError, ServerConfig, Writable},
     },
-    protocol::HeaderParam,
+    protocol::{Era, HeaderParam},
     rpc::{ReplyKey, Timestamp},
-    schema::{InitializeParams, ResourceUpdatedParams},
+    schema::{InitializeParams, LoggingLevel, ResourceUpdatedParams},
     wire::{ErrorObject, RawJson},
 };
 
@@ -82,7 +82,10 @@ impl Connection<ServerRole> {
     pub fn context(&self, key: ReplyKey) -> Option<RequestContext<'_>> {
         let (entry, _) = self.engine.requests.get(key)?;
         let (progress_token, trace) = (entry.token(), entry.tag.trace.as_deref());
-        let principal = entry.tag.arrival.as_ref().and_then(|arrival| arrival.principal.as_deref());
+        let arrival = entry.tag.arrival.as_deref();
+        let principal = arrival.and_then(|arrival| arrival.principal.as_deref());
+        let extension = arrival.and_then(|arrival| arrival.extension.as_ref());
+        let has_stream = arrival.is_some_and(|arrival| arrival.stream.is_some());
         if let Some(modern) = &entry.tag.stateless {
             return Some(RequestContext {
                 version: modern.version,
@@ -92,6 +95,8 @@ impl Connection<ServerRole> {
                 progress_token,
                 trace,
                 principal,
+                extension,
+                has_stream,
             });
         }
         let client = self.client()?;
@@ -103,7 +108,20 @@ impl Connection<ServerRole> {
             progress_token,
             trace,
             principal,
+            extension,
+            has_stream,
         })
+    }
+
+    /// Returns whether the client gets a log message of this level with [`log`](Self::log). In a session it gets all
+    /// messages before it sets a level; without a session it gets only those that the request asks for (2026-07-28).
+    #[must_use]
+    pub fn wants_log(&self, key: ReplyKey, level: LoggingLevel) -> bool {
+        self.is_open(key)
+            && self.context(key).is_some_and(|context| match context.era() {
+                Era::Modern => context.log_level.is_some_and(|least| level >= least),
+                Era::Legacy => context.log_level.is_none_or(|least| level >= least),
+            })
     }
 
     /// Checks the headers of a request against the arguments that they repeat (2026-07-28 over HTTP). `params` are the

@@ -1,6 +1,7 @@
 //! The data of a frame besides its bytes, for bindings that have it: stream, principal, headers.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
+use core::{any::Any, fmt};
 
 use crate::{protocol::MirroredHeaders, rpc::Timestamp, wire::Json};
 
@@ -15,12 +16,57 @@ pub struct Arrival {
     /// The headers that repeat parts of the body. If they are set, the frame is of 2026-07-28, and a request must agree
     /// with them.
     pub headers: Option<Arc<MirroredHeaders>>,
+    /// A value of the binding for the application, such as the head of an HTTP request.
+    pub extension: Option<ArrivalExtension>,
+}
+
+/// A value of any type that a binding passes to the handler of a request.
+#[derive(Clone)]
+pub struct ArrivalExtension {
+    value: Arc<dyn Any + Send + Sync>,
+    weight: usize,
+}
+
+impl ArrivalExtension {
+    /// Creates an extension of a request. `weight` is its size in bytes, which counts as a part of the request.
+    #[must_use]
+    pub fn new(value: Arc<dyn Any + Send + Sync>, weight: usize) -> Self {
+        Self { value, weight }
+    }
+
+    /// Returns the value, if it has this type.
+    #[must_use]
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.value.downcast_ref()
+    }
+
+    /// Returns its size in bytes.
+    #[must_use]
+    pub const fn weight(&self) -> usize {
+        self.weight
+    }
+}
+
+/// Extensions are equal if they are the same value.
+impl PartialEq for ArrivalExtension {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::addr_eq(Arc::as_ptr(&self.value), Arc::as_ptr(&other.value))
+    }
+}
+
+impl Eq for ArrivalExtension {}
+
+impl fmt::Debug for ArrivalExtension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArrivalExtension").field("weight", &self.weight).finish_non_exhaustive()
+    }
 }
 
 impl Arrival {
     /// Returns the bytes that a request retains of its arrival, besides those of its message.
     pub(crate) fn weight(&self) -> usize {
-        self.principal.as_deref().map_or(0, Principal::weight)
+        let extension = self.extension.as_ref().map_or(0, ArrivalExtension::weight);
+        self.principal.as_deref().map_or(0, Principal::weight).saturating_add(extension)
     }
 }
 

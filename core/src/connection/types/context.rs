@@ -3,7 +3,7 @@
 use alloc::string::String;
 
 use crate::{
-    connection::types::Principal,
+    connection::types::{ArrivalExtension, Principal},
     protocol::{Era, ProtocolVersion},
     schema::{ClientCapabilities, Implementation, LoggingLevel, TraceContext},
     wire::RequestId,
@@ -27,6 +27,10 @@ pub struct RequestContext<'a> {
     pub trace: Option<&'a TraceContext>,
     /// The authenticated sender, if the binding has one.
     pub principal: Option<&'a Principal>,
+    /// The value that the binding has passed with the request, such as the head of an HTTP request.
+    pub extension: Option<&'a ArrivalExtension>,
+    /// Whether the binding has streams, as HTTP has.
+    pub has_stream: bool,
 }
 
 impl RequestContext<'_> {

@@ -13,7 +13,7 @@ mod opening;
 mod poll;
 mod snapshot;
 
-pub use arrival::{Arrival, Principal};
+pub use arrival::{Arrival, ArrivalExtension, Principal};
 pub use config::{ClientConfig, ServerConfig, Settings};
 pub use context::{RequestContext, TaskProgress};
 pub use error::{CloseReason, SendError, Violation};

@@ -256,6 +256,7 @@ impl Request {
             weight: self.weight,
             body: core::mem::take::<Vec<u8>>(&mut self.body),
             offsets: self.offsets.take(),
+            extension: self.extension.clone(),
         }
     }
 }
@@ -287,6 +288,7 @@ mod tests {
             weight: body.len(),
             body,
             offsets,
+            extension: None,
         }
     }
 

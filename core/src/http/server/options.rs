@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use super::target::TransportKind;
+use super::{request_head::ExposedHeads, target::TransportKind};
 use crate::http::{Limits, Policy};
 
 /// The configuration of an endpoint: policy, paths and limits.
@@ -14,13 +14,17 @@ pub struct EndpointOptions {
     pub paths: Paths,
     /// Resource limits of the endpoint and its sessions.
     pub limits: Limits,
+    /// What handlers get of the heads of their requests: of their headers, and of the values that layers in front of
+    /// the endpoint have put into their extensions. Handlers get it as a [`RequestHead`](super::RequestHead), an
+    /// [extension](crate::connection::RequestContext::extension) of the request. Default: nothing, at no cost.
+    pub heads: Option<ExposedHeads>,
 }
 
 impl EndpointOptions {
     /// Creates the configuration of an endpoint on all paths, without the old transport.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
-        Self { policy, paths: Paths::any(), limits: Limits::default() }
+        Self { policy, paths: Paths::any(), limits: Limits::default(), heads: None }
     }
 }
 

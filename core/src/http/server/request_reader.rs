@@ -14,7 +14,7 @@ use super::{
     target::{BodyKind, Target},
 };
 use crate::{
-    connection::{Principal, ServerConfig, request_weight},
+    connection::{ArrivalExtension, Principal, ServerConfig, request_weight},
     http::{HttpResponse, SessionId, fields::Fields, response},
     protocol::Method,
     wire::{self, ArrayIter, Message, MessageOffsets, RawJson, RequestId},
@@ -33,6 +33,7 @@ pub struct RequestReader {
     /// The number of bytes of the body that have arrived.
     received: usize,
     share: Share,
+    extension: Option<ArrivalExtension>,
 }
 
 /// A complete request, ready to be routed.
@@ -50,6 +51,8 @@ pub struct Request {
     pub(super) body: Vec<u8>,
     /// The offsets of the message in the body, if it is a request or a notification.
     pub(super) offsets: Option<MessageOffsets>,
+    /// The exposed head.
+    pub(super) extension: Option<ArrivalExtension>,
 }
 
 impl RequestReader {
@@ -77,7 +80,13 @@ impl RequestReader {
             Some(None) | None => false,
         };
         let share = Share::new(client, options.limits.body_bytes);
-        Ok(Self { kind, config: config.clone(), principal, is_known_here, body: Vec::new(), received: 0, share })
+        let extension = options.heads.as_ref().map(|heads| {
+            let head = heads.expose(head);
+            let weight = head.weight();
+            ArrivalExtension::new(Arc::new(head), weight)
+        });
+        let (config, body) = (config.clone(), Vec::new());
+        Ok(Self { kind, config, principal, is_known_here, body, received: 0, share, extension })
     }
 
     /// Returns the session of the request, as far as its head names one. Sessions of the transport of 2024-11-05 are
@@ -131,7 +140,7 @@ impl RequestReader {
     /// # Errors
     /// Returns the response if the body is not a message, or not one that can be sent this way.
     pub fn end(self) -> Result<Request, Box<HttpResponse>> {
-        let Self { kind, config, principal, is_known_here, body, share, .. } = self;
+        let Self { kind, config, principal, is_known_here, body, share, extension, .. } = self;
         let (target, parsed) = match kind {
             RequestKind::Bare(target) => (target, Parsed::nothing()),
             RequestKind::OldPost(id) => (Target::OldMessage(id), Parsed::read(&body, &config)?),
@@ -142,10 +151,13 @@ impl RequestReader {
         };
         let Parsed { kind, offsets, .. } = parsed;
         let client = share.client().clone();
-        let mut request = Request { target, kind, config, principal, client, is_known_here, weight: 0, body, offsets };
-        let principal = request.principal.as_deref().map(Principal::weight);
-        let principal = principal.map_or(0, |weight| weight.saturating_mul(request.count()));
-        request.weight = request.body.len().saturating_add(request.described()).saturating_add(principal);
+        let weight = 0;
+        let mut request =
+            Request { target, kind, config, principal, client, is_known_here, weight, body, offsets, extension };
+        let principal = request.principal.as_deref().map_or(0, Principal::weight);
+        let retained = principal.saturating_add(request.extension.as_ref().map_or(0, ArrivalExtension::weight));
+        let retained = if retained == 0 { 0 } else { retained.saturating_mul(request.count()) };
+        request.weight = request.body.len().saturating_add(request.described()).saturating_add(retained);
         Ok(request)
     }
 }

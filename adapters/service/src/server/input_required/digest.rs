@@ -44,6 +44,14 @@ fn digest(params: Option<&RawJson<'_>>) -> [u8; 32] {
     digest.finalize()
 }
 
+/// Computes the digest of a value, without an exception. It does not depend on the order of members and the notation of
+/// texts and numbers.
+pub(crate) fn value_digest(value: &RawJson<'_>) -> [u8; 32] {
+    let mut digest = Hash::new();
+    Node::of(value).add_to(&mut digest);
+    digest.finalize()
+}
+
 /// A value as a part of its parent: a scalar itself, or the digest of the parts of an array or an object.
 enum Node<'a> {
     Text(Cow<'a, str>),

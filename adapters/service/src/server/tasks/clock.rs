@@ -10,7 +10,7 @@ use mcp_proto::{connection::ServerRole, rpc::Timestamp};
 use super::detached_sleep::SleepThread;
 use crate::{
     driver_api::{connection_handle::ConnectionHandle, deferred::select_biased},
-    inbound::state::SessionState,
+    inbound::{context::Context, state::SessionState},
     outbound::calls::Calls,
     util::lock::lock,
 };
@@ -22,6 +22,13 @@ pub(in crate::server) struct TaskClock {
     same: OnceLock<(Timestamp, Timestamp)>,
     /// The timer of this connection for tasks that expire: its time and its key.
     alarm: Mutex<Option<(Timestamp, u64)>>,
+}
+
+impl Context<ServerRole> {
+    /// Returns the current time on the clock of the service, which is the same for all connections.
+    pub(crate) fn service_time(&self) -> Timestamp {
+        self.shared.task_time(&self.connection)
+    }
 }
 
 impl SessionState<ServerRole> {
