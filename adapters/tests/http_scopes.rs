@@ -7,16 +7,21 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::{Duration, Instant, SystemTime},
 };
 
 use http_body_util::{BodyExt, Full};
-use mcp_proto::schema::TaskSupport;
-use mcp_service::{Service, Tool};
+use mcp_proto::{
+    connection::Principal,
+    http::server::Caller,
+    schema::{LoggingLevel, TaskSupport},
+};
+use mcp_service::{CallError, Context, Service, Tool};
 use serde_json::{Value, json};
 
 use crate::{
     adapter::http::{Body, Endpoint},
-    http_protected::{Received, ask, begin, endpoint, initialize, request},
+    http_protected::{Received, ask, begin, endpoint, initialize, request, unprotected},
     run,
 };
 
@@ -36,6 +41,16 @@ fn service() -> (Service, Arc<AtomicUsize>) {
         .tool(tool("purge").scope("files:purge").scope("files:read"))
         .tool(tool("scan").scope("files:read").scope("files:write").task_support(TaskSupport::Optional))
         .tool(tool("count").task_support(TaskSupport::Optional))
+        .tool(
+            Tool::new_async("talk", async |context: Context| talk("talk", context).await)
+                .scope("files:read")
+                .scope("files:write")
+                .task_support(TaskSupport::Optional),
+        )
+        .tool(
+            Tool::new_async("chat", async |context: Context| talk("chat", context).await)
+                .task_support(TaskSupport::Optional),
+        )
         .on_notification("custom/count", {
             let count = runs.clone();
             move |_: Value, _| {
@@ -43,6 +58,15 @@ fn service() -> (Service, Arc<AtomicUsize>) {
             }
         });
     (service.build().expect("all names differ"), runs)
+}
+
+/// Logs, reports progress and asks the client's model. The texts begin with this name.
+async fn talk(name: &str, context: Context) -> Result<String, CallError> {
+    context.log(LoggingLevel::Error, None, format!("{name} log")).await?;
+    context.progress(1.0, None, Some(&format!("{name} progress"))).await?;
+    let answer = context.sample_text(format!("{name} question"), 9).await?;
+    context.log(LoggingLevel::Error, None, format!("{name} end")).await?;
+    Ok(format!("{name} {answer}"))
 }
 
 fn call(id: u64, tool: &str) -> Value {
@@ -163,7 +187,7 @@ async fn send(endpoint: &Endpoint, session: Option<&str>, token: &str, method: &
 
 /// Calls a tool as a task, and returns the id of the task.
 async fn begin_task(endpoint: &Endpoint, session: Option<&str>, tool: &str) -> String {
-    let mut params = json!({"name": tool, "arguments": {}});
+    let mut params = json!({"name": tool, "arguments": {}, "_meta": {"progressToken": tool}});
     if session.is_some() {
         params["task"] = json!({});
     }
@@ -243,6 +267,145 @@ fn notifications_about_a_task_of_a_tool_with_scopes_are_not_sent() {
             text += std::str::from_utf8(&frame.into_data().expect("data")).expect("text");
         }
         assert!(text.contains(&tasks[1]) && !text.contains(&tasks[0]), "{tasks:?} {text}");
+        endpoint.close().await;
+    });
+}
+
+/// A stream of events, as far as it was read.
+struct EventStream {
+    body: Body,
+    text: String,
+}
+
+impl EventStream {
+    async fn open(endpoint: &Endpoint, head: http::request::Builder, body: &Value) -> Self {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = head.body(Full::new(io::Cursor::new(body))).expect("a request");
+        Self { body: endpoint.handle(request).await.into_body(), text: String::new() }
+    }
+
+    /// Reads until the text contains all of these.
+    async fn read_until(&mut self, parts: &[&str]) -> &str {
+        while !parts.iter().all(|part| self.text.contains(part)) {
+            let frame = self.body.frame().await.expect("the stream goes on").expect("it is read");
+            self.text += std::str::from_utf8(&frame.into_data().expect("data")).expect("text");
+        }
+        &self.text
+    }
+
+    /// Returns the id of the question on the stream.
+    fn question(&self) -> Value {
+        let data = self.text.lines().filter_map(|line| line.strip_prefix("data: {")).map(|rest| format!("{{{rest}"));
+        let mut messages = data.map(|data| serde_json::from_str::<Value>(&data).expect("JSON"));
+        messages.find(|message| message["method"] == "sampling/createMessage").expect("a question")["id"].clone()
+    }
+}
+
+/// Begins a session of a client with a model.
+async fn begin_with_model(endpoint: &Endpoint, token: &str) -> String {
+    let mut opening = initialize("2025-11-25");
+    opening["params"]["capabilities"] = json!({"sampling": {}});
+    let begun = ask(endpoint, request("POST", "/mcp", Some(token)), &opening).await;
+    let id = begun.header("mcp-session-id").expect("a session").to_owned();
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    ask(endpoint, request("POST", "/mcp", Some(token)).header("mcp-session-id", &id), &initialized).await;
+    id
+}
+
+async fn respond(endpoint: &Endpoint, session: &str, id: Value) {
+    let result = json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "done"}});
+    let head = request("POST", "/mcp", Some("ada-writes")).header("mcp-session-id", session);
+    let said = ask(endpoint, head, &json!({"jsonrpc": "2.0", "id": id, "result": result})).await;
+    assert_eq!(said.status, 202, "{}", said.body);
+}
+
+/// Logs, progress and questions of the task are sent only to a request for its result, which had the scopes.
+#[test]
+fn messages_of_a_task_of_a_tool_with_scopes_are_sent_with_its_result() {
+    run(async {
+        let (service, _) = service();
+        let endpoint = endpoint(&service);
+        let session = begin_with_model(&endpoint, "ada").await;
+        let in_session = |method, token| request(method, "/mcp", Some(token)).header("mcp-session-id", &session);
+        let mut listener = EventStream::open(&endpoint, in_session("GET", "ada"), &Value::Null).await;
+        let protected = begin_task(&endpoint, Some(&session), "talk").await;
+        // The client finds out that it has to wait for the result.
+        let about = json!({"taskId": protected});
+        while !send(&endpoint, Some(&session), "ada-writes", "tasks/get", about.clone())
+            .await
+            .body
+            .contains("input_required")
+        {}
+        let wait = json!({"jsonrpc": "2.0", "id": 3, "method": "tasks/result", "params": about});
+        let mut result = EventStream::open(&endpoint, in_session("POST", "ada-writes"), &wait).await;
+        result.read_until(&["talk question"]).await;
+        let question = result.question();
+        respond(&endpoint, &session, question).await;
+        let text = result.read_until(&["talk end", "talk done"]).await;
+        assert!(!text.contains("talk log"), "no request has waited then: {text}");
+        // Those of a tool without scopes are sent on the stream of the session.
+        let open = begin_task(&endpoint, Some(&session), "chat").await;
+        let expected = ["chat log", "chat progress", "chat question", "input_required", &*open];
+        listener.read_until(&expected).await;
+        let question = listener.question();
+        respond(&endpoint, &session, question).await;
+        let text = listener.read_until(&["chat end", "completed"]).await;
+        assert!(!text.contains("talk") && !text.contains(&protected), "{text}");
+        endpoint.close().await;
+    });
+}
+
+/// `Last-Event-ID` is no way around the scopes of a tool.
+#[test]
+fn resuming_a_response_needs_the_scopes_of_its_tool() {
+    run(async {
+        let (service, _) = service();
+        let endpoint = endpoint(&service);
+        let session = begin_with_model(&endpoint, "ada").await;
+        let in_session = |method, token| request(method, "/mcp", Some(token)).header("mcp-session-id", &session);
+        let mut first = EventStream::open(&endpoint, in_session("POST", "ada-writes"), &call(7, "talk")).await;
+        first.read_until(&["talk question"]).await;
+        let question = first.question();
+        let (_, rest) = first.text.split_once("id: ").expect("an id");
+        let last = rest.lines().next().expect("an id").to_owned();
+        assert!(last.ends_with("-0"), "{last}");
+        for _ in 0..2 {
+            let refused = ask(&endpoint, in_session("GET", "ada").header("last-event-id", &last), &Value::Null).await;
+            assert_eq!((refused.status, refused.challenged("error")), (403, Some("insufficient_scope")));
+            assert_eq!(refused.challenged("scope"), Some("mcp files:read files:write"));
+        }
+        let again = in_session("GET", "ada-writes").header("last-event-id", &last);
+        respond(&endpoint, &session, question).await;
+        first.read_until(&["talk done"]).await;
+        let refused = ask(&endpoint, in_session("GET", "ada").header("last-event-id", &last), &Value::Null).await;
+        assert_eq!(refused.status, 403, "after the response as well");
+        let mut again = EventStream::open(&endpoint, again, &Value::Null).await;
+        again.read_until(&["talk log", "talk done"]).await;
+        endpoint.close().await;
+    });
+}
+
+/// A layer that authenticates requests itself sets when the authorization expires.
+#[test]
+fn layer_sets_the_expiry_of_a_stream() {
+    run(async {
+        let (service, _) = service();
+        let endpoint = unprotected(&service);
+        let caller = |expires| {
+            let mut principal = Principal::new("ada");
+            principal.expires = expires;
+            Caller::Known(Arc::new(principal))
+        };
+        let head = request("POST", "/mcp", None).extension(caller(None));
+        let begun = ask(&endpoint, head, &initialize("2025-11-25")).await;
+        let session = begun.header("mcp-session-id").expect("a session");
+        let (start, time) = (Instant::now(), Duration::from_millis(200));
+        let expires = endpoint.timestamp(SystemTime::now() + time);
+        let head = request("GET", "/mcp", None).header("mcp-session-id", session).extension(caller(Some(expires)));
+        let mut stream = EventStream::open(&endpoint, head, &Value::Null).await;
+        while stream.body.frame().await.transpose().expect("it is read").is_some() {}
+        assert!(start.elapsed() >= time / 2, "it ends when the authorization expires: {:?}", start.elapsed());
+        assert!(endpoint.timestamp(SystemTime::now() - time) < endpoint.timestamp(SystemTime::now() + time));
         endpoint.close().await;
     });
 }

@@ -20,6 +20,7 @@ mod recovery;
 mod repeated;
 mod resumption;
 mod room;
+mod scopes;
 mod session;
 mod shares;
 mod stateless;

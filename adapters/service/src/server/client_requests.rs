@@ -25,7 +25,7 @@ use super::{
 use crate::json_schema::form::form_of;
 use crate::{
     driver_api::deferred::Deferred,
-    inbound::{context::Context, failure::Failure, in_flight::RequestOrigin},
+    inbound::{context::Context, failure::Failure, in_flight::RequestOrigin, session_tasks::TaskCarrier},
     outbound::{error::CallError, peer::Peer},
     util::{elicitation_form as form, uri::is_uri},
 };
@@ -40,6 +40,9 @@ use crate::{
 /// the response. The handler then runs again from the start, and its earlier requests have their responses at once. So
 /// return errors with `?`, make the requests in the same order each time, and do nothing that must not be done twice
 /// before the last request. Only handlers of tools, prompts and resources can make requests.
+///
+/// The task of a tool with scopes (2025-11-25, over HTTP) sends its requests when the client sends `tasks/result`, on
+/// the stream of that request. Until then its status is `input_required`. That time counts towards the total timeout.
 impl Context<ServerRole> {
     /// Returns the service of this handler, for example to add a tool.
     #[must_use]
@@ -59,7 +62,8 @@ impl Context<ServerRole> {
     }
 
     /// Sends a log message. It is dropped if the client does not want messages of this level, and in a task of
-    /// 2026-07-28, which has no log.
+    /// 2026-07-28, which has no log. For a task of a tool with scopes (2025-11-25) it is dropped as long as no
+    /// `tasks/result` waits, since other streams of the session may belong to a token without the scopes.
     ///
     /// The future is pending only while the client does not read and the outbox is full; dropping it then drops the
     /// message. It fails if the data cannot be serialized as JSON, or the connection is closed.
@@ -85,9 +89,13 @@ impl Context<ServerRole> {
             // The tasks of 2026-07-28 have no log.
             return Ok(());
         }
-        self.connection.update(|conn, _| match self.in_flight.origin {
-            RequestOrigin::Request(key) => conn.log(key, message),
-            RequestOrigin::Task(_) => conn.notify(message),
+        self.connection.update(|conn, _| match &self.in_flight.origin {
+            RequestOrigin::Request(key) => conn.log(*key, message),
+            RequestOrigin::Task(id) => match self.shared.tasks.carrier(conn, id) {
+                TaskCarrier::Session => conn.notify(message),
+                TaskCarrier::Request(waiting) => conn.log(waiting, message),
+                TaskCarrier::Nothing => Ok(()),
+            },
         })
     }
 
