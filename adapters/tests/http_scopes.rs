@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::{
     adapter::http::{Body, Endpoint},
     http_protected::{Received, ask, begin, endpoint, initialize, request, unprotected},
-    run,
+    run, timeout,
 };
 
 /// A service with tools that need no scope, two, and another one; and how often they have run.
@@ -287,7 +287,8 @@ impl EventStream {
     /// Reads until the text contains all of these.
     async fn read_until(&mut self, parts: &[&str]) -> &str {
         while !parts.iter().all(|part| self.text.contains(part)) {
-            let frame = self.body.frame().await.expect("the stream goes on").expect("it is read");
+            let frame = timeout(Duration::from_secs(60), self.body.frame()).await.expect("it arrives within a minute");
+            let frame = frame.expect("the stream goes on").expect("it is read");
             self.text += std::str::from_utf8(&frame.into_data().expect("data")).expect("text");
         }
         &self.text

@@ -232,9 +232,9 @@ impl<R: Runtime> Endpoint<R> {
         self.server.wait()
     }
 
-    /// Returns a time by the clock of the endpoint, for [`Principal::expires`]: a layer that authenticates requests sets
-    /// it, and streams end then. A time in the past is the current one. Later changes of the system's time do not move
-    /// the result.
+    /// Returns a time by the clock of the endpoint, for [`Principal::expires`]: a layer that authenticates requests
+    /// sets it, and streams end then. A time in the past is the current one. Later changes of the system's time do not
+    /// move the result.
     ///
     /// [`Principal::expires`]: mcp_proto::connection::Principal::expires
     #[must_use]

@@ -15,8 +15,8 @@ pub struct ReplayRequest {
     pub stream: u64,
     /// The number of the message after which the requested messages follow.
     pub after: u64,
-    /// Whether to wait for further messages if there are none yet. The first request for a stream does not wait: what it
-    /// finds decides whether the client may have the stream.
+    /// Whether to wait for further messages if there are none yet. The first request for a stream does not wait: what
+    /// it finds decides whether the client may have the stream.
     pub waits: bool,
 }
 

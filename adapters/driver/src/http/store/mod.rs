@@ -48,8 +48,8 @@ pub trait SessionStore: Send + Sync + 'static {
 /// process.
 pub trait EventStore: Send + Sync + 'static {
     /// Stores a message that was sent on a stream. The message is any bytes: the scopes that a client needs for it may
-    /// precede its text, so [`follow`](Self::follow) returns it unchanged. `seq` is its number in the stream, which grows by one. If the
-    /// session exceeds the bounds `within`, its oldest messages are dropped.
+    /// precede its text, so [`follow`](Self::follow) returns it unchanged. `seq` is its number in the stream, which
+    /// grows by one. If the session exceeds the bounds `within`, its oldest messages are dropped.
     fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Retention) -> Deferred<io::Result<()>>;
 
     /// Records that a stream has ended after the message `last`, which is zero if no message was sent on it.

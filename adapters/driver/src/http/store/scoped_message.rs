@@ -1,7 +1,7 @@
 //! The format of stored messages that clients may get only with scopes.
 //!
-//! The scopes are stored with each message, so that they are there exactly as long as the message, whichever messages of
-//! a stream a store drops.
+//! The scopes are stored with each message, so that they are there exactly as long as the message, whichever messages
+//! of a stream a store drops.
 
 use std::borrow::Cow;
 
