@@ -7,18 +7,22 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant, SystemTime},
 };
 
 use http_body_util::{BodyExt, Full};
-use mcp_proto::schema::{CacheScope, PromptArgument, TaskSupport};
-use mcp_service::{CompletionRequest, Prompt, Resource, ResourceTemplate, Service, Tool};
+use mcp_proto::{
+    connection::Principal,
+    http::server::Caller,
+    schema::{LoggingLevel, TaskSupport},
+};
+use mcp_service::{CallError, Context, Service, Tool};
 use serde_json::{Value, json};
 
 use crate::{
     adapter::http::{Body, Endpoint},
-    http_protected::{Received, ask, begin, endpoint, initialize, request},
-    run,
+    http_protected::{Received, ask, begin, endpoint, initialize, request, unprotected},
+    run, timeout,
 };
 
 /// A service with tools that need no scope, two, and another one; and how often they have run.
@@ -37,6 +41,16 @@ fn service() -> (Service, Arc<AtomicUsize>) {
         .tool(tool("purge").scope("files:purge").scope("files:read"))
         .tool(tool("scan").scope("files:read").scope("files:write").task_support(TaskSupport::Optional))
         .tool(tool("count").task_support(TaskSupport::Optional))
+        .tool(
+            Tool::new_async("talk", async |context: Context| talk("talk", context).await)
+                .scope("files:read")
+                .scope("files:write")
+                .task_support(TaskSupport::Optional),
+        )
+        .tool(
+            Tool::new_async("chat", async |context: Context| talk("chat", context).await)
+                .task_support(TaskSupport::Optional),
+        )
         .on_notification("custom/count", {
             let count = runs.clone();
             move |_: Value, _| {
@@ -46,14 +60,23 @@ fn service() -> (Service, Arc<AtomicUsize>) {
     (service.build().expect("all names differ"), runs)
 }
 
+/// Logs, reports progress and asks the client's model. The texts begin with this name.
+async fn talk(name: &str, context: Context) -> Result<String, CallError> {
+    context.log(LoggingLevel::Error, None, format!("{name} log")).await?;
+    context.progress(1.0, None, Some(&format!("{name} progress"))).await?;
+    let answer = context.sample_text(format!("{name} question"), 9).await?;
+    context.log(LoggingLevel::Error, None, format!("{name} end")).await?;
+    Ok(format!("{name} {answer}"))
+}
+
 fn call(id: u64, tool: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {}}})
 }
 
 /// A session over HTTP+SSE.
-struct HttpSseSession {
+pub(crate) struct HttpSseSession {
     stream: Body,
-    messages: String,
+    pub(crate) messages: String,
 }
 
 impl HttpSseSession {
@@ -69,7 +92,7 @@ impl HttpSseSession {
     }
 }
 
-async fn open(endpoint: &Endpoint, token: &str) -> HttpSseSession {
+pub(crate) async fn open(endpoint: &Endpoint, token: &str) -> HttpSseSession {
     let opening = request("GET", "/sse", Some(token)).body(Full::new(io::Cursor::new(String::new())));
     let response = endpoint.handle(opening.expect("a request")).await;
     let mut session = HttpSseSession { stream: response.into_body(), messages: String::new() };
@@ -147,16 +170,19 @@ fn a_batch_needs_the_scopes_of_all_its_calls() {
 }
 
 /// Sends a request in a session, or one of 2026-07-28 of a client with tasks.
-async fn send(endpoint: &Endpoint, session: Option<&str>, token: &str, method: &str, mut params: Value) -> Received {
+pub(crate) async fn send(
+    endpoint: &Endpoint,
+    session: Option<&str>,
+    token: &str,
+    method: &str,
+    mut params: Value,
+) -> Received {
     let mut head = request("POST", "/mcp", Some(token));
     match session {
         Some(id) => head = head.header("mcp-session-id", id),
         None => {
-            let name = ["name", "uri", "taskId"]
-                .iter()
-                .find_map(|name| params.get(*name))
-                .and_then(Value::as_str)
-                .map(str::to_owned);
+            let names = ["name", "uri", "taskId"];
+            let name = names.iter().find_map(|name| params.get(*name)).and_then(Value::as_str).map(str::to_owned);
             params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
                 "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
             head = head.header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
@@ -168,7 +194,7 @@ async fn send(endpoint: &Endpoint, session: Option<&str>, token: &str, method: &
 
 /// Calls a tool as a task, and returns the id of the task.
 async fn begin_task(endpoint: &Endpoint, session: Option<&str>, tool: &str) -> String {
-    let mut params = json!({"name": tool, "arguments": {}});
+    let mut params = json!({"name": tool, "arguments": {}, "_meta": {"progressToken": tool}});
     if session.is_some() {
         params["task"] = json!({});
     }
@@ -252,169 +278,142 @@ fn notifications_about_a_task_of_a_tool_with_scopes_are_not_sent() {
     });
 }
 
-/// A service with a prompt, a resource and a template that need scopes, and with others that need none; and how often
-/// the handlers of the first have run.
-fn catalog() -> (Service, Arc<AtomicUsize>) {
-    let runs = Arc::new(AtomicUsize::new(0));
-    let run = || {
-        let count = runs.clone();
-        move || {
-            count.fetch_add(1, Ordering::SeqCst);
-            "done"
-        }
-    };
-    let argument = || [PromptArgument::new("a")];
-    let complete = || {
-        let count = runs.clone();
-        move |_: CompletionRequest| {
-            count.fetch_add(1, Ordering::SeqCst);
-            vec!["b"]
-        }
-    };
-    let hour = Duration::from_secs(3600);
-    let service = Service::builder("catalog", "1")
-        .subscriptions()
-        .prompt(
-            Prompt::with_arguments("review", argument(), run())
-                .complete("a", complete())
-                .scope("files:read")
-                .scope("files:write"),
-        )
-        .prompt(Prompt::new("hello", || "hello"))
-        .resource(
-            Resource::new("test://secret", "secret", run())
-                .cache_for(hour, CacheScope::Public)
-                .scope("files:read")
-                .scope("files:write"),
-        )
-        .resource(Resource::new("test://open", "open", || "open").cache_for(hour, CacheScope::Public))
-        .template(
-            ResourceTemplate::new("test://files/{a}", "files", run())
-                .complete("a", complete())
-                .scope("files:read")
-                .scope("files:write"),
-        );
-    (service.build().expect("all names differ"), runs)
+/// A stream of events, as far as it was read.
+struct EventStream {
+    body: Body,
+    text: String,
 }
 
-/// Requests that need scopes, and whether a handler runs.
-fn needy() -> [(&'static str, Value, bool); 7] {
-    let complete = |reference: Value| json!({"ref": reference, "argument": {"name": "a", "value": ""}});
-    [
-        ("prompts/get", json!({"name": "review"}), true),
-        ("resources/read", json!({"uri": "test://secret"}), true),
-        ("resources/read", json!({"uri": "test://files/x"}), true),
-        ("completion/complete", complete(json!({"type": "ref/prompt", "name": "review"})), true),
-        ("completion/complete", complete(json!({"type": "ref/resource", "uri": "test://files/{a}"})), true),
-        ("resources/subscribe", json!({"uri": "test://secret"}), false),
-        ("resources/subscribe", json!({"uri": "test://files/x"}), false),
-    ]
+impl EventStream {
+    async fn open(endpoint: &Endpoint, head: http::request::Builder, body: &Value) -> Self {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = head.body(Full::new(io::Cursor::new(body))).expect("a request");
+        Self { body: endpoint.handle(request).await.into_body(), text: String::new() }
+    }
+
+    /// Reads until the text contains all of these.
+    async fn read_until(&mut self, parts: &[&str]) -> &str {
+        while !parts.iter().all(|part| self.text.contains(part)) {
+            let frame = timeout(Duration::from_secs(60), self.body.frame()).await.expect("it arrives within a minute");
+            let frame = frame.expect("the stream goes on").expect("it is read");
+            self.text += std::str::from_utf8(&frame.into_data().expect("data")).expect("text");
+        }
+        &self.text
+    }
+
+    /// Returns the id of the question on the stream.
+    fn question(&self) -> Value {
+        let data = self.text.lines().filter_map(|line| line.strip_prefix("data: {")).map(|rest| format!("{{{rest}"));
+        let mut messages = data.map(|data| serde_json::from_str::<Value>(&data).expect("JSON"));
+        messages.find(|message| message["method"] == "sampling/createMessage").expect("a question")["id"].clone()
+    }
 }
 
-// req: AUTH-059 AUTH-060 M-AUTH-037
+/// Begins a session of a client with a model.
+async fn begin_with_model(endpoint: &Endpoint, token: &str) -> String {
+    let mut opening = initialize("2025-11-25");
+    opening["params"]["capabilities"] = json!({"sampling": {}});
+    let begun = ask(endpoint, request("POST", "/mcp", Some(token)), &opening).await;
+    let id = begun.header("mcp-session-id").expect("a session").to_owned();
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    ask(endpoint, request("POST", "/mcp", Some(token)).header("mcp-session-id", &id), &initialized).await;
+    id
+}
+
+async fn respond(endpoint: &Endpoint, session: &str, id: Value) {
+    let result = json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "done"}});
+    let head = request("POST", "/mcp", Some("ada-writes")).header("mcp-session-id", session);
+    let said = ask(endpoint, head, &json!({"jsonrpc": "2.0", "id": id, "result": result})).await;
+    assert_eq!(said.status, 202, "{}", said.body);
+}
+
+/// Logs, progress and questions of the task are sent only to a request for its result, which had the scopes.
 #[test]
-fn requests_for_prompts_and_resources_need_their_scopes() {
+fn messages_of_a_task_of_a_tool_with_scopes_are_sent_with_its_result() {
     run(async {
-        let (service, runs) = catalog();
+        let (service, _) = service();
         let endpoint = endpoint(&service);
-        let session = begin(&endpoint, "2025-11-25", "ada").await;
-        for session in [Some(&*session), None] {
-            for (method, params, has_handler) in needy() {
-                // Subscriptions are part of `subscriptions/listen` then.
-                if session.is_none() && method == "resources/subscribe" {
-                    continue;
-                }
-                let refused = send(&endpoint, session, "ada", method, params.clone()).await;
-                let shown = (refused.status, refused.challenged("error"), refused.challenged("scope"));
-                let expected = (403, Some("insufficient_scope"), Some("mcp files:read files:write"));
-                assert_eq!(shown, expected, "{method} {params}: {}", refused.body);
-                assert_eq!(runs.load(Ordering::SeqCst), 0, "no handler has run");
-                let done = send(&endpoint, session, "ada-writes", method, params.clone()).await;
-                assert_eq!(done.status, 200, "{method} {params}: {}", done.body);
-                assert!(!done.body.contains("\"error\""), "{method} {params}: {}", done.body);
-                assert_eq!(runs.swap(0, Ordering::SeqCst), usize::from(has_handler), "{method} {params}");
-            }
-            for (method, params) in
-                [("prompts/get", json!({"name": "hello"})), ("resources/read", json!({"uri": "test://open"}))]
-            {
-                let done = send(&endpoint, session, "ada", method, params).await;
-                assert_eq!(done.status, 200, "{method}: {}", done.body);
-            }
-            // The items stay in lists, and unknown ones are not found.
-            for (method, name) in
-                [("prompts/list", "review"), ("resources/list", "secret"), ("resources/templates/list", "files")]
-            {
-                let listed = send(&endpoint, session, "ada", method, json!({})).await;
-                assert!(listed.body.contains(name), "{method}: {}", listed.body);
-            }
-            let unknown = send(&endpoint, session, "ada", "prompts/get", json!({"name": "x"})).await;
-            assert!(unknown.body.contains("Unknown prompt"), "{}", unknown.body);
-        }
-        // What needs scopes is not for shared caches.
-        for (uri, scope) in [("test://open", "public"), ("test://secret", "private")] {
-            let read = send(&endpoint, None, "ada-writes", "resources/read", json!({"uri": uri})).await;
-            assert!(read.body.contains(&format!("\"cacheScope\":\"{scope}\"")), "{}", read.body);
-        }
+        let session = begin_with_model(&endpoint, "ada").await;
+        let in_session = |method, token| request(method, "/mcp", Some(token)).header("mcp-session-id", &session);
+        let mut listener = EventStream::open(&endpoint, in_session("GET", "ada"), &Value::Null).await;
+        let protected = begin_task(&endpoint, Some(&session), "talk").await;
+        // The client finds out that it has to wait for the result.
+        let about = json!({"taskId": protected});
+        while !send(&endpoint, Some(&session), "ada-writes", "tasks/get", about.clone())
+            .await
+            .body
+            .contains("input_required")
+        {}
+        let wait = json!({"jsonrpc": "2.0", "id": 3, "method": "tasks/result", "params": about});
+        let mut result = EventStream::open(&endpoint, in_session("POST", "ada-writes"), &wait).await;
+        result.read_until(&["talk question"]).await;
+        let question = result.question();
+        respond(&endpoint, &session, question).await;
+        let text = result.read_until(&["talk end", "talk done"]).await;
+        assert!(!text.contains("talk log"), "no request has waited then: {text}");
+        // Those of a tool without scopes are sent on the stream of the session.
+        let open = begin_task(&endpoint, Some(&session), "chat").await;
+        let expected = ["chat log", "chat progress", "chat question", "input_required", &*open];
+        listener.read_until(&expected).await;
+        let question = listener.question();
+        respond(&endpoint, &session, question).await;
+        let text = listener.read_until(&["chat end", "completed"]).await;
+        assert!(!text.contains("talk") && !text.contains(&protected), "{text}");
         endpoint.close().await;
     });
 }
 
+/// `Last-Event-ID` is no way around the scopes of a tool.
 #[test]
-fn prompts_and_resources_need_their_scopes_in_batches_and_over_http_sse() {
+fn resuming_a_response_needs_the_scopes_of_its_tool() {
     run(async {
-        let (service, runs) = catalog();
+        let (service, _) = service();
         let endpoint = endpoint(&service);
-        let id = begin(&endpoint, "2025-03-26", "ada").await;
-        let sse = open(&endpoint, "ada").await;
-        for (method, params, _) in needy() {
-            let message = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
-            let hello = json!({"jsonrpc": "2.0", "id": 8, "method": "prompts/get", "params": {"name": "hello"}});
-            let post = request("POST", "/mcp", Some("ada")).header("mcp-session-id", &id);
-            let batch = ask(&endpoint, post, &json!([hello, message])).await;
-            let single = ask(&endpoint, request("POST", &sse.messages, Some("ada")), &message).await;
-            for refused in [batch, single] {
-                let shown = (refused.status, refused.challenged("error"), refused.challenged("scope"));
-                let expected = (403, Some("insufficient_scope"), Some("mcp files:read files:write"));
-                assert_eq!(shown, expected, "{method} {params}: {}", refused.body);
-            }
+        let session = begin_with_model(&endpoint, "ada").await;
+        let in_session = |method, token| request(method, "/mcp", Some(token)).header("mcp-session-id", &session);
+        let mut first = EventStream::open(&endpoint, in_session("POST", "ada-writes"), &call(7, "talk")).await;
+        first.read_until(&["talk question"]).await;
+        let question = first.question();
+        let (_, rest) = first.text.split_once("id: ").expect("an id");
+        let last = rest.lines().next().expect("an id").to_owned();
+        assert!(last.ends_with("-0"), "{last}");
+        for _ in 0..2 {
+            let refused = ask(&endpoint, in_session("GET", "ada").header("last-event-id", &last), &Value::Null).await;
+            assert_eq!((refused.status, refused.challenged("error")), (403, Some("insufficient_scope")));
+            assert_eq!(refused.challenged("scope"), Some("mcp files:read files:write"));
         }
-        assert_eq!(runs.load(Ordering::SeqCst), 0, "no handler has run");
+        let again = in_session("GET", "ada-writes").header("last-event-id", &last);
+        respond(&endpoint, &session, question).await;
+        first.read_until(&["talk done"]).await;
+        let refused = ask(&endpoint, in_session("GET", "ada").header("last-event-id", &last), &Value::Null).await;
+        assert_eq!(refused.status, 403, "after the response as well");
+        let mut again = EventStream::open(&endpoint, again, &Value::Null).await;
+        again.read_until(&["talk log", "talk done"]).await;
         endpoint.close().await;
     });
 }
 
-/// A subscription of 2026-07-28 names resources, and is no way around their scopes.
+/// A layer that authenticates requests itself sets when the authorization expires.
 #[test]
-fn subscription_without_scopes_gets_no_notification() {
+fn layer_sets_the_expiry_of_a_stream() {
     run(async {
-        let (service, _) = catalog();
-        let endpoint = endpoint(&service);
-        let listen = |token: &str| {
-            let params = json!({"notifications": {"resourceSubscriptions": ["test://secret", "test://open"]},
-                "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                    "io.modelcontextprotocol/clientCapabilities": {}}});
-            let head = request("POST", "/mcp", Some(token)).header("mcp-protocol-version", "2026-07-28");
-            let head = head.header("mcp-method", "subscriptions/listen");
-            let body = json!({"jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": params});
-            head.body(Full::new(io::Cursor::new(body.to_string()))).expect("a request")
+        let (service, _) = service();
+        let endpoint = unprotected(&service);
+        let caller = |expires| {
+            let mut principal = Principal::new("ada");
+            principal.expires = expires;
+            Caller::Known(Arc::new(principal))
         };
-        let mut streams = Vec::new();
-        for token in ["ada", "ada-writes"] {
-            let mut stream = endpoint.handle(listen(token)).await.into_body();
-            let acknowledged = stream.frame().await.expect("the stream goes on").expect("it is read");
-            assert!(acknowledged.into_data().is_ok());
-            streams.push(stream);
-        }
-        assert_eq!((service.resource_updated("test://secret"), service.resource_updated("test://open")), (1, 2));
-        for (stream, first) in streams.iter_mut().zip(["test://open", "test://secret"]) {
-            let mut text = String::new();
-            while !text.contains("notifications/resources/updated") {
-                let frame = stream.frame().await.expect("the stream goes on").expect("it is read");
-                text += std::str::from_utf8(&frame.into_data().expect("data")).expect("text");
-            }
-            let (_, update) = text.split_once("notifications/resources/updated").expect("it is there");
-            assert!(update.contains(first), "{text}");
-        }
+        let head = request("POST", "/mcp", None).extension(caller(None));
+        let begun = ask(&endpoint, head, &initialize("2025-11-25")).await;
+        let session = begun.header("mcp-session-id").expect("a session");
+        let (start, time) = (Instant::now(), Duration::from_millis(200));
+        let expires = endpoint.timestamp(SystemTime::now() + time);
+        let head = request("GET", "/mcp", None).header("mcp-session-id", session).extension(caller(Some(expires)));
+        let mut stream = EventStream::open(&endpoint, head, &Value::Null).await;
+        while stream.body.frame().await.transpose().expect("it is read").is_some() {}
+        assert!(start.elapsed() >= time / 2, "it ends when the authorization expires: {:?}", start.elapsed());
+        assert!(endpoint.timestamp(SystemTime::now() - time) < endpoint.timestamp(SystemTime::now() + time));
         endpoint.close().await;
     });
 }

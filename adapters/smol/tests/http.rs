@@ -15,6 +15,8 @@ mod http_crowds;
 mod http_dpop;
 #[path = "../../tests/http_heads.rs"]
 mod http_heads;
+#[path = "../../tests/http_item_scopes.rs"]
+mod http_item_scopes;
 #[path = "../../tests/http_peers.rs"]
 mod http_peers;
 #[path = "../../tests/http_protected.rs"]

@@ -9,6 +9,8 @@ mod bounds;
 mod clients;
 #[path = "shared/redis.rs"]
 mod redis;
+#[path = "shared/scopes.rs"]
+mod scopes;
 #[path = "shared/stores.rs"]
 mod stores;
 
@@ -58,9 +60,12 @@ type Both = [Store; 2];
 type Test = fn(Both) -> Pin<Box<dyn Future<Output = ()>>>;
 
 fn main() -> ExitCode {
-    let tests: [(&str, Test); 7] = [
+    let tests: [(&str, Test); 8] = [
         ("session_continues_on_another_endpoint", |shared| Box::pin(session_continues_on_another_endpoint(shared))),
         ("session_settings_apply_on_all_endpoints", |shared| Box::pin(session_settings_apply_on_all_endpoints(shared))),
+        ("stream_needs_its_scopes_on_another_endpoint", |shared| {
+            Box::pin(scopes::stream_needs_its_scopes_on_another_endpoint(shared))
+        }),
         ("stream_resumes_on_another_endpoint", |shared| Box::pin(stream_resumes_on_another_endpoint(shared))),
         ("deleted_session_ends_on_all_endpoints", |shared| Box::pin(deleted_session_ends_on_all_endpoints(shared))),
         ("shared_session_is_bound_to_its_principal", |shared| {

@@ -1,6 +1,6 @@
 //! Messages that were sent on the streams of a session, kept for clients that resume a lost stream.
 
-use alloc::{boxed::Box, collections::VecDeque};
+use alloc::{boxed::Box, collections::VecDeque, string::String};
 use core::{fmt, time::Duration};
 
 use crate::{collections::SeqMap, rpc::Timestamp};
@@ -14,6 +14,14 @@ use crate::{collections::SeqMap, rpc::Timestamp};
 pub trait ReplayBuffer: fmt::Debug + Send {
     /// Stores the message with this number, which is about to be sent on a stream. Numbers of a stream grow.
     fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]);
+
+    /// Stores a message as [`keep`](Self::keep) does, of a stream that a client may resume only with these scopes. A
+    /// session checks them when a stream is resumed that it has sent itself. A buffer whose messages other processes
+    /// read stores them with the message. The default does not store them.
+    fn keep_scoped(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8], scopes: &[String]) {
+        let _ = scopes;
+        self.keep(now, stream, seq, message);
+    }
 
     /// Records that no message follows on a stream.
     fn done(&mut self, stream: u64) {
@@ -147,10 +155,7 @@ impl ReplayBuffer for MemoryReplayBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::{
-        string::{String, ToString},
-        vec::Vec,
-    };
+    use alloc::{string::ToString, vec::Vec};
 
     const SECOND: Duration = Duration::from_secs(1);
 

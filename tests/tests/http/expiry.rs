@@ -1,9 +1,10 @@
 //! Streams whose authorization expires.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use mcp_proto::{
     connection::{Event, Principal},
+    http::server::ReplayChunk,
     protocol::VersionSet,
     rpc::ReplyKey,
     schema::ResourceUpdatedParams,
@@ -111,37 +112,98 @@ fn stream_without_expiry_goes_on() {
     }
 }
 
-/// From 2025-11-25 on a client resumes the stream of a response. Clients of earlier revisions need not.
+/// The token was valid when the request arrived, so no response is lost: two large ones do not fit into the replay
+/// buffer together.
 #[test]
-fn stream_of_a_response_ends_if_clients_resume_it() {
+fn streams_of_responses_continue_to_the_responses() {
     for (version, late) in SESSIONS.into_iter().flat_map(|it| [(it, Late::Timeout), (it, Late::No)]) {
-        // Whether the response has become a stream before the token expires.
+        // Whether the responses have become streams before the token expires.
         for streams in [true, false] {
             let mut server = HttpServer::new(full_server());
             authorize(&mut server, None);
             let id = server.begin(version);
             authorize(&mut server, Some(Duration::from_millis(1)));
-            let params = json!({"name": "t", "_meta": {"progressToken": 1}});
-            let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-            let sent = server.send_message(&id, &request);
-            let key = server.take_request();
+            let calls = [1, 2].map(|number| {
+                let params = json!({"name": "t", "_meta": {"progressToken": number}});
+                let request = json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params});
+                let sent = server.send_message(&id, &request);
+                (sent, server.take_request())
+            });
             let before = if streams { vec!["1"] } else { vec![] };
             if streams {
-                progress(&mut server, key, 1);
+                calls.iter().for_each(|(_, key)| progress(&mut server, *key, 1));
             }
             pass(&mut server, Duration::from_millis(1), late);
-            progress(&mut server, key, 2);
-            server.respond(key, &json!({"content": []}));
-            assert!(server.reply(sent).ended, "{version}");
-            if version != "2025-11-25" {
-                assert_eq!(seen(&server, sent), [&before[..], &["2", "response"]].concat(), "{version}");
-                continue;
+            calls.iter().for_each(|(_, key)| progress(&mut server, *key, 2));
+            let text = "x".repeat(700 << 10);
+            for (sent, key) in calls {
+                server.respond(key, &json!({"content": [{"type": "text", "text": text}]}));
+                assert_eq!(seen(&server, sent), [&before[..], &["2", "response"]].concat(), "{version} {late:?}");
+                assert!(server.reply(sent).ended && !server.reply(sent).aborted, "{version}");
             }
-            assert_eq!(seen(&server, sent), before, "{late:?}");
-            authorize(&mut server, None);
-            let last = last_id(&server, sent);
-            let resumed = server.listen(&id, Some(&last));
-            assert_eq!(seen(&server, resumed), ["2", "response"], "{late:?}");
+        }
+    }
+}
+
+#[test]
+fn resumed_stream_of_a_response_continues_to_the_response() {
+    for version in SESSIONS {
+        let mut server = HttpServer::new(full_server());
+        authorize(&mut server, None);
+        let id = server.begin(version);
+        let params = json!({"name": "t", "_meta": {"progressToken": 1}});
+        let sent =
+            server.send_message(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
+        let key = server.take_request();
+        progress(&mut server, key, 1);
+        server.disconnect(sent);
+        authorize(&mut server, Some(MINUTE));
+        let last = last_id(&server, sent);
+        let resumed = server.listen(&id, Some(&last));
+        server.advance(2 * MINUTE);
+        server.respond(key, &json!({"content": []}));
+        assert_eq!(seen(&server, resumed), ["response"], "{version}");
+        assert!(server.reply(resumed).ended);
+    }
+}
+
+/// The stream of a response continues in another process as well, and a stream of the session ends there.
+#[test]
+fn streams_that_are_resumed_in_another_process_expire_in_the_same_way() {
+    for (version, late) in SESSIONS.into_iter().flat_map(|it| [(it, Late::Timeout), (it, Late::No)]) {
+        let mut here = HttpServer::new(full_server());
+        authorize(&mut here, None);
+        let id = here.begin(version);
+        let snapshot = here.last_session().snapshot().expect("its handshake is over");
+        for (last, listens) in [("7-2", false), ("g7-2", true)] {
+            let mut server = HttpServer::new(full_server());
+            server.endpoint.share();
+            let sessions = &mut server.sessions;
+            let make = |session| {
+                sessions.insert(1, session);
+                1
+            };
+            let ada = Arc::new(Principal::new("ada"));
+            let session = mcp_proto::http::SessionId::parse(&id).expect("an id");
+            server.endpoint.adopt(server.now, (&session, 1), Some(&ada), &snapshot, make).expect("there is room");
+            authorize(&mut server, Some(MINUTE));
+            let resumed = server.listen(&id, Some(last));
+            let found = |server: &mut HttpServer, messages: &[u64], done: bool| {
+                let now = server.now;
+                let Some(wanted) = server.last_session().poll_replay_request() else { return };
+                let messages = messages.iter().map(|seq| (*seq, b"{\"params\":{\"progress\":1}}".to_vec())).collect();
+                server.last_session().handle_replay(now, wanted.exchange, Some(&ReplayChunk { messages, done }));
+                server.settle();
+            };
+            found(&mut server, &[3], false);
+            pass(&mut server, MINUTE, late);
+            let now = server.now;
+            server.last_session().apply_snapshot(now, &snapshot);
+            server.settle();
+            assert_eq!(server.reply(resumed).ended, listens, "{version} {last} {late:?}");
+            found(&mut server, &[4], true);
+            let expected = if listens { 1 } else { 2 };
+            assert_eq!(seen(&server, resumed), vec!["1"; expected], "{version} {last} {late:?}");
             assert!(server.reply(resumed).ended);
         }
     }

@@ -21,6 +21,7 @@ mod remote_replay;
 mod requests;
 mod resumption;
 mod retries;
+mod scopes;
 mod session;
 mod stateless;
 mod streams;

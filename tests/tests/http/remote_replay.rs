@@ -130,15 +130,16 @@ fn snapshot_applies_state_of_another_process() {
 fn foreign_stream_is_replayed_until_its_end() {
     let (_, mut server, id, _) = moved("2025-11-25");
     let asked = server.listen(&id, Some("7-2"));
+    let first = fetch(&mut server).expect("it is wanted");
+    assert_eq!((first.stream, first.after, first.waits), (7, 2, false));
+    assert_eq!(fetch(&mut server), None, "it is wanted once");
+    assert!(server.reply(asked).head.is_none(), "its client may need scopes");
+    found(&mut server, first, &[3, 4], false);
     let reply = server.reply(asked);
     assert_eq!((reply.status(), reply.ended), (200, false));
-    let first = fetch(&mut server).expect("it is wanted");
-    assert_eq!((first.stream, first.after, first.waits), (7, 2, true));
-    assert_eq!(fetch(&mut server), None, "it is wanted once");
-    found(&mut server, first, &[3, 4], false);
     assert_eq!(received(&server, asked), [("7-3".to_owned(), 3), ("7-4".to_owned(), 4)]);
     let second = fetch(&mut server).expect("what follows is wanted");
-    assert_eq!((second.exchange, second.after), (first.exchange, 4));
+    assert_eq!((second.exchange, second.after, second.waits), (first.exchange, 4, true));
     // A waiting client gets keepalive comments.
     let before = server.reply(asked).body.len();
     server.advance(Duration::from_secs(20));

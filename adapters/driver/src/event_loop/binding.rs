@@ -61,6 +61,10 @@ pub(crate) trait Binding<E>: Send + 'static {
         false
     }
 
+    /// Records that a request requires scopes, which its principal has: no other principal may resume the stream of its
+    /// response.
+    fn require_scopes(&mut self, _now: Timestamp, _key: ReplyKey, _scopes: &[String]) {}
+
     /// Takes the wakers of tasks that can make progress. Each waker is returned once.
     fn woken(&mut self) -> Vec<Waker> {
         Vec::new()

@@ -247,6 +247,10 @@ impl<E: Send + 'static, C: Binding<E>> ConnectionHandle<E> for SharedConnection<
         self.update(|binding, now| binding.needs_scopes(now, key, scopes))
     }
 
+    fn require_scopes(&self, key: ReplyKey, scopes: &[String]) {
+        self.update(|binding, now| binding.require_scopes(now, key, scopes));
+    }
+
     fn holder(&self) -> Holder {
         lock(&self.state).binding.functions().map_or(Holder::Unknown, |(_, holder)| holder.clone())
     }

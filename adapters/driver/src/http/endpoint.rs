@@ -11,14 +11,17 @@ use std::{
     future::{Future, poll_fn},
     io,
     pin::pin,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use bytes::Buf;
 use http::{HeaderValue, Request, Response, StatusCode, header, response::Parts};
-use mcp_proto::http::{
-    Cors, HttpResponse,
-    server::{Caller, EndpointOptions},
+use mcp_proto::{
+    http::{
+        Cors, HttpResponse,
+        server::{Caller, EndpointOptions},
+    },
+    rpc::Timestamp,
 };
 use mcp_service::{Deferred, Service};
 
@@ -233,6 +236,16 @@ impl<R: Runtime> Endpoint<R> {
     pub fn close(&self) -> Deferred<()> {
         self.server.begin_close();
         self.server.wait()
+    }
+
+    /// Returns a time by the clock of the endpoint, for [`Principal::expires`]: a layer that authenticates requests
+    /// sets it, and streams end then. A time in the past is the current one. Later changes of the system's time do not
+    /// move the result.
+    ///
+    /// [`Principal::expires`]: mcp_proto::connection::Principal::expires
+    #[must_use]
+    pub fn timestamp(&self, at: SystemTime) -> Timestamp {
+        self.server.timestamp(at)
     }
 
     /// Returns the number of sessions.

@@ -21,7 +21,7 @@ use mcp_proto::{
 
 use crate::http::{
     session::{HttpSession, Settled, SharedSession},
-    store::{self, Retention, SessionRecord, Store},
+    store::{self, Retention, SessionRecord, Store, scoped_message},
 };
 use crate::{
     event_loop::run_loop::{Dispatcher, TransportIo},
@@ -246,9 +246,14 @@ struct ReplayRecord {
 
 impl ReplayBuffer for ReplayRecord {
     fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]) {
+        self.keep_scoped(now, stream, seq, message, &[]);
+    }
+
+    fn keep_scoped(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8], scopes: &[String]) {
         self.here.keep(now, stream, seq, message);
         self.latest.insert(stream, seq);
-        self.writer.note(&self.holder, &self.id, (stream, seq), Some(message));
+        let message = scoped_message::pack(message, scopes);
+        self.writer.note(&self.holder, &self.id, (stream, seq), Some(&message));
     }
 
     fn done(&mut self, stream: u64) {
@@ -342,7 +347,8 @@ impl SessionReplicator {
                 return lock(&shared.state).binding.session.follows(*exchange);
             };
             moved = true;
-            shared.update(|binding, now| binding.session.handle_replay(now, *exchange, found.as_ref().ok()));
+            let found = found.ok().and_then(scoped_message::unpack);
+            shared.update(|binding, now| binding.handle_replay(now, *exchange, found));
             false
         });
         moved

@@ -7,7 +7,7 @@ use std::{
     io,
     sync::{Arc, Mutex, Weak},
     task::{Context, Waker},
-    time::Instant,
+    time::{Instant, SystemTime},
 };
 
 use http::{HeaderValue, StatusCode, header, request::Parts};
@@ -138,6 +138,14 @@ impl<R: Runtime> HttpServer<R> {
     #[cfg(feature = "auth")]
     pub(super) fn now(&self) -> Timestamp {
         self.0.sessions.now()
+    }
+
+    /// Returns a time by the clock of the sessions, for [`Principal::expires`]. A time in the past is the current one.
+    ///
+    /// [`Principal::expires`]: mcp_proto::connection::Principal::expires
+    #[must_use]
+    pub fn timestamp(&self, at: SystemTime) -> Timestamp {
+        self.0.sessions.now() + at.duration_since(SystemTime::now()).unwrap_or_default()
     }
 
     /// Returns what authorizes requests.
@@ -373,6 +381,7 @@ impl<R: Runtime> Inner<R> {
     ) -> Result<ResponseStream, Box<HttpResponse>> {
         self.check_scopes(&session, request)?;
         let mut state = lock(&session.state);
+        state.binding.check_resumption(request)?;
         let (exchange, event) = match state.binding.session.open(now, request) {
             Ok(opened) => opened,
             Err(refused) => {

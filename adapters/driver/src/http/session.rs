@@ -9,7 +9,10 @@ use std::{
 
 use mcp_proto::{
     connection::{Connection, Event, ServerRole},
-    http::server::{ExchangeId, Session},
+    http::{
+        HttpResponse,
+        server::{ExchangeId, ReplayChunk, Request, Session},
+    },
     rpc::{ReplyKey, Timestamp},
     schema::LoggingLevel,
 };
@@ -48,6 +51,23 @@ pub(super) type SharedSession = SharedConnection<ServerRole, HttpSession>;
 impl HttpSession {
     pub(super) const fn new(session: Session, held: ClientUsage, protection: Protection) -> Self {
         Self { session, readers: BTreeMap::new(), application: None, settled: None, held, protection }
+    }
+
+    /// Refuses a request that resumes a stream without the scopes that the stream needs.
+    pub(super) fn check_resumption(&self, request: &Request) -> Result<(), Box<HttpResponse>> {
+        let refusal = self.session.missing_scopes(request).map(|scopes| self.protection.lacks_scopes(&scopes));
+        refusal.map_or(Ok(()), |refusal| Err(Box::new(refusal.response(None))))
+    }
+
+    /// Passes on stored messages of a stream that another process has sent, if the principal of the exchange has the
+    /// scopes for them.
+    pub(super) fn handle_replay(&mut self, now: Timestamp, id: ExchangeId, found: Option<(ReplayChunk, Vec<String>)>) {
+        match found {
+            Some((_, scopes)) if !self.session.has_replay_scopes(id, &scopes) => {
+                self.session.refuse_replay(now, id, &self.protection.lacks_scopes(&scopes));
+            }
+            found => self.session.handle_replay(now, id, found.as_ref().map(|(chunk, _)| chunk)),
+        }
     }
 
     /// Registers the waker of the task that writes an exchange. Returns the waker that was registered before.
@@ -118,6 +138,10 @@ impl Binding<ServerRole> for HttpSession {
     fn needs_scopes(&mut self, now: Timestamp, key: ReplyKey, scopes: &[String]) -> bool {
         let challenge = self.protection.lacks_scopes(scopes);
         self.session.challenge(now, key, challenge).is_ok()
+    }
+
+    fn require_scopes(&mut self, now: Timestamp, key: ReplyKey, scopes: &[String]) {
+        self.session.require_scopes(now, key, scopes);
     }
 
     fn functions(&self) -> Option<(&Arc<Functions>, &Holder)> {

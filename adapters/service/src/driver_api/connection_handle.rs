@@ -42,6 +42,10 @@ pub trait ConnectionHandle<E>: Send + Sync + 'static {
         false
     }
 
+    /// Records that a request requires scopes, which its principal has, before the request is handled. A transport on
+    /// which a client can resume the stream of a response requires them then as well.
+    fn require_scopes(&self, _key: ReplyKey, _scopes: &[String]) {}
+
     /// Returns the client at the other end, as far as the driver can distinguish clients.
     fn holder(&self) -> Holder {
         Holder::Unknown

@@ -1,9 +1,9 @@
 //! The context of a handler: the metadata of its request, progress, requests to the peer, and cancellation.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, future::pending, sync::Arc, time::Duration};
 
 use mcp_proto::{
-    connection::{CancelCause, RequestOptions, SendError, ServerRole},
+    connection::{CancelCause, Connection, RequestOptions, SendError, ServerRole},
     protocol::ProtocolVersion,
     rpc::{CallId, Timestamp},
     schema::{Meta, Request, TraceContext},
@@ -14,10 +14,14 @@ use super::{
     failure::Failure,
     in_flight::{InFlight, RequestOrigin, RoleInFlight},
     request::RequestInfo,
+    session_tasks::TaskCarrier,
     state::{Role, SessionState},
 };
 use crate::{
-    driver_api::{connection_handle::ConnectionHandle, deferred::Deferred},
+    driver_api::{
+        connection_handle::ConnectionHandle,
+        deferred::{Deferred, select_biased},
+    },
     outbound::{error::CallError, peer::Peer, pending::Pending},
 };
 
@@ -217,9 +221,10 @@ impl<E: Role> Context<E> {
             Some(trace) => peer.with_default_trace(trace),
             None => peer,
         };
-        let peer = match self.in_flight.origin {
-            RequestOrigin::Request(key) => peer.caused_by(key),
-            RequestOrigin::Task(_) => peer,
+        let peer = match &self.in_flight.origin {
+            RequestOrigin::Request(key) => peer.caused_by(*key),
+            RequestOrigin::Task(id) if self.shared.tasks.is_announced(id) => peer,
+            RequestOrigin::Task(id) => return self.request_with_result(id.clone(), peer, request),
         };
         match peer.request(&request) {
             Ok(pending) => match PendingCall::begin(self, &pending) {
@@ -239,6 +244,46 @@ impl<E: Role> Context<E> {
             }
             Err(error) => Deferred::ready(Err(error.into())),
         }
+    }
+
+    /// Sends a request of a task on the stream of a request that waits for the result of the task, as soon as there is
+    /// one.
+    fn request_with_result<R>(&self, id: String, peer: Peer<E>, request: R) -> Deferred<Result<R::Result, CallError>>
+    where
+        R: Request<Result: Send> + Send + Sync + 'static,
+    {
+        let (context, counted) = (self.clone(), InputRequired::new(self));
+        let total = peer.options().or_else(|| self.connection.read(|conn| Some(conn.settings().request.clone())));
+        let until =
+            total.and_then(|options| options.total_timeout).map(|total| self.connection.update(|_, now| now + total));
+        Deferred::new(async move {
+            let _counted = counted;
+            let tasks = &context.shared.tasks;
+            let choose = |conn: &Connection<E>| match tasks.carrier(conn, &id) {
+                TaskCarrier::Request(waiting) => Some(waiting),
+                TaskCarrier::Session | TaskCarrier::Nothing => None,
+            };
+            let sent = async {
+                loop {
+                    context.in_flight.wait_for(|| context.connection.read(choose)).await;
+                    let sent = context.connection.when_request_slot(|| peer.request_on(&request, choose)).await;
+                    // That request may have ended in between.
+                    if !matches!(sent, Err(SendError::Answered)) {
+                        return sent;
+                    }
+                }
+            };
+            let late = async {
+                match until {
+                    Some(until) => context.connection.sleep_until(until).await,
+                    None => pending().await,
+                }
+            };
+            let sent =
+                context.in_flight.unless_cancelled(select_biased(sent, late)).await.ok_or(CallError::Cancelled)?;
+            let pending = sent.map_err(|()| CallError::TimedOut { total: true })??;
+            PendingCall::begin(&context, &pending)?.end(pending).await
+        })
     }
 
     /// Sends a message for which there was no room at first. Succeeds without sending it if the request is cancelled.
@@ -290,8 +335,8 @@ impl<E: Role> fmt::Debug for Context<E> {
 
 /// A request to the peer on behalf of one of the peer's requests, until it has ended or was dropped.
 struct PendingCall<E: Role> {
-    context: Context<E>,
     call: CallId,
+    counted: InputRequired<E>,
 }
 
 impl<E: Role> PendingCall<E> {
@@ -301,13 +346,30 @@ impl<E: Role> PendingCall<E> {
             pending.cancel(Some(NO_LONGER_NEEDED));
             return Err(CallError::Cancelled);
         }
-        let pending_call = Self { context: context.clone(), call };
-        pending_call.count(1);
-        Ok(pending_call)
+        Ok(Self { call, counted: InputRequired::new(context) })
     }
 
     async fn end<T>(self, pending: Pending<T>) -> Result<T, CallError> {
         pending.await
+    }
+}
+
+impl<E: Role> Drop for PendingCall<E> {
+    fn drop(&mut self) {
+        self.counted.context.in_flight.remove_call(self.call);
+    }
+}
+
+/// A request to the peer that a task waits for, until it is dropped. The status of the task shows that there is one.
+struct InputRequired<E: Role> {
+    context: Context<E>,
+}
+
+impl<E: Role> InputRequired<E> {
+    fn new(context: &Context<E>) -> Self {
+        let counted = Self { context: context.clone() };
+        counted.count(1);
+        counted
     }
 
     fn count(&self, difference: isize) {
@@ -318,9 +380,8 @@ impl<E: Role> PendingCall<E> {
     }
 }
 
-impl<E: Role> Drop for PendingCall<E> {
+impl<E: Role> Drop for InputRequired<E> {
     fn drop(&mut self) {
-        self.context.in_flight.remove_call(self.call);
         self.count(-1);
     }
 }

@@ -45,7 +45,7 @@ pub struct InFlight<X> {
     /// A copy of `state.cancelled` that is read without the lock.
     is_cancelled: AtomicBool,
     state: Mutex<State>,
-    /// The waiters for its cancellation.
+    /// The waiters for its cancellation, and those of a task for a request that waits for its result.
     waiting: WaitQueue,
 }
 
@@ -164,6 +164,15 @@ impl<X: RoleInFlight> InFlight<X> {
     /// Notes that a request to the peer has ended.
     pub(crate) fn remove_call(&self, call: CallId) {
         lock(&self.state).calls.retain(|other| *other != call);
+    }
+
+    /// Waits until `check` finds something. It is checked again after each [`notify`](Self::notify).
+    pub(crate) async fn wait_for<T>(&self, check: impl FnMut() -> Option<T>) -> T {
+        self.waiting.wait_for(check).await
+    }
+
+    pub(crate) fn notify(&self) {
+        self.waiting.notify_all();
     }
 
     /// Waits until it is cancelled, and returns the cause.

@@ -43,7 +43,7 @@ struct Entry<X> {
     id: String,
     /// The scopes that requests about it need.
     scopes: Vec<String>,
-    /// Whether the peer is notified of its status and progress on a stream that belongs to no request.
+    /// Whether messages about it may be sent on a stream that belongs to no request.
     is_announced: bool,
     in_flight: Arc<InFlight<X>>,
     status: TaskStatus,
@@ -65,6 +65,17 @@ struct Entry<X> {
     fetched: bool,
 }
 
+/// Where messages about a task may be sent, besides its response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskCarrier {
+    /// On any stream of the session.
+    Session,
+    /// Only on the stream of this request, which waits for the result of the task.
+    Request(ReplyKey),
+    /// Nowhere, as long as no request waits for the result.
+    Nothing,
+}
+
 /// The effects of a change, to apply without a lock of the store.
 #[derive(Default)]
 pub(crate) struct Effects<X> {
@@ -82,7 +93,7 @@ impl<X: RoleInFlight> TaskStore<X> {
     }
 
     /// Creates a working task. Its params take `weight` bytes, and requests about it need `scopes`. If it is not
-    /// announced, no notification about it is sent, except the progress to a request that waits for its result.
+    /// announced, no message about it is sent, except to a request that waits for its result.
     pub(crate) fn create(
         &self,
         now: Timestamp,
@@ -177,6 +188,19 @@ impl<X: RoleInFlight> TaskStore<X> {
         self.entry(id).map(|entry| lock(&entry).scopes.clone()).unwrap_or_default()
     }
 
+    /// Returns whether messages about a task may be sent on any stream of the session.
+    pub(crate) fn is_announced(&self, id: &str) -> bool {
+        self.entry(id).is_some_and(|entry| lock(&entry).is_announced)
+    }
+
+    /// Returns where a message about a task may be sent now.
+    pub(crate) fn carrier<E>(&self, conn: &Connection<E>, id: &str) -> TaskCarrier {
+        match self.entry(id) {
+            Some(entry) => lock(&entry).carrier(conn),
+            None => TaskCarrier::Nothing,
+        }
+    }
+
     /// Returns the outcome of a task; `None` if the request `key` has to wait for it. Then its span ends with it.
     pub(crate) fn result(&self, id: &str, key: ReplyKey, span: &Span) -> Option<RpcResult<Json>> {
         let entry = match self.find(id) {
@@ -188,7 +212,14 @@ impl<X: RoleInFlight> TaskStore<X> {
             entry.awaited_by.push((key, span.clone()));
         }
         entry.fetched |= entry.outcome.is_some();
-        entry.outcome.clone()
+        let outcome = entry.outcome.clone();
+        let in_flight = entry.in_flight.clone();
+        drop(entry);
+        if outcome.is_none() {
+            // Its requests to the peer may have waited for this stream.
+            in_flight.notify();
+        }
+        outcome
     }
 
     /// Removes a request that waits for a task. Returns whether it did.
@@ -303,7 +334,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         let Some(entry) = self.entry(id) else { return Ok(()) };
         let entry = &mut *lock(&entry);
         // A request that waits for the result takes it along: elsewhere the result could arrive first.
-        match (&mut entry.progress, entry.awaited_by.first()) {
+        match (&mut entry.progress, entry.awaited_by.iter().find(|(key, _)| conn.is_open(*key))) {
             (Some(token), Some((waiting, _))) => conn.task_progress_on(*waiting, token, progress, total, message),
             (Some(token), None) if entry.is_announced => conn.task_progress(token, progress, total, message),
             _ => Ok(()),
@@ -398,6 +429,15 @@ impl<X: RoleInFlight> Entry<X> {
             self.updated = now;
         }
         may
+    }
+
+    fn carrier<E>(&self, conn: &Connection<E>) -> TaskCarrier {
+        if self.is_announced {
+            return TaskCarrier::Session;
+        }
+        // One that was cancelled a moment ago may still be in the list.
+        let waiting = self.awaited_by.iter().map(|(key, _)| *key).find(|key| conn.is_open(*key));
+        waiting.map_or(TaskCarrier::Nothing, TaskCarrier::Request)
     }
 
     /// Returns the responses to the requests that wait for this outcome.

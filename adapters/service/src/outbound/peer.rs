@@ -104,6 +104,19 @@ impl<E: 'static> Peer<E> {
         self.call((R::METHOD.as_str(), false), |conn, now, options| conn.request(now, params, options), decode)
     }
 
+    /// Sends a request on the stream of one of the peer's requests, which is chosen under the lock of the connection.
+    pub(crate) fn request_on<R: Request<Result: 'static>>(
+        &self,
+        params: &R,
+        choose: impl FnOnce(&Connection<E>) -> Option<ReplyKey>,
+    ) -> Result<Pending<R::Result>, SendError> {
+        let request = |conn: &mut Connection<E>, now, mut options: RequestOptions| {
+            options.related_request = Some(choose(conn).ok_or(SendError::Answered)?);
+            conn.request(now, params, options)
+        };
+        self.call((R::METHOD.as_str(), false), request, decode)
+    }
+
     /// Sends a request with any method: one of your own, or one of the specification with params as text.
     ///
     /// `params` is a JSON object, or absent.

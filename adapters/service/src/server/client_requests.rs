@@ -25,7 +25,7 @@ use super::{
 use crate::json_schema::form::form_of;
 use crate::{
     driver_api::deferred::Deferred,
-    inbound::{context::Context, failure::Failure, in_flight::RequestOrigin},
+    inbound::{context::Context, failure::Failure, in_flight::RequestOrigin, session_tasks::TaskCarrier},
     outbound::{error::CallError, peer::Peer},
     util::{elicitation_form as form, uri::is_uri},
 };
@@ -42,6 +42,9 @@ use crate::{
 /// before the last request. Only handlers of tools, prompts and resources can make requests.
 ///
 /// [`side_effect`](Self::side_effect) marks what must not be done twice, so that tests find a request after it.
+///
+/// The task of a tool with scopes (2025-11-25, over HTTP) sends its requests when the client sends `tasks/result`, on
+/// the stream of that request. Until then its status is `input_required`. That time counts towards the total timeout.
 impl Context<ServerRole> {
     /// Returns the service of this handler, for example to add a tool.
     #[must_use]
@@ -61,7 +64,9 @@ impl Context<ServerRole> {
     }
 
     /// Sends a log message. It is dropped without an error if the client does not [want](Self::wants_log) messages of
-    /// this level, and in a task of 2026-07-28, which has no log.
+    /// this level, and in a task of 2026-07-28, which has no log. For a task of a tool with scopes (2025-11-25) it is
+    /// dropped as long as no `tasks/result` waits, since other streams of the session may belong to a token without the
+    /// scopes.
     ///
     /// **A client of 2026-07-28 gets no log messages unless its request asks for them.** A client of this library does
     /// so with [`logging`](crate::Peer::logging). In a session a client gets all messages before it sets a level.
@@ -133,9 +138,13 @@ impl Context<ServerRole> {
             // The tasks of 2026-07-28 have no log.
             return Ok(());
         }
-        self.connection.update(|conn, _| match self.in_flight.origin {
-            RequestOrigin::Request(key) => conn.log(key, message),
-            RequestOrigin::Task(_) => conn.notify(message),
+        self.connection.update(|conn, _| match &self.in_flight.origin {
+            RequestOrigin::Request(key) => conn.log(*key, message),
+            RequestOrigin::Task(id) => match self.shared.tasks.carrier(conn, id) {
+                TaskCarrier::Session => conn.notify(message),
+                TaskCarrier::Request(waiting) => conn.log(waiting, message),
+                TaskCarrier::Nothing => Ok(()),
+            },
         })
     }
 

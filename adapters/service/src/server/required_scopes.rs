@@ -69,6 +69,7 @@ pub(super) fn lacks_scopes(inbound: &Request<'_>, required: &[String]) -> Option
     }
     let info = inbound.connection.read(|conn| ServerRole::info(conn, Some(inbound.key)));
     if has_scopes(inbound.connection, info.principal.as_ref(), required) {
+        inbound.connection.require_scopes(inbound.key, required);
         return None;
     }
     let error = insufficient(required);

@@ -82,7 +82,8 @@ pub struct Principal {
     pub scopes: Vec<String>,
     /// Further data, such as the claims of a token.
     pub claims: Option<Json>,
-    /// When its authorization expires, by the clock of the driver. An HTTP session ends streams then.
+    /// When its authorization expires, by the clock of the driver. An HTTP session ends streams then that belong to no
+    /// request. The endpoints of the adapters convert a time of the system: `Endpoint::timestamp`.
     pub expires: Option<Timestamp>,
 }
 

@@ -59,6 +59,10 @@ impl Session {
                     (Route::StreamReleased { .. } | Route::Unanswered, None) => {}
                     (Route::Call(call), Some(stream)) => self.send_on(stream, Some(call), frame, false),
                     (_, Some(stream)) => self.send_on(stream, None, frame, last),
+                    // Another token of the client may have opened the streams that belong to no request.
+                    (Route::Call(call), None) if stream.is_some() && streams.needs_scopes => {
+                        self.conn.fail(call, Failure::NoStream);
+                    }
                     (Route::Call(call), None) => self.send_to_anybody(Some(call), frame),
                     (Route::Connection, None) if stream.is_none() => self.send_to_anybody(None, frame),
                     // It belongs to a request whose stream is lost and cannot be resumed.
@@ -182,8 +186,6 @@ impl Session {
             SessionKind::Modern { .. } | SessionKind::Streams { .. } | SessionKind::Old { .. } => exchange.comment(),
         };
         self.wrote(id, bytes);
-        self.watch_authorization(id);
-        self.end_unauthorized();
     }
 
     /// Ends the exchange of a request before its response. The client reconnects to receive the response.

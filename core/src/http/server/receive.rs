@@ -27,7 +27,7 @@ impl Session {
             Target::Modern(headers) => self.message(id, request, Some(headers.clone())),
             Target::Initialize | Target::Message(_) | Target::OldMessage(_) => self.message(id, request, None),
             Target::Listen(_, last) => {
-                self.listen(id, last.as_deref());
+                self.listen(id, last.as_deref(), request.principal.as_deref());
                 None
             }
             Target::OldStream => {

@@ -1,6 +1,6 @@
 //! Replay of streams that another process of the session has sent.
 
-use alloc::boxed::Box;
+use alloc::{boxed::Box, vec::Vec};
 
 use super::{
     ExchangeId, Session,
@@ -8,7 +8,7 @@ use super::{
     remote_streams::{RemoteStream, ReplayChunk, ReplayRequest},
     session::SessionKind,
 };
-use crate::{codec::SseText, collections::SeqMap, http::session_id::EventId, rpc::Timestamp};
+use crate::{codec::SseText, collections::SeqMap, connection::Principal, http::session_id::EventId, rpc::Timestamp};
 
 /// Returns whether an exchange has room for more messages.
 fn has_room(exchanges: &SeqMap<Box<Exchange>>, id: ExchangeId) -> bool {
@@ -24,7 +24,7 @@ impl Session {
         let (exchange, following) = remote_streams.0.iter_mut().find(|(id, following)| wants(id, following))?;
         following.requested = true;
         let EventId { listens, stream, seq } = following.at;
-        Some(ReplayRequest { exchange: *exchange, stream, after: seq, waits: !listens })
+        Some(ReplayRequest { exchange: *exchange, stream, after: seq, waits: !listens && following.begun })
     }
 
     /// Returns whether [`poll_replay_request`](Self::poll_replay_request) has a request.
@@ -42,9 +42,13 @@ impl Session {
     /// Writes the messages that were found for an exchange; `None` if the lookup failed. Further messages are requested
     /// again until the stream is done. If a message is missing, the exchange ends here, and its client may resume the
     /// stream.
+    ///
+    /// Messages that a client may get only with [scopes](crate::http::ReplayBuffer::keep_scoped) are passed only if its
+    /// principal [has](Self::has_replay_scopes) them.
     pub fn handle_replay(&mut self, now: Timestamp, id: ExchangeId, found: Option<&ReplayChunk>) {
         self.clock = self.clock.max(now);
         self.end_unauthorized();
+        self.begin_replay(id);
         let (Some(following), Some(exchange)) = (self.remote_streams.0.get_mut(&id), self.exchanges.get_mut(id.0))
         else {
             return;
@@ -77,19 +81,37 @@ impl Session {
         self.pump();
     }
 
-    /// Resumes a stream of another process.
-    pub(super) fn follow(&mut self, id: ExchangeId, at: EventId) {
-        // A client that resumes a stream again has lost the exchange that carried it.
-        let before = self.remote_streams.0.iter().find(|(_, it)| it.at.stream == at.stream).map(|(before, _)| *before);
-        before.into_iter().for_each(|before| self.cut(before));
-        if at.listens && self.has_all_streams() {
-            return self.refuse_stream(id);
+    /// Resumes a stream of another process. The response begins when it is known which scopes its client needs.
+    pub(super) fn follow(&mut self, id: ExchangeId, at: EventId, principal: Option<&Principal>) {
+        if at.listens {
+            self.cut_replays_before(id, at.stream);
+            if self.has_all_streams() {
+                return self.refuse_stream(id);
+            }
         }
+        let scopes = principal.map(|principal| principal.scopes.clone()).unwrap_or_default();
+        self.remote_streams.0.insert(id, RemoteStream { at, requested: false, begun: false, scopes });
+    }
+
+    /// Begins the response that replays a stream, if it has not begun.
+    fn begin_replay(&mut self, id: ExchangeId) {
+        let Some(following) = self.remote_streams.0.get_mut(&id).filter(|following| !following.begun) else { return };
+        following.begun = true;
+        let stream = following.at.stream;
+        self.cut_replays_before(id, stream);
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         exchange.stream();
         let bytes = exchange.comment();
         self.wrote(id, bytes);
-        self.remote_streams.0.insert(id, RemoteStream { at, requested: false });
+    }
+
+    /// Ends the exchanges that replay a stream and are older than this one: a client that resumes a stream again has
+    /// lost the exchange that carried it.
+    fn cut_replays_before(&mut self, id: ExchangeId, stream: u64) {
+        let older = self.remote_streams.0.range(..id).filter(|(_, it)| it.at.stream == stream);
+        for older in older.map(|(older, _)| *older).collect::<Vec<_>>() {
+            self.cut(older);
+        }
     }
 
     /// Continues a stream that belongs to no request, and that another process has sent, on a stream of this process.

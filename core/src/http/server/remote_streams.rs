@@ -1,6 +1,6 @@
 //! Streams of a session that another process has sent.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 use super::ExchangeId;
 use crate::http::session_id::EventId;
@@ -15,7 +15,8 @@ pub struct ReplayRequest {
     pub stream: u64,
     /// The number of the message after which the requested messages follow.
     pub after: u64,
-    /// Whether to wait for further messages if there are none yet.
+    /// Whether to wait for further messages if there are none yet. The first request for a stream does not wait: what
+    /// it finds decides whether the client may have the stream.
     pub waits: bool,
 }
 
@@ -38,6 +39,10 @@ pub(super) struct RemoteStream {
     pub(super) at: EventId,
     /// Whether the driver is looking for the messages that follow.
     pub(super) requested: bool,
+    /// Whether the response has begun: messages were found, or none was there at first.
+    pub(super) begun: bool,
+    /// The scopes of the principal that has resumed the stream.
+    pub(super) scopes: Vec<String>,
 }
 
 impl RemoteStreams {

@@ -9,7 +9,7 @@ use super::{
     streams::{Missing, ReplayError},
 };
 use crate::{
-    connection::Failure,
+    connection::{Failure, Principal},
     http::{
         response::{self, refusal},
         session_id::EventId,
@@ -17,15 +17,18 @@ use crate::{
 };
 
 impl Session {
-    /// Opens a stream that belongs to no request, or resumes a stream.
-    pub(super) fn listen(&mut self, id: ExchangeId, last: Option<&str>) {
+    /// Opens a stream that belongs to no request, or resumes a stream. The principal has the [scopes] for it, unless
+    /// another process has sent the stream.
+    ///
+    /// [scopes]: Session::missing_scopes
+    pub(super) fn listen(&mut self, id: ExchangeId, last: Option<&str>, principal: Option<&Principal>) {
         let SessionKind::Streams { streams, .. } = &mut self.kind else {
             return self.answer(id, response::no_session());
         };
         let found = last.map(|last| streams.find(last));
         match found {
             Some(Ok(from)) => self.resume(id, from),
-            Some(Err(ReplayError::Elsewhere(from))) => self.follow(id, from),
+            Some(Err(ReplayError::Elsewhere(from))) => self.follow(id, from, principal),
             Some(Err(ReplayError::Never | ReplayError::Gone)) => self.nothing_to_resume(id),
             None | Some(Err(ReplayError::Listener)) => {
                 if self.has_all_streams() {
@@ -57,10 +60,13 @@ impl Session {
     /// Resumes a stream after an event that the client has received.
     fn resume(&mut self, id: ExchangeId, from: EventId) {
         let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
+        let Some(known) = streams.all.get(from.stream) else { return };
+        let (done, listens, carrier) = (known.done, known.listens, known.exchange);
+        if carrier.and_then(|carrier| self.exchanges.get(carrier.0)).is_some_and(|carrier| carrier.is_open()) {
+            // Nothing was sent yet, so no client can have an id of the stream.
+            return self.nothing_to_resume(id);
+        }
         streams.replay.received(from.stream, from.seq);
-        let Some((done, listens)) = streams.all.get(from.stream).map(|known| (known.done, known.listens)) else {
-            return;
-        };
         if done && streams.missing(from).is_some_and(|missing| missing.rest) {
             // The response is not kept any more.
             return self.nothing_to_resume(id);

@@ -2,6 +2,7 @@
 
 mod authorization;
 mod idle;
+mod scopes;
 mod status;
 
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
@@ -264,6 +265,7 @@ impl Session {
                 response::no_session()
             }));
         }
+        self.refuse_without_scopes(request)?;
         let waits = self.has_to_wait(request)?;
         let id = ExchangeId(self.next_exchange);
         self.next_exchange += 1;

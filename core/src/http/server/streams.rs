@@ -1,6 +1,6 @@
 //! The streams of a session, with the messages that are kept for replay and those that wait for a stream.
 
-use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
+use alloc::{boxed::Box, collections::VecDeque, string::String, vec::Vec};
 
 use super::{
     ExchangeId,
@@ -28,6 +28,10 @@ pub(super) struct Stream {
     pub(super) done: bool,
     /// Requests of the server that were sent on the stream, with their message numbers.
     calls: Vec<(u64, CallId)>,
+    /// The scopes that its requests have required: a client needs them to resume the stream.
+    pub(super) scopes: Vec<String>,
+    /// Whether the stream was resumed.
+    is_resumed: bool,
 }
 
 /// Messages after some message of a stream that are not kept any more.
@@ -69,6 +73,8 @@ pub(super) struct Streams {
     next: u64,
     /// The number of this process in a shared session: the upper half of the numbers of its streams.
     part: u32,
+    /// Whether a request has required scopes.
+    pub(super) needs_scopes: bool,
     /// Whether other processes may take part in the session.
     pub(super) shared: bool,
     waiting: LazyBox<VecDeque<QueuedMessage>>,
@@ -88,6 +94,7 @@ impl Streams {
             listeners: Vec::new(),
             next: Self::first(part) + 1,
             part,
+            needs_scopes: false,
             shared: part > 0,
             waiting: LazyBox::default(),
             waiting_bytes: 0,
@@ -111,7 +118,9 @@ impl Streams {
         let stream = self.next;
         self.next += 1;
         let exchange = Some(exchange);
-        self.all.insert(stream, Stream { exchange, unread: None, listens, seq: 0, done: false, calls: Vec::new() });
+        let (calls, scopes) = (Vec::new(), Vec::new());
+        let begun = Stream { exchange, unread: None, listens, seq: 0, done: false, calls, scopes, is_resumed: false };
+        self.all.insert(stream, begun);
         if listens {
             self.listeners.push(stream);
         }
@@ -121,6 +130,7 @@ impl Streams {
     /// Moves a stream to an exchange. Returns the exchange that carried it before, which may have ended.
     pub(super) fn carry(&mut self, stream: u64, exchange: ExchangeId) -> Option<ExchangeId> {
         let known = self.all.get_mut(stream)?;
+        known.is_resumed = true;
         let before = known.exchange.replace(exchange);
         if known.listens && before.is_none() {
             self.listeners.push(stream);
@@ -158,13 +168,27 @@ impl Streams {
     /// Keeps the next message of a stream for replay, and returns its event id. `call` is set if the message is a
     /// request of the server.
     pub(super) fn keep(&mut self, now: Timestamp, stream: u64, call: Option<CallId>, message: &[u8]) -> EventId {
-        let (listens, seq) = self.all.get_mut(stream).map_or((false, 0), |stream| {
+        let (listens, seq, scopes) = self.all.get_mut(stream).map_or((false, 0, &[][..]), |stream| {
             stream.seq += 1;
             stream.calls.extend(call.map(|call| (stream.seq, call)));
-            (stream.listens, stream.seq)
+            (stream.listens, stream.seq, &stream.scopes)
         });
-        self.replay.keep(now, stream, seq, message);
+        if scopes.is_empty() {
+            self.replay.keep(now, stream, seq, message);
+        } else {
+            self.replay.keep_scoped(now, stream, seq, message, scopes);
+        }
         EventId { listens, stream, seq }
+    }
+
+    /// Adds scopes that a client needs to resume a stream. Returns the exchange that carries the stream if it was
+    /// resumed before.
+    pub(super) fn require(&mut self, stream: u64, scopes: &[String]) -> Option<ExchangeId> {
+        self.needs_scopes = true;
+        let known = self.all.get_mut(stream)?;
+        let added = scopes.iter().filter(|scope| !known.scopes.contains(scope)).cloned().collect::<Vec<_>>();
+        known.scopes.extend(added);
+        known.exchange.filter(|_| known.is_resumed)
     }
 
     /// Removes calls of a stream that are not in flight any more, when there are many.

@@ -1,6 +1,7 @@
 //! Stores for sessions that several processes share.
 
 pub(crate) mod memory;
+pub(super) mod scoped_message;
 
 use std::{collections::BTreeMap, fmt, io, sync::Arc, time::Duration};
 
@@ -46,8 +47,9 @@ pub trait SessionStore: Send + Sync + 'static {
 /// A store for the messages that were sent on the streams of sessions, for clients that resume a stream in another
 /// process.
 pub trait EventStore: Send + Sync + 'static {
-    /// Stores a message that was sent on a stream. `seq` is its number in the stream, which grows by one. If the
-    /// session exceeds the bounds `within`, its oldest messages are dropped.
+    /// Stores a message that was sent on a stream. The message is any bytes: the scopes that a client needs for it may
+    /// precede its text, so [`follow`](Self::follow) returns it unchanged. `seq` is its number in the stream, which
+    /// grows by one. If the session exceeds the bounds `within`, its oldest messages are dropped.
     fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Retention) -> Deferred<io::Result<()>>;
 
     /// Records that a stream has ended after the message `last`, which is zero if no message was sent on it.
