@@ -300,12 +300,10 @@ impl Engine {
             return false;
         }
         match call.tag {
-            CallTag::Handshake | CallTag::Keepalive => {
-                self.outbox.take_back(Priority::Control, |owner| owner == FrameOwner::Call(id)) > 0
-            }
-            // The engine sends `tasks/cancel` with request priority, a binding sends `tools/list` with control
-            // priority.
-            CallTag::CancelTask => {
+            CallTag::Keepalive => self.outbox.take_back(Priority::Control, |owner| owner == FrameOwner::Call(id)) > 0,
+            // The engine sends `tasks/cancel` and the first `initialize` with request priority. A binding sends
+            // `tools/list` with control priority, and so is the `initialize` of a renewed session sent.
+            CallTag::CancelTask | CallTag::Handshake => {
                 self.outbox.take_back_call(id)
                     || self.outbox.take_back(Priority::Control, |owner| owner == FrameOwner::Call(id)) > 0
             }

@@ -30,11 +30,11 @@ impl Engine {
         let params =
             InitializeParams::new(offered.as_str().to_string(), config.capabilities.clone(), config.info.clone());
         let options = RequestOptions::within(config.settings.handshake_timeout);
-        // Requests of the application may wait already, if a lost session is renewed.
-        let queued =
-            self.start(now, Priority::Control, Method::Initialize.as_str(), CallTag::Handshake, options, |out| {
-                params.append_at(Some(offered), &mut JsonLine::new(out))
-            });
+        // If a lost session is renewed, requests of the application may wait already.
+        let priority = if self.phase == Phase::Ready { Priority::Control } else { Priority::Request };
+        let queued = self.start(now, priority, Method::Initialize.as_str(), CallTag::Handshake, options, |out| {
+            params.append_at(Some(offered), &mut JsonLine::new(out))
+        });
         if let Err(error) = queued {
             self.end(CloseReason::BadHandshake(error.to_string()));
         }
