@@ -111,6 +111,13 @@ fn main() -> ExitCode {
         });
         trials.push(trial.with_ignored_flag(!is_there));
     }
+    trials.extend(trials_in_memory());
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Returns the tests that need no Redis.
+fn trials_in_memory() -> Vec<Trial> {
+    let mut trials = Vec::new();
     // req: TASK-065
     trials.push(Trial::test("tasks_are_listed_to_their_principal", || {
         let shared = Store::new(MemoryStore::default());
@@ -132,14 +139,12 @@ fn main() -> ExitCode {
         let shared = Store::new(MemoryStore::default());
         run(|both| Box::pin(clients::adopted_sessions_count_for_their_client(both)), |_| [shared.clone(), shared])
     }));
-    trials.push(Trial::test("what_could_not_be_written_down_is_later", || {
-        moody(failed_write_is_visible_only_after_retry)
-    }));
+    trials.push(Trial::test("failed_writes_are_repeated", || moody(failed_write_is_visible_only_after_retry)));
     trials.push(Trial::test("what_was_set_last_holds", || moody(what_was_set_last_holds)));
     trials.push(Trial::test("a_store_that_fails_is_told", || {
         run(|shared| Box::pin(a_store_that_fails(shared)), |_| [(); 2].map(|()| Store::new(Broken)))
     }));
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    trials
 }
 
 fn run(

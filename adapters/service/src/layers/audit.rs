@@ -19,7 +19,7 @@ use crate::{
     util::json_text::replace_values,
 };
 
-/// What an [`Audit`] records of a request.
+/// The record that an [`Audit`] makes of a request.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct AuditRecord<'a> {

@@ -14,8 +14,8 @@ pub struct EndpointOptions {
     pub paths: Paths,
     /// Resource limits of the endpoint and its sessions.
     pub limits: Limits,
-    /// What handlers get of the heads of their requests: of their headers, and of the values that layers in front of
-    /// the endpoint have put into their extensions. Handlers get it as a [`RequestHead`](super::RequestHead), an
+    /// The parts of request heads that handlers get: of the headers, and of the values that layers in front of
+    /// the endpoint have put into their extensions. Handlers get them as a [`RequestHead`](super::RequestHead), an
     /// [extension](crate::connection::RequestContext::extension) of the request. Default: nothing, at no cost.
     pub heads: Option<ExposedHeads>,
 }
