@@ -61,14 +61,18 @@ impl Service {
     /// # Errors
     /// If the prefix is [invalid](RegisterError::Prefix) or in use, a name is [taken](RegisterError::Taken), or the
     /// service cannot be [mounted](RegisterError::Mount): it has middleware or a visibility predicate, which would be
-    /// bypassed, or it contains this service. Nothing was changed then. Items that the mounted service adds later are
-    /// left out if their names are taken.
+    /// bypassed, it [masks failures](crate::ServiceBuilder::mask_failures) and this service does not, or it contains
+    /// this service. Nothing was changed then. Items that the mounted service adds later are left out if their names
+    /// are taken.
     pub fn mount(&self, prefix: &str, service: &Service) -> Result<(), RegisterError> {
         let parsed = Prefix::parse(prefix).ok_or_else(|| RegisterError::Prefix(prefix.to_owned()))?;
         let refuse =
             |why: &str| Err(RegisterError::Mount(format!("{:?} cannot be mounted: {why}", service.info().name)));
         if ServerRole::custom(service).has_layers() || service.0.visible.is_some() {
             return refuse("its middleware and its visibility predicate would be bypassed");
+        }
+        if service.0.masks_failures && !self.0.masks_failures {
+            return refuse("it masks failures, and the service that would offer its items does not");
         }
         if Arc::ptr_eq(&self.0, &service.0) || service.0.composition.contains(address(&self.0)) {
             return refuse("it contains the other service");
