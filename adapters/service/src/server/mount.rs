@@ -86,8 +86,7 @@ impl Service {
             hasher: RandomState::new(),
             offers: Mutex::default(),
         });
-        if let Some(error) = mounted.update().into_iter().next() {
-            lock(&mounted.offers).clear(self);
+        if let Err(error) = mounted.begin(self) {
             self.0.composition.release(&mounted.prefix);
             return Err(error);
         }
@@ -111,16 +110,27 @@ struct Mounted {
 }
 
 impl Mounted {
-    /// Makes the items of the whole those of the mounted service. Returns why items were left out.
-    fn update(&self) -> Vec<RegisterError> {
-        let Some(whole) = self.whole.upgrade().map(Service) else { return Vec::new() };
+    /// Offers all items of the mounted service, or none.
+    fn begin(&self, whole: &Service) -> Result<(), RegisterError> {
         let mut offers = lock(&self.offers);
-        let (items, unlisted) = {
-            let catalog = read(&self.service.0.catalog);
-            (self.items(&catalog), self.unlisted(&catalog))
-        };
+        let (items, unlisted) = self.current();
+        let also = |catalog: &mut Catalog| catalog.set_unlisted(self.prefix.identity(), unlisted);
+        offers.insert_all(whole, items, also)
+    }
+
+    /// Makes the items of the whole those of the mounted service. Items whose names are taken are left out.
+    fn update(&self) {
+        let Some(whole) = self.whole.upgrade().map(Service) else { return };
+        let mut offers = lock(&self.offers);
+        let (items, unlisted) = self.current();
         write(&whole.0.catalog).set_unlisted(self.prefix.identity(), unlisted);
-        offers.replace(&whole, &KINDS, items, false)
+        offers.replace(&whole, &KINDS, items, false);
+    }
+
+    /// Returns the items of the mounted service, and the templates of its unlisted resources.
+    fn current(&self) -> (Vec<Offer>, Vec<(String, Arc<ResourceTemplate>)>) {
+        let catalog = read(&self.service.0.catalog);
+        (self.items(&catalog), self.unlisted(&catalog))
     }
 
     fn items(&self, catalog: &Catalog) -> Vec<Offer> {
