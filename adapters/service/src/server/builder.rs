@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, RwLock},
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -345,7 +348,9 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
         let key = self.state_key.or_else(|| self.common.random.bytes().ok());
         let name = self.common.info.name.clone();
         let shared_tasks = Tasks::new(self.tasks.clone(), self.common.random.clone());
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let service = Service(Arc::new(Inner {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             shared_tasks,
             common: self.common,
             hash_seed,
