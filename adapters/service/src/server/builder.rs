@@ -293,6 +293,10 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
     /// item is hidden. With a predicate, the cache scope of all lists and resources is private (2026-07-28), also with
     /// another scope in [`cache_lists_for`](Self::cache_lists_for) and [`cache_for`](Resource::cache_for).
     ///
+    /// A resource of a backend that is in no list, or in none yet, is requested from the backend only if the predicate
+    /// allows a resource with its URI, whose name is the URI. A backend may have several URIs for one resource: a
+    /// predicate that names the hidden ones does not hide the others, one that names the visible ones does.
+    ///
     /// All clients are notified of a change of a list, also those that cannot see the changed item.
     #[doc(alias = "auth")]
     #[doc(alias = "authorization")]

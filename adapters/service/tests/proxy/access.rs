@@ -1,4 +1,4 @@
-//! Clients do not reach the calls of others.
+//! Clients reach neither calls of others nor resources that are hidden from them.
 
 use std::sync::{
     Arc,
@@ -10,8 +10,8 @@ use mcp_proto::{
     schema::{ElicitResult, ElicitSchema, decode_base64},
 };
 use mcp_service::{
-    CallError, Context, Failure, Host, Service, Tool,
-    proxy::Backend,
+    CallError, Context, Failure, Host, Resource, Service, Tool,
+    proxy::{Backend, ProxyLimits},
     testing::Side,
 };
 use serde_json::{Value, json};
@@ -90,4 +90,43 @@ fn the_id_of_a_call_is_taken_only_from_the_state_of_a_request() {
     let (response, _) = exchange(&world, one, 1001);
     assert_eq!(response["result"]["content"][0]["text"], "call 1", "{response}");
     assert_eq!(calls.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_hidden_resource_that_is_not_listed_is_not_reached() {
+    let server = ["secret", "open", "more"].iter().fold(Service::builder("back", "1.0.0"), |builder, name| {
+        builder.resource(Resource::new(format!("test://{name}"), *name, || "contents"))
+    });
+    let server = server.build().expect("a service");
+    // A list that is too long is not taken over.
+    let mut limits = ProxyLimits::default();
+    limits.items = 2;
+    let hides: [fn(&str) -> bool; 2] =
+        [|name| name.ends_with("test://secret"), |name| name.contains("test://") && !name.ends_with("test://open")];
+    for (hides, prefix) in hides.into_iter().flat_map(|hides| ["", "back"].map(|prefix| (hides, prefix))) {
+        let service = Service::builder("front", "1.0.0")
+            .enable_backends()
+            .visible(move |item, _| !hides(item.name()))
+            .build()
+            .expect("a service");
+        let mut world = World::with(service);
+        let builder = Backend::builder("back").prefix(prefix).limits(limits.clone());
+        let back = world.serve(builder, &server, V2026_07_28);
+        assert!(world.servers[back].backend.error().is_some(), "the list is too long");
+        let client = world.client(&Host::builder("test", "1.0.0").build(), V2026_07_28);
+        let peer = world.peer(client);
+        let uri = |name: &str| match prefix {
+            "" => format!("test://{name}"),
+            prefix => format!("{prefix}+test://{name}"),
+        };
+        // An alias of the same resource is hidden by a predicate that allows only what it knows.
+        let hidden = ["secret", "%73ecret"].into_iter().filter(|name| hides(&uri(name)));
+        for name in hidden {
+            let read = world.wait(peer.read_resource(&uri(name)).expect("allowed"));
+            assert!(read.as_ref().is_err_and(|error| error.is_resource_not_found()), "{name} {read:?}");
+        }
+        assert!(!world.back(back).transcript().to_string().contains("resources/read"));
+        let read = world.wait(peer.read_resource(&uri("open")).expect("allowed")).expect("contents");
+        assert_eq!(read.contents[0].uri(), uri("open"));
+    }
 }
