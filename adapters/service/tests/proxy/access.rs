@@ -101,8 +101,12 @@ fn a_hidden_resource_that_is_not_listed_is_not_reached() {
     // A list that is too long is not taken over.
     let mut limits = ProxyLimits::default();
     limits.items = 2;
-    let hides: [fn(&str) -> bool; 2] =
-        [|name| name.ends_with("test://secret"), |name| name.contains("test://") && !name.ends_with("test://open")];
+    let hides: [fn(&str) -> bool; 3] = [
+        |name| name.ends_with("test://secret"),
+        |name| name.contains("test://") && !name.ends_with("test://open"),
+        // The template of all unlisted resources.
+        |name| name.ends_with("{+uri}"),
+    ];
     for (hides, prefix) in hides.into_iter().flat_map(|hides| ["", "back"].map(|prefix| (hides, prefix))) {
         let service = Service::builder("front", "1.0.0")
             .enable_backends()
@@ -120,12 +124,16 @@ fn a_hidden_resource_that_is_not_listed_is_not_reached() {
             prefix => format!("{prefix}+test://{name}"),
         };
         // An alias of the same resource is hidden by a predicate that allows only what it knows.
-        let hidden = ["secret", "%73ecret"].into_iter().filter(|name| hides(&uri(name)));
+        let hides_all = hides("{+uri}");
+        let hidden = ["secret", "%73ecret", "open"].into_iter().filter(|name| hides_all || hides(&uri(name)));
         for name in hidden {
             let read = world.wait(peer.read_resource(&uri(name)).expect("allowed"));
             assert!(read.as_ref().is_err_and(|error| error.is_resource_not_found()), "{name} {read:?}");
         }
         assert!(!world.back(back).transcript().to_string().contains("resources/read"));
+        if hides_all {
+            continue;
+        }
         let read = world.wait(peer.read_resource(&uri("open")).expect("allowed")).expect("contents");
         assert_eq!(read.contents[0].uri(), uri("open"));
     }
