@@ -26,7 +26,8 @@
 //! with `"disabled": true` is left out. Other members are ignored, with a [warning](ServersConfig::warnings).
 //!
 //! `${NAME}` and `${env:NAME}` in texts stand for a variable, `${NAME:-text}` for a variable or else the text. A text
-//! that was put in is not read again, and variables inside `${..}` are an error. Questions to the user, such as `${input:NAME}`, are not supported.
+//! that was put in is not read again, and variables inside `${..}` are an error. Questions to the user, such as
+//! `${input:NAME}`, are not supported.
 
 mod expand;
 mod parse;
@@ -80,8 +81,8 @@ impl ServersConfig {
     }
 }
 
-/// How to reach a server. Its `Debug` shows no arguments, variables, headers, queries or passwords, no command or folder
-/// with a variable in it, and of an address without a scheme only the length in bytes.
+/// How to reach a server. Its `Debug` shows no arguments, variables, headers, queries or passwords, and no command or
+/// folder with a variable in it. Of an address without a scheme it shows only the length in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerConfig {
