@@ -28,9 +28,9 @@ use crate::{
 
 /// A layer that keeps the results of some tools, and returns them for equal calls without running the handler.
 ///
-/// Calls are equal if they have the same service, the same tool, the same revision of the protocol, the same caller, and
-/// arguments with the same values: the order of members and the notation of texts and numbers do not matter. For tools
-/// whose results are the same for every caller, [`shared`](Self::shared) leaves out the caller.
+/// Calls are equal if they have the same service, the same tool, the same revision of the protocol, the same caller,
+/// and arguments with the same values: the order of members and the notation of texts and numbers do not matter. For
+/// tools whose results are the same for every caller, [`shared`](Self::shared) leaves out the caller.
 ///
 /// ```
 /// use std::time::Duration;
