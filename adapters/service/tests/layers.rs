@@ -179,6 +179,27 @@ fn results_are_not_shared_by_callers_that_are_not_known_to_be_the_same() {
 }
 
 #[test]
+fn clones_of_a_cache_do_not_mix_the_results_of_services() {
+    let cache = ResultCache::new(Duration::from_secs(60)).shared("who").per_caller("own");
+    let service = |answer: &'static str| {
+        let tools = builder().tool(tool("who", move |_, _| answer)).tool(tool("own", move |_, _| answer));
+        build(tools.with_layer(cache.clone()))
+    };
+    let services = ["one", "other"].map(|answer| (service(answer), answer));
+    for _ in 0..2 {
+        for (service, answer) in &services {
+            let client = of(service, "ada", LATEST);
+            assert_eq!([text(&client, "who", json!({})), text(&client, "own", json!({}))], [*answer, answer]);
+        }
+    }
+    assert_eq!(cache.len(), 4);
+    // Nor those of a service that has ended.
+    drop(services);
+    let client = of(&service("third"), "ada", LATEST);
+    assert_eq!([text(&client, "who", json!({})), text(&client, "own", json!({}))], ["third", "third"]);
+}
+
+#[test]
 fn a_shared_result_is_only_for_callers_that_may_use_the_tool() {
     let (count, _) = counter("count");
     let cache = ResultCache::new(Duration::from_secs(60)).shared("count");

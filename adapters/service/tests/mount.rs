@@ -119,3 +119,26 @@ fn what_cannot_be_mounted_is_refused() {
         assert!(matches!(service.mount("x", &part), Err(RegisterError::Mount(_))));
     }
 }
+
+#[test]
+fn a_service_that_masks_failures_is_mounted_only_by_one_that_masks_them() {
+    let service = |name: &str| {
+        let fail = Tool::new("fail", || Err::<String, Failure>(std::io::Error::other("the key is 1234").into()));
+        Service::builder(name, "1.0.0").tool(fail)
+    };
+    let part = service("part").mask_failures().build().expect("a service");
+    let open = service("open").build().expect("a service");
+    assert!(matches!(open.mount("p", &part), Err(RegisterError::Mount(why)) if why.contains("mask")));
+    assert!(service("built").mount("p", &part).build().is_err());
+    let client = TestClient::new(&open);
+    let tools = client.run(client.server().all_tools().try_collect()).expect("a list");
+    assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["fail"]);
+    let whole = service("whole").mask_failures().mount("p", &part).mount("o", &open).build().expect("a service");
+    let client = TestClient::new(&whole);
+    for name in ["p__fail", "o__fail"] {
+        let failed = client.call_tool(name, ()).expect("a result");
+        assert!(failed.is_error() && !format!("{failed:?}").contains("1234"), "{name}: {failed:?}");
+    }
+    // Nor can it be reached through a third one.
+    assert!(matches!(open.mount("w", &whole), Err(RegisterError::Mount(_))));
+}

@@ -17,6 +17,9 @@ pub(super) fn expand(
     while let Some((before, after)) = rest.split_once("${") {
         push(before)?;
         let (inside, behind) = after.split_once('}').ok_or("\"${\" without \"}\"")?;
+        if inside.contains("${") {
+            return Err("\"${\" inside \"${..}\" is not supported".into());
+        }
         rest = behind;
         let (name, default) = match inside.split_once(":-") {
             Some((name, default)) => (name, Some(default)),

@@ -26,7 +26,8 @@
 //! with `"disabled": true` is left out. Other members are ignored, with a [warning](ServersConfig::warnings).
 //!
 //! `${NAME}` and `${env:NAME}` in texts stand for a variable, `${NAME:-text}` for a variable or else the text. A text
-//! that was put in is not read again. Questions to the user, such as `${input:NAME}`, are not supported.
+//! that was put in is not read again, and variables inside `${..}` are an error. Questions to the user, such as
+//! `${input:NAME}`, are not supported.
 
 mod expand;
 mod parse;
@@ -80,7 +81,8 @@ impl ServersConfig {
     }
 }
 
-/// How to reach a server. Its `Debug` shows no arguments, variables, headers, queries or passwords.
+/// How to reach a server. Its `Debug` shows no arguments, variables, headers, queries or passwords, and no command or
+/// folder with a variable in it. Of an address without a scheme it shows only the length in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerConfig {
@@ -102,7 +104,24 @@ pub struct StdioServer {
     pub env: Vec<(String, String)>,
     /// The folder in which it runs.
     pub cwd: Option<String>,
+    from_variables: FromVariables,
 }
+
+/// Which texts of a program contained variables, and are not shown.
+#[derive(Clone, Copy, Default)]
+struct FromVariables {
+    command: bool,
+    cwd: bool,
+}
+
+/// All are equal: how a program was written does not make it another one.
+impl PartialEq for FromVariables {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for FromVariables {}
 
 /// A server over HTTP.
 #[derive(Clone, PartialEq, Eq)]
@@ -136,37 +155,54 @@ impl fmt::Debug for Redacted {
     }
 }
 
+/// A text that may have to be redacted.
+struct Shown<'a> {
+    text: &'a str,
+    is_redacted: bool,
+}
+
+impl fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_redacted { Redacted(self.text.len()).fmt(f) } else { self.text.fmt(f) }
+    }
+}
+
 fn names(pairs: &[(String, String)]) -> Vec<&str> {
     pairs.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 impl fmt::Debug for StdioServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let command = Shown { text: &self.command, is_redacted: self.from_variables.command };
+        let cwd = self.cwd.as_deref().map(|text| Shown { text, is_redacted: self.from_variables.cwd });
         f.debug_struct("StdioServer")
-            .field("command", &self.command)
+            .field("command", &command)
             .field("args", &Redacted(self.args.len()))
             .field("env", &names(&self.env))
-            .field("cwd", &self.cwd)
+            .field("cwd", &cwd)
             .finish()
     }
 }
 
 impl fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = shown(&self.url);
+        let url = Shown { text: url.as_deref().unwrap_or(&self.url), is_redacted: url.is_none() };
         f.debug_struct("HttpServer")
-            .field("url", &shown(&self.url))
+            .field("url", &url)
             .field("headers", &names(&self.headers))
             .field("transport", &self.transport)
             .finish()
     }
 }
 
-/// Returns the scheme and the host of an address, without passwords, paths and queries, which may be secret.
-fn shown(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+/// Returns the scheme and the host of an address, without passwords, paths and queries, which may be secret. Without a
+/// scheme it is no address, and nothing of it is known not to be secret.
+fn shown(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}://{host}/..")
+    Some(format!("{scheme}://{host}/.."))
 }
 
 /// The error of a configuration that cannot be used. It contains no values of variables.

@@ -106,12 +106,15 @@ impl Parser<'_> {
             match &*name {
                 "type" | "transport" => kind = Some(plain(&place, &value)?),
                 "command" => {
-                    stdio.command = self.text(&place, &value)?;
+                    (stdio.command, stdio.from_variables.command) = self.text_with_variables(&place, &value)?;
                     has_command = !stdio.command.is_empty();
                 }
                 "args" => stdio.args = self.texts(&place, &value)?,
                 "env" => stdio.env = self.pairs(&place, &value)?,
-                "cwd" => stdio.cwd = Some(self.text(&place, &value)?),
+                "cwd" => {
+                    let (cwd, has_variable) = self.text_with_variables(&place, &value)?;
+                    (stdio.cwd, stdio.from_variables.cwd) = (Some(cwd), has_variable);
+                }
                 "url" => url = Some(self.text(&place, &value)?),
                 "headers" => headers = self.pairs(&place, &value)?,
                 "disabled" => {}
@@ -141,8 +144,14 @@ impl Parser<'_> {
     }
 
     fn text(&mut self, place: &str, value: &Json) -> Result<String> {
+        Ok(self.text_with_variables(place, value)?.0)
+    }
+
+    /// Returns a text, and whether it contained a variable.
+    fn text_with_variables(&mut self, place: &str, value: &Json) -> Result<(String, bool)> {
         let text = plain(place, value)?;
-        expand(&text, self.variable, &mut self.left).map_err(|why| ConfigError::new(place, why))
+        let expanded = expand(&text, self.variable, &mut self.left).map_err(|why| ConfigError::new(place, why))?;
+        Ok((expanded, text.contains("${")))
     }
 
     fn texts(&mut self, place: &str, value: &Json) -> Result<Vec<String>> {

@@ -68,6 +68,8 @@ fn variables_are_replaced_once() {
         ("${NONE}", "mcpServers.s.command: the variable NONE is not set"),
         ("${HOME", "mcpServers.s.command: \"${\" without \"}\""),
         ("${input:key}", "mcpServers.s.command: \"${input:key}\" is not supported"),
+        ("${NONE:-${HOME}}", "mcpServers.s.command: \"${\" inside \"${..}\" is not supported"),
+        ("${HOME:-a${b}", "mcpServers.s.command: \"${\" inside \"${..}\" is not supported"),
         ("${}", "mcpServers.s.command: \"${}\" is not supported"),
     ] {
         assert_eq!(command(text), Err(why.into()), "{text}");
@@ -129,4 +131,22 @@ fn secrets_are_not_shown() {
         shown.contains("https://host:1/..") && shown.contains("Authorization") && shown.contains("\"K\""),
         "{shown}"
     );
+}
+
+#[test]
+fn programs_from_variables_and_addresses_without_a_scheme_are_not_shown() {
+    let shown = |members: &str| format!("{:?}", server(members).expect("a server"));
+    let stdio = shown(r#""command":"/bin/${TOKEN}","cwd":"/tmp/${TOKEN:-x}""#);
+    assert!(!stdio.contains("s3cret") && !stdio.contains("/bin") && !stdio.contains("/tmp"), "{stdio}");
+    let stdio = shown(r#""command":"npx","cwd":"/tmp""#);
+    assert!(stdio.contains("\"npx\"") && stdio.contains("/tmp"), "{stdio}");
+    let stdio = shown(r#""command":"npx","cwd":"${HOME}""#);
+    assert!(stdio.contains("\"npx\"") && !stdio.contains("/home"), "{stdio}");
+    for url in ["${TOKEN}", "s3cret", "s3cret/a?b", "me:s3cret@host"] {
+        let http = shown(&format!(r#""url":"{url}""#));
+        let bytes = url.replace("${TOKEN}", "s3cret").len();
+        assert!(!http.contains("s3cret") && http.contains(&format!("{bytes} redacted")), "{http}");
+    }
+    // Equal servers are equal, with variables or without.
+    assert_eq!(server(r#""command":"${HOME}""#), server(r#""command":"/home/me""#));
 }

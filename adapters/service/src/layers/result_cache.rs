@@ -28,9 +28,9 @@ use crate::{
 
 /// A layer that keeps the results of some tools, and returns them for equal calls without running the handler.
 ///
-/// Calls are equal if they have the same tool, the same revision of the protocol, the same caller, and arguments with
-/// the same values: the order of members and the notation of texts and numbers do not matter. For tools whose results
-/// are the same for every caller, [`shared`](Self::shared) leaves out the caller.
+/// Calls are equal if they have the same service, the same tool, the same revision of the protocol, the same caller,
+/// and arguments with the same values: the order of members and the notation of texts and numbers do not matter. For
+/// tools whose results are the same for every caller, [`shared`](Self::shared) leaves out the caller.
 ///
 /// ```
 /// use std::time::Duration;
@@ -202,6 +202,8 @@ impl ResultCache {
             None => value_digest(&RawJson::from(&JsonObject::empty())),
         };
         let mut hash = Hash::new();
+        // Clones of the cache may be layers of several services.
+        hash.update(context.service().0.number.to_be_bytes());
         hash.update(owner.as_bytes());
         hash.update(arguments);
         hash.update(context.version().as_str().as_bytes());

@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, RwLock},
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -290,6 +293,10 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
     /// item is hidden. With a predicate, the cache scope of all lists and resources is private (2026-07-28), also with
     /// another scope in [`cache_lists_for`](Self::cache_lists_for) and [`cache_for`](Resource::cache_for).
     ///
+    /// A resource of a backend that is in no list, or in none yet, is requested from the backend only if the predicate
+    /// allows a resource with its URI, whose name is the URI. A backend may have several URIs for one resource: a
+    /// predicate that names the hidden ones does not hide the others, one that names the visible ones does.
+    ///
     /// All clients are notified of a change of a list, also those that cannot see the changed item.
     #[doc(alias = "auth")]
     #[doc(alias = "authorization")]
@@ -345,7 +352,9 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
         let key = self.state_key.or_else(|| self.common.random.bytes().ok());
         let name = self.common.info.name.clone();
         let shared_tasks = Tasks::new(self.tasks.clone(), self.common.random.clone());
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let service = Service(Arc::new(Inner {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             shared_tasks,
             common: self.common,
             hash_seed,

@@ -16,6 +16,8 @@ use crate::{
 
 /// The state that all sessions of a [`Service`](crate::Service) share.
 pub(crate) struct Inner {
+    /// A number that no other service of the process has or had.
+    pub(crate) number: u64,
     pub(super) common: Common<ServerRole>,
     /// The seed of the hash tables whose keys clients choose.
     pub(super) hash_seed: u64,

@@ -61,14 +61,18 @@ impl Service {
     /// # Errors
     /// If the prefix is [invalid](RegisterError::Prefix) or in use, a name is [taken](RegisterError::Taken), or the
     /// service cannot be [mounted](RegisterError::Mount): it has middleware or a visibility predicate, which would be
-    /// bypassed, or it contains this service. Nothing was changed then. Items that the mounted service adds later are
-    /// left out if their names are taken.
+    /// bypassed, it [masks failures](crate::ServiceBuilder::mask_failures) and this service does not, or it contains
+    /// this service. Nothing was changed then. Items that the mounted service adds later are left out if their names
+    /// are taken.
     pub fn mount(&self, prefix: &str, service: &Service) -> Result<(), RegisterError> {
         let parsed = Prefix::parse(prefix).ok_or_else(|| RegisterError::Prefix(prefix.to_owned()))?;
         let refuse =
             |why: &str| Err(RegisterError::Mount(format!("{:?} cannot be mounted: {why}", service.info().name)));
         if ServerRole::custom(service).has_layers() || service.0.visible.is_some() {
             return refuse("its middleware and its visibility predicate would be bypassed");
+        }
+        if service.0.masks_failures && !self.0.masks_failures {
+            return refuse("it masks failures, and the service that would offer its items does not");
         }
         if Arc::ptr_eq(&self.0, &service.0) || service.0.composition.contains(address(&self.0)) {
             return refuse("it contains the other service");
@@ -82,8 +86,7 @@ impl Service {
             hasher: RandomState::new(),
             offers: Mutex::default(),
         });
-        if let Some(error) = mounted.update().into_iter().next() {
-            lock(&mounted.offers).clear(self);
+        if let Err(error) = mounted.begin(self) {
             self.0.composition.release(&mounted.prefix);
             return Err(error);
         }
@@ -107,16 +110,27 @@ struct Mounted {
 }
 
 impl Mounted {
-    /// Makes the items of the whole those of the mounted service. Returns why items were left out.
-    fn update(&self) -> Vec<RegisterError> {
-        let Some(whole) = self.whole.upgrade().map(Service) else { return Vec::new() };
+    /// Offers all items of the mounted service, or none.
+    fn begin(&self, whole: &Service) -> Result<(), RegisterError> {
         let mut offers = lock(&self.offers);
-        let (items, unlisted) = {
-            let catalog = read(&self.service.0.catalog);
-            (self.items(&catalog), self.unlisted(&catalog))
-        };
+        let (items, unlisted) = self.current();
+        let also = |catalog: &mut Catalog| catalog.set_unlisted(self.prefix.identity(), unlisted);
+        offers.insert_all(whole, items, also)
+    }
+
+    /// Makes the items of the whole those of the mounted service. Items whose names are taken are left out.
+    fn update(&self) {
+        let Some(whole) = self.whole.upgrade().map(Service) else { return };
+        let mut offers = lock(&self.offers);
+        let (items, unlisted) = self.current();
         write(&whole.0.catalog).set_unlisted(self.prefix.identity(), unlisted);
-        offers.replace(&whole, &KINDS, items, false)
+        offers.replace(&whole, &KINDS, items, false);
+    }
+
+    /// Returns the items of the mounted service, and the templates of its unlisted resources.
+    fn current(&self) -> (Vec<Offer>, Vec<(String, Arc<ResourceTemplate>)>) {
+        let catalog = read(&self.service.0.catalog);
+        (self.items(&catalog), self.unlisted(&catalog))
     }
 
     fn items(&self, catalog: &Catalog) -> Vec<Offer> {

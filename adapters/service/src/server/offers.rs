@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    catalog::Kind,
+    catalog::{Catalog, Kind},
     catalog_update::{Prepared, Registration},
     register_error::RegisterError,
     service::Service,
@@ -74,6 +74,44 @@ impl Offers {
         changed.dedup();
         service.list_changed(&changed);
         refused
+    }
+
+    /// Adds the first items, all of them or none, and makes a change of the catalog together with them. The clients are
+    /// notified of each list that has changed.
+    ///
+    /// # Errors
+    /// If an item is invalid or its name is taken. Nothing was changed then.
+    pub(super) fn insert_all(
+        &mut self,
+        service: &Service,
+        offers: Vec<Offer>,
+        also: impl FnOnce(&mut Catalog),
+    ) -> Result<(), RegisterError> {
+        let (mut added, mut seen) = (Vec::with_capacity(offers.len()), BTreeSet::new());
+        for Offer { kind, name, identity, item } in offers {
+            let key = (kind, name);
+            if !seen.insert(key.clone()) {
+                return Err(RegisterError::Taken(key.1));
+            }
+            added.push((key, identity, item.prepared()?));
+        }
+        let mut changed: Vec<Kind> = Vec::new();
+        {
+            let catalog = &mut *write(&service.0.catalog);
+            if let Some(((_, name), ..)) = added.iter().find(|((kind, name), ..)| catalog.has(*kind, name)) {
+                return Err(RegisterError::Taken(name.clone()));
+            }
+            for (key, identity, item) in added {
+                Prepared::insert(item, catalog, &service.0.routes);
+                changed.push(key.0);
+                self.0.insert(key, identity);
+            }
+            also(catalog);
+        }
+        changed.sort_unstable();
+        changed.dedup();
+        service.list_changed(&changed);
+        Ok(())
     }
 
     /// Removes all items.

@@ -16,9 +16,10 @@ use super::skill::SkillEntry;
 use super::{
     catalog::{Catalog, ResourceHandler},
     inner::Inner,
+    resource_template::ResourceTemplate,
     routes::SentRequest,
     scopes::has_scopes,
-    visibility::{Audience, Registered},
+    visibility::{Audience, CatalogItem, Registered},
 };
 use crate::{
     driver_api::connection_handle::ConnectionHandle,
@@ -46,10 +47,19 @@ impl VisibleItems {
     }
 
     pub(super) fn allows<T: Registered>(&self, item: &T) -> bool {
+        self.sees(item.as_item()) && item.parent().is_none_or(|parent| self.sees(parent))
+    }
+
+    fn sees(&self, item: CatalogItem<'_>) -> bool {
         let Some((predicate, info)) = self.0.as_deref() else { return true };
         // A predicate that panics hides the item.
-        let sees = |item| (predicate.0)(item, info);
-        catch_unwind(AssertUnwindSafe(|| sees(item.as_item()) && item.parent().is_none_or(sees))).unwrap_or(false)
+        catch_unwind(AssertUnwindSafe(|| (predicate.0)(item, info))).unwrap_or(false)
+    }
+
+    /// Returns whether a resource that is in no list may be requested from the server to which it belongs: the template
+    /// of all its resources is visible, and so would be a resource with this URI. Nothing else is known of it.
+    fn allows_unlisted(&self, template: &ResourceTemplate, uri: &str) -> bool {
+        self.allows(template) && self.sees(CatalogItem::Resource(&mcp_proto::schema::Resource::new(uri, uri)))
     }
 
     /// Returns the visible item with this name.
@@ -105,7 +115,7 @@ impl VisibleItems {
                 }
                 catalog.find_unlisted(uri).cloned()?
             };
-            self.allows(&*template).then(|| ResourceHandler::Template(template.clone(), Map::new()))
+            self.allows_unlisted(&template, uri).then(|| ResourceHandler::Template(template, Map::new()))
         })
     }
 }

@@ -1,5 +1,6 @@
 //! A service in front of other servers, with clients and servers of both eras.
 
+mod access;
 mod faults;
 mod passing;
 mod questions;

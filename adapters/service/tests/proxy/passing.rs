@@ -1,13 +1,13 @@
 //! Items, arguments, results and errors pass as they are.
 
 use mcp_proto::{
-    protocol::ProtocolVersion::V2026_07_28,
+    protocol::ProtocolVersion::{V2025_11_25, V2026_07_28},
     schema::{CallToolResult, CompletionReference, PromptReference, ResourceTemplateReference},
     wire::{ErrorCode, ErrorObject, Json, JsonObject},
 };
 use mcp_service::{
     CallError, CompletionRequest, Context, Failure, Host, Prompt, RegisterError, Resource, ResourceTemplate, Service,
-    Tool, proxy::Backend,
+    Tool, proxy::Backend, testing::TestClient,
 };
 use serde_json::{Value, json};
 
@@ -240,4 +240,37 @@ fn a_hidden_resource_is_not_reached_as_an_unlisted_one() {
         assert!(!world.back(back).transcript().to_string().contains("resources/read"));
         world.servers[back].backend.remove();
     }
+}
+
+#[test]
+fn a_failed_mount_leaves_nothing_behind() {
+    let mut world = World::new();
+    let back = world.serve(Backend::builder("back"), &server(), V2026_07_28);
+    let part = world.service.clone();
+    part.add(Tool::new("own", || "part")).expect("it is new");
+    let whole = Service::builder("whole", "1.0.0")
+        .tool(Tool::new("p__own", || "whole"))
+        .resource(Resource::new("own://a", "a", || "a"))
+        .build()
+        .expect("a service");
+    world.clients.push(TestClient::of(&whole).version(V2025_11_25).connect());
+    let peer = world.peer(0);
+    assert_eq!(whole.mount("p", &part), Err(RegisterError::Taken("p__own".into())));
+    for uri in ["p+back+test://a", "p+back+test://x"] {
+        let read = world.wait(peer.read_resource(uri).expect("allowed"));
+        assert!(read.as_ref().is_err_and(|error| error.is_resource_not_found()), "{uri}: {read:?}");
+    }
+    let transcript = world.clients[0].transcript().to_string();
+    assert!(!transcript.contains("list_changed"), "{transcript}");
+    assert!(!world.back(back).transcript().to_string().contains("resources/read"));
+    // The prefix is free again, and the part does not update the service.
+    part.add(Tool::new("later", || "part")).expect("it is new");
+    world.settle();
+    assert!(!world.clients[0].transcript().to_string().contains("list_changed"));
+    assert!(whole.remove_tool("p__own"));
+    assert_eq!(whole.mount("p", &part), Ok(()));
+    world.settle();
+    assert!(world.clients[0].transcript().to_string().contains("notifications/resources/list_changed"));
+    let read = world.wait(peer.read_resource("p+back+test://a").expect("allowed")).expect("contents");
+    assert_eq!(read.contents[0].uri(), "p+back+test://a");
 }

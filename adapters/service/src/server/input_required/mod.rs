@@ -35,8 +35,10 @@ pub(crate) struct InputRounds {
     /// The number of earlier rounds.
     round: u32,
     caller: CallerId,
-    /// The responses of all rounds.
+    /// The responses in this request. The client can write anything there.
     given: InputResponses,
+    /// What the authenticated state of the request has: the responses of earlier rounds, and values of the service.
+    verified: InputResponses,
     record: Mutex<RoundRecord>,
 }
 
@@ -149,14 +151,10 @@ impl InputRounds {
     ) -> RpcResult<Self> {
         let given: InputResponses = member(params, "inputResponses")?.unwrap_or_default();
         let state: Option<String> = member(params, "requestState")?;
-        let mut rounds = Self { method, params: Params::of(params), round: 0, caller, given, record: Mutex::default() };
+        let (params, verified, record) = (Params::of(params), InputResponses::default(), Mutex::default());
+        let mut rounds = Self { method, params, round: 0, caller, given, verified, record };
         if let Some(state) = state {
-            let State { round, answers } = state_signer.verify(&rounds.scope(), &state)?;
-            rounds.round = round;
-            // Responses of earlier rounds take precedence.
-            for (name, answer) in answers {
-                rounds.given.insert(name, answer);
-            }
+            State { round: rounds.round, answers: rounds.verified } = state_signer.verify(&rounds.scope(), &state)?;
         }
         Ok(rounds)
     }
@@ -193,7 +191,8 @@ impl InputRounds {
             record.lacking = lacking.iter().fold(record.lacking, |set, missing| set.with(*missing));
             return Err(SendError::Undeclared(*missing).into());
         }
-        let Some(answer) = self.given.get(&name) else {
+        // Responses of earlier rounds take precedence.
+        let Some(answer) = self.verified.get(&name).or_else(|| self.given.get(&name)) else {
             let input_request: InputRequest = input_request.clone().into();
             match At(&input_request, Some(ProtocolVersion::LATEST)).to_json() {
                 Ok(input_request) => drop(record.open.insert(name, input_request)),
@@ -218,9 +217,10 @@ impl InputRounds {
         lock(&self.record).used.insert(name, value);
     }
 
-    /// Returns a value that was kept in an earlier round, or a response.
+    /// Returns a value that was kept in an earlier round, or a response of one. A client cannot make it up: it comes
+    /// from the authenticated state only.
     pub(crate) fn kept(&self, name: &str) -> Option<&JsonObject> {
-        self.given.get(name)
+        self.verified.get(name)
     }
 
     /// Withdraws the requests of this run: the response is the outcome of the handler.
