@@ -287,15 +287,34 @@ impl Shared {
                 // Subscriptions do not wait for the pause.
                 let _ = select_biased(pause, self.wake.wait_for(|| self.has_subscriptions().then_some(()))).await;
             }
-            self.calls.expire();
-            let removed = self.wake.wait_for(|| {
-                if lock(&self.link).is_removed {
-                    return Some(true);
-                }
-                (!lock(&self.work).lists.is_empty() || self.has_subscriptions()).then_some(false)
-            });
-            if removed.await {
+            if self.wait_for_work(peer).await {
                 return;
+            }
+        }
+    }
+
+    /// Waits until there is something to do on a connection. Meanwhile calls expire whose clients do not come back.
+    /// Returns whether the backend was removed.
+    async fn wait_for_work(&self, peer: &Peer<ClientRole>) -> bool {
+        let number = peer.calls().number();
+        loop {
+            self.calls.expire();
+            let next = self.calls.next_expiry(number);
+            let work = self.wake.wait_for(|| {
+                if lock(&self.link).is_removed {
+                    return Some(Some(true));
+                }
+                if !lock(&self.work).lists.is_empty() || self.has_subscriptions() {
+                    return Some(Some(false));
+                }
+                (self.calls.next_expiry(number) != next).then_some(None)
+            });
+            let found = match next {
+                Some(until) => select_biased(work, peer.connection().sleep_until(until)).await.unwrap_or(None),
+                None => work.await,
+            };
+            if let Some(is_removed) = found {
+                return is_removed;
             }
         }
     }

@@ -185,16 +185,16 @@ impl Shared {
     /// Passes a log message on to the client of all calls in flight, or to the only client if there is no call. With
     /// several clients the message is dropped, since it may be about a call of any of them, also one that has ended.
     fn log(&self, message: &LogMessageParams) {
-        if let Some(call) = self.sole_caller() {
+        let callers = self.calls.callers();
+        if let Some(call) = callers.sole() {
             // Of the calls of the client, it may be about any that wants it.
             let wants = |context: &Context| context.info().log_level.as_ref().is_some_and(|it| message.level >= *it);
-            let contexts = self.calls.all().into_iter().rev().map(|call| call.context());
+            let contexts = callers.calls.iter().rev().map(|call| call.context());
             let context = contexts.into_iter().find(wants).unwrap_or_else(|| call.context());
             // It is dropped if the client does not read.
             let _ = context.send_log(message);
-        } else if self.calls.all().is_empty()
-            && let Some(service) = self.service()
-            && service.has_one_client()
+        } else if let Some(service) = self.service()
+            && service.only_client().is_some_and(|client| callers.have_left(client))
         {
             service.broadcast(message);
         }
