@@ -336,7 +336,7 @@ impl Shared {
 
     fn has_subscriptions(&self) -> bool {
         let work = lock(&self.work);
-        work.wanted.len() != work.watched.len() || work.wanted.iter().any(|uri| !work.watched.contains_key(uri))
+        work.wanted.len() != work.watched.len() || work.wanted.keys().any(|uri| !work.watched.contains_key(uri))
     }
 
     /// Subscribes to the wanted resources (2026-07-28): to all of them together.
@@ -344,14 +344,14 @@ impl Shared {
         if !self.has_subscriptions() {
             return;
         }
-        let wanted = lock(&self.work).wanted.clone();
+        let wanted: Vec<_> = lock(&self.work).wanted.keys().cloned().collect();
         if wanted.is_empty() {
             *current = None;
             lock(&self.work).watched.clear();
             return;
         }
-        let uris: Vec<_> = wanted.iter().cloned().collect();
-        let filter = SubscriptionFilter { resource_subscriptions: Some(uris), ..SubscriptionFilter::default() };
+        let filter =
+            SubscriptionFilter { resource_subscriptions: Some(wanted.clone()), ..SubscriptionFilter::default() };
         let listening = peer.within(self.limits.list_time).listen(filter);
         let outcome = match listening {
             Ok(pending) => pending.await.map_err(|error| error.to_string()),
@@ -369,8 +369,8 @@ impl Shared {
     async fn subscribe(&self, peer: &Peer<ClientRole>) {
         let (new, old) = {
             let work = lock(&self.work);
-            let new: Vec<_> = work.wanted.iter().filter(|uri| !work.watched.contains_key(*uri)).cloned().collect();
-            let old: Vec<_> = work.watched.keys().filter(|uri| !work.wanted.contains(*uri)).cloned().collect();
+            let new: Vec<_> = work.wanted.keys().filter(|uri| !work.watched.contains_key(*uri)).cloned().collect();
+            let old: Vec<_> = work.watched.keys().filter(|uri| !work.wanted.contains_key(*uri)).cloned().collect();
             (new, old)
         };
         for uri in old {

@@ -30,7 +30,7 @@ use crate::{
     },
     server::{
         mount::{prompt_result, read_result, tool_result},
-        resource::Origin,
+        resource::{Begun, Origin},
         tool_result::ToolAnswer,
     },
     tasks::handle::ResultOrTask,
@@ -426,7 +426,7 @@ impl Origin for Shared {
         })
     }
 
-    fn subscribe(&self, uri: &str) -> Deferred<Result<(), Failure>> {
+    fn subscribe(&self, uri: &str) -> Deferred<Result<Begun, Failure>> {
         match (self.this.upgrade(), self.prefix.strip_uri(uri)) {
             (Some(shared), Some(own)) => shared.watch(own),
             _ => Deferred::ready(Err(Failure::resource_not_found(uri))),
