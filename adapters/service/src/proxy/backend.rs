@@ -113,7 +113,7 @@ impl Backend {
     /// connection has ended. Ends with the error of a connection attempt, or with `Ok` when the backend was removed.
     ///
     /// `connect` returns a client that was connected with the [host](Self::host). It decides how often and how soon to
-    /// connect again, as a supervisor of a driver does. Between two connections requests fail with a [`BackendError`],
+    /// connect again, as a supervisor of a driver does. An attempt is dropped when the backend is removed. Between two connections requests fail with a [`BackendError`],
     /// and the items stay in the lists. On each new connection the lists are read again, and the clients are notified
     /// of them.
     ///
@@ -133,9 +133,11 @@ impl Backend {
     {
         let shared = &self.0;
         while !lock(&shared.link).is_removed {
-            let client = match connect().await {
-                Ok(client) => client,
-                Err(error) => {
+            let removed = shared.wake.wait_for(|| lock(&shared.link).is_removed.then_some(()));
+            let client = match select_biased(removed, connect()).await {
+                Ok(()) => return Ok(()),
+                Err(Ok(client)) => client,
+                Err(Err(error)) => {
                     shared.disconnected(BackendFault::NotConnected(Some(error.to_string())));
                     return Err(error);
                 }

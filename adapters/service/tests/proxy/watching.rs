@@ -157,7 +157,8 @@ fn a_subscriber_without_room_for_one_update_stays_one() {
     assert!(sent < 100_000, "its outbox is full");
     assert_eq!(world.service.resource_updated("back+test://a"), 0);
     world.back(0).send_server_line(UPDATED);
-    world.settle();
+    world.clients[client].settle();
+    world.clients[client].take_transcript();
     take(&heard);
     let peer = world.peer(client);
     world.wait(peer.call_tool("back__touch", ()).expect("allowed")).expect("a result");
