@@ -341,19 +341,24 @@ impl Shared {
         work.wanted.len() != work.watched.len() || work.wanted.keys().any(|uri| !work.watched.contains_key(uri))
     }
 
-    /// Subscribes to the wanted resources (2026-07-28): to all of them together.
+    /// Subscribes to the wanted resources (2026-07-28): to all of them together, except those that the backend has
+    /// refused before. If it fails, the former subscription stays, and only the new resources are refused.
     async fn listen_to_resources(&self, peer: &Peer<ClientRole>, current: &mut Option<Subscription>) {
         if !self.has_subscriptions() {
             return;
         }
-        let wanted: Vec<_> = lock(&self.work).wanted.keys().cloned().collect();
-        if wanted.is_empty() {
+        let asked: Vec<_> = {
+            let work = &mut *lock(&self.work);
+            work.watched.retain(|uri, _| work.wanted.contains_key(uri));
+            let is_refused = |uri: &String| matches!(work.watched.get(uri), Some(Err(_)));
+            work.wanted.keys().filter(|uri| !is_refused(uri)).cloned().collect()
+        };
+        if asked.is_empty() {
             *current = None;
-            lock(&self.work).watched.clear();
             return;
         }
         let filter =
-            SubscriptionFilter { resource_subscriptions: Some(wanted.clone()), ..SubscriptionFilter::default() };
+            SubscriptionFilter { resource_subscriptions: Some(asked.clone()), ..SubscriptionFilter::default() };
         let listening = peer.within(self.limits.list_time).listen(filter);
         let outcome = match listening {
             Ok(pending) => pending.await.map_err(|error| error.to_string()),
@@ -363,7 +368,11 @@ impl Shared {
             // The former one ends after the new one has begun, so that no change is missed.
             *current = Some(subscription);
         });
-        lock(&self.work).watched = wanted.into_iter().map(|uri| (uri, outcome.clone())).collect();
+        let mut work = lock(&self.work);
+        for uri in asked {
+            work.watched.entry(uri).or_insert_with(|| outcome.clone());
+        }
+        drop(work);
         self.changed.notify_all();
     }
 

@@ -184,3 +184,33 @@ fn a_subscription_that_begins_is_not_given_up_for_another_one() {
     world.wait(peer.call_tool("back__touch", ()).expect("allowed")).expect("a result");
     assert_eq!(take(&heard), ["back+test://a"]);
 }
+
+#[test]
+fn a_refused_resource_does_not_end_the_subscriptions_of_others() {
+    let heard = Heard::default();
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &server(), V2026_07_28);
+    let [one, other, third] = [(); 3].map(|()| world.client(&host(&heard), V2025_11_25));
+    subscribe(&mut world, one, V2025_11_25);
+    // The backend allows a limited number of subscriptions on one connection, and each change of them needs a new one.
+    let mut open = Vec::new();
+    loop {
+        let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
+        match world.wait(world.back(0).server().listen(filter).expect("allowed")) {
+            Ok(subscription) => open.push(subscription),
+            Err(_) => break,
+        }
+    }
+    let peer = world.peer(other);
+    world.wait(peer.subscribe("back+test://b").expect("allowed")).expect_err("the backend refuses it");
+    // The one before is still there, also for others.
+    subscribe(&mut world, third, V2025_11_25);
+    world.wait(peer.call_tool("back__touch", ()).expect("allowed")).expect("a result");
+    assert_eq!(take(&heard), ["back+test://a"; 2]);
+    // Now there is room.
+    open.clear();
+    world.settle();
+    world.wait(peer.subscribe("back+test://b").expect("allowed")).expect("subscribed");
+    world.wait(peer.call_tool("back__touch", ()).expect("allowed")).expect("a result");
+    assert_eq!(take(&heard), ["back+test://a"; 2]);
+}
