@@ -113,7 +113,7 @@ impl Backend {
     /// connection has ended. Ends with the error of a connection attempt, or with `Ok` when the backend was removed.
     ///
     /// `connect` returns a client that was connected with the [host](Self::host). It decides how often and how soon to
-    /// connect again, as a supervisor of a driver does. Between two connections requests fail with a [`BackendError`],
+    /// connect again, as a supervisor of a driver does. An attempt is dropped when the backend is removed. Between two connections requests fail with a [`BackendError`],
     /// and the items stay in the lists. On each new connection the lists are read again, and the clients are notified
     /// of them.
     ///
@@ -133,9 +133,11 @@ impl Backend {
     {
         let shared = &self.0;
         while !lock(&shared.link).is_removed {
-            let client = match connect().await {
-                Ok(client) => client,
-                Err(error) => {
+            let removed = shared.wake.wait_for(|| lock(&shared.link).is_removed.then_some(()));
+            let client = match select_biased(removed, connect()).await {
+                Ok(()) => return Ok(()),
+                Err(Ok(client)) => client,
+                Err(Err(error)) => {
                     shared.disconnected(BackendFault::NotConnected(Some(error.to_string())));
                     return Err(error);
                 }
@@ -287,15 +289,34 @@ impl Shared {
                 // Subscriptions do not wait for the pause.
                 let _ = select_biased(pause, self.wake.wait_for(|| self.has_subscriptions().then_some(()))).await;
             }
-            self.calls.expire();
-            let removed = self.wake.wait_for(|| {
-                if lock(&self.link).is_removed {
-                    return Some(true);
-                }
-                (!lock(&self.work).lists.is_empty() || self.has_subscriptions()).then_some(false)
-            });
-            if removed.await {
+            if self.wait_for_work(peer).await {
                 return;
+            }
+        }
+    }
+
+    /// Waits until there is something to do on a connection. Meanwhile calls expire whose clients do not come back.
+    /// Returns whether the backend was removed.
+    async fn wait_for_work(&self, peer: &Peer<ClientRole>) -> bool {
+        let number = peer.calls().number();
+        loop {
+            self.calls.expire();
+            let next = self.calls.next_expiry(number);
+            let work = self.wake.wait_for(|| {
+                if lock(&self.link).is_removed {
+                    return Some(Some(true));
+                }
+                if !lock(&self.work).lists.is_empty() || self.has_subscriptions() {
+                    return Some(Some(false));
+                }
+                (self.calls.next_expiry(number) != next).then_some(None)
+            });
+            let found = match next {
+                Some(until) => select_biased(work, peer.connection().sleep_until(until)).await.unwrap_or(None),
+                None => work.await,
+            };
+            if let Some(is_removed) = found {
+                return is_removed;
             }
         }
     }
@@ -317,22 +338,27 @@ impl Shared {
 
     fn has_subscriptions(&self) -> bool {
         let work = lock(&self.work);
-        work.wanted.len() != work.watched.len() || work.wanted.iter().any(|uri| !work.watched.contains_key(uri))
+        work.wanted.len() != work.watched.len() || work.wanted.keys().any(|uri| !work.watched.contains_key(uri))
     }
 
-    /// Subscribes to the wanted resources (2026-07-28): to all of them together.
+    /// Subscribes to the wanted resources (2026-07-28): to all of them together, except those that the backend has
+    /// refused before. If it fails, the former subscription stays, and only the new resources are refused.
     async fn listen_to_resources(&self, peer: &Peer<ClientRole>, current: &mut Option<Subscription>) {
         if !self.has_subscriptions() {
             return;
         }
-        let wanted = lock(&self.work).wanted.clone();
-        if wanted.is_empty() {
+        let asked: Vec<_> = {
+            let work = &mut *lock(&self.work);
+            work.watched.retain(|uri, _| work.wanted.contains_key(uri));
+            let is_refused = |uri: &String| matches!(work.watched.get(uri), Some(Err(_)));
+            work.wanted.keys().filter(|uri| !is_refused(uri)).cloned().collect()
+        };
+        if asked.is_empty() {
             *current = None;
-            lock(&self.work).watched.clear();
             return;
         }
-        let uris: Vec<_> = wanted.iter().cloned().collect();
-        let filter = SubscriptionFilter { resource_subscriptions: Some(uris), ..SubscriptionFilter::default() };
+        let filter =
+            SubscriptionFilter { resource_subscriptions: Some(asked.clone()), ..SubscriptionFilter::default() };
         let listening = peer.within(self.limits.list_time).listen(filter);
         let outcome = match listening {
             Ok(pending) => pending.await.map_err(|error| error.to_string()),
@@ -342,7 +368,11 @@ impl Shared {
             // The former one ends after the new one has begun, so that no change is missed.
             *current = Some(subscription);
         });
-        lock(&self.work).watched = wanted.into_iter().map(|uri| (uri, outcome.clone())).collect();
+        let mut work = lock(&self.work);
+        for uri in asked {
+            work.watched.entry(uri).or_insert_with(|| outcome.clone());
+        }
+        drop(work);
         self.changed.notify_all();
     }
 
@@ -350,8 +380,8 @@ impl Shared {
     async fn subscribe(&self, peer: &Peer<ClientRole>) {
         let (new, old) = {
             let work = lock(&self.work);
-            let new: Vec<_> = work.wanted.iter().filter(|uri| !work.watched.contains_key(*uri)).cloned().collect();
-            let old: Vec<_> = work.watched.keys().filter(|uri| !work.wanted.contains(*uri)).cloned().collect();
+            let new: Vec<_> = work.wanted.keys().filter(|uri| !work.watched.contains_key(*uri)).cloned().collect();
+            let old: Vec<_> = work.watched.keys().filter(|uri| !work.wanted.contains_key(*uri)).cloned().collect();
             (new, old)
         };
         for uri in old {

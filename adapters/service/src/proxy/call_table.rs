@@ -3,12 +3,16 @@
 use std::{
     any::Any,
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use mcp_proto::{
     connection::ClientRole,
-    protocol::Method,
+    protocol::{Era, Method},
     rpc::{CallId, Timestamp},
     schema::InputRequest,
     wire::{ErrorObject, JsonObject},
@@ -26,6 +30,37 @@ const MAX_WAITING: usize = 64;
 
 /// The most questions of one call.
 const MAX_NAMES: usize = 1024;
+
+/// The most clients with calls that have ended without a response of the backend.
+const MAX_LATE: usize = 256;
+
+/// The client that sent a request: a session, or without a session a principal or a connection.
+struct Client {
+    connection: u64,
+    principal: Option<String>,
+}
+
+impl Client {
+    fn of(context: &Context) -> Self {
+        Self { connection: context.shared.calls.number(), principal: principal_of(context).map(str::to_owned) }
+    }
+
+    /// Returns whether it has sent this request.
+    fn has_sent(&self, context: &Context) -> bool {
+        let is_principal = || self.principal.as_deref().is_some_and(|own| principal_of(context) == Some(own));
+        self.connection == context.shared.calls.number() || is_principal()
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.connection == other.connection || self.principal.is_some() && self.principal == other.principal
+    }
+}
+
+/// Returns the principal of a client without a session.
+fn principal_of(context: &Context) -> Option<&str> {
+    let info = context.info();
+    info.principal.as_ref().filter(|_| info.version.era() == Era::Modern).map(|principal| &*principal.id)
+}
 
 /// A question of a backend that waits for the client.
 pub(super) struct Question {
@@ -186,8 +221,63 @@ struct Table {
     by_call: HashMap<CallKey, u64>,
     next: u64,
     waiting: BTreeMap<String, WaitingCall>,
+    /// The clients of calls that have ended without a response of the backend.
+    late: Vec<Late>,
     /// The number of permits.
     taken: usize,
+}
+
+/// A client of calls that have ended without a response of the backend, which may still send messages about them.
+struct Late {
+    /// `None` stands for all other clients.
+    client: Option<Arc<Client>>,
+    /// The connection to the backend.
+    peer: Peer<ClientRole>,
+    until: Timestamp,
+}
+
+impl Table {
+    /// Notes that the backend may still send messages about a call of this client.
+    fn add_late(&mut self, client: Client, peer: &Peer<ClientRole>, until: Timestamp) {
+        // A former connection has no messages any more.
+        self.late.retain(|late| late.peer.calls().number() == peer.calls().number());
+        let known = self.late.iter_mut().find(|late| late.client.as_ref().is_none_or(|it| it.is(&client)));
+        if let Some(known) = known {
+            known.until = known.until.max(until);
+            return;
+        }
+        let has_room = self.late.len() + 1 < MAX_LATE;
+        let client = has_room.then(|| Arc::new(client));
+        self.late.push(Late { client, peer: peer.clone(), until });
+    }
+}
+
+/// The calls that a message of the backend may be about.
+pub(super) struct Callers {
+    /// Those in flight, the oldest first.
+    pub(super) calls: Vec<Arc<CallEntry>>,
+    /// The clients of those that have ended without a response; `None` stands for all clients.
+    late: Vec<Option<Arc<Client>>>,
+}
+
+impl Callers {
+    /// Returns the latest call in flight, if all calls are those of one client.
+    pub(super) fn sole(&self) -> Option<Arc<CallEntry>> {
+        let last = self.calls.last()?;
+        self.are_all_of(&Client::of(&last.context())).then(|| last.clone())
+    }
+
+    /// Returns whether all calls are of one client.
+    fn are_all_of(&self, client: &Client) -> bool {
+        self.calls.iter().all(|call| client.has_sent(&call.context()))
+            && self.late.iter().all(|late| late.as_ref().is_some_and(|it| it.is(client)))
+    }
+
+    /// Returns whether no call is in flight, and all that have ended without a response are of one connection.
+    pub(super) fn have_left(&self, connection: u64) -> bool {
+        let is_it = |late: &Option<Arc<Client>>| late.as_ref().is_some_and(|it| it.connection == connection);
+        self.calls.is_empty() && self.late.iter().all(is_it)
+    }
 }
 
 /// The right to have a request in flight.
@@ -203,15 +293,43 @@ impl Drop for Permit {
 pub(super) struct Registered {
     table: Arc<CallTable>,
     row: u64,
+    entry: Arc<CallEntry>,
+    peer: Peer<ClientRole>,
+    /// How long the backend may send messages about the call after it has ended without a response.
+    late_time: Duration,
+    /// Whether the backend may send messages about it.
+    is_open: AtomicBool,
+}
+
+impl Registered {
+    /// Notes that the request was sent.
+    pub(super) fn sent(&self) {
+        self.is_open.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that the backend has responded.
+    pub(super) fn responded(&self) {
+        self.is_open.store(false, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        let is_late = self.is_open.load(Ordering::Relaxed) && self.peer.close_reason().is_none();
+        // The locks of the connections are taken without that of the table.
+        let late = is_late.then(|| {
+            let now = self.peer.connection().update(|_, now| now);
+            (Client::of(&self.entry.context()), now + self.late_time)
+        });
         let removed = {
             let mut table = lock(&self.table.0);
             let removed = table.rows.remove(&self.row);
             if let Some(Row { connection, call: Some(call), .. }) = &removed {
                 table.by_call.remove(&(*connection, *call));
+            }
+            // Without a moment in which the call is neither in flight nor late.
+            if let Some((client, until)) = late {
+                table.add_late(client, &self.peer, until);
             }
             removed
         };
@@ -234,13 +352,21 @@ impl CallTable {
         lock(&self.0).taken
     }
 
-    /// Adds a call that is about to be sent over this connection.
-    pub(super) fn insert(self: &Arc<Self>, connection: u64, entry: &Arc<CallEntry>) -> Registered {
+    /// Adds a call that is about to be sent over this connection. If it ends without a response, the backend may send
+    /// messages about it for `late_time`.
+    pub(super) fn insert(
+        self: &Arc<Self>,
+        peer: &Peer<ClientRole>,
+        entry: &Arc<CallEntry>,
+        late_time: Duration,
+    ) -> Registered {
+        let connection = peer.calls().number();
         let mut table = lock(&self.0);
         let row = table.next;
         table.next += 1;
         table.rows.insert(row, Row { connection, call: None, entry: entry.clone() });
-        Registered { table: self.clone(), row }
+        let (table, entry, peer) = (self.clone(), entry.clone(), peer.clone());
+        Registered { table, row, entry, peer, late_time, is_open: AtomicBool::new(false) }
     }
 
     /// Notes the id of a call. It is called under the lock of the connection, before any message about the call can
@@ -258,9 +384,12 @@ impl CallTable {
         table.rows.get(table.by_call.get(&call)?).map(|row| row.entry.clone())
     }
 
-    /// Returns all calls, the oldest first.
-    pub(super) fn all(&self) -> Vec<Arc<CallEntry>> {
-        lock(&self.0).rows.values().map(|row| row.entry.clone()).collect()
+    /// Returns all calls that a message of the backend may be about.
+    pub(super) fn callers(&self) -> Callers {
+        self.expire();
+        let table = lock(&self.0);
+        let calls = table.rows.values().map(|row| row.entry.clone()).collect();
+        Callers { calls, late: table.late.iter().map(|late| late.client.clone()).collect() }
     }
 
     /// Keeps a call until its client sends its next request; returns it if there are `max` of them.
@@ -279,18 +408,43 @@ impl CallTable {
         table.waiting.remove(id)
     }
 
-    /// Drops the calls whose clients have not sent their next requests in time, which cancels them.
+    /// Returns the time at which the next call on a connection [expires](Self::expire).
+    pub(super) fn next_expiry(&self, connection: u64) -> Option<Timestamp> {
+        let table = lock(&self.0);
+        let calls = table.waiting.values().filter(|call| call.peer.calls().number() == connection);
+        calls.map(|call| call.until).min()
+    }
+
+    /// Drops the calls whose clients have not sent their next requests in time, which cancels them. Forgets calls for
+    /// which the backend had enough time to respond.
     pub(super) fn expire(&self) {
-        let peers: Vec<_> = {
+        let peers: BTreeMap<_, _> = {
             let table = lock(&self.0);
-            table.waiting.iter().map(|(id, call)| (id.clone(), call.peer.clone(), call.until)).collect()
+            let waiting = table.waiting.values().map(|call| &call.peer);
+            let peers = waiting.chain(table.late.iter().map(|late| &late.peer));
+            let distinct: BTreeMap<_, _> = peers.map(|peer| (peer.calls().number(), peer)).collect();
+            distinct.into_iter().map(|(number, peer)| (number, peer.clone())).collect()
         };
-        for (id, peer, until) in peers {
-            // The lock of the connection is taken without that of the table.
-            if peer.close_reason().is_some() || peer.connection().update(|_, now| now) >= until {
-                let expired = self.take(&id, |_| true);
-                drop(expired);
-            }
+        if peers.is_empty() {
+            return;
         }
+        // The locks of the connections are taken without that of the table.
+        let time =
+            |peer: &Peer<ClientRole>| peer.close_reason().is_none().then(|| peer.connection().update(|_, now| now));
+        let times: BTreeMap<_, _> = peers.iter().map(|(number, peer)| (*number, time(peer))).collect();
+        let is_over = |peer: &Peer<ClientRole>, until: Timestamp| match times.get(&peer.calls().number()) {
+            Some(Some(now)) => *now >= until,
+            Some(None) => true,
+            // It was added since.
+            None => false,
+        };
+        let (expired, forgotten): (Vec<_>, Vec<_>) = {
+            let table = &mut *lock(&self.0);
+            let expired = table.waiting.iter().filter(|(_, call)| is_over(&call.peer, call.until));
+            let expired: Vec<_> = expired.map(|(id, _)| id.clone()).collect();
+            let expired = expired.iter().filter_map(|id| table.waiting.remove(id)).collect();
+            (expired, table.late.extract_if(.., |late| is_over(&late.peer, late.until)).collect())
+        };
+        drop((expired, forgotten));
     }
 }

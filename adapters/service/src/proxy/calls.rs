@@ -30,7 +30,7 @@ use crate::{
     },
     server::{
         mount::{prompt_result, read_result, tool_result},
-        resource::Origin,
+        resource::{Begun, Origin},
         tool_result::ToolAnswer,
     },
     tasks::handle::ResultOrTask,
@@ -47,7 +47,7 @@ const LIST_WAIT: Duration = Duration::from_secs(5);
 struct Running<T> {
     result: Pin<Box<dyn Future<Output = Result<T, CallError>> + Send>>,
     canceller: Canceller,
-    _registered: Registered,
+    registered: Registered,
 }
 
 impl Shared {
@@ -145,6 +145,9 @@ impl Shared {
             let interrupted = select_biased(entry.questions(), context.cancelled());
             match select_biased(&mut running.result, interrupted).await {
                 Ok(result) => {
+                    if has_responded(&result) {
+                        running.registered.responded();
+                    }
                     if !self.is_listed() {
                         // What the backend has announced before the result is in place before the client gets it.
                         let listed = self.changed.wait_for(|| self.is_listed().then_some(()));
@@ -194,10 +197,13 @@ impl Shared {
     where
         P: Request<Result: Send> + Send + Sync + 'static,
     {
-        let peer = peer.with_options(self.options(context));
-        let number = peer.calls().number();
+        let options = self.options(context);
+        // Questions of 2026-07-28 name their call, and log messages are sent on request only.
+        let is_silent = peer.version().is_some_and(|it| it.era() == Era::Modern) && options.log_level.is_none();
+        let late_time = if is_silent { Duration::ZERO } else { self.limits.late_time };
+        let peer = peer.with_options(options);
         // Before any message about the call can arrive.
-        let registered = self.calls.insert(number, entry);
+        let registered = self.calls.insert(&peer, entry, late_time);
         let is_task = params.is_task();
         let try_send = || {
             if is_task {
@@ -213,7 +219,10 @@ impl Shared {
             Ok((Box::pin(pending) as Pin<Box<dyn Future<Output = _> + Send>>, canceller))
         };
         match select_biased(peer.connection().when_request_slot(try_send), context.cancelled()).await {
-            Ok(Ok((result, canceller))) => Ok(Running { result, canceller, _registered: registered }),
+            Ok(Ok((result, canceller))) => {
+                registered.sent();
+                Ok(Running { result, canceller, registered })
+            }
             Ok(Err(error)) => Err(self.failure(error.into(), context)),
             Err(_) => Err(CallError::Cancelled.into()),
         }
@@ -246,6 +255,7 @@ impl Shared {
     }
 
     fn permit(&self) -> Result<Permit, Failure> {
+        self.calls.expire();
         self.calls.admit(self.limits.calls).ok_or_else(|| self.error(BackendFault::Busy).into_failure())
     }
 
@@ -315,6 +325,8 @@ impl Shared {
             Some(self.calls.keep(id, call, self.limits.waiting_calls))
         });
         if let Some(None) = kept {
+            // It expires at a time that the connection may not wait for yet.
+            self.wake.notify_all();
             return CallError::InputRequired.into();
         }
         // The questions are not asked: the request fails at once.
@@ -330,6 +342,7 @@ impl Shared {
         };
         let id = kept.decode::<Map<String>>().ok().and_then(|state| state.get("id").cloned()).ok_or_else(ended)?;
         let is_it = |call: &WaitingCall| call.method == method && call.principal.as_deref() == rounds.principal();
+        self.calls.expire();
         let call = self.calls.take(&id, is_it).ok_or_else(ended)?;
         call.entry.set_context(context.clone());
         Ok(Some(call))
@@ -339,6 +352,11 @@ impl Shared {
 /// Returns the failure of a request that continues a call which has ended.
 fn ended() -> Failure {
     Failure::rpc(mcp_proto::wire::ErrorObject::invalid_params("Invalid params: requestState: the call has ended"))
+}
+
+/// Returns whether the backend has responded, so that it sends no messages about the request any more.
+const fn has_responded<T>(result: &Result<T, CallError>) -> bool {
+    matches!(result, Ok(_) | Err(CallError::Rpc(_) | CallError::Invalid(_) | CallError::Decode(_)))
 }
 
 /// Passes the progress of a request to the client.
@@ -408,7 +426,7 @@ impl Origin for Shared {
         })
     }
 
-    fn subscribe(&self, uri: &str) -> Deferred<Result<(), Failure>> {
+    fn subscribe(&self, uri: &str) -> Deferred<Result<Begun, Failure>> {
         match (self.this.upgrade(), self.prefix.strip_uri(uri)) {
             (Some(shared), Some(own)) => shared.watch(own),
             _ => Deferred::ready(Err(Failure::resource_not_found(uri))),

@@ -20,6 +20,10 @@ pub struct ProxyLimits {
     pub calls: usize,
     /// The most time for one request of a client, with all questions of the backend. Default 30 minutes.
     pub call_time: Duration,
+    /// How long the backend may still work on a request of a client that has ended without its response: that was
+    /// cancelled, has timed out, or whose client has left. For this time, messages that do not name their call do not
+    /// reach other clients. Default 5 minutes.
+    pub late_time: Duration,
     /// The most calls that wait for the input of clients without a session, between two requests of the client
     /// (2026-07-28). At this number others fail. Default 256.
     pub waiting_calls: usize,
@@ -38,6 +42,7 @@ impl Default for ProxyLimits {
             list_pause: Duration::from_millis(100),
             calls: 1024,
             call_time: Duration::from_secs(30 * 60),
+            late_time: Duration::from_secs(5 * 60),
             waiting_calls: 256,
             input_time: Duration::from_secs(10 * 60),
             subscriptions: 1024,

@@ -33,7 +33,8 @@
 //! - **Definitions and results** are not checked again. Only URIs of resource links, embedded resources and contents
 //!   get the prefix, and metadata of the connection is replaced.
 //! - **A request of the backend** goes to the client whose call it belongs to. In 2026-07-28 it names its call. In a
-//!   session it does not: if calls of several clients are in flight, or none, it is refused.
+//!   session it does not: if calls of several clients are in flight, or none, it is refused. A call that has ended
+//!   without a response of the backend counts for a [limited time](ProxyLimits::late_time).
 //! - **A call with questions** runs once in a session, also if its client has none: it waits for the next request of
 //!   the client, in this process and for a [limited time](ProxyLimits::input_time).
 //! - **A change of a list** that the backend announces before a result is in place before the client gets the result.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use mcp_proto::{
     connection::{ClientRole, SendError},
-    protocol::{Era, Method},
+    protocol::Method,
     schema::{
         CreateMessageRequest, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitRequest,
         ElicitResult, ElicitUrlParams, InputRequest, ListRootsRequest, ListRootsResult, UrlElicitationRequired,
@@ -71,7 +71,7 @@ async fn ask<R: DeserializeOwned>(
     };
     let entry = match &origin {
         Some(origin) => shared.calls.get((backend.shared.calls.number(), origin.call)),
-        None => shared.sole_caller(),
+        None => shared.calls.callers().sole(),
     };
     let entry = entry.ok_or_else(unknown)?;
     let is_input = origin.is_some();
@@ -137,14 +137,6 @@ fn refusal(error: CallError, method: Method) -> ErrorObject {
 }
 
 impl Shared {
-    /// Returns the latest call, if all calls in flight are those of one client.
-    pub(super) fn sole_caller(&self) -> Option<Arc<CallEntry>> {
-        let mut calls = self.calls.all();
-        let last = calls.pop()?;
-        let context = last.context();
-        calls.iter().all(|call| is_same_client(&call.context(), &context)).then_some(last)
-    }
-
     /// Gives a page of a backend an id that no other backend uses, and notes whom its completion concerns.
     fn own_page(&self, mut question: InputRequest, entry: &CallEntry) -> InputRequest {
         if let InputRequest::Elicit(ElicitRequest { params: ElicitParams::Url(page), .. }) = &mut question {
@@ -190,17 +182,4 @@ impl Shared {
             let _ = client.elicitation_complete(&format!("{}:{id}", self.name));
         }
     }
-}
-
-/// Returns whether two requests are those of one client: of one session, or without a session of one principal or one
-/// connection.
-pub(super) fn is_same_client(one: &Context, other: &Context) -> bool {
-    if Arc::as_ptr(&one.connection).addr() == Arc::as_ptr(&other.connection).addr() {
-        return true;
-    }
-    let principal = |context: &Context| {
-        let info = context.info();
-        info.principal.as_ref().filter(|_| info.version.era() == Era::Modern).map(|principal| principal.id.clone())
-    };
-    principal(one).is_some_and(|one| principal(other).is_some_and(|other| one == other))
 }

@@ -25,7 +25,7 @@ use crate::{
     outbound::{peer::Peer, pending::Pending},
     server::{
         catalog::Kind, composition::LogSource, inner::Inner, offers::Offers, register_error::RegisterError,
-        service::Service,
+        resource::Begun, service::Service,
     },
     util::{lock::lock, prefix::Prefix, wait_queue::WaitQueue},
 };
@@ -73,13 +73,36 @@ pub(super) struct Work {
     /// The lists that are being read.
     pub(super) reading: BTreeSet<Kind>,
     /// The resources whose changes the service has to be notified of.
-    pub(super) wanted: BTreeSet<String>,
+    pub(super) wanted: BTreeMap<String, Wanted>,
     /// Those of them for which the backend has agreed to that, or has not.
     pub(super) watched: BTreeMap<String, Result<(), String>>,
     /// The most verbose level of log messages that a client wants.
     level: Option<LoggingLevel>,
     /// The request that sets the level.
     setting_level: Option<Pending<EmptyResult>>,
+}
+
+/// The subscriptions of clients to a resource that are not in place yet.
+#[derive(Default)]
+pub(super) struct Wanted {
+    /// The number of them.
+    pending: usize,
+    /// The number of all of them so far.
+    begun: u64,
+}
+
+/// A subscription of a client that is not in place yet. Its resource is wanted as long as this is held.
+struct Watching {
+    shared: Arc<Shared>,
+    uri: String,
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if let Some(wanted) = lock(&self.shared.work).wanted.get_mut(&self.uri) {
+            wanted.pending -= 1;
+        }
+    }
 }
 
 impl Shared {
@@ -171,30 +194,28 @@ impl Shared {
         let is_wanted = {
             let work = lock(&self.work);
             let is_below = |wanted: &String| uri.strip_prefix(&**wanted).is_some_and(|rest| rest.starts_with('/'));
-            work.wanted.contains(uri) || work.wanted.iter().any(is_below)
+            work.wanted.contains_key(uri) || work.wanted.keys().any(is_below)
         };
         let Some(service) = self.service().filter(|_| is_wanted) else { return };
         if service.resource_updated(&self.prefix.uri(uri)) == 0 {
-            // The clients that wanted it are gone.
-            if lock(&self.work).wanted.remove(uri) {
-                self.wake.notify_all();
-            }
+            // The clients that wanted it may be gone.
+            self.forget_unwatched(Some(uri));
         }
     }
 
     /// Passes a log message on to the client of all calls in flight, or to the only client if there is no call. With
     /// several clients the message is dropped, since it may be about a call of any of them, also one that has ended.
     fn log(&self, message: &LogMessageParams) {
-        if let Some(call) = self.sole_caller() {
+        let callers = self.calls.callers();
+        if let Some(call) = callers.sole() {
             // Of the calls of the client, it may be about any that wants it.
             let wants = |context: &Context| context.info().log_level.as_ref().is_some_and(|it| message.level >= *it);
-            let contexts = self.calls.all().into_iter().rev().map(|call| call.context());
+            let contexts = callers.calls.iter().rev().map(|call| call.context());
             let context = contexts.into_iter().find(wants).unwrap_or_else(|| call.context());
             // It is dropped if the client does not read.
             let _ = context.send_log(message);
-        } else if self.calls.all().is_empty()
-            && let Some(service) = self.service()
-            && service.has_one_client()
+        } else if let Some(service) = self.service()
+            && service.only_client().is_some_and(|client| callers.have_left(client))
         {
             service.broadcast(message);
         }
@@ -221,47 +242,74 @@ impl Shared {
     }
 
     /// Waits until the backend notifies of changes of a resource. Begins with that at once.
-    pub(super) fn watch(self: &Arc<Self>, uri: &str) -> Deferred<Result<(), Failure>> {
+    pub(super) fn watch(self: &Arc<Self>, uri: &str) -> Deferred<Result<Begun, Failure>> {
         if let Err(error) = self.connected() {
             return Deferred::ready(Err(error.into_failure()));
         }
+        let is_full = lock(&self.work).wanted.len() >= self.limits.subscriptions;
+        if is_full {
+            self.forget_unwatched(None);
+        }
         {
-            let is_full = lock(&self.work).wanted.len() >= self.limits.subscriptions;
-            if is_full {
-                self.forget_unwatched();
-            }
-            let mut work = lock(&self.work);
-            if !work.wanted.contains(uri) && work.wanted.len() >= self.limits.subscriptions {
+            let work = &mut *lock(&self.work);
+            if !work.wanted.contains_key(uri) && work.wanted.len() >= self.limits.subscriptions {
                 return Deferred::ready(Err(self.error(BackendFault::Busy).into_failure()));
             }
             if matches!(work.watched.get(uri), Some(Err(_))) {
                 // It may succeed now.
                 work.watched.remove(uri);
             }
-            work.wanted.insert(uri.to_owned());
+            let wanted = work.wanted.entry(uri.to_owned()).or_default();
+            (wanted.pending, wanted.begun) = (wanted.pending + 1, wanted.begun + 1);
         }
+        let watching = Watching { shared: self.clone(), uri: uri.to_owned() };
         self.wake.notify_all();
-        let (shared, uri) = (self.clone(), uri.to_owned());
         Deferred::new(async move {
-            let watched = || {
-                let watched = lock(&shared.work).watched.get(&uri).cloned();
-                let lost = || shared.connected().err().map(|error| Err(error.into_failure()));
-                watched
-                    .map(|it| it.map_err(|why| shared.error(BackendFault::Unsupported(why)).into_failure()))
-                    .or_else(lost)
-            };
-            shared.changed.wait_for(watched).await
+            let Watching { shared, uri } = &watching;
+            shared.changed.wait_for(|| shared.watched(uri)).await.map_err(BackendError::into_failure)?;
+            Ok(Some(Box::new(watching) as Box<dyn Send>))
         })
     }
 
-    /// Forgets resources that no client is subscribed to.
-    fn forget_unwatched(&self) {
+    /// Returns whether the backend notifies of changes of a resource, once that is known.
+    fn watched(&self, uri: &str) -> Option<Result<(), BackendError>> {
+        let work = lock(&self.work);
+        let watched = work.watched.get(uri).cloned();
+        let is_wanted = work.wanted.contains_key(uri);
+        drop(work);
+        match watched {
+            Some(outcome) => Some(outcome.map_err(|why| self.error(BackendFault::Unsupported(why)))),
+            None if !is_wanted => Some(Err(self.error(BackendFault::Closed("the subscription has ended".into())))),
+            None => self.connected().err().map(Err),
+        }
+    }
+
+    /// Forgets resources that no client is subscribed to: all of them, or only this one.
+    fn forget_unwatched(&self, only: Option<&str>) {
         let Some(service) = self.service() else { return };
-        let wanted: Vec<_> = lock(&self.work).wanted.iter().cloned().collect();
-        let unwatched: BTreeSet<_> =
-            wanted.into_iter().filter(|uri| !service.is_subscribed(&self.prefix.uri(uri))).collect();
-        let mut work = lock(&self.work);
-        work.wanted.retain(|uri| !unwatched.contains(uri));
+        let idle: Vec<_> = {
+            let work = lock(&self.work);
+            let concerned = |uri: &str| only.is_none_or(|only| only == uri);
+            let idle = work.wanted.iter().filter(|(uri, wanted)| wanted.pending == 0 && concerned(uri));
+            idle.map(|(uri, wanted)| (uri.clone(), wanted.begun)).collect()
+        };
+        let unwatched = idle.into_iter().filter(|(uri, _)| !service.is_subscribed(&self.prefix.uri(uri)));
+        let unwatched: Vec<_> = unwatched.collect();
+        let mut is_changed = false;
+        {
+            let mut work = lock(&self.work);
+            for (uri, begun) in unwatched {
+                // A subscription that began meanwhile may be in place by now.
+                if work.wanted.get(&uri).is_some_and(|wanted| wanted.begun == begun) {
+                    work.wanted.remove(&uri);
+                    is_changed = true;
+                }
+            }
+        }
+        if is_changed {
+            self.wake.notify_all();
+            self.changed.notify_all();
+        }
     }
 }
 

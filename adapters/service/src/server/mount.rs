@@ -18,7 +18,7 @@ use super::{
     offers::{Offer, Offers},
     prompt::Prompt,
     register_error::RegisterError,
-    resource::{Origin, Resource},
+    resource::{Begun, Origin, Resource},
     resource_template::ResourceTemplate,
     service::Service,
     tool::Tool,
@@ -233,11 +233,11 @@ impl Origin for Mounted {
         }
     }
 
-    fn subscribe(&self, uri: &str) -> Deferred<Result<(), Failure>> {
+    fn subscribe(&self, uri: &str) -> Deferred<Result<Begun, Failure>> {
         let own = self.prefix.strip_uri(uri);
         let origin = own.and_then(|own| Some((own, read(&self.service.0.catalog).find(own)?.origin()?)));
         // Changes of other resources are reported without a subscription.
-        origin.map_or_else(|| Deferred::ready(Ok(())), |(own, origin)| origin.subscribe(own))
+        origin.map_or_else(|| Deferred::ready(Ok(None)), |(own, origin)| origin.subscribe(own))
     }
 }
 

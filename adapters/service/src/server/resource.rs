@@ -151,9 +151,13 @@ pub(crate) trait Origin: Send + Sync {
     /// Reads a resource, by its URI in this service.
     fn read(&self, uri: String, context: &Context) -> Deferred<Result<ReadResourceResult, Failure>>;
 
-    /// Subscribes to a resource, by its URI in this service, if the server offers that.
-    fn subscribe(&self, uri: &str) -> Deferred<Result<(), Failure>>;
+    /// Subscribes to a resource, by its URI in this service, if the server offers that. The result is held until the
+    /// subscription of the client is in place.
+    fn subscribe(&self, uri: &str) -> Deferred<Result<Begun, Failure>>;
 }
+
+/// Keeps a subscription at another server that has no subscriber yet.
+pub(crate) type Begun = Option<Box<dyn Send>>;
 
 impl Resource {
     /// Creates a resource of another server.

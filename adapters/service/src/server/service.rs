@@ -177,11 +177,11 @@ impl Service {
         });
     }
 
-    /// Returns whether there is exactly one connection.
-    pub(crate) fn has_one_client(&self) -> bool {
-        let mut clients = 0;
-        self.0.clients.each(|_, _| clients += 1);
-        clients == 1
+    /// Returns the number of the connection, if there is exactly one.
+    pub(crate) fn only_client(&self) -> Option<u64> {
+        let (mut clients, mut last) = (0, None);
+        self.0.clients.each(|session, _| (clients, last) = (clients + 1, Some(session.calls.number())));
+        last.filter(|_| clients == 1)
     }
 
     /// Returns whether a client has subscribed to a resource, or listens to it.

@@ -96,6 +96,18 @@ fn a_backend_that_is_started_again_is_listed_again() {
 }
 
 #[test]
+fn a_removed_backend_does_not_wait_for_its_connection() {
+    let world = World::new();
+    let backend = Backend::builder("back").join(&world.service).expect("a backend");
+    let connect = || std::future::pending::<Result<crate::world::Link, &str>>();
+    let mut run = Box::pin(backend.run(connect));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(run.as_mut().poll(&mut context).is_pending());
+    backend.remove();
+    assert_eq!(run.as_mut().poll(&mut context), std::task::Poll::Ready(Ok(())));
+}
+
+#[test]
 fn a_slow_backend_takes_only_its_own_slots() {
     let mut limits = ProxyLimits::default();
     (limits.calls, limits.call_time) = (3, Duration::from_secs(5));

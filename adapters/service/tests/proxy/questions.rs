@@ -1,8 +1,11 @@
 //! Requests of backends reach the client whose call they belong to, and no other.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use mcp_proto::{
@@ -12,7 +15,10 @@ use mcp_proto::{
         Root, SamplingContent,
     },
 };
-use mcp_service::{CallError, Context, Failure, Host, Roots, Service, Tool, proxy::Backend};
+use mcp_service::{
+    CallError, Context, Failure, Host, Roots, Service, Tool,
+    proxy::{Backend, ProxyLimits},
+};
 
 use crate::world::{ERAS, World};
 
@@ -114,10 +120,124 @@ fn a_question_that_may_be_for_another_client_is_refused() {
     // A second call of the same client is no obstacle.
     drop(waiting);
     world.settle();
+    world.back(0).advance(ProxyLimits::default().late_time);
     let own = world.peer(ada).call_tool("back__wait", ()).expect("allowed");
     let result = world.wait(world.peer(ada).call_tool("back__greet", ()).expect("allowed")).expect("a result");
     assert!(!result.is_error(), "{result:?}");
     drop(own);
+    world.settle();
+}
+
+/// What a backend sends about a call that has ended, in a session.
+fn send_late(world: &mut World) {
+    let line = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"late"}}"#;
+    world.back(0).send_server_line(line);
+    let form = r#"{"type":"object","properties":{"name":{"type":"string"}}}"#;
+    let params = format!(r#"{{"message":"Who is late?","requestedSchema":{form}}}"#);
+    let line = format!(r#"{{"jsonrpc":"2.0","id":"late","method":"elicitation/create","params":{params}}}"#);
+    world.back(0).send_server_line(&line);
+    world.settle();
+}
+
+fn got_late(world: &World, client: usize) -> bool {
+    let transcript = world.clients[client].transcript().to_string();
+    let (asked, logged) = (transcript.contains("Who is late?"), transcript.contains("notifications/message"));
+    assert_eq!(asked, logged, "{transcript}");
+    asked
+}
+
+#[test]
+fn late_messages_about_a_cancelled_call_reach_no_other_client() {
+    for (front, other) in [(V2025_11_25, V2025_11_25), (V2026_07_28, V2025_11_25)] {
+        let mut world = World::new();
+        world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
+        let (ada, bob) = (world.client(&host("ada"), front), world.client(&host("bob"), other));
+        let waiting = world.peer(bob).call_tool("back__wait", ()).expect("allowed");
+        let cancelled = world.peer(ada).call_tool("back__wait", ()).expect("allowed");
+        world.settle();
+        drop(cancelled);
+        world.settle();
+        assert_eq!(world.servers[0].backend.calls(), 1);
+        send_late(&mut world);
+        assert!(!got_late(&world, bob), "{front:?}");
+        let transcript = world.back(0).take_transcript().to_string();
+        assert!(transcript.contains("No call of a client"), "{transcript}");
+        // The backend had its time.
+        world.back(0).advance(ProxyLimits::default().late_time);
+        send_late(&mut world);
+        assert!(got_late(&world, bob), "{front:?}");
+        drop(waiting);
+        world.settle();
+    }
+}
+
+#[test]
+fn late_messages_about_a_call_that_has_timed_out_reach_no_other_client() {
+    let mut limits = ProxyLimits::default();
+    limits.call_time = Duration::from_secs(5);
+    let mut world = World::new();
+    world.serve(Backend::builder("back").limits(limits), &server(&Arc::default()), V2025_11_25);
+    let [ada, bob] = ["ada", "bob"].map(|user| world.client(&host(user), V2025_11_25));
+    let slow = world.peer(ada).call_tool("back__wait", ()).expect("allowed");
+    world.settle();
+    world.back(0).advance(Duration::from_secs(4));
+    let waiting = world.peer(bob).call_tool("back__wait", ()).expect("allowed");
+    world.settle();
+    world.back(0).advance(Duration::from_secs(2));
+    world.wait(slow).expect_err("it is too slow");
+    assert_eq!(world.servers[0].backend.calls(), 1, "only that of bob");
+    send_late(&mut world);
+    assert!(!got_late(&world, bob));
+    drop(waiting);
+    world.settle();
+}
+
+#[test]
+fn late_messages_about_a_call_of_a_client_that_has_left_reach_no_other_client() {
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
+    let [bob, ada] = ["bob", "ada"].map(|user| world.client(&host(user), V2025_11_25));
+    let call = world.peer(ada).call_tool("back__wait", ()).expect("allowed");
+    world.settle();
+    world.clients.truncate(1);
+    world.settle();
+    assert!(matches!(world.wait(call), Err(CallError::Closed(_))));
+    // Now bob is the only client, without a call.
+    send_late(&mut world);
+    let transcript = world.clients[bob].transcript().to_string();
+    assert!(!transcript.contains("late"), "{transcript}");
+}
+
+#[test]
+fn late_messages_about_a_cancelled_call_may_reach_its_own_client() {
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
+    let ada = world.client(&host("ada"), V2025_11_25);
+    let waiting = world.peer(ada).call_tool("back__wait", ()).expect("allowed");
+    drop(world.peer(ada).call_tool("back__wait", ()).expect("allowed"));
+    world.settle();
+    send_late(&mut world);
+    assert!(got_late(&world, ada));
+    drop(waiting);
+    world.settle();
+    let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"outside"}}"#;
+    world.back(0).send_server_line(log);
+    world.settle();
+    world.clients[ada].transcript().assert_contains("outside");
+}
+
+#[test]
+fn a_call_that_the_backend_has_responded_to_has_no_late_messages() {
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
+    let [ada, bob] = ["ada", "bob"].map(|user| world.client(&host(user), V2025_11_25));
+    let waiting = world.peer(bob).call_tool("back__wait", ()).expect("allowed");
+    // It is refused its question, and fails.
+    let result = world.wait(world.peer(ada).call_tool("back__greet", ()).expect("allowed")).expect("a result");
+    assert!(result.is_error(), "{result:?}");
+    send_late(&mut world);
+    assert!(got_late(&world, bob));
+    drop(waiting);
     world.settle();
 }
 
@@ -137,29 +257,45 @@ fn a_question_without_a_call_is_refused() {
 
 #[test]
 fn a_client_that_does_not_come_back_ends_its_call() {
-    let mut world = World::new();
-    world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
-    // The client gets the question, and never responds.
-    let silent = Host::builder("silent", "1.0.0")
-        .elicitation_async(async |_, context| {
-            context.cancelled().await;
-            Err::<ElicitResult, _>(CallError::Cancelled)
-        })
-        .build();
-    let client = world.client(&silent, V2026_07_28);
-    let call = world.peer(client).call_tool("back__greet", ()).expect("allowed");
-    world.settle();
-    assert_eq!(world.servers[0].backend.calls(), 1, "it waits for the client");
-    drop(call);
-    world.settle();
-    world.back(0).advance(std::time::Duration::from_secs(601));
-    // The next call finds the expired one.
-    let other = world.client(&host("ada"), V2026_07_28);
-    let result = world.wait(world.peer(other).call_tool("back__greet", ()).expect("allowed")).expect("a result");
-    assert!(!result.is_error(), "{result:?}");
-    assert_eq!(world.servers[0].backend.calls(), 0);
-    assert!(world.back(0).transcript().to_string().contains("notifications/cancelled"));
-    world.back(0).assert_idle();
+    // Without the pause, the connection has just read the lists.
+    for (pauses, calls) in [(false, 1024), (true, 1024), (false, 1), (true, 1)] {
+        let mut limits = ProxyLimits::default();
+        limits.calls = calls;
+        let (list_pause, late_time) = (limits.list_pause, limits.late_time);
+        let mut world = World::new();
+        world.serve(Backend::builder("back").limits(limits), &server(&Arc::default()), V2025_11_25);
+        if pauses {
+            world.back(0).advance(list_pause);
+            world.settle();
+        }
+        // The client gets the question, and never responds.
+        let silent = Host::builder("silent", "1.0.0")
+            .elicitation_async(async |_, context| {
+                context.cancelled().await;
+                Err::<ElicitResult, _>(CallError::Cancelled)
+            })
+            .build();
+        let client = world.client(&silent, V2026_07_28);
+        let call = world.peer(client).call_tool("back__greet", ()).expect("allowed");
+        world.settle();
+        assert_eq!(world.servers[0].backend.calls(), 1, "it waits for the client");
+        drop(call);
+        world.settle();
+        world.back(0).advance(Duration::from_secs(599));
+        world.settle();
+        assert_eq!(world.servers[0].backend.calls(), 1, "it still waits");
+        world.back(0).advance(Duration::from_secs(2));
+        world.settle();
+        // It has ended without another call.
+        assert_eq!(world.servers[0].backend.calls(), 0, "{pauses} {calls}");
+        world.back(0).transcript().assert_contains("notifications/cancelled");
+        world.back(0).advance(late_time);
+        let other = world.client(&host("ada"), V2026_07_28);
+        let result = world.wait(world.peer(other).call_tool("back__greet", ()).expect("allowed")).expect("a result");
+        assert!(!result.is_error(), "{result:?}");
+        assert_eq!(world.servers[0].backend.calls(), 0);
+        world.back(0).assert_idle();
+    }
 }
 
 #[test]

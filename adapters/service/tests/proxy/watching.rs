@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use mcp_proto::{
     protocol::ProtocolVersion::{self, V2025_11_25, V2026_07_28},
     schema::{LogMessageParams, LoggingLevel, ResourceUpdatedParams, SubscriptionFilter, ToolsListChangedParams},
+    wire::Json,
 };
 use mcp_service::{
     CallError, Context, Failure, Host, Resource, Service, Tool,
@@ -122,4 +123,94 @@ fn log_messages_reach_the_client_of_the_call_at_its_level() {
         }
         assert!(!world.clients[other].transcript().to_string().contains("notifications/message"));
     }
+}
+
+const UPDATED: &str = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://a"}}"#;
+
+#[test]
+fn a_change_before_the_client_is_subscribed_does_not_end_its_subscription() {
+    let heard = Heard::default();
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &server(), V2025_11_25);
+    let client = world.client(&host(&heard), V2025_11_25);
+    let peer = world.peer(client);
+    let subscribing = peer.subscribe("back+test://a").expect("allowed");
+    // The request has arrived, and the proxy has not subscribed yet.
+    world.clients[client].settle();
+    world.back(0).send_server_line(UPDATED);
+    world.wait(subscribing).expect("subscribed");
+    world.wait(peer.call_tool("back__touch", ()).expect("allowed")).expect("a result");
+    assert_eq!(take(&heard), ["back+test://a"]);
+}
+
+#[test]
+fn a_subscriber_without_room_for_one_update_stays_one() {
+    let heard = Heard::default();
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &server(), V2025_11_25);
+    let client = world.client(&host(&heard), V2025_11_25);
+    subscribe(&mut world, client, V2025_11_25);
+    // The client does not read.
+    let data = Json::new(&"x".repeat(100_000)).expect("JSON");
+    let message = LogMessageParams::new(LoggingLevel::Error, data);
+    let sent = (0..100_000).take_while(|_| world.service.broadcast(&message) > 0).count();
+    assert!(sent < 100_000, "its outbox is full");
+    assert_eq!(world.service.resource_updated("back+test://a"), 0);
+    world.back(0).send_server_line(UPDATED);
+    world.clients[client].settle();
+    world.clients[client].take_transcript();
+    take(&heard);
+    let peer = world.peer(client);
+    world.wait(peer.call_tool("back__touch", ()).expect("allowed")).expect("a result");
+    assert_eq!(take(&heard), ["back+test://a"]);
+}
+
+#[test]
+fn a_subscription_that_begins_is_not_given_up_for_another_one() {
+    let mut limits = ProxyLimits::default();
+    limits.subscriptions = 1;
+    let heard = Heard::default();
+    let mut world = World::new();
+    world.serve(Backend::builder("back").limits(limits), &server(), V2025_11_25);
+    let [one, other] = [(); 2].map(|()| world.client(&host(&heard), V2025_11_25));
+    let first = world.peer(one).subscribe("back+test://a").expect("allowed");
+    let second = world.peer(other).subscribe("back+test://b").expect("allowed");
+    world.clients[one].settle();
+    world.clients[other].settle();
+    world.wait(first).expect("subscribed");
+    let error = world.wait(second).expect_err("there is no room");
+    assert!(error.to_string().contains("too many requests"), "{error}");
+    let peer = world.peer(one);
+    world.wait(peer.call_tool("back__touch", ()).expect("allowed")).expect("a result");
+    assert_eq!(take(&heard), ["back+test://a"]);
+}
+
+#[test]
+fn a_refused_resource_does_not_end_the_subscriptions_of_others() {
+    let heard = Heard::default();
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &server(), V2026_07_28);
+    let [one, other, third] = [(); 3].map(|()| world.client(&host(&heard), V2025_11_25));
+    subscribe(&mut world, one, V2025_11_25);
+    // The backend allows a limited number of subscriptions on one connection, and each change of them needs a new one.
+    let mut open = Vec::new();
+    loop {
+        let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
+        match world.wait(world.back(0).server().listen(filter).expect("allowed")) {
+            Ok(subscription) => open.push(subscription),
+            Err(_) => break,
+        }
+    }
+    let peer = world.peer(other);
+    world.wait(peer.subscribe("back+test://b").expect("allowed")).expect_err("the backend refuses it");
+    // The one before is still there, also for others.
+    subscribe(&mut world, third, V2025_11_25);
+    world.wait(peer.call_tool("back__touch", ()).expect("allowed")).expect("a result");
+    assert_eq!(take(&heard), ["back+test://a"; 2]);
+    // Now there is room.
+    open.clear();
+    world.settle();
+    world.wait(peer.subscribe("back+test://b").expect("allowed")).expect("subscribed");
+    world.wait(peer.call_tool("back__touch", ()).expect("allowed")).expect("a result");
+    assert_eq!(take(&heard), ["back+test://a"; 2]);
 }

@@ -30,6 +30,7 @@ use crate::{
     server::{
         catalog::ResourceHandler,
         required_scopes::lacks_scopes,
+        resource::Begun,
         routes::{Request, Route, SentRequest},
         visible_items::VisibleItems,
     },
@@ -112,7 +113,8 @@ impl SessionState<ServerRole> {
             let run = move |context: &Context| {
                 let context = context.clone();
                 origin.subscribe(&uri).map(move |subscribed| {
-                    subscribed.map_err(|failure| context.explain(failure))?;
+                    // Held until the client is a subscriber.
+                    let _begun = subscribed.map_err(|failure| context.explain(failure))?;
                     let (shared, limits) = (&context.shared, context.shared.app.0.subscription_limits);
                     shared.state.subscriptions.insert(uri, limits).map(|()| EmptyResult::default())
                 })
@@ -139,17 +141,20 @@ impl SessionState<ServerRole> {
     pub(in crate::server) fn listen_to_origins(self: &Arc<Self>, inbound: &Request<'_>) -> Option<Job> {
         let (begun, connection, key) = (self.subscribe_to_origins(inbound), inbound.connection.clone(), inbound.key);
         Some(Job::future(Schedule::Concurrent, async move {
+            // Held until the client is a subscriber.
+            let mut held = Vec::new();
             for subscribed in begun {
                 // Without its server the subscription is silent.
-                let _ = subscribed.await;
+                held.extend(subscribed.await);
             }
             // It is only ever refused as busy.
             let accept = || connection.update(|conn, _| conn.accept_subscription(key, |_| false));
             let _ = connection.when_writable(accept).await;
+            drop(held);
         }))
     }
 
-    fn subscribe_to_origins(self: &Arc<Self>, inbound: &Request<'_>) -> Vec<Deferred<Result<(), Failure>>> {
+    fn subscribe_to_origins(self: &Arc<Self>, inbound: &Request<'_>) -> Vec<Deferred<Result<Begun, Failure>>> {
         let Ok(SubscriptionsListenParams { notifications, .. }) = params(inbound.params.as_ref()) else {
             return Vec::new();
         };
