@@ -80,7 +80,12 @@ fn each_request_needs_a_proof_of_its_own() {
         let dpop = Dpop::new().nonces(NonceKey::new([7; 32]));
         let endpoint = protect(unprotected(&service()), &client.key, dpop);
         let begins = initialize("2025-11-25");
-        // The first response has the nonce, and a page may read it.
+        // The first response has the nonce, also without a proof, and a page may read it.
+        let plain = ask(&endpoint, request("POST", "/mcp", None), &begins).await;
+        assert_eq!((plain.status, plain.header("dpop-nonce").map(str::len)), (401, Some(32)));
+        let free =
+            ask(&endpoint, request("GET", "/.well-known/oauth-protected-resource/mcp", None), &Value::Null).await;
+        assert_eq!((free.status, free.header("dpop-nonce")), (200, None));
         let first = client.request("POST", "/mcp", "ada").header("origin", "https://app.example");
         let first = ask(&endpoint, first, &begins).await;
         assert_eq!((first.status, first.challenged("error")), (401, Some("use_dpop_nonce")), "{}", first.body);

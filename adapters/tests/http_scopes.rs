@@ -16,7 +16,7 @@ use mcp_proto::{
     http::server::Caller,
     schema::{LoggingLevel, TaskSupport},
 };
-use mcp_service::{CallError, Context, Service, Tool};
+use mcp_service::{CallError, Context, Prompt, Resource, Service, Tool};
 use serde_json::{Value, json};
 
 use crate::{
@@ -25,7 +25,8 @@ use crate::{
     run, timeout,
 };
 
-/// A service with tools that need no scope, two, and another one; and how often they have run.
+/// A service with tools that need no scope, two, and another one, and how often they have run; and with a prompt and a
+/// resource that need two.
 fn service() -> (Service, Arc<AtomicUsize>) {
     let runs = Arc::new(AtomicUsize::new(0));
     let tool = |name: &str| {
@@ -50,6 +51,16 @@ fn service() -> (Service, Arc<AtomicUsize>) {
         .tool(
             Tool::new_async("chat", async |context: Context| talk("chat", context).await)
                 .task_support(TaskSupport::Optional),
+        )
+        .prompt(
+            Prompt::new_async("talk", async |context: Context| talk("talk", context).await)
+                .scope("files:read")
+                .scope("files:write"),
+        )
+        .resource(
+            Resource::new_async("test://talk", "talk", async |context: Context| talk("talk", context).await)
+                .scope("files:read")
+                .scope("files:write"),
         )
         .on_notification("custom/count", {
             let count = runs.clone();
@@ -363,15 +374,30 @@ fn messages_of_a_task_of_a_tool_with_scopes_are_sent_with_its_result() {
     });
 }
 
-/// `Last-Event-ID` is no way around the scopes of a tool.
+/// `Last-Event-ID` is no way around the scopes of an item.
 #[test]
 fn resuming_a_response_needs_the_scopes_of_its_tool() {
+    resume_needs_scopes("tools/call", json!({"name": "talk", "arguments": {}}));
+}
+
+#[test]
+fn resuming_a_response_needs_the_scopes_of_its_prompt() {
+    resume_needs_scopes("prompts/get", json!({"name": "talk"}));
+}
+
+#[test]
+fn resuming_a_response_needs_the_scopes_of_its_resource() {
+    resume_needs_scopes("resources/read", json!({"uri": "test://talk"}));
+}
+
+fn resume_needs_scopes(method: &str, params: Value) {
+    let (service, _) = service();
+    let message = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
     run(async {
-        let (service, _) = service();
         let endpoint = endpoint(&service);
         let session = begin_with_model(&endpoint, "ada").await;
         let in_session = |method, token| request(method, "/mcp", Some(token)).header("mcp-session-id", &session);
-        let mut first = EventStream::open(&endpoint, in_session("POST", "ada-writes"), &call(7, "talk")).await;
+        let mut first = EventStream::open(&endpoint, in_session("POST", "ada-writes"), &message).await;
         first.read_until(&["talk question"]).await;
         let question = first.question();
         let (_, rest) = first.text.split_once("id: ").expect("an id");

@@ -135,13 +135,15 @@ impl<R: Runtime> Endpoint<R> {
         let (head, body) = request.into_parts();
         let cors = self.server.policy().cors(&head);
         #[cfg(feature = "auth")]
-        let nonce = self.server.resource_server().and_then(|server| server.nonce(&head.headers));
+        let has_proof = ResourceServer::has_proof(&head.headers);
         let mut response = match self.open(late, (head, body), cors.as_ref()).await {
             Ok((head, response)) => Response::from_parts(head, Body::streamed(response)),
             Err(response) => response.map(Body::whole),
         };
         #[cfg(feature = "auth")]
-        if let Some((name, value)) = nonce {
+        if let Some(server) = self.server.resource_server()
+            && let Some((name, value)) = server.nonce(has_proof, response.status())
+        {
             response.headers_mut().insert(name, value);
         }
         if let Some(cors) = cors {

@@ -201,6 +201,10 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
     }
 
     /// Lets clients subscribe to resources. Call [`Service::resource_updated`] when a resource changes.
+    ///
+    /// In a session (2025-11-25 and before), notifications are sent on the stream of the session. If the resource has
+    /// [scopes](Resource::scope), the request to subscribe needs them. The stream does not: another token of the same
+    /// subject may have opened it. A notification contains the URI and no contents.
     pub fn subscriptions(mut self) -> Self {
         self.declared.subscriptions = true;
         self

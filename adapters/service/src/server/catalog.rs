@@ -1,8 +1,6 @@
 //! The catalog of a service: its registered items.
 
-#[cfg(feature = "skills")]
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use mcp_proto::schema::Map;
 
@@ -14,7 +12,10 @@ use super::{
     resource_template::ResourceTemplate,
     tool::Tool,
 };
-use crate::util::paged_list::PagedList;
+use crate::util::{
+    paged_list::PagedList,
+    uri::{is_same, normalized},
+};
 
 /// The kind of an item, and of its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +38,8 @@ pub(crate) struct Catalog {
     pub(super) skills: PagedList<SkillEntry>,
     /// Templates that are in no list, for the resources of other servers that are in no list: all URIs with a prefix.
     pub(super) unlisted: Vec<(String, Arc<ResourceTemplate>)>,
+    /// Whether a resource or a template with scopes was ever added. If not, no URI is looked up for its scopes.
+    pub(super) has_scopes: bool,
     /// The URIs of the resources that are files of skills.
     #[cfg(feature = "skills")]
     pub(super) files: FileIndex,
@@ -52,6 +55,7 @@ impl Default for Catalog {
             #[cfg(feature = "skills")]
             skills: PagedList::new('s'),
             unlisted: Vec::new(),
+            has_scopes: false,
             #[cfg(feature = "skills")]
             files: FileIndex::default(),
         }
@@ -148,6 +152,36 @@ impl Catalog {
             .find_map(|template| Some(ResourceHandler::Template(template.clone(), template.matches(uri)?)))
             .or_else(|| Some(ResourceHandler::Template(self.find_unlisted(uri)?.clone(), Map::new())))
     }
+
+    /// Returns the scopes that a request for a URI with this handler needs: those of the handler, and of all other
+    /// items that match the URI, hidden ones as well. So they depend neither on the order of the items nor on the
+    /// spelling of the URI. It takes time in proportion to the URI for each item with scopes.
+    pub(super) fn required_scopes(&self, uri: &str, handler: &ResourceHandler) -> Vec<String> {
+        let mut scopes = handler.scopes().to_vec();
+        if !self.has_scopes {
+            return scopes;
+        }
+        let normalized = normalized(uri);
+        let resources = self.resources.iter().filter(|resource| !resource.scopes.is_empty());
+        let resources = resources.filter(|resource| is_same(&resource.about.uri, &normalized));
+        let templates = self.templates.iter().filter(|template| !template.scopes.is_empty());
+        let templates = templates.filter(|template| template.covers(uri, &normalized));
+        let of_templates = templates.flat_map(|template| &template.scopes);
+        let mut known: BTreeSet<String> = scopes.iter().cloned().collect();
+        for scope in resources.flat_map(|resource| &resource.scopes).chain(of_templates) {
+            if known.insert(scope.clone()) {
+                scopes.push(scope.clone());
+            }
+        }
+        scopes
+    }
+}
+
+/// A resource that was found by its URI.
+pub(super) struct FoundResource {
+    pub(super) handler: ResourceHandler,
+    /// The scopes that a request for it needs.
+    pub(super) scopes: Vec<String>,
 }
 
 /// The handler of a URI.
@@ -166,8 +200,8 @@ impl ResourceHandler {
         }
     }
 
-    /// Returns the scopes that a request for the resource needs.
-    pub(super) fn scopes(&self) -> &[String] {
+    /// Returns its scopes. A request needs those of [`FoundResource`].
+    fn scopes(&self) -> &[String] {
         match self {
             Self::Resource(resource) => &resource.scopes,
             Self::Template(template, _) => &template.scopes,

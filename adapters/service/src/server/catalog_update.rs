@@ -153,6 +153,7 @@ impl Register for Resource {
 
     fn insert(self: Box<Self>, catalog: &mut Catalog, routes: &Routes) -> bool {
         routes.enable_resources();
+        catalog.has_scopes |= !self.scopes.is_empty();
         let uri = self.about.uri.clone();
         #[cfg(feature = "skills")]
         if self.is_file() {
@@ -180,6 +181,7 @@ impl Register for ResourceTemplate {
 
     fn insert(self: Box<Self>, catalog: &mut Catalog, routes: &Routes) -> bool {
         routes.enable_templates();
+        catalog.has_scopes |= !self.scopes.is_empty();
         let template = self.about.uri_template.clone();
         catalog.templates.insert(&template, Arc::from(self))
     }

@@ -22,7 +22,7 @@ use crate::{
         rpc_result::RpcResult,
         shared_state::{HandlerState, JoinState, State},
     },
-    util::uri_template::UriTemplate,
+    util::{uri::normalized, uri_template::UriTemplate},
 };
 
 /// A family of resources: the template of their URIs, and their handler.
@@ -36,6 +36,8 @@ pub struct ResourceTemplate<S: HandlerState = ()> {
     pub(crate) about: mcp_proto::schema::ResourceTemplate,
     pub(super) completers: Completers<S>,
     template: Option<UriTemplate>,
+    /// The template with normalized text, if it has scopes.
+    normalized: Option<UriTemplate>,
     read: Call<ReadResourceResult, S>,
     hints: Option<CacheHints>,
     /// The server to which its resources belong, if that is another one.
@@ -66,7 +68,16 @@ impl<S: HandlerState> ResourceTemplate<S> {
     fn with_read(uri_template: String, name: String, read: Call<ReadResourceResult, S>) -> Self {
         let about = mcp_proto::schema::ResourceTemplate::new(uri_template, name);
         let completers = Completers::default();
-        Self { about, completers, template: None, read, hints: None, origin: None, scopes: Vec::new() }
+        Self {
+            about,
+            completers,
+            template: None,
+            normalized: None,
+            read,
+            hints: None,
+            origin: None,
+            scopes: Vec::new(),
+        }
     }
 
     /// Sets the title, which is the name for users (2025-06-18).
@@ -92,7 +103,8 @@ impl<S: HandlerState> ResourceTemplate<S> {
 
     /// Requires a scope of the sender, such as `files:read`. Requests to read a resource of the template or to
     /// subscribe to it, and for completions of its variables, fail without it before a handler runs, as for
-    /// [resources](crate::Resource::scope). The template stays in lists.
+    /// [resources](crate::Resource::scope). The template stays in lists. A URI that other items match as well needs the
+    /// scopes of all of them.
     #[must_use]
     pub fn scope(mut self, scope: impl Into<String>) -> Self {
         self.scopes.push(scope.into());
@@ -143,16 +155,16 @@ impl<S: HandlerState> ResourceTemplate<S> {
 
     /// Returns the template with handlers that get their state out of another one.
     fn of_state<T: HandlerState>(self, part: fn(&T) -> &S) -> ResourceTemplate<T> {
-        let Self { about, completers, template, read, hints, origin, scopes } = self;
+        let Self { about, completers, template, normalized, read, hints, origin, scopes } = self;
         let (completers, read) = (completers.of_state(part), read.of_state(part));
-        ResourceTemplate { about, completers, template, read, hints, origin, scopes }
+        ResourceTemplate { about, completers, template, normalized, read, hints, origin, scopes }
     }
 
     /// Returns the template with the state of its handlers.
     pub(super) fn bind(self, state: S) -> ResourceTemplate {
-        let Self { about, completers, template, read, hints, origin, scopes } = self;
+        let Self { about, completers, template, normalized, read, hints, origin, scopes } = self;
         let (completers, read) = (completers.with_state(&state), read.with_state(state));
-        ResourceTemplate { about, completers, template, read, hints, origin, scopes }
+        ResourceTemplate { about, completers, template, normalized, read, hints, origin, scopes }
     }
 }
 
@@ -174,7 +186,16 @@ impl ResourceTemplate {
         let unread = |(): &(), _: Arguments<'_>, _: &Context| Err(BadArguments("it is read by its URI".into()));
         let read = Call { kind: HandlerKind::Async, run: Box::new(unread) };
         let completers = Completers::forwarded(complete);
-        Self { about, completers, template: None, read, hints: None, origin: Some(origin), scopes: Vec::new() }
+        Self {
+            about,
+            completers,
+            template: None,
+            normalized: None,
+            read,
+            hints: None,
+            origin: Some(origin),
+            scopes: Vec::new(),
+        }
     }
 
     /// Returns the same template with another definition, and with a function that is applied to its results.
@@ -192,7 +213,7 @@ impl ResourceTemplate {
         let read = Call { kind: self.kind(), run: Box::new(run) };
         let completers = Completers::mounted(self);
         let (hints, scopes) = (self.hints.clone(), self.scopes.clone());
-        Self { about, completers, template: None, read, hints, origin: Some(origin), scopes }
+        Self { about, completers, template: None, normalized: None, read, hints, origin: Some(origin), scopes }
     }
 
     /// Returns whether its resources belong to the server at this address.
@@ -203,6 +224,9 @@ impl ResourceTemplate {
     pub(super) fn prepare(&mut self) -> Result<(), RegisterError> {
         let template = &self.about.uri_template;
         check_scopes(template, &self.scopes)?;
+        if !self.scopes.is_empty() {
+            self.normalized = UriTemplate::parse(&normalized(template)).ok();
+        }
         if self.completers.are_forwarded() {
             // The other server matches URIs, also with templates that cannot be matched here.
             self.template = UriTemplate::parse(template).ok();
@@ -217,6 +241,12 @@ impl ResourceTemplate {
     /// Returns the values of the variables if a URI matches the template.
     pub(super) fn matches(&self, uri: &str) -> Option<Map<String>> {
         self.template.as_ref()?.matches(uri)
+    }
+
+    /// Returns whether a URI matches the template, as it was sent or normalized.
+    pub(super) fn covers(&self, uri: &str, normalized: &str) -> bool {
+        self.matches(uri).is_some()
+            || self.normalized.as_ref().is_some_and(|template| template.matches(normalized).is_some())
     }
 
     pub(super) const fn kind(&self) -> HandlerKind {

@@ -14,7 +14,7 @@ use mcp_proto::{
 #[cfg(feature = "skills")]
 use super::skill::SkillEntry;
 use super::{
-    catalog::{Catalog, ResourceHandler},
+    catalog::{Catalog, FoundResource, ResourceHandler},
     inner::Inner,
     resource_template::ResourceTemplate,
     routes::SentRequest,
@@ -91,8 +91,15 @@ impl VisibleItems {
         Ok((page.into_iter().map(|(_, item)| item).collect(), next))
     }
 
-    /// Returns the visible handler of a URI: a resource, or else the first template that matches it.
-    pub(super) fn find(&self, inner: &Inner, uri: &str) -> Option<ResourceHandler> {
+    /// Returns the visible handler of a URI: a resource, or else the first template that matches it. It needs the scopes
+    /// of hidden items as well.
+    pub(super) fn find(&self, inner: &Inner, uri: &str) -> Option<FoundResource> {
+        let handler = self.find_handler(inner, uri)?;
+        let scopes = read(&inner.catalog).required_scopes(uri, &handler);
+        Some(FoundResource { handler, scopes })
+    }
+
+    fn find_handler(&self, inner: &Inner, uri: &str) -> Option<ResourceHandler> {
         if self.0.is_none() {
             return read(&inner.catalog).find(uri);
         }
@@ -147,10 +154,10 @@ impl Inner {
         uri: &str,
     ) -> bool {
         match self.visible_to_request(connection, key).find(self, uri) {
-            Some(handler) if handler.scopes().is_empty() => true,
-            Some(handler) => {
+            Some(found) if found.scopes.is_empty() => true,
+            Some(found) => {
                 let sender = connection.read(|conn| ServerRole::info(conn, Some(key))).principal;
-                has_scopes(connection, sender.as_ref(), handler.scopes())
+                has_scopes(connection, sender.as_ref(), &found.scopes)
             }
             None => self.visible.is_none() || read(&self.catalog).find(uri).is_none(),
         }

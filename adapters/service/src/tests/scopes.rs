@@ -8,7 +8,7 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::pair::Pair;
-use crate::{Host, Prompt, Resource, ResourceTemplate, Service, Tool};
+use crate::{CompletionRequest, Host, Prompt, Resource, ResourceTemplate, Service, Tool};
 
 /// The scopes of the tool.
 const ALL: [&str; 2] = ["read", "write"];
@@ -105,5 +105,113 @@ fn mounted_items_need_their_scopes() {
             let result = send_request(&pair, version, &["read"], method, params);
             assert!(result["result"].to_string().contains("secret"), "{method}: {result}");
         }
+    }
+}
+
+/// Reads a resource without a scope and with some. Returns the two responses.
+fn reads(service: &Service, uri: &str, scopes: &[&str]) -> [Value; 2] {
+    let pair = Pair::new(&Host::builder("client", "1").build(), service, ProtocolVersion::V2026_07_28);
+    [&[][..], scopes]
+        .map(|scopes| send_request(&pair, ProtocolVersion::V2026_07_28, scopes, "resources/read", json!({"uri": uri})))
+}
+
+#[test]
+fn a_uri_needs_the_scopes_of_all_items_that_match_it() {
+    let run = || "contents";
+    let resource = |uri: &str| Resource::new(uri, uri, run);
+    let template = |uri: &str| ResourceTemplate::new(uri, uri, run);
+    let builder = || Service::builder("test", "1");
+    let secret = || resource("test://secret").scope("s");
+    let hidden = |name| builder().visible(move |item, _| item.name() != name);
+    for (what, builder, uri, needed) in [
+        ("an escape", builder().resource(secret()).template(template("test://{a}")), "test://%73ecret", &["s"][..]),
+        ("itself", builder().resource(secret()).template(template("test://{a}")), "test://secret", &["s"]),
+        ("another", builder().resource(secret()).template(template("test://{a}")), "test://open", &[]),
+        (
+            "an escape in the resource",
+            builder().resource(resource("test://%73ecre%74").scope("s")).template(template("test://{a}")),
+            "test://s%65cret",
+            &["s"],
+        ),
+        (
+            "an escape for a template",
+            builder().template(template("{+a}")).template(template("f://p/{a}").scope("s")),
+            "f://%70/1",
+            &["s"],
+        ),
+        (
+            "an escape in a template",
+            builder().template(template("f://{+a}")).template(template("f://%70/{a}").scope("s")),
+            "f://p/1",
+            &["s"],
+        ),
+        (
+            "the template after",
+            builder().template(template("f://{+a}")).template(template("f://p/{a}").scope("s")),
+            "f://p/1",
+            &["s"],
+        ),
+        (
+            "the template before",
+            builder().template(template("f://{+a}").scope("s")).template(template("f://p/{a}")),
+            "f://p/1",
+            &["s"],
+        ),
+        (
+            "all of them",
+            builder()
+                .template(template("f://p/{a}").scope("b").scope("a"))
+                .resource(resource("f://p/1").scope("c").scope("a"))
+                .template(template("f://{+a}").scope("d")),
+            "f://p/1",
+            &["c", "a", "b", "d"],
+        ),
+        (
+            "what is hidden",
+            hidden("test://secret").resource(secret()).template(template("{+a}")),
+            "test://secret",
+            &["s"],
+        ),
+        (
+            "a hidden template",
+            hidden("f://p/{a}").template(template("f://p/{a}").scope("s")).template(template("f://{+a}")),
+            "f://p/1",
+            &["s"],
+        ),
+    ] {
+        let service = builder.build().expect("a good service");
+        let [without, with] = reads(&service, uri, needed);
+        if needed.is_empty() {
+            assert!(without["result"].is_object(), "{what}: {without}");
+        } else {
+            let message = format!("Insufficient scope: {}", needed.join(" "));
+            assert_eq!(without["error"]["message"], message, "{what}: {without}");
+        }
+        assert!(with.to_string().contains("contents"), "{what}: {with}");
+    }
+}
+
+#[test]
+fn completion_and_subscriptions_need_the_scopes_of_all_items_that_match() {
+    let service = Service::builder("test", "1")
+        .subscriptions()
+        .template(ResourceTemplate::new("f://{+a}", "all", || "").complete("a", |_: CompletionRequest| vec!["b"]))
+        .template(ResourceTemplate::new("f://p/{a}", "some", || "").scope("s"))
+        .build()
+        .expect("a good service");
+    let pair = Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2025_11_25);
+    let complete =
+        |uri: &str| json!({"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "a", "value": ""}});
+    for (method, params, is_refused) in [
+        ("resources/subscribe", json!({"uri": "f://%70/1"}), true),
+        ("resources/subscribe", json!({"uri": "f://q/1"}), false),
+        ("completion/complete", complete("f://%70/1"), true),
+        ("completion/complete", complete("f://q/1"), false),
+        ("completion/complete", complete("f://{+a}"), false),
+    ] {
+        let refused = send_request(&pair, ProtocolVersion::V2025_11_25, &["other"], method, params.clone());
+        assert_eq!(refused["error"]["message"] == "Insufficient scope: s", is_refused, "{method} {params}: {refused}");
+        let done = send_request(&pair, ProtocolVersion::V2025_11_25, &["s"], method, params.clone());
+        assert!(done["result"].is_object(), "{method} {params}: {done}");
     }
 }

@@ -42,9 +42,68 @@ pub(crate) const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
+/// Returns whether two URIs are the same once [normalized](normalized).
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    normalized_bytes(one).eq(normalized_bytes(other))
+}
+
+/// Returns a URI with the escapes of unreserved characters decoded, and with upper-case digits in the other escapes
+/// (RFC 3986, sections 6.2.2.1 and 6.2.2.2).
+pub(crate) fn normalized(uri: &str) -> String {
+    let bytes = normalized_bytes(uri).collect();
+    // Only escapes, which are ASCII, are replaced, and by ASCII.
+    String::from_utf8(bytes).unwrap_or_else(|_| uri.to_owned())
+}
+
+fn normalized_bytes(uri: &str) -> impl Iterator<Item = u8> {
+    let bytes = uri.as_bytes();
+    let digit = |at: usize| bytes.get(at).and_then(|digit| char::from(*digit).to_digit(16));
+    // How many digits of an escape follow.
+    let (mut at, mut digits) = (0, 0);
+    std::iter::from_fn(move || {
+        let byte = *bytes.get(at)?;
+        at += 1;
+        if digits > 0 {
+            digits -= 1;
+            return Some(byte.to_ascii_uppercase());
+        }
+        if byte == b'%'
+            && let (Some(high), Some(low)) = (digit(at), digit(at + 1))
+        {
+            match u8::try_from(high * 16 + low) {
+                Ok(decoded) if is_unreserved(decoded) => {
+                    at += 2;
+                    return Some(decoded);
+                }
+                _ => digits = 2,
+            }
+        }
+        Some(byte)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn normalized_uris_have_no_escapes_of_unreserved_characters() {
+        for (uri, expected) in [
+            ("test://%73ecret", "test://secret"),
+            ("test://%7e%2D%5f%2e%30", "test://~-_.0"),
+            ("test://a%2fb%c3%a4%20", "test://a%2Fb%C3%A4%20"),
+            // What is decoded is not decoded again.
+            ("test://%2573", "test://%2573"),
+            ("test://%%37%33", "test://%73"),
+            ("test://%7", "test://%7"),
+            ("test://%zz%", "test://%zz%"),
+            ("test://ä%", "test://ä%"),
+        ] {
+            assert_eq!(normalized(uri), expected, "{uri}");
+            assert!(is_same(uri, expected) || uri.contains("%%"), "{uri}");
+        }
+        assert!(!is_same("test://a", "test://a%2F") && !is_same("test://a%2F", "test://a/"));
+    }
 
     // req: RES-006 RES-026 RES-028
     #[test]

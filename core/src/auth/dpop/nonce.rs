@@ -12,9 +12,9 @@ const CODE_LEN: usize = 16;
 
 /// The key from which nonces are derived.
 ///
-/// A nonce is the number of a time window and its authentication code (HMAC with SHA-256). That of the current window
-/// and that of the window before are valid, so nothing is stored. Servers that share the key accept the nonces of each
-/// other.
+/// A nonce is the number of a time window and its authentication code (HMAC with SHA-256). Those of the current window,
+/// of the one before and of the next one are valid, so nothing is stored. Servers that share the key accept the nonces
+/// of each other, also while their clocks differ by up to a window.
 #[derive(Clone)]
 pub struct NonceKey {
     key: [u8; 32],
@@ -32,7 +32,7 @@ impl NonceKey {
     }
 
     /// Sets how many seconds a window takes, at least [`MIN_WINDOW`](Self::MIN_WINDOW). A nonce is valid for one to two
-    /// windows.
+    /// windows after it was issued.
     #[must_use]
     pub fn window(mut self, seconds: u64) -> Self {
         self.window = seconds.max(Self::MIN_WINDOW);
@@ -52,7 +52,8 @@ impl NonceKey {
         let Ok(bytes) = Base64UrlUnpadded::decode(nonce, &mut bytes) else { return false };
         let Some((number, _)) = bytes.split_first_chunk::<NUMBER_LEN>() else { return false };
         let (number, current) = (u64::from_be_bytes(*number), now / self.window);
-        let is_recent = number == current || Some(number) == current.checked_sub(1);
+        // The code is a proof that a server has issued it: one whose clock is ahead may be in the next window.
+        let is_recent = number.abs_diff(current) <= 1;
         // Under this key, so that the comparison of two codes says nothing about either.
         let blind = |nonce: &[u8]| HMAC::mac(nonce, self.key);
         is_recent && blind(bytes) == blind(&self.nonce(number))

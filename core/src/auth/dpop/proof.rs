@@ -215,8 +215,8 @@ impl ProofRules {
     }
 }
 
-/// A proof for a request, whose signature was not verified yet.
-#[derive(Clone, Debug)]
+/// A proof for a request, whose signature was not verified yet. Its `Debug` output does not have its text.
+#[derive(Clone)]
 pub struct Proof {
     algorithm: String,
     key: ProofPublicKey,
@@ -228,7 +228,7 @@ pub struct Proof {
 }
 
 /// The claims that are checked.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Claims {
     id: String,
     method: String,
@@ -316,6 +316,16 @@ impl Proof {
             return Err(ProofError::Signature);
         }
         Ok(VerifiedProof { thumbprint: own, id: self.claims.id, last_second: self.last_second })
+    }
+}
+
+impl fmt::Debug for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proof")
+            .field("algorithm", &self.algorithm)
+            .field("method", &self.claims.method)
+            .field("issued_at", &self.claims.issued_at)
+            .finish_non_exhaustive()
     }
 }
 

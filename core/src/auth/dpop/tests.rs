@@ -81,6 +81,12 @@ fn proof_of_a_client_is_accepted() {
     assert_eq!((read.algorithm(), read.signature()), ("ES256", &b"signature"[..]));
     let value = proof(&header(), &claims());
     assert_eq!(Some(read.signed()), value.rsplit_once('.').map(|(signed, _)| signed.as_bytes()));
+    // A log of it is no way to send it again.
+    let (text, secrets) = (format!("{read:?}"), [format!("{:?}", read.signature()), encode("signature"), "jti".into()]);
+    assert!(text.contains("ES256") && text.contains("POST"), "{text}");
+    for secret in secrets.iter().map(String::as_str).chain([&value[..40], TOKEN]) {
+        assert!(!text.contains(secret), "{secret}: {text}");
+    }
     let proof = read.verify(THUMBPRINT, |proof| proof.signature() == b"signature").expect("it is genuine");
     let mut cache = ReplayCache::default();
     assert_eq!(cache.admit(NOW, "ada", &proof), Ok(()));
@@ -279,13 +285,15 @@ fn no_key_fits_a_symmetric_algorithm() {
 }
 
 #[test]
-fn nonce_is_valid_for_one_to_two_windows() {
+fn nonce_is_valid_in_the_windows_before_and_after_its_own() {
     let key = NonceKey::new([7; 32]).window(60);
     let nonce = key.current(NOW);
     assert_eq!(nonce.len(), 32);
     let window = NOW / 60 * 60;
     assert!(key.is_valid(window, &nonce) && key.is_valid(window + 119, &nonce));
-    assert!(!key.is_valid(window + 120, &nonce) && !key.is_valid(window - 1, &nonce));
+    // The clock of the server that has issued it may be ahead.
+    assert!(key.is_valid(window - 1, &nonce) && key.is_valid(window - 60, &nonce));
+    assert!(!key.is_valid(window + 120, &nonce) && !key.is_valid(window - 61, &nonce));
     assert_ne!(key.current(window + 60), nonce);
     assert!(!NonceKey::new([8; 32]).window(60).is_valid(NOW, &nonce), "of another key");
     let mut bytes = Base64UrlUnpadded::decode_vec(&nonce).expect("base64url");
@@ -327,8 +335,50 @@ fn proofs_are_kept_until_they_are_too_old() {
     assert_eq!(cache.admit(NOW + 90, "ada", &proof), Err(ProofError::Replayed));
     // It is not forgotten before it is refused for its age.
     assert_eq!(cache.admit(NOW + 91, "ada", &proof), Err(ProofError::TooOld));
-    assert!(cache.is_empty() && cache.held.is_empty() && cache.by_second.is_empty());
+    assert!(cache.is_empty() && cache.held.is_empty() && cache.by_second.is_empty() && cache.old.is_empty());
     assert_eq!(cache.admit(NOW + 91, "ada", &verified("a", NOW + 91)), Ok(()));
+}
+
+#[test]
+fn proof_is_not_accepted_again_after_the_clock_was_set_back() {
+    let mut cache = ReplayCache::new(100, 100);
+    let proof = verified("a", NOW);
+    assert_eq!(cache.admit(NOW, "ada", &proof), Ok(()));
+    assert_eq!(cache.admit(NOW + 91, "ada", &verified("b", NOW + 91)), Ok(()));
+    assert_eq!(cache.admit(NOW, "ada", &proof), Err(ProofError::TooOld));
+    assert_eq!(cache.admit(NOW, "eve", &proof), Err(ProofError::TooOld));
+    assert_eq!(cache.admit(NOW, "ada", &verified("b", NOW + 91)), Err(ProofError::Replayed));
+    // A proof that is accepted longer than those is accepted once.
+    let later = verified("a", NOW + 1);
+    assert_eq!(cache.admit(NOW + 1, "ada", &later), Ok(()));
+    assert_eq!(cache.admit(NOW + 1, "ada", &later), Err(ProofError::Replayed));
+    // A time far ahead refuses nothing for longer than the proofs that were there.
+    assert_eq!(cache.admit(NOW + 1_000_000, "ada", &later), Err(ProofError::TooOld));
+    assert_eq!(cache.admit(NOW + 92, "ada", &verified("c", NOW + 92)), Ok(()));
+}
+
+#[test]
+fn old_proofs_are_removed_a_few_at_a_time() {
+    let mut cache = ReplayCache::new(200, 100);
+    let old = |cache: &ReplayCache| cache.old.iter().map(|(_, entries)| entries.len()).sum::<usize>();
+    let proofs: Vec<_> = (0..100).map(|index| verified(&format!("{index}"), NOW)).collect();
+    for proof in &proofs {
+        assert_eq!(cache.admit(NOW, "ada", proof), Ok(()));
+    }
+    assert_eq!(cache.admit(NOW, "ada", &verified("x", NOW)), Err(ProofError::TooMany));
+    // All of them are too old, and the share is free at once. So are their ids.
+    let mut left = 100;
+    for index in 0..100 {
+        let id = format!("{index}");
+        assert_eq!(cache.admit(NOW + 91, "ada", &verified(&id, NOW + 91)), Ok(()), "{index}");
+        let removed = left - old(&cache);
+        assert!(removed <= 16 && (removed > 1 || left == 0), "{removed} of {left}");
+        left -= removed;
+        assert_eq!(cache.len(), index + 1);
+    }
+    assert_eq!((left, cache.held.len(), cache.by_second.len()), (0, 1, 1));
+    assert_eq!(cache.admit(NOW + 91, "ada", &verified("x", NOW + 91)), Err(ProofError::TooMany));
+    assert_eq!(cache.admit(NOW + 91, "ada", &verified("99", NOW + 91)), Err(ProofError::Replayed));
 }
 
 #[test]

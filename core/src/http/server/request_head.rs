@@ -1,19 +1,28 @@
 //! The heads of HTTP requests, for the application.
 
-use alloc::vec::Vec;
+use alloc::{borrow::ToOwned, vec::Vec};
+use core::fmt;
 
-use http::{Extensions, HeaderMap, Method, Uri, header, header::HeaderName, request::Parts};
+use http::{
+    Extensions, HeaderMap, Method, Uri,
+    header::{self, HeaderName},
+    request::Parts,
+    uri::PathAndQuery,
+};
+
+use crate::http::{names::SESSION_ID, session_id::PARAMETER};
 
 /// The head of the HTTP request with which a message has arrived, for the handler of the message. In a session it is
 /// that of the request with this message, not the one that has begun the session.
 ///
-/// See [`EndpointOptions::heads`](super::EndpointOptions::heads).
-#[derive(Clone, Debug)]
+/// Its `Debug` output has the method, the path and the names of the headers. See
+/// [`EndpointOptions::heads`](super::EndpointOptions::heads).
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct RequestHead {
     /// The method.
     pub method: Method,
-    /// The target, as the client has sent it.
+    /// The target, as the client has sent it, without the id of a session over HTTP+SSE: `sessionId` in the query.
     pub uri: Uri,
     /// The headers that are [exposed](ExposedHeads).
     pub headers: HeaderMap,
@@ -41,6 +50,17 @@ impl RequestHead {
     }
 }
 
+impl fmt::Debug for RequestHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<_> = self.headers.keys().map(HeaderName::as_str).collect();
+        f.debug_struct("RequestHead")
+            .field("method", &self.method)
+            .field("path", &self.uri.path())
+            .field("headers", &headers)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Which headers handlers get, of the requests to an endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct ExposedHeads {
@@ -49,11 +69,13 @@ pub struct ExposedHeads {
 }
 
 /// The headers with credentials.
-const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::PROXY_AUTHORIZATION, header::COOKIE];
+const CREDENTIALS: [HeaderName; 5] =
+    [header::AUTHORIZATION, header::PROXY_AUTHORIZATION, header::COOKIE, HeaderName::from_static("dpop"), SESSION_ID];
 
 impl ExposedHeads {
-    /// Exposes all headers but those with credentials: `Authorization`, `Proxy-Authorization`, `Cookie`, and those that
-    /// a layer in front of the endpoint has marked as [sensitive](http::HeaderValue::is_sensitive).
+    /// Exposes all headers but those with credentials: `Authorization`, `Proxy-Authorization`, `Cookie`, `DPoP`,
+    /// `Mcp-Session-Id`, and those that a layer in front of the endpoint has marked as
+    /// [sensitive](http::HeaderValue::is_sensitive).
     #[must_use]
     pub const fn new() -> Self {
         Self { only: None }
@@ -77,8 +99,24 @@ impl ExposedHeads {
                 headers.append(name, value.clone());
             }
         }
-        RequestHead { method: head.method.clone(), uri: head.uri.clone(), headers, extensions: head.extensions.clone() }
+        let uri = without_session(&head.uri);
+        RequestHead { method: head.method.clone(), uri, headers, extensions: head.extensions.clone() }
     }
+}
+
+/// Returns a target without the id of a session in its query.
+fn without_session(uri: &Uri) -> Uri {
+    let is_id = |member: &&str| member.split_once('=').is_some_and(|(name, _)| name == PARAMETER);
+    let query = uri.query().unwrap_or_default();
+    if !query.split('&').any(|member| is_id(&member)) {
+        return uri.clone();
+    }
+    let rest: Vec<&str> = query.split('&').filter(|member| !is_id(member)).collect();
+    let target = if rest.is_empty() { uri.path().to_owned() } else { [uri.path(), "?", &rest.join("&")].concat() };
+    let mut parts = uri.clone().into_parts();
+    // A part of a query is a query.
+    parts.path_and_query = PathAndQuery::try_from(target).ok();
+    Uri::from_parts(parts).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -94,6 +132,8 @@ mod tests {
             .header("cookie", "session=secret")
             .header("proxy-authorization", "secret")
             .header("x-api-key", sensitive)
+            .header("dpop", "a secret proof")
+            .header("mcp-session-id", "secret")
             .header("x-tenant", "a")
             .header("x-many", "1")
             .header("x-many", "2")
@@ -111,6 +151,29 @@ mod tests {
         assert_eq!(exposed.extensions.get(), Some(&7_u32));
         assert_eq!((exposed.uri.query(), &exposed.method), (Some("tenant=a"), &Method::POST));
         assert!(exposed.weight() > 96 * 4);
+    }
+
+    #[test]
+    fn ids_of_sessions_are_not_in_targets() {
+        for (target, expected) in [
+            ("/message?sessionId=secret", "/message"),
+            ("/message?a=1&sessionId=secret&b=2&sessionId=secret", "/message?a=1&b=2"),
+            ("https://mcp.example/message?sessionId=&b", "https://mcp.example/message?b"),
+            ("/message?sessionIds=1&xsessionId=2&sessionId", "/message?sessionIds=1&xsessionId=2&sessionId"),
+            ("/sessionId=1", "/sessionId=1"),
+        ] {
+            let (head, ()) = Request::post(target).body(()).expect("a request").into_parts();
+            for exposed in [ExposedHeads::new(), ExposedHeads::only([])] {
+                assert_eq!(exposed.expose(&head).uri, expected, "{target}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_headers_are_not_printed() {
+        let exposed = ExposedHeads::only([header::AUTHORIZATION, header::COOKIE]).expose(&head());
+        let text = alloc::format!("{exposed:?}");
+        assert!(text.contains("authorization") && text.contains("/mcp") && !text.contains("secret"), "{text}");
     }
 
     #[test]

@@ -87,7 +87,8 @@ impl Dpop {
     }
 
     /// Requires a nonce of this server in each proof, so that no proof can be made in advance. Processes that serve the
-    /// same URL share the key. A client gets the nonce with the first refusal, and with each response.
+    /// same URL share the key. A client gets the nonce with each response 401, and with each
+    /// response to a request with a proof.
     #[must_use]
     pub fn nonces(mut self, key: NonceKey) -> Self {
         self.nonces = Some(key);
@@ -106,6 +107,7 @@ impl Dpop {
 
     /// Sets how many proofs are kept at most, in total and of each principal: [`ReplayCache::new`]. A request beyond it
     /// is answered with 429. Default 262,144, and 65,536 of a principal, which then can send 546 requests per second.
+    /// With a longer [age](Self::max_age) it is less in proportion. Some 20 principals can fill the list together.
     #[must_use]
     pub const fn replay_limits(mut self, total: usize, share: usize) -> Self {
         self.replays = (total, share);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
-use http::{Request, header, request::Parts};
+use http::{Request, StatusCode, header, request::Parts};
 use mcp_proto::{
     auth::{Challenge, Secret, Url, client::ProofClaims, dpop::NonceKey},
     http::server::Caller,
@@ -351,24 +351,27 @@ fn signatures_of_all_algorithms_are_verified() {
 fn nonces_are_given_out_and_required() {
     let (key, nonces) = (Key::new(), NonceKey::new([7; 32]));
     let server = server(&key.thumbprint(), Dpop::new().nonces(nonces.clone()));
-    let nonce = |proof: &str| {
-        let (name, value) = server.nonce(&head("DPoP bound", &[proof]).headers).expect("there is one");
+    let is_sent = ResourceServer::has_proof;
+    assert!(is_sent(&head("DPoP bound", &["x"]).headers) && !is_sent(&head("Bearer unbound", &[]).headers));
+    let nonce = |has_proof, status| {
+        let (name, value) = server.nonce(has_proof, status).expect("there is one");
         assert_eq!(name, "dpop-nonce");
         value.to_str().expect("text").to_owned()
     };
     assert_eq!(send(&server, "DPoP bound", &[&key.proof("1")]), Err("401 DPoP use_dpop_nonce: -".into()));
-    let given = nonce(&key.proof("1"));
+    let given = nonce(true, StatusCode::OK);
+    assert_eq!(given, nonce(false, StatusCode::UNAUTHORIZED), "the first request has no proof");
     assert_eq!(given, nonces.current(NOW));
     let with_nonce = |id: &str, nonce: &str| key.sign(&key.header(), &with(claims(id), "nonce", json!(nonce)));
     assert_eq!(send(&server, "DPoP bound", &[&with_nonce("1", &given)]), accepted("ada"));
     let old = nonces.current(NOW - 240);
     assert_eq!(send(&server, "DPoP bound", &[&with_nonce("2", &old)]), Err("401 DPoP use_dpop_nonce: -".into()));
-    assert!(server.nonce(&head("Bearer unbound", &[]).headers).is_none());
+    assert!(server.nonce(false, StatusCode::OK).is_none());
     let plain = self::server(&key.thumbprint(), Dpop::new());
-    assert!(plain.nonce(&head("DPoP bound", &["x"]).headers).is_none());
+    assert!(plain.nonce(true, StatusCode::UNAUTHORIZED).is_none());
     let random = || {
         let server = self::server(&key.thumbprint(), Dpop::new().random_nonces().expect("random bytes"));
-        server.nonce(&head("DPoP bound", &["x"]).headers).expect("there is one").1
+        server.nonce(true, StatusCode::OK).expect("there is one").1
     };
     assert_ne!(random(), random());
 }

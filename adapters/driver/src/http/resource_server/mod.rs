@@ -211,9 +211,16 @@ impl ResourceServer {
         Ok(principal)
     }
 
-    /// Returns the nonce for the next proof of the sender of a request, if there is one: a header of the response.
-    pub(super) fn nonce(&self, headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
-        self.inner.proofs.as_ref()?.nonce(headers)
+    /// Returns whether a request has a proof.
+    pub(super) fn has_proof(headers: &HeaderMap) -> bool {
+        Proofs::are_in(headers)
+    }
+
+    /// Returns the nonce for the next proof of the sender of a request, if the response has one: a header. It is that
+    /// of now, so it is fetched when the response is ready.
+    pub(super) fn nonce(&self, has_proof: bool, status: StatusCode) -> Option<(HeaderName, HeaderValue)> {
+        let proofs = self.inner.proofs.as_ref()?;
+        if has_proof || status == StatusCode::UNAUTHORIZED { proofs.nonce() } else { None }
     }
 
     /// Returns the challenge for a request that needs more scopes than its sender has.

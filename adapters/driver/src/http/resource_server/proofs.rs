@@ -50,11 +50,13 @@ impl Proofs {
         lock(&self.replays).admit(self.seconds(), principal, &proof)
     }
 
-    /// Returns the nonce for the next proof of the sender of a request, if its proofs need one.
-    pub(super) fn nonce(&self, headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
-        if !headers.contains_key(&DPOP) {
-            return None;
-        }
+    /// Returns whether a request has a proof.
+    pub(super) fn are_in(headers: &HeaderMap) -> bool {
+        headers.contains_key(&DPOP)
+    }
+
+    /// Returns the nonce for the next proof, if proofs need one.
+    pub(super) fn nonce(&self) -> Option<(HeaderName, HeaderValue)> {
         Some((DPOP_NONCE, HeaderValue::try_from(self.rules.nonce(self.seconds())?).ok()?))
     }
 

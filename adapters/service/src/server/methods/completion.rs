@@ -21,7 +21,7 @@ use crate::{
         state::SessionState,
     },
     server::{
-        catalog::ResourceHandler,
+        catalog::{FoundResource, ResourceHandler},
         completion::Completable,
         inner::Inner,
         required_scopes::lacks_scopes,
@@ -38,7 +38,7 @@ fn scopes(shared: &SessionState<ServerRole>, sent: &SentRequest<'_>) -> Vec<Stri
         let CompleteParams { reference, .. } = sent.params?.decode().ok()?;
         shared.app.0.subject(&VisibleItems::of(sent), &reference).ok()?
     };
-    find().map(|subject| subject.scopes().to_vec()).unwrap_or_default()
+    find().map(|(_, scopes)| scopes).unwrap_or_default()
 }
 
 fn answer(shared: &Arc<SessionState<ServerRole>>, _: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
@@ -55,10 +55,10 @@ impl SessionState<ServerRole> {
         let CompleteParams { reference, argument, context, meta, .. } = params(inbound.params.as_ref())?;
         let CompletionArgument { name, value, .. } = argument;
         let known = context.and_then(|context| context.arguments).unwrap_or_default();
-        let Some(subject) = self.app.0.subject(&self.app.0.visible_to(inbound), &reference)? else {
+        let Some((subject, scopes)) = self.app.0.subject(&self.app.0.visible_to(inbound), &reference)? else {
             return Ok(self.answer(inbound, |_| Ok(CompleteResult::new(Completion::of([""; 0])))));
         };
-        if let Some(refused) = lacks_scopes(inbound, subject.scopes()) {
+        if let Some(refused) = lacks_scopes(inbound, &scopes) {
             return refused.map(|()| None);
         }
         if !subject.has(&name) {
@@ -77,28 +77,35 @@ impl SessionState<ServerRole> {
 
 // The lock of the catalog is never held while a thread waits for that of a connection.
 impl Inner {
-    /// Returns the item of an argument; `None` if the item has no arguments.
+    /// Returns the item of an argument, and the scopes that a request for its completion needs; `None` if the item has
+    /// no arguments.
     fn subject(
         &self,
         visible: &VisibleItems,
         reference: &CompletionReference,
-    ) -> RpcResult<Option<Arc<dyn Completable>>> {
+    ) -> RpcResult<Option<(Arc<dyn Completable>, Vec<String>)>> {
         let unknown =
             |what: &str, name: &str| ErrorObject::invalid_params(excerpt(&format_args!("Unknown {what}: {name}")));
         match reference {
             CompletionReference::Prompt(PromptReference { name, .. }) => {
                 match visible.get(self, |catalog| &catalog.prompts, name) {
-                    Some(prompt) => Ok(Some(prompt)),
+                    Some(prompt) => {
+                        let scopes = prompt.scopes().to_vec();
+                        Ok(Some((prompt, scopes)))
+                    }
                     None => Err(unknown("prompt", name)),
                 }
             }
             CompletionReference::Resource(ResourceTemplateReference { uri, .. }) => {
                 if let Some(template) = visible.get(self, |catalog| &catalog.templates, uri) {
-                    return Ok(Some(template));
+                    let scopes = template.scopes().to_vec();
+                    return Ok(Some((template, scopes)));
                 }
                 match visible.find(self, uri) {
-                    Some(ResourceHandler::Template(template, _)) => Ok(Some(template)),
-                    Some(ResourceHandler::Resource(_)) => Ok(None),
+                    Some(FoundResource { handler: ResourceHandler::Template(template, _), scopes }) => {
+                        Ok(Some((template, scopes)))
+                    }
+                    Some(_) => Ok(None),
                     None => Err(unknown("resource", uri)),
                 }
             }

@@ -28,7 +28,7 @@ use crate::{
         state::{Role, SessionState},
     },
     server::{
-        catalog::ResourceHandler,
+        catalog::{FoundResource, ResourceHandler},
         required_scopes::lacks_scopes,
         resource::Begun,
         routes::{Request, Route, SentRequest},
@@ -41,7 +41,7 @@ pub(super) const ROUTE: Route = Route { answer, scopes };
 fn scopes(shared: &SessionState<ServerRole>, sent: &SentRequest<'_>) -> Vec<String> {
     let find = || VisibleItems::of(sent).find(&shared.app.0, &sent.params?.member("uri")?.decode::<String>().ok()?);
     let needs = matches!(sent.method, Method::ReadResource | Method::Subscribe);
-    needs.then(find).flatten().map(|handler| handler.scopes().to_vec()).unwrap_or_default()
+    needs.then(find).flatten().map(|found| found.scopes).unwrap_or_default()
 }
 
 fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
@@ -77,13 +77,13 @@ impl SessionState<ServerRole> {
         let ReadResourceParams { uri, meta, .. } = params(inbound.params.as_ref())?;
         let uri = valid_uri(uri)?;
         let app = self.app.clone();
-        let Some(handler) = app.0.visible_to(inbound).find(&app.0, &uri) else {
+        let Some(FoundResource { handler, scopes }) = app.0.visible_to(inbound).find(&app.0, &uri) else {
             return Err(not_found(inbound, &uri));
         };
-        if let Some(refused) = lacks_scopes(inbound, handler.scopes()) {
+        if let Some(refused) = lacks_scopes(inbound, &scopes) {
             return refused.map(|()| None);
         }
-        let is_private = !handler.scopes().is_empty();
+        let is_private = !scopes.is_empty();
         let finish = move |read: RpcResult<ReadResourceResult>| Ok(app.0.restrict_cache(read?, is_private));
         match handler {
             ResourceHandler::Resource(resource) => {
@@ -103,13 +103,13 @@ impl SessionState<ServerRole> {
         let SubscribeParams { uri, .. } = params(inbound.params.as_ref())?;
         let uri = valid_uri(uri)?;
         let service = &*self.app.0;
-        let Some(found) = service.visible_to(inbound).find(service, &uri) else {
+        let Some(FoundResource { handler, scopes }) = service.visible_to(inbound).find(service, &uri) else {
             return Err(not_found(inbound, &uri));
         };
-        if let Some(refused) = lacks_scopes(inbound, found.scopes()) {
+        if let Some(refused) = lacks_scopes(inbound, &scopes) {
             return refused.map(|()| None);
         }
-        if let Some(origin) = found.origin() {
+        if let Some(origin) = handler.origin() {
             let run = move |context: &Context| {
                 let context = context.clone();
                 origin.subscribe(&uri).map(move |subscribed| {
@@ -162,7 +162,7 @@ impl SessionState<ServerRole> {
         let visible = service.visible_to(inbound);
         let uris = notifications.resource_subscriptions.unwrap_or_default();
         let origins = uris.iter().take(service.subscription_limits.number).filter_map(|uri| {
-            let origin = visible.find(service, uri)?.origin()?;
+            let origin = visible.find(service, uri)?.handler.origin()?;
             Some(origin.subscribe(uri))
         });
         origins.collect()
