@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What one backend may take. A backend that exceeds a limit fails its own requests only.
+/// Limits what one backend may take. A backend that exceeds a limit fails its own requests only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProxyLimits {
