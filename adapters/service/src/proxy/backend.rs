@@ -113,9 +113,9 @@ impl Backend {
     /// connection has ended. Ends with the error of a connection attempt, or with `Ok` when the backend was removed.
     ///
     /// `connect` returns a client that was connected with the [host](Self::host). It decides how often and how soon to
-    /// connect again, as a supervisor of a driver does. An attempt is dropped when the backend is removed. Between two connections requests fail with a [`BackendError`],
-    /// and the items stay in the lists. On each new connection the lists are read again, and the clients are notified
-    /// of them.
+    /// connect again, as a supervisor of a driver does. An attempt is dropped when the backend is removed. Between two
+    /// connections requests fail with a [`BackendError`], and the items stay in the lists. On each new connection the
+    /// lists are read again, and the clients are notified of them.
     ///
     /// A task awaits it, or a thread [blocks](crate::block_on) on it. A backend has one connection at a time: run it
     /// once.

@@ -5,8 +5,11 @@ use std::{
     future::Future,
     ops::Deref,
     pin::{Pin, pin},
-    sync::{Arc, Mutex},
-    task::{Context, Poll, Waker},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
 };
 
 use mcp_proto::{
@@ -44,7 +47,36 @@ impl fmt::Display for GivenUp {
     }
 }
 
-type Run = Pin<Box<dyn Future<Output = ()>>>;
+/// The code that runs a backend. It is polled only when it was woken, as by an executor.
+struct Run {
+    future: Pin<Box<dyn Future<Output = ()>>>,
+    woken: Arc<Woken>,
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Run {
+    fn new(future: impl Future<Output = ()> + 'static) -> Self {
+        Self { future: Box::pin(future), woken: Arc::new(Woken(AtomicBool::new(true))) }
+    }
+
+    /// Returns whether it goes on.
+    fn poll(&mut self) -> bool {
+        let waker = Waker::from(self.woken.clone());
+        while self.woken.0.swap(false, Ordering::SeqCst) {
+            if self.future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+                return false;
+            }
+        }
+        true
+    }
+}
 
 /// A backend, and the connections that are prepared for it.
 pub(crate) struct Server {
@@ -77,7 +109,7 @@ impl World {
         let next = Arc::new(Mutex::new(Vec::new()));
         self.servers.push(Server { backend: backend.clone(), connection: None, next: next.clone() });
         self.connect(self.servers.len() - 1, service, version);
-        self.runs.push(Box::pin(async move {
+        self.runs.push(Run::new(async move {
             let connect = || async { next.lock().expect("no panic").pop().ok_or(GivenUp) };
             let _ = backend.run(connect).await;
         }));
@@ -105,7 +137,7 @@ impl World {
         let mut quiet = 0;
         let mut before = 0;
         while quiet < 3 {
-            self.runs.retain_mut(|run| run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            self.runs.retain_mut(Run::poll);
             let connections = self.servers.iter().filter_map(|server| server.connection.as_ref()).chain(&self.clients);
             let mut after = 0;
             for connection in connections {
