@@ -91,8 +91,8 @@ impl VisibleItems {
         Ok((page.into_iter().map(|(_, item)| item).collect(), next))
     }
 
-    /// Returns the visible handler of a URI: a resource, or else the first template that matches it. It needs the scopes
-    /// of hidden items as well.
+    /// Returns the visible handler of a URI: a resource, or else the first template that matches it. It needs the
+    /// scopes of hidden items as well.
     pub(super) fn find(&self, inner: &Inner, uri: &str) -> Option<FoundResource> {
         let handler = self.find_handler(inner, uri)?;
         let scopes = read(&inner.catalog).required_scopes(uri, &handler);

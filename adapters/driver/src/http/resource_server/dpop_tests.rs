@@ -1,21 +1,27 @@
 //! Tokens that are bound to a key, with proofs that are signed and with forged ones.
 
 use std::{
+    io,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    task::{Context, Poll},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use http::{Request, StatusCode, header, request::Parts};
 use mcp_proto::{
     auth::{Challenge, Secret, Url, client::ProofClaims, dpop::NonceKey},
-    http::server::Caller,
+    http::{
+        Policy,
+        server::{Caller, EndpointOptions},
+    },
     rpc::Timestamp,
 };
-use mcp_service::block_on;
+use mcp_service::{Service, block_on};
 use ring::{
     digest::{SHA256, digest},
     hmac,
@@ -29,7 +35,14 @@ use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use serde_json::{Value, json};
 
 use super::{AccessToken, Algorithm, Dpop, ResourceServer, TokenError};
-use crate::http::auth::{ProofKey, ProofSigner as _};
+use crate::{
+    http::{
+        auth::{ProofKey, ProofSigner as _},
+        endpoint::Endpoint,
+    },
+    options::DriverOptions,
+    runtime::{Runtime, Timer},
+};
 
 const SERVER: &str = "https://mcp.example/mcp";
 const ISSUER: &str = "https://auth.example";
@@ -405,4 +418,60 @@ fn proof_is_refused_as_long_as_it_is_accepted() {
         PASSED.store(passed, Ordering::SeqCst);
         assert_eq!(send(&server, "DPoP bound", &[&proof]), refused_proof(&format!("the proof {why}")), "{passed}");
     }
+}
+
+/// A runtime whose timers never fire.
+#[derive(Clone)]
+struct Threads;
+
+impl Runtime for Threads {
+    type Task = ();
+    type Timer = Self;
+
+    fn current() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        thread::spawn(|| block_on(future));
+    }
+
+    fn detach((): ()) {}
+
+    fn spawn_blocking(&self, f: impl FnOnce() + Send + 'static) {
+        thread::spawn(f);
+    }
+
+    fn timer(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl Timer for Threads {
+    fn poll_until(&mut self, _: Instant, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+/// The verification of a token, or a handler, can take longer than a nonce is valid.
+#[test]
+fn nonce_is_that_of_the_time_of_the_response() {
+    static CLOCK: AtomicU64 = AtomicU64::new(NOW);
+    let verify = |_: &str| {
+        CLOCK.fetch_add(1000, Ordering::SeqCst);
+        Err(TokenError::Signature)
+    };
+    let nonces = NonceKey::new([7; 32]);
+    let mut dpop = Dpop::new().nonces(nonces.clone());
+    dpop.now = || UNIX_EPOCH + Duration::from_secs(CLOCK.load(Ordering::SeqCst));
+    let server = ResourceServer::new(SERVER, ISSUER, verify).expect("two URLs").dpop(dpop);
+    let service = Service::builder("test", "1").build().expect("a good service");
+    let options = EndpointOptions::new(Policy::hosts(["mcp.example"]).expect("a name"));
+    let endpoint = Endpoint::on(&service, options, &DriverOptions::default(), Threads).protect(server);
+    let request = Request::post("/mcp").header("host", "mcp.example").header("authorization", "Bearer token");
+    let request = request.header("content-type", "application/json").header("accept", "*/*");
+    let response = block_on(endpoint.handle(request.body(String::new()).expect("a request")));
+    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(CLOCK.load(Ordering::SeqCst), NOW + 1000, "the token was verified");
+    assert_eq!(response.headers()["dpop-nonce"], nonces.current(NOW + 1000));
 }

@@ -75,15 +75,13 @@ impl SessionState<ServerRole> {
     }
 }
 
+/// The item of an argument, and the scopes that a request for its completion needs.
+type Subject = (Arc<dyn Completable>, Vec<String>);
+
 // The lock of the catalog is never held while a thread waits for that of a connection.
 impl Inner {
-    /// Returns the item of an argument, and the scopes that a request for its completion needs; `None` if the item has
-    /// no arguments.
-    fn subject(
-        &self,
-        visible: &VisibleItems,
-        reference: &CompletionReference,
-    ) -> RpcResult<Option<(Arc<dyn Completable>, Vec<String>)>> {
+    /// Returns the item of an argument; `None` if the item has no arguments.
+    fn subject(&self, visible: &VisibleItems, reference: &CompletionReference) -> RpcResult<Option<Subject>> {
         let unknown =
             |what: &str, name: &str| ErrorObject::invalid_params(excerpt(&format_args!("Unknown {what}: {name}")));
         match reference {
