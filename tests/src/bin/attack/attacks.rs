@@ -75,8 +75,9 @@ fn streams(server: SocketAddr) -> Outcome<String> {
 }
 
 fn hold_streams(server: SocketAddr) -> Outcome<Vec<TcpStream>> {
-    let mut stream = connect(ATTACKER, server)?;
-    let (mut held, mut session) = (Vec::new(), begin(&mut stream)?);
+    let mut held = Vec::new();
+    // With a share of connections in use, there may be none for the handshake.
+    let Ok((mut stream, mut session)) = open_session(server) else { return Ok(held) };
     let mut has_refused = false;
     while held.len() < 1024 {
         let head = format!(
@@ -92,7 +93,8 @@ fn hold_streams(server: SocketAddr) -> Outcome<Vec<TcpStream>> {
         } else {
             // Perhaps it is the limit of the session.
             has_refused = true;
-            session = begin(&mut stream)?;
+            let Ok(next) = begin(&mut stream) else { break };
+            session = next;
         }
     }
     Ok(held)
@@ -106,6 +108,13 @@ fn read_status(stream: &mut TcpStream) -> Option<u16> {
         head.push(byte[0]);
     }
     String::from_utf8(head).ok()?.get(9..12)?.parse().ok()
+}
+
+/// Begins a session on a new connection.
+fn open_session(server: SocketAddr) -> Outcome<(TcpStream, String)> {
+    let mut stream = connect(ATTACKER, server)?;
+    let session = begin(&mut stream)?;
+    Ok((stream, session))
 }
 
 /// Begins a session, and returns its id.
@@ -157,12 +166,12 @@ fn functions(server: SocketAddr) -> Outcome<String> {
 }
 
 fn hold_functions(server: SocketAddr) -> Outcome<Vec<TcpStream>> {
-    let mut stream = connect(ATTACKER, server)?;
-    let mut session = String::new();
     let mut held = Vec::new();
+    let Ok((mut stream, mut session)) = open_session(server) else { return Ok(held) };
     for request in 0..1024 {
-        if request % 32 == 0 {
-            session = begin(&mut stream)?;
+        if request % 32 == 31 {
+            let Ok(next) = begin(&mut stream) else { break };
+            session = next;
         }
         let params = json!({"name": "test_input_required_result_elicitation", "arguments": {}});
         let message = json!({"jsonrpc": "2.0", "id": request, "method": "tools/call", "params": params});
