@@ -46,7 +46,7 @@
 //!             // Close its connection or stream, and report nothing more about it.
 //!             Some(Action::Abort(_exchange)) => {}
 //!             // Only with `ClientOptions::authenticates`.
-//!             Some(Action::Authenticate { exchange, .. }) => client.give_up(now, exchange),
+//!             Some(Action::Authenticate { exchange, .. }) => client.fail_authentication(now, exchange),
 //!             None => break,
 //!         }
 //!     }
