@@ -139,11 +139,14 @@ impl<E: Send + 'static> Handle<E> {
     pub fn wait(&self) -> Deferred<Option<CloseReason>> {
         let shared = self.shared.clone();
         Deferred::new(async move {
-            let mut over =
-                pin!(shared.lifecycle().wait_for(|lifecycle| lifecycle.finished.then(|| lifecycle.closed.clone())));
+            let mut over = pin!(
+                shared
+                    .lifecycle()
+                    .wait_for(|lifecycle| lifecycle.finished.then(|| lifecycle.closed.as_deref().cloned()))
+            );
             poll_fn(|cx| {
                 if shared.is_in_handler() {
-                    return Poll::Ready(shared.lifecycle().read(|lifecycle| lifecycle.closed.clone()));
+                    return Poll::Ready(shared.lifecycle().read(|lifecycle| lifecycle.closed.as_deref().cloned()));
                 }
                 over.as_mut().poll(cx)
             })

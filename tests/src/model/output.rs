@@ -75,8 +75,8 @@ impl Model {
         model.request_queue.first().map(|(_, message)| message.clone()).into_iter().collect()
     }
 
-    /// Queues the notification of a changed list when output is polled.
-    fn queue_list_changes(&mut self) {
+    /// Queues the notification of a changed list: before a response, and when output is polled.
+    pub(super) fn queue_list_changes(&mut self) {
         if !std::mem::take(&mut self.changed) {
             return;
         }

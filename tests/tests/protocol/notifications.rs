@@ -1,15 +1,16 @@
 //! Notifications: list changes, custom methods, and `_meta`.
 
 use mcp_proto::{
-    connection::{Event, RequestOptions, SendError},
+    connection::{Event, RequestOptions, SendError, ServerRole},
     protocol::{Era, Method, MethodKind, MethodName, ProtocolVersion},
+    rpc::ReplyKey,
     schema::{ClientCapabilities, RootsListChangedParams, ServerCapabilities, ToolsListChangedParams},
-    wire::{Json, RawJson},
+    wire::{ErrorObject, Json, RawJson},
 };
 use mcp_tests::{
     harness::{Harness, full_client, full_server},
     link::LinkConfig,
-    message::{notification, notification_with, request_with, result},
+    message::{listen, modern, notification, notification_with, request_with, result},
     testbed::Testbed,
 };
 use serde_json::{Value, json};
@@ -35,6 +36,57 @@ fn list_changes_are_coalesced() {
             client.conn.notify(&RootsListChangedParams::default()).expect("it was declared");
         }
         assert_eq!(client.sent(), [notification("notifications/roots/list_changed")]);
+    }
+}
+
+/// A peer that has a response can rely on what the request has changed.
+#[test]
+fn list_changes_precede_the_next_response() {
+    for version in ProtocolVersion::LEGACY {
+        for refused in [false, true] {
+            let mut server = Harness::ready_server(version);
+            let key = server.receive_request(&request_with(1, "tools/call", json!({"name": "add"})));
+            for list in LISTS {
+                server.conn.notify_raw(list, None).expect("it was declared");
+            }
+            respond(&mut server, key, refused);
+            let sent = server.sent();
+            assert_eq!(sent[..3], LISTS.map(notification), "{version}: {sent:?}");
+            assert_eq!((sent.len(), &sent[3]["id"]), (4, &json!(1)), "{version}");
+        }
+        let mut client = Harness::ready_client(version);
+        let key = client.receive_request(&request_with(1, "roots/list", json!({})));
+        client.conn.notify(&RootsListChangedParams::default()).expect("it was declared");
+        client.respond(key, &json!({"roots": []}));
+        let sent = client.sent();
+        assert_eq!(sent[0], notification("notifications/roots/list_changed"), "{version}: {sent:?}");
+    }
+}
+
+#[test]
+fn list_changes_precede_the_next_response_for_subscribers() {
+    for refused in [false, true] {
+        let mut server = Harness::modern_server();
+        let filter = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
+        server.feed(&listen("listening", filter));
+        server.sent();
+        let key = server.receive_request(&modern(1, "tools/call", json!({"name": "add", "arguments": {}})));
+        for list in LISTS {
+            server.conn.notify_raw(list, None).expect("it is subscribed to");
+        }
+        respond(&mut server, key, refused);
+        let sent = server.sent();
+        let methods: Vec<_> = sent.iter().filter_map(|message| message["method"].as_str()).collect();
+        assert_eq!((methods.as_slice(), sent.len()), (LISTS.as_slice(), 4), "{sent:?}");
+        assert_eq!(sent[3]["id"], json!(1));
+    }
+}
+
+fn respond(server: &mut Harness<ServerRole>, key: ReplyKey, refused: bool) {
+    if refused {
+        server.conn.respond_error(key, &ErrorObject::internal("refused")).expect("it is open");
+    } else {
+        server.respond(key, &json!({"content": []}));
     }
 }
 

@@ -394,7 +394,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
             return job;
         }
         self.queue(job.into_iter());
-        self.shared.lifecycle.update(|lifecycle| lifecycle.closed = end);
+        self.shared.lifecycle.update(|lifecycle| lifecycle.closed = end.map(Box::new));
         None
     }
 

@@ -110,8 +110,9 @@ impl JobState {
 /// The progress of a connection towards its end.
 #[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
-    /// The reason why the connection ended, once the application has received it.
-    pub(crate) closed: Option<CloseReason>,
+    /// The reason why the connection ended, once the application has received it. Boxed, because an idle session is to
+    /// stay small.
+    pub(crate) closed: Option<Box<CloseReason>>,
     /// The event loop was dropped.
     pub(crate) finished: bool,
 }

@@ -6,7 +6,7 @@ use std::{
     future::poll_fn,
     sync::{
         Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
     task::{Poll, Waker},
 };
@@ -21,9 +21,11 @@ use super::lock::lock;
 pub struct WaitQueue {
     registrations: Mutex<Registrations>,
     /// The number of waiters. A notifier reads it without the lock, since there is hardly ever a waiter.
-    length: AtomicUsize,
+    ///
+    /// Each connection has several queues, so the counters take 32 bits.
+    length: AtomicU32,
     /// The number of calls that woke all waiters. Most polls of a waiter have another cause.
-    notifications: AtomicUsize,
+    notifications: AtomicU32,
 }
 
 #[derive(Default)]
@@ -39,17 +41,13 @@ impl WaitQueue {
     #[must_use]
     pub const fn new() -> Self {
         let registrations = Registrations { next: 0, wakers: BTreeMap::new(), first_notified: false };
-        Self {
-            registrations: Mutex::new(registrations),
-            length: AtomicUsize::new(0),
-            notifications: AtomicUsize::new(0),
-        }
+        Self { registrations: Mutex::new(registrations), length: AtomicU32::new(0), notifications: AtomicU32::new(0) }
     }
 
     /// Waits until `check` finds something. Waiters check again only when [all are woken](Self::notify_all).
     pub async fn wait_for<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
         let mut registration = Registration { queue: self, number: None };
-        let mut known: Option<(Waker, usize)> = None;
+        let mut known: Option<(Waker, u32)> = None;
         poll_fn(|cx| {
             let notifications = self.notifications.load(Ordering::Acquire);
             match &mut known {
@@ -199,7 +197,7 @@ mod tests {
 
     /// Counts how often it was woken.
     #[derive(Default)]
-    struct Count(AtomicUsize);
+    struct Count(AtomicU32);
 
     impl Wake for Count {
         fn wake(self: Arc<Self>) {

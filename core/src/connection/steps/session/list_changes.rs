@@ -1,5 +1,5 @@
-//! `list_changed` notifications. Repeated changes of a list are merged into one notification until the next poll for
-//! output.
+//! `list_changed` notifications. Repeated changes of a list are merged into one notification until the next response or
+//! poll for output.
 
 use crate::{
     connection::{
