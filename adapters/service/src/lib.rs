@@ -295,6 +295,7 @@ pub use server::{
     catalog_update::{CatalogUpdate, IntoRegistration, Registration},
     client_requests::UrlElicitation,
     completion::IntoCompletion,
+    form,
     input_required::ClientResponses,
     prompt::{IntoPrompt, Prompt},
     register_error::RegisterError,

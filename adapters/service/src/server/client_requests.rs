@@ -7,8 +7,8 @@ use mcp_proto::{
     protocol::{Capability, Era, ProtocolVersion},
     schema::{
         At, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
-        ElicitSchema, ElicitUrlParams, Encode, InputRequest, ListRootsParams, ListRootsResult, LogMessageParams,
-        LoggingLevel, Request, Root, SamplingMessage, UrlElicitationRequired,
+        ElicitUrlParams, Encode, InputRequest, ListRootsParams, ListRootsResult, LogMessageParams, LoggingLevel,
+        Request, Root, SamplingMessage, UrlElicitationRequired,
     },
     wire::{ErrorCode, ErrorObject, JsonObject},
 };
@@ -17,6 +17,7 @@ use serde_core::Serialize;
 #[cfg(feature = "schemas")]
 use super::elicited::Elicited;
 use super::{
+    form::IntoForm,
     input_required::ClientResponses,
     peer::{log_message, prepare_sampling},
     service::Service,
@@ -178,19 +179,19 @@ impl Context<ServerRole> {
         })
     }
 
-    /// Shows a form to the client's user (2025-06-18). An accepted response matches the form.
+    /// Shows a form to the client's user (2025-06-18): a [`Form`](crate::form::Form) or an [`ElicitSchema`](mcp_proto::schema::ElicitSchema).
+    /// An accepted response matches the form.
     ///
     /// **Without a session (2026-07-28) the handler ends here and runs again from its start with the response.** What
     /// must not happen twice comes after the last request: see [`side_effect`](Self::side_effect).
     ///
     /// It is no error if the user declines or dismisses the form: see [`ElicitResult::action`]. It fails if the client
     /// shows no forms, or the request was cancelled, for example.
-    pub fn elicit(
-        &self,
-        message: impl Into<String>,
-        schema: ElicitSchema,
-    ) -> Deferred<Result<ElicitResult, CallError>> {
-        self.request_elicitation(None, ElicitFormParams::new(message, schema).into())
+    pub fn elicit(&self, message: impl Into<String>, form: impl IntoForm) -> Deferred<Result<ElicitResult, CallError>> {
+        match form.into_schema(self.version()) {
+            Ok(schema) => self.request_elicitation(None, ElicitFormParams::new(message, schema).into()),
+            Err(why) => Deferred::ready(Err(SendError::Encode(why).into())),
+        }
     }
 
     /// Shows a form whose fields are those of `T`, and returns its values (2025-06-18).

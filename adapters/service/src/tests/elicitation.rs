@@ -5,7 +5,7 @@ use mcp_proto::{
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitSchema,
         ElicitUrlParams, ElicitationCompleteParams, IncludeContext, Map, ModelPreferences, Role, Root,
-        RootsListChangedParams, SamplingContent, SamplingMessage, StringSchema,
+        RootsListChangedParams, SamplingContent, SamplingMessage, StringFormat, StringSchema,
     },
 };
 use serde_json::{Value, json};
@@ -15,7 +15,12 @@ use crate::{
     client::{Host, builder::HostBuilder, roots::Roots},
     inbound::{context::Context, failure::Failure},
     outbound::error::CallError,
-    server::{builder::ServiceBuilder, service::Service, tool::Tool},
+    server::{
+        builder::ServiceBuilder,
+        form::{BooleanField, ChoiceField, ChoicesField, Form, NumberField, TextField},
+        service::Service,
+        tool::Tool,
+    },
     util::lock::lock,
 };
 
@@ -338,5 +343,97 @@ fn elicitation_has_a_longer_default_timeout() {
         assert_eq!(pair.server.with_conn(|conn| conn.usage().calls), 0, "{name} has waited long enough");
         let result = pair.wait(pending).expect("a result");
         assert!(result.is_error());
+    }
+}
+
+fn booking_form() -> Form {
+    Form::new()
+        .field("name", TextField::new().title("Name").description("As on the card").min_length(1).max_length(80))
+        .field("mail", TextField::new().format(StringFormat::Email).optional())
+        .field("guests", NumberField::integer().minimum(1).maximum(9).default_value(2))
+        .field("price", NumberField::number().optional())
+        .field("late", BooleanField::new().default_value(false))
+        .field("floor", ChoiceField::new(["1", "2"]).default_value("2").optional())
+        .field("room", ChoiceField::titled([("s", "Single"), ("d", "Double")]).title("Room"))
+}
+
+/// Calls a tool that shows a form, and returns the form as it was sent, or the failure of the tool.
+fn shown(form: Form, version: ProtocolVersion) -> Result<Value, String> {
+    let show = move |context: Context| {
+        context.elicit("?", form.clone()).wait()?;
+        Ok::<_, CallError>("shown")
+    };
+    let service = Service::builder("test", "1").tool(Tool::new("show", show)).build().expect("a good service");
+    let host = Host::builder("client", "1")
+        .elicitation(|_: ElicitFormParams, _| Ok::<_, Failure>(ElicitResult::new(ElicitAction::Cancel)));
+    let pair = Pair::new(&host.build(), &service, version);
+    pair.server.take_lines();
+    match call(&pair, "show") {
+        (_, false) => Ok(pair.server.take_lines().remove(0)["params"]["requestedSchema"].take()),
+        (why, true) => Err(why),
+    }
+}
+
+#[test]
+fn forms_of_fields_have_the_shape_of_the_revision() {
+    for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25] {
+        let old = version == ProtocolVersion::V2025_06_18;
+        let sent = shown(booking_form(), version).expect("it is shown");
+        assert_eq!(sent["required"], json!(["name", "guests", "late", "room"]), "{version}");
+        let mut guests = json!({"type": "integer", "minimum": 1, "maximum": 9, "default": 2});
+        let mut floor = json!({"type": "string", "enum": ["1", "2"], "default": "2"});
+        let mut room = json!({"type": "string", "title": "Room"});
+        if old {
+            guests.as_object_mut().expect("an object").remove("default");
+            floor.as_object_mut().expect("an object").remove("default");
+            (room["enum"], room["enumNames"]) = (json!(["s", "d"]), json!(["Single", "Double"]));
+        } else {
+            room["oneOf"] = json!([{"const": "s", "title": "Single"}, {"const": "d", "title": "Double"}]);
+        }
+        let properties = json!({
+            "name": {"type": "string", "title": "Name", "description": "As on the card", "minLength": 1, "maxLength": 80},
+            "mail": {"type": "string", "format": "email"},
+            "guests": guests,
+            "price": {"type": "number"},
+            "late": {"type": "boolean", "default": false},
+            "floor": floor,
+            "room": room,
+        });
+        assert_eq!(sent["properties"], properties, "{version}");
+    }
+    let several = || {
+        let titled = ChoicesField::titled([("a", "A"), ("b", "B")]).min_items(1).max_items(2).default_value(["a"]);
+        Form::new().field("plain", ChoicesField::new(["x", "y"])).field("titled", titled)
+    };
+    let sent = shown(several(), ProtocolVersion::V2025_11_25).expect("it is shown");
+    let options = json!([{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]);
+    let titled = json!({"type": "array", "items": {"anyOf": options}, "minItems": 1, "maxItems": 2, "default": ["a"]});
+    let plain = json!({"type": "array", "items": {"type": "string", "enum": ["x", "y"]}});
+    assert_eq!(sent["properties"], json!({"plain": plain, "titled": titled}));
+    assert!(shown(several(), ProtocolVersion::V2025_06_18).is_err(), "it has no choices of several");
+}
+
+#[test]
+fn wrong_forms_fail_before_they_are_sent() {
+    let wrong = [
+        (Form::new().field("a", TextField::new()).field("a", BooleanField::new()), "there are two fields `a`"),
+        (Form::new().field("a", ChoiceField::new([""; 0])), "the field `a` has no choices"),
+        (Form::new().field("a", ChoicesField::new([""; 0])), "the field `a` has no choices"),
+        (
+            Form::new().field("a", ChoiceField::new(["x"]).default_value("y")),
+            "the default value of `a` is not among the choices: \"y\"",
+        ),
+        (
+            Form::new().field("a", NumberField::integer().maximum(3).default_value(4)),
+            "the default value of `a` is too large",
+        ),
+        (
+            Form::new().field("a", TextField::new().min_length(2).default_value("x")),
+            "the default value of `a` has too few characters",
+        ),
+    ];
+    for (form, why) in wrong {
+        let error = shown(form, ProtocolVersion::V2025_11_25).expect_err(why);
+        assert!(error.contains(why), "{error}");
     }
 }

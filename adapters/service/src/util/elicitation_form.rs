@@ -53,6 +53,16 @@ pub(crate) fn check_answer(schema: &ElicitSchema, answer: &ElicitResult) -> Resu
     }
 }
 
+/// Checks that the fields allow their default values. The error names the field that does not.
+pub(crate) fn check_defaults(schema: &ElicitSchema) -> Result<(), String> {
+    for (name, field) in &schema.properties {
+        if let Some(value) = default(field) {
+            check_field(field, &value).map_err(|why| format!("`{name}` {why}"))?;
+        }
+    }
+    Ok(())
+}
+
 /// Checks content against its form. The error names the invalid field.
 fn check(schema: &ElicitSchema, content: &Map<ElicitValue>) -> Result<(), String> {
     // The peer chooses the names, so they are looked up in a set and not in a list.
