@@ -206,7 +206,7 @@ mod tests {
     }
 
     impl Count {
-        fn take(&self) -> usize {
+        fn take(&self) -> u32 {
             self.0.swap(0, Ordering::SeqCst)
         }
     }
