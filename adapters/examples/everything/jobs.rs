@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    schema::{ElicitAction, ElicitSchema, TaskSupport},
+    schema::{ElicitAction, TaskSupport},
     wire::ErrorObject,
 };
-use mcp_service::{CallError, Context, Failure, ServiceBuilder, TaskPolicy, Tool};
+use mcp_service::{
+    CallError, Context, Failure, ServiceBuilder, TaskPolicy, Tool,
+    form::{BooleanField, Form},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::rounds::{Named, name_request, text, text_request};
 
@@ -114,10 +116,8 @@ async fn run(context: &Context, time: Duration) -> Result<(), CallError> {
 }
 
 async fn confirm(delete: Delete, context: Context) -> Result<String, Failure> {
-    let schema: ElicitSchema = serde_json::from_value(json!({
-        "type": "object", "properties": {"confirm": {"type": "boolean", "title": "Delete it"}}, "required": ["confirm"]
-    }))?;
-    let answer = context.elicit(format!("Delete {}?", delete.filename), schema).await?;
+    let form = Form::new().field("confirm", BooleanField::new().title("Delete it"));
+    let answer = context.elicit(format!("Delete {}?", delete.filename), form).await?;
     let confirmed =
         answer.content.and_then(|content| Some(serde_json::to_value(content.get("confirm")?).ok()? == true));
     Ok(match (answer.action, confirmed) {

@@ -12,6 +12,7 @@ pub(crate) mod composition;
 pub(crate) mod directory;
 #[cfg(feature = "schemas")]
 pub(crate) mod elicited;
+pub(crate) mod file;
 pub mod form;
 pub(crate) mod in_flight;
 pub(crate) mod inner;

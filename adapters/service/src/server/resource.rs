@@ -258,8 +258,8 @@ pub(super) fn addressed(mut result: ReadResourceResult, uri: &str, mime_type: Op
     result
 }
 
-/// A type that can be the contents of a resource: text, bytes, [`ResourceContents`], or a `Result` of these whose error
-/// is anything that becomes a [`Failure`].
+/// A type that can be the contents of a resource: text, bytes, a [`File`](crate::File), [`ResourceContents`], or a
+/// `Result` of these whose error is anything that becomes a [`Failure`].
 ///
 /// Contents without a URI get that of the resource, and its media type unless they have one.
 #[diagnostic::on_unimplemented(
@@ -310,7 +310,7 @@ macro_rules! bytes {
     ($($Type:ty),*) => {
         $(impl IntoResource for $Type {
             fn into_resource(self) -> Result<ReadResourceResult, Failure> {
-                ResourceContents::from(BlobResourceContents::new("", base64(&self))).into_resource()
+                ResourceContents::from(BlobResourceContents::from_bytes("", &self)).into_resource()
             }
         })*
     };
@@ -321,41 +321,5 @@ bytes!(Vec<u8>, &'static [u8]);
 impl<T: IntoResource, E: Into<Failure>> IntoResource for Result<T, E> {
     fn into_resource(self) -> Result<ReadResourceResult, Failure> {
         self.map_err(Into::into)?.into_resource()
-    }
-}
-
-/// Encodes bytes in base64, in the standard alphabet and with padding, as images, audio and other bytes are sent.
-#[must_use]
-pub fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let bits = chunk.iter().fold(0, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let sextet = (bits >> (18 - 6 * place)) & 63;
-            text.push(if place <= chunk.len() { char::from(ALPHABET[sextet as usize]) } else { '=' });
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // req: RES-010
-    #[test]
-    fn encodes_bytes_as_base64() {
-        for (bytes, text) in [
-            (&b""[..], ""),
-            (b"f", "Zg=="),
-            (b"fo", "Zm8="),
-            (b"foo", "Zm9v"),
-            (b"foob", "Zm9vYg=="),
-            (b"\xff\xfe\xfd", "//79"),
-        ] {
-            assert_eq!(base64(bytes), text);
-            assert!(mcp_proto::schema::is_base64(text));
-        }
     }
 }

@@ -13,7 +13,10 @@ use super::{
 };
 use crate::{
     skills::{MANIFEST, digest, frontmatter::parse, root},
-    util::uri::{is_unreserved, is_uri},
+    util::{
+        media_type::media_type_of,
+        uri::{escape_segment, is_uri},
+    },
 };
 
 /// A skill: a folder with a file `SKILL.md`, which instructs a model how to do something, and with other files.
@@ -182,7 +185,7 @@ impl Skill {
             if segments.iter().any(|segment| matches!(*segment, "" | "." | "..")) || !seen.insert(&file.path) {
                 return Err(format!("{:?} occurs twice, or is not a relative path", file.path));
             }
-            let path: Vec<_> = segments.into_iter().map(escaped).collect();
+            let path: Vec<_> = segments.into_iter().map(escape_segment).collect();
             uris.push(format!("{root}/{}", path.join("/")));
         }
         if let Some(file) = self.files.iter().find(|file| {
@@ -233,7 +236,7 @@ impl File {
     fn resource(self, uri: &str, skill: &schema::Skill, is_manifest: bool) -> Resource {
         let SkillFrontmatter { name: whole, description, .. } = &skill.frontmatter;
         let name = self.path.rsplit('/').next().unwrap_or_default();
-        let mime_type = self.mime_type.as_deref().unwrap_or_else(|| mime_type(name, &self.bytes)).to_owned();
+        let mime_type = self.mime_type.as_deref().unwrap_or_else(|| media_type_of(name, &self.bytes)).to_owned();
         let (name, description) = if is_manifest {
             (whole, description.clone())
         } else {
@@ -271,38 +274,6 @@ fn is_name(name: &str) -> bool {
     let is_word =
         |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     name.len() <= 64 && name.split('-').all(is_word)
-}
-
-/// Escapes a segment of a path for a URI.
-fn escaped(segment: &str) -> String {
-    let escape = |byte: u8| {
-        if is_unreserved(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
-    };
-    segment.bytes().map(escape).collect()
-}
-
-/// Returns the media type of a file by its name, or else by its contents.
-fn mime_type(name: &str, bytes: &[u8]) -> &'static str {
-    match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
-        "md" | "markdown" => "text/markdown",
-        "json" => "application/json",
-        "yaml" | "yml" => "application/yaml",
-        "html" | "htm" => "text/html",
-        "css" => "text/css",
-        "csv" => "text/csv",
-        "js" | "mjs" => "text/javascript",
-        "py" => "text/x-python",
-        "sh" => "application/x-sh",
-        "xml" => "application/xml",
-        "svg" => "image/svg+xml",
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "gif" => "image/gif",
-        "pdf" => "application/pdf",
-        "zip" => "application/zip",
-        _ if std::str::from_utf8(bytes).is_ok() => "text/plain",
-        _ => "application/octet-stream",
-    }
 }
 
 /// The items to register for a skill: itself first, then nested skills, and all files.

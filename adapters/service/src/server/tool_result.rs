@@ -24,6 +24,7 @@ use crate::inbound::handler::signature::HasSchema;
 ///
 /// - a text: `String`, `&'static str`, `Cow<'static, str>`, or a number or a `bool`, which is written as a text
 /// - content: a [`ContentBlock`], one of its kinds, such as an [`ImageContent`], or a `Vec` of blocks, kinds or texts
+/// - a [`File`](crate::File) with its media type
 /// - `Structured` data with a schema (with the feature `schemas`), or data without one: a [`serde_json::Value`]
 /// - a whole [`CallToolResult`]
 /// - nothing: `()`

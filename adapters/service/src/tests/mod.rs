@@ -8,6 +8,7 @@ mod client;
 mod elicitation;
 mod excerpts;
 mod extension;
+mod files;
 mod input_requests;
 mod listening;
 mod lists;

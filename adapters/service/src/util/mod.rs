@@ -3,6 +3,7 @@
 pub(crate) mod elicitation_form;
 pub(crate) mod json_text;
 pub(crate) mod lock;
+pub(crate) mod media_type;
 pub(crate) mod paged_list;
 pub(crate) mod prefix;
 pub(crate) mod random;

@@ -22,6 +22,14 @@ pub fn is_uri(text: &str) -> bool {
         && [query, fragment].iter().all(|part| consists_of(part, b"/?:@"))
 }
 
+/// Escapes a segment of a path for a URI.
+pub(crate) fn escape_segment(segment: &str) -> String {
+    let escape = |byte: u8| {
+        if is_unreserved(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    };
+    segment.bytes().map(escape).collect()
+}
+
 fn is_scheme(scheme: &str) -> bool {
     scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))

@@ -128,7 +128,7 @@ fn caches_active_responses_up_to_limit() {
     let (verifier, seen) = verifier(|| Ok((200, active().to_string().into_bytes())));
     let ask = |verifier: &IntrospectionVerifier, token: &str| verifier.verify(&Secret::new(token)).wait().is_ok();
     assert!(ask(&verifier, "canary+/=") && ask(&verifier, "canary+/="));
-    let basic = format!("Basic {}", mcp_service::base64(b"me:canary%3A%2B"));
+    let basic = format!("Basic {}", mcp_proto::schema::encode_base64(b"me:canary%3A%2B"));
     let expected = (Some(basic), "token=canary%2B%2F%3D&token_type_hint=access_token".to_owned());
     assert_eq!(*lock(&seen), [expected]);
     for index in 0..2 * MAX_CACHED {
