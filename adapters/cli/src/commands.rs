@@ -1,0 +1,210 @@
+//! The commands.
+
+use std::{fs, path::Path, sync::mpsc::Receiver};
+
+use mcp_blocking::Client;
+use mcp_proto::{
+    protocol::{Capability, Era},
+    schema::{CompletionReference, LoggingLevel, PromptReference, ResourceTemplateReference, SubscriptionFilter, Tool},
+};
+use mcp_service::{CallError, block_on};
+use serde_json::Value;
+
+use crate::{
+    arguments,
+    error::Failed,
+    generate::{ToolSchema, module},
+    options::{Command, ConnectionOptions, ListKind},
+    show,
+};
+
+/// Runs a command on a connection. `notifications` has those of the server, if the command prints them.
+pub(crate) fn run(
+    command: &Command,
+    options: &ConnectionOptions,
+    client: &Client,
+    notifications: Option<&Receiver<Value>>,
+) -> Result<(), Failed> {
+    match command {
+        Command::List { kinds, .. } => list(client, kinds, options),
+        Command::Call { tool, arguments, .. } => call(client, tool, arguments, options),
+        Command::Read { uri, .. } => {
+            let result = client.read_resource(uri)?.wait()?;
+            if options.json { show::json(&result) } else { show::contents(&result.contents) }
+        }
+        Command::Prompt { name, arguments, .. } => {
+            let result = client.get_prompt(name, arguments::texts(arguments)?)?.wait()?;
+            if options.json {
+                return show::json(&result);
+            }
+            for message in &result.messages {
+                show::line(&format!("{}:", message.role))?;
+                show::content(std::slice::from_ref(&message.content))?;
+            }
+            Ok(())
+        }
+        Command::Complete { of, argument, value, known, .. } => {
+            let reference: CompletionReference = if of.contains("://") || of.contains('{') {
+                ResourceTemplateReference::new(of).into()
+            } else {
+                PromptReference::new(of).into()
+            };
+            let result = client.complete(reference, argument, value, arguments::texts(known)?)?.wait()?;
+            if options.json {
+                return show::json(&result);
+            }
+            result.completion.values.iter().try_for_each(|value| show::line(&show::printable(value)))
+        }
+        Command::Subscribe { uris, count, .. } => {
+            let Some(notifications) = notifications else { return Ok(()) };
+            subscribe(client, uris, *count, notifications, options)
+        }
+        Command::Generate { output, .. } => generate(client, output.as_deref()),
+        Command::Completions { .. } => Ok(()),
+    }
+}
+
+fn list(client: &Client, kinds: &[ListKind], options: &ConnectionOptions) -> Result<(), Failed> {
+    let kinds = if kinds.is_empty() { &ListKind::ALL } else { kinds };
+    let has = |capability| client.capabilities().contains(capability);
+    for kind in kinds {
+        let is_offered = match kind {
+            ListKind::Tools => has(Capability::Tools),
+            ListKind::Prompts => has(Capability::Prompts),
+            ListKind::Resources | ListKind::Templates => has(Capability::Resources),
+        };
+        if !is_offered {
+            continue;
+        }
+        if !options.json {
+            show::line(match kind {
+                ListKind::Tools => "Tools",
+                ListKind::Resources => "Resources",
+                ListKind::Templates => "Resource templates",
+                ListKind::Prompts => "Prompts",
+            })?;
+        }
+        let is_json = options.json;
+        block_on(async {
+            match kind {
+                ListKind::Tools => {
+                    let mut all = client.all_tools();
+                    while let Some(it) = all.try_next().await? {
+                        if is_json { show::json(&it) } else { show::item(&it.name, it.description.as_deref()) }?;
+                    }
+                }
+                ListKind::Resources => {
+                    let mut all = client.all_resources();
+                    while let Some(it) = all.try_next().await? {
+                        if is_json { show::json(&it) } else { show::item(&it.uri, it.description.as_deref()) }?;
+                    }
+                }
+                ListKind::Templates => {
+                    let mut all = client.all_resource_templates();
+                    while let Some(it) = all.try_next().await? {
+                        let about = it.description.as_deref();
+                        if is_json { show::json(&it) } else { show::item(&it.uri_template, about) }?;
+                    }
+                }
+                ListKind::Prompts => {
+                    let mut all = client.all_prompts();
+                    while let Some(it) = all.try_next().await? {
+                        if is_json { show::json(&it) } else { show::item(&it.name, it.description.as_deref()) }?;
+                    }
+                }
+            }
+            Ok::<_, Failed>(())
+        })?;
+    }
+    Ok(())
+}
+
+fn all_tools(client: &Client) -> Result<Vec<Tool>, CallError> {
+    block_on(async {
+        let (mut pages, mut tools) = (client.all_tools(), Vec::new());
+        while let Some(tool) = pages.try_next().await? {
+            tools.push(tool);
+        }
+        Ok(tools)
+    })
+}
+
+fn call(client: &Client, name: &str, given: &[String], options: &ConnectionOptions) -> Result<(), Failed> {
+    let is_whole = matches!(given, [whole] if whole.starts_with(['{', '@']) || whole == "-");
+    let schema = if given.is_empty() || is_whole {
+        Value::Null
+    } else {
+        let tools = all_tools(client)?;
+        match tools.iter().find(|tool| tool.name == name) {
+            Some(tool) => serde_json::to_value(&tool.input_schema)?,
+            // It may be hidden; the server decides.
+            None => Value::Null,
+        }
+    };
+    let arguments = arguments::of_tool(given, &schema)?;
+    let peer = if options.quiet { (**client).clone() } else { client.logging(LoggingLevel::Info) };
+    let quiet = options.quiet;
+    let result = peer.call_tool(name, arguments)?.wait_with(|progress| {
+        if !quiet {
+            show::progress(&progress);
+        }
+    })?;
+    if options.json {
+        show::json(&result)?;
+    } else if let (Some(structured), true) = (&result.structured_content, result.content.is_empty()) {
+        show::pretty(&serde_json::to_value(structured)?)?;
+    } else {
+        show::content(&result.content)?;
+    }
+    if result.is_error() { Err(Failed::tool()) } else { Ok(()) }
+}
+
+fn subscribe(
+    client: &Client,
+    uris: &[String],
+    count: Option<u64>,
+    notifications: &Receiver<Value>,
+    options: &ConnectionOptions,
+) -> Result<(), Failed> {
+    let is_modern = client.version().is_some_and(|version| version.era() == Era::Modern);
+    // Held until the end: dropping it ends the subscription.
+    let subscription = if is_modern {
+        let has = |capability| client.capabilities().contains(capability).then_some(true);
+        let filter = SubscriptionFilter {
+            tools_list_changed: has(Capability::ToolsListChanged),
+            prompts_list_changed: has(Capability::PromptsListChanged),
+            resources_list_changed: has(Capability::ResourcesListChanged),
+            resource_subscriptions: Some(uris.to_vec()).filter(|uris| !uris.is_empty()),
+            ..SubscriptionFilter::default()
+        };
+        Some(client.listen(filter)?.wait()?)
+    } else {
+        for uri in uris {
+            client.subscribe(uri)?.wait()?;
+        }
+        None
+    };
+    if !options.quiet {
+        show::note("subscribed");
+    }
+    let mut left = count;
+    while left != Some(0) {
+        // It ends with the connection, which drops the senders.
+        let Ok(notification) = notifications.recv() else { break };
+        show::line(&notification.to_string())?;
+        left = left.map(|left| left - 1);
+    }
+    drop(subscription);
+    Ok(())
+}
+
+fn generate(client: &Client, output: Option<&Path>) -> Result<(), Failed> {
+    let tools: Vec<_> = all_tools(client)?.iter().map(ToolSchema::of).collect::<Result<_, _>>()?;
+    let about = &client.server().server_info;
+    let text = module(&format!("{} {}", about.name, about.version), &tools);
+    match output {
+        Some(path) => fs::write(path, text)
+            .map_err(|error| Failed::usage(format!("{} cannot be written: {error}", path.display()))),
+        None => show::line(text.trim_end()),
+    }
+}

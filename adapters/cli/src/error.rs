@@ -1,0 +1,89 @@
+//! The errors of commands, with their exit codes.
+
+use std::{error::Error, fmt, io, process::ExitCode};
+
+use mcp_proto::connection::SendError;
+use mcp_service::CallError;
+
+/// The error of a command.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    exit: u8,
+    why: String,
+}
+
+impl Failed {
+    /// The tool has failed: it has been shown.
+    pub(crate) const fn tool() -> Self {
+        Self { exit: 1, why: String::new() }
+    }
+
+    /// The command line is wrong.
+    pub(crate) fn usage(why: impl Into<String>) -> Self {
+        Self { exit: 2, why: why.into() }
+    }
+
+    /// There is no connection.
+    pub(crate) fn connection(error: &dyn Error) -> Self {
+        Self { exit: 3, why: chain(error) }
+    }
+
+    /// Returns the exit code of the program.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.exit)
+    }
+}
+
+/// Returns the text of an error with those of its causes, unless the text contains them.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let why = error.to_string();
+        if !text.contains(&why) {
+            text = format!("{text}: {why}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl From<CallError> for Failed {
+    fn from(error: CallError) -> Self {
+        let exit = match &error {
+            CallError::TimedOut { .. } => 5,
+            CallError::Closed(_) | CallError::Failed(_) => 3,
+            CallError::ToolFailed(_) => 1,
+            _ => 4,
+        };
+        Self { exit, why: chain(&error) }
+    }
+}
+
+impl From<SendError> for Failed {
+    fn from(error: SendError) -> Self {
+        CallError::Send(error).into()
+    }
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Self {
+        // `mcp list .. | head` reads no more than it needs.
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self { exit: 0, why: String::new() };
+        }
+        Self { exit: 2, why: error.to_string() }
+    }
+}
+
+impl From<serde_json::Error> for Failed {
+    fn from(error: serde_json::Error) -> Self {
+        Self { exit: 4, why: error.to_string() }
+    }
+}

@@ -1,0 +1,192 @@
+//! The command line.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use mcp_proto::protocol::VersionSet;
+
+/// A client of Model Context Protocol servers.
+///
+/// TARGET is an http or https URL, the name of a server in the file of --config, or a command line such as
+/// 'npx -y @modelcontextprotocol/server-everything'.
+///
+/// Exit codes: 0 success, 1 the tool has failed, 2 wrong usage, 3 no connection, 4 the server refused the request,
+/// 5 timeout.
+#[derive(Debug, Parser)]
+#[command(name = "mcp", version, max_term_width = 100)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionOptions,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct ConnectionOptions {
+    /// A file with servers (`mcpServers` or `servers`), for targets that are names.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// A bearer token for requests over HTTP. Default: the variable MCP_BEARER_TOKEN.
+    #[arg(long, global = true, value_name = "TOKEN")]
+    pub(crate) bearer: Option<String>,
+    /// A header of requests over HTTP.
+    #[arg(long = "header", global = true, value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+    /// A variable of the environment of a program.
+    #[arg(long = "env", global = true, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// The revisions to offer.
+    #[arg(long, global = true, value_enum, default_value_t = EraOption::Any)]
+    pub(crate) era: EraOption,
+    /// The seconds until a request times out.
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+    /// Prints results as JSON, one document per line.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Prints neither progress nor log messages nor the error output of a program.
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// The value of a field in each form of the server: what is no JSON is a text. Without any, forms are declined.
+    #[arg(long = "answer", global = true, value_name = "FIELD=VALUE")]
+    pub(crate) answers: Vec<String>,
+    /// The text with which sampling requests are answered. Without it, they are refused.
+    #[arg(long, global = true, value_name = "TEXT")]
+    pub(crate) sample: Option<String>,
+    /// A folder that the server may work in.
+    #[arg(long = "root", global = true, value_name = "FOLDER")]
+    pub(crate) roots: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum EraOption {
+    /// All revisions: the era of the server is probed.
+    Any,
+    /// Sessions: 2024-11-05 to 2025-11-25.
+    Legacy,
+    /// Without sessions: 2026-07-28.
+    Modern,
+}
+
+impl EraOption {
+    pub(crate) const fn versions(self) -> VersionSet {
+        match self {
+            Self::Any => VersionSet::ALL,
+            Self::Legacy => VersionSet::LEGACY,
+            Self::Modern => VersionSet::MODERN,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Lists what a server offers.
+    List {
+        /// The server.
+        target: String,
+        /// What to list. Default: everything.
+        #[arg(value_enum)]
+        kinds: Vec<ListKind>,
+    },
+    /// Calls a tool.
+    Call {
+        /// The server.
+        target: String,
+        /// The tool.
+        tool: String,
+        /// The arguments: `name=value` (by the type in the schema of the tool), `name:=JSON`, one JSON object, `@FILE`
+        /// with one, or `-` for one on the standard input.
+        arguments: Vec<String>,
+    },
+    /// Reads a resource.
+    Read {
+        /// The server.
+        target: String,
+        /// The URI of the resource.
+        uri: String,
+    },
+    /// Gets a prompt.
+    Prompt {
+        /// The server.
+        target: String,
+        /// The prompt.
+        name: String,
+        /// The arguments: `name=text`.
+        arguments: Vec<String>,
+    },
+    /// Completes an argument of a prompt or a variable of a resource template.
+    Complete {
+        /// The server.
+        target: String,
+        /// The name of the prompt, or the URI template.
+        of: String,
+        /// The name of the argument.
+        argument: String,
+        /// The value so far.
+        #[arg(default_value = "")]
+        value: String,
+        /// The other arguments: `name=text`.
+        known: Vec<String>,
+    },
+    /// Prints notifications: changes of lists and of resources, log messages.
+    Subscribe {
+        /// The server.
+        target: String,
+        /// The URIs of resources.
+        uris: Vec<String>,
+        /// Ends after this many notifications.
+        #[arg(long, value_name = "COUNT")]
+        count: Option<u64>,
+    },
+    /// Writes a Rust module with a typed client of the tools of a server.
+    Generate {
+        /// The server.
+        target: String,
+        /// The file to write. Default: the standard output.
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Prints the completions of a shell for this program.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+impl Command {
+    /// Returns the server, if the command has one.
+    pub(crate) fn target(&self) -> Option<&str> {
+        match self {
+            Self::List { target, .. }
+            | Self::Call { target, .. }
+            | Self::Read { target, .. }
+            | Self::Prompt { target, .. }
+            | Self::Complete { target, .. }
+            | Self::Subscribe { target, .. }
+            | Self::Generate { target, .. } => Some(target),
+            Self::Completions { .. } => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListKind {
+    /// Tools.
+    Tools,
+    /// Resources.
+    Resources,
+    /// Resource templates.
+    Templates,
+    /// Prompts.
+    Prompts,
+}
+
+impl ListKind {
+    pub(crate) const ALL: [Self; 4] = [Self::Tools, Self::Resources, Self::Templates, Self::Prompts];
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
