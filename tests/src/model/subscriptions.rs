@@ -43,7 +43,8 @@ impl Model {
             self.requests[subscriber].state = RequestState::Answered;
             self.control.push((About::Reply { request: subscriber, last: true }, message));
             let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
-            self.control.push((About::Nothing, cancelled));
+            // It is withdrawn with the result.
+            self.control.push((About::Reply { request: subscriber, last: false }, cancelled));
         }
     }
 

@@ -5,7 +5,9 @@ mod sides;
 mod steps;
 
 use mcp_proto::protocol::{ProtocolVersion, Role};
+use mcp_tests::model::Step;
 use proptest::{collection::vec, prelude::*};
+use serde_json::json;
 use sides::{Start, with};
 use steps::{Random, crowded, random};
 
@@ -48,6 +50,29 @@ proptest! {
     fn connection_and_model_pause_reading_together(start in prop::sample::select(starts()), steps in vec(crowded(), 0..60)) {
         play(start, &steps)?;
     }
+}
+
+/// The end of a subscription is withdrawn as a whole if the client cancels it first. Random plays find this rarely.
+#[test]
+fn cancelled_subscriptions_withdraw_their_end() {
+    let start = Start { role: Role::Server, revision: ProtocolVersion::V2026_07_28, is_ready: true };
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let listen = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
+    let steps = [
+        Step::Receive(json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": listen})),
+        // It keeps the connection open.
+        Step::Receive(json!({"jsonrpc": "2.0", "id": 2, "method": "x/own", "params": {"_meta": meta}})),
+        Step::Close,
+        Step::Receive(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})),
+    ];
+    with(start, |sides| {
+        for step in &steps {
+            sides.step(step).expect("they agree");
+        }
+        sides.send_everything().expect("they agree");
+    });
 }
 
 /// The random plays pause reading often enough, in each role.

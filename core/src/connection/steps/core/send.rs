@@ -202,7 +202,7 @@ impl Engine {
             // These belong to a request. They are sent with `cancel` and `progress`.
             return Err(SendError::WrongKind(known));
         }
-        // Changes of lists wait until the next response or poll for output, so that many changes become one notification.
+        // Changes of lists wait for the next response or poll for output, so that many changes become one notification.
         let has_receiver = for_session || self.subscriptions.len() > 0;
         if known.is_some_and(|known| self.record_change(known, has_receiver)) {
             return Ok(());
