@@ -1,4 +1,4 @@
-//! The steps of both roles in both eras: receiving, sending, matching responses, closing.
+//! The steps of both roles in both eras: receiving, sending, responding, matching responses, closing.
 
 mod backpressure;
 mod closing;
@@ -6,5 +6,6 @@ mod expiry;
 mod notifications;
 mod receive;
 mod requests;
+pub(crate) mod respond;
 pub(crate) mod responses;
 pub(crate) mod send;

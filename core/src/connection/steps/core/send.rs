@@ -17,17 +17,14 @@ use crate::{
     rpc::{CallId, Entry, FrameOwner, Priority, ReplyKey, State, Timestamp},
     schema::{LoggingLevel, keys},
     wire::{
-        ErrorCode, ErrorObject, Message, RequestId,
+        Message, RequestId,
         encode::{self, Encoded},
     },
 };
 
 /// The bytes, in addition to its id, that a response in a batch may always have. They are reserved, so that every
 /// request of the batch can get a response.
-const SMALL: usize = 512;
-
-/// A response: a function that appends the encoded result, or an error.
-pub(crate) type Answer<'a> = Result<&'a dyn Fn(&mut Vec<u8>) -> Encoded, &'a ErrorObject>;
+pub(super) const SMALL: usize = 512;
 
 impl Engine {
     /// Checks whether this side may send `method` now.
@@ -309,110 +306,6 @@ impl Engine {
             }
             _ => self.outbox.take_back_call(self.calls.wire(id)),
         }
-    }
-
-    pub(crate) fn respond(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
-        match self.requests.get(key) {
-            None | Some((_, State::Answered)) => return Err(SendError::Answered),
-            Some((_, State::Cancelled)) => {
-                self.release(key);
-                return Ok(());
-            }
-            Some((_, State::Open)) => {}
-        }
-        if let Some((entry, _)) = self.requests.get(key)
-            && let Some(input_request) = entry.tag.input_request
-        {
-            let answer = match answer {
-                Ok(result) => {
-                    let mut text = Vec::new();
-                    result(&mut text)?;
-                    Ok(text)
-                }
-                Err(error) => Err(error),
-            };
-            self.as_client().respond_to_input_request(key, input_request, answer);
-            return Ok(());
-        }
-        // A peer that has the response already knows what the request has changed.
-        self.flush_changes();
-        self.has_room()?;
-        self.queue_response(key, answer)
-    }
-
-    /// Responds to a request with a result. If the result cannot be sent, responds with an error and returns the
-    /// reason.
-    pub(crate) fn respond_or_error(
-        &mut self,
-        key: ReplyKey,
-        result: Answer<'_>,
-    ) -> Result<Option<SendError>, SendError> {
-        let why = match self.respond(key, result) {
-            Err(
-                why @ (SendError::TooLarge | SendError::Encode(_) | SendError::WrongResult | SendError::Undeclared(_)),
-            ) => why,
-            other => return other.map(|()| None),
-        };
-        let message = match why {
-            SendError::TooLarge => "Internal error: the result is larger than the limit",
-            _ => "Internal error: the result cannot be sent",
-        };
-        self.respond(key, Err(&ErrorObject::internal(message)))?;
-        Ok(Some(why))
-    }
-
-    /// Queues the response to an open request without checking for room in the outbox.
-    pub(crate) fn queue_response(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
-        let (max_len, outbox_bytes) = (self.limits().frame_bytes, self.limits().outbox_bytes);
-        let Self { requests, outbox, role_state, .. } = self;
-        let Some((entry, _)) = requests.get(key) else { return Err(SendError::Answered) };
-        let encode = |out: &mut Vec<u8>| {
-            match answer {
-                Ok(result) => {
-                    encode::open_response(out, &entry.id);
-                    match &entry.tag.stateless {
-                        Some(modern) => modern.append(out, role_state.server_info(), result)?,
-                        None => result(out)?,
-                    }
-                    out.push(b'}');
-                }
-                Err(error) => {
-                    let code = entry.tag.stateless.as_ref().map(|modern| modern.version.error_code(error.code.0));
-                    match code.map(ErrorCode).filter(|code| *code != error.code) {
-                        Some(code) => encode::error(out, Ok(&entry.id), &ErrorObject { code, ..error.clone() }),
-                        None => encode::error(out, Ok(&entry.id), error),
-                    }
-                }
-            }
-            Ok::<_, SendError>(())
-        };
-        let level = entry.tag.level.filter(|_| answer.is_ok());
-        if let Some(batch) = entry.tag.batch {
-            let mut text = Vec::new();
-            encode(&mut text)?;
-            let room_in_batches = outbox_bytes.saturating_sub(self.batches.held());
-            // All responses of a batch go into one frame.
-            let fits = BatchEntry::weight_of(text.len()) <= room_in_batches
-                && self.batches.has_room_for(batch, text.len(), SMALL, max_len)
-                || text.len() <= entry.id.as_bytes().len() + SMALL;
-            if text.len() > max_len || !fits {
-                return Err(SendError::TooLarge);
-            }
-            self.requests.answered(key);
-            self.batch_answer(batch, BatchEntry { of: EntryOwner::Request(key), text });
-        } else {
-            let owner = FrameOwner::Reply { key, last: true };
-            if outbox.push(Priority::Control, owner, max_len, encode)?.is_none() {
-                return Err(SendError::TooLarge);
-            }
-            self.requests.answered(key);
-            self.count_queued(key);
-        }
-        self.progressed();
-        self.end_subscription(key);
-        self.log_level = level.or(self.log_level);
-        self.check_drained();
-        Ok(())
     }
 
     pub(crate) fn log(
