@@ -108,7 +108,9 @@ impl Model {
             }
             Reply::Error => json!({"jsonrpc": "2.0", "id": request.id, "error": {"code": -32603}}),
         };
-        self.queue_list_changes();
+        if request.batch.is_none() {
+            self.queue_list_changes();
+        }
         self.requests[index].state = RequestState::Answered;
         let about = About::Reply { request: index, last: true };
         match request.batch {

@@ -82,6 +82,23 @@ fn list_changes_precede_the_next_response_for_subscribers() {
     }
 }
 
+/// A response that is refused changes nothing.
+#[test]
+fn refused_responses_send_no_list_changes() {
+    let mut config = full_server();
+    config.settings.limits.frame_bytes = 1000;
+    let mut server = Harness::ready_server_with(config, ProtocolVersion::V2025_11_25);
+    let key = server.receive_request(&request_with(1, "tools/call", json!({"name": "add"})));
+    server.conn.notify_raw(LISTS[0], None).expect("it was declared");
+    let before = server.conn.usage();
+    let large = Json::new(&json!({"content": [], "_meta": {"a/b": "x".repeat(1000)}})).expect("JSON");
+    assert_eq!(server.conn.respond_raw(key, &(&large).into()), Err(SendError::TooLarge));
+    assert_eq!(server.conn.usage(), before);
+    server.respond(key, &json!({"content": []}));
+    let sent = server.sent();
+    assert_eq!((&sent[0], &sent[1]["id"]), (&notification(LISTS[0]), &json!(1)));
+}
+
 fn respond(server: &mut Harness<ServerRole>, key: ReplyKey, refused: bool) {
     if refused {
         server.conn.respond_error(key, &ErrorObject::internal("refused")).expect("it is open");

@@ -5,11 +5,14 @@ use alloc::vec::Vec;
 use super::send::SMALL;
 use crate::{
     connection::{
-        engine::Engine,
-        state::batch::{BatchEntry, EntryOwner},
+        engine::{Engine, RoleState},
+        state::{
+            batch::{BatchEntry, EntryOwner},
+            tags::RequestTag,
+        },
         types::SendError,
     },
-    rpc::{FrameOwner, Priority, ReplyKey, State},
+    rpc::{Entry, FrameOwner, Priority, ReplyKey, State},
     wire::{
         ErrorCode, ErrorObject,
         encode::{self, Encoded},
@@ -43,10 +46,27 @@ impl Engine {
             self.as_client().respond_to_input_request(key, input_request, answer);
             return Ok(());
         }
-        // A peer that has the response already knows what the request has changed.
-        self.flush_changes();
         self.has_room()?;
+        if !self.list_changes.is_empty() {
+            self.send_changes_before(key, answer)?;
+        }
         self.queue_response(key, answer)
+    }
+
+    /// Sends the notifications of changed lists before a response, so that a peer with the response knows what its
+    /// request has changed. Nothing is sent if the response cannot be sent.
+    fn send_changes_before(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
+        let Some((entry, _)) = self.requests.get(key) else { return Err(SendError::Answered) };
+        // A batch leaves after all notifications.
+        if entry.tag.batch.is_none() {
+            let mut text = Vec::new();
+            append_response(&mut text, entry, &self.role_state, answer)?;
+            if text.len() > self.limits().frame_bytes {
+                return Err(SendError::TooLarge);
+            }
+            self.flush_changes();
+        }
+        Ok(())
     }
 
     /// Responds to a request with a result. If the result cannot be sent, responds with an error and returns the
@@ -75,26 +95,7 @@ impl Engine {
         let (max_len, outbox_bytes) = (self.limits().frame_bytes, self.limits().outbox_bytes);
         let Self { requests, outbox, role_state, .. } = self;
         let Some((entry, _)) = requests.get(key) else { return Err(SendError::Answered) };
-        let encode = |out: &mut Vec<u8>| {
-            match answer {
-                Ok(result) => {
-                    encode::open_response(out, &entry.id);
-                    match &entry.tag.stateless {
-                        Some(modern) => modern.append(out, role_state.server_info(), result)?,
-                        None => result(out)?,
-                    }
-                    out.push(b'}');
-                }
-                Err(error) => {
-                    let code = entry.tag.stateless.as_ref().map(|modern| modern.version.error_code(error.code.0));
-                    match code.map(ErrorCode).filter(|code| *code != error.code) {
-                        Some(code) => encode::error(out, Ok(&entry.id), &ErrorObject { code, ..error.clone() }),
-                        None => encode::error(out, Ok(&entry.id), error),
-                    }
-                }
-            }
-            Ok::<_, SendError>(())
-        };
+        let encode = |out: &mut Vec<u8>| append_response(out, entry, role_state, answer);
         let level = entry.tag.level.filter(|_| answer.is_ok());
         if let Some(batch) = entry.tag.batch {
             let mut text = Vec::new();
@@ -123,4 +124,31 @@ impl Engine {
         self.check_drained();
         Ok(())
     }
+}
+
+/// Appends the frame of a response.
+fn append_response(
+    out: &mut Vec<u8>,
+    entry: &Entry<RequestTag>,
+    role_state: &RoleState,
+    answer: Answer<'_>,
+) -> Result<(), SendError> {
+    match answer {
+        Ok(result) => {
+            encode::open_response(out, &entry.id);
+            match &entry.tag.stateless {
+                Some(modern) => modern.append(out, role_state.server_info(), result)?,
+                None => result(out)?,
+            }
+            out.push(b'}');
+        }
+        Err(error) => {
+            let code = entry.tag.stateless.as_ref().map(|modern| modern.version.error_code(error.code.0));
+            match code.map(ErrorCode).filter(|code| *code != error.code) {
+                Some(code) => encode::error(out, Ok(&entry.id), &ErrorObject { code, ..error.clone() }),
+                None => encode::error(out, Ok(&entry.id), error),
+            }
+        }
+    }
+    Ok(())
 }

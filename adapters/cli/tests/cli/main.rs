@@ -1,0 +1,228 @@
+//! Tests of `mcp` with a server that is this program itself: `cli --serve` over standard input and output.
+
+mod generated;
+mod server;
+
+use std::{env, error::Error, fs, path::Path, process::Command, thread};
+
+use generated::{Delivery, EchoArguments, Item, PlaceOrderArguments, Tools};
+use libtest_mimic::{Arguments, Failed, Trial};
+use mcp_service::{Host, block_on};
+
+/// The output of a command: its exit code, the standard output, and the error output.
+type Output = (i32, String, String);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let given: Vec<_> = env::args().skip(1).collect();
+    if given.first().is_some_and(|first| first == "--serve") {
+        let service = server::service();
+        if given.len() > 1 {
+            let notified = service.clone();
+            // Until there is a subscription.
+            thread::spawn(move || {
+                while notified.resource_updated("shop://terms") == 0 {
+                    thread::yield_now();
+                }
+            });
+        }
+        return Ok(mcp_blocking::serve_stdio(&service)?);
+    }
+    let mut tests = Vec::new();
+    for era in ["legacy", "modern"] {
+        for (name, test) in TESTS {
+            tests.push(Trial::test(format!("{era}::{name}"), move || run(era, test)));
+        }
+    }
+    tests.push(Trial::test("wrong_usage", || Ok(wrong_usage())));
+    tests.push(Trial::test("servers_of_a_file", || Ok(servers_of_a_file())));
+    tests.push(Trial::test("generated_module_is_current", || Ok(generated_module_is_current())));
+    tests.push(Trial::test("generated_client_calls_tools", || Ok(generated_client_calls_tools())));
+    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+}
+
+fn run(era: &str, test: fn(&dyn Fn(&[&str]) -> Output)) -> Result<(), Failed> {
+    test(&|arguments| mcp(&[&["--era", era], arguments].concat()));
+    Ok(())
+}
+
+/// Returns a command line of the server.
+fn target(more: &str) -> String {
+    let program = env::current_exe().expect("a program");
+    format!("{} --serve{more}", shell_words::quote(program.to_str().expect("a path of UTF-8")))
+}
+
+/// Runs `mcp`. `{}` stands for the server.
+fn mcp(arguments: &[&str]) -> Output {
+    let arguments = arguments.iter().map(|it| if *it == "{}" { target("") } else { (*it).to_owned() });
+    let output = Command::new(env!("CARGO_BIN_EXE_mcp")).args(arguments).output().expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+const TESTS: [(&str, fn(&dyn Fn(&[&str]) -> Output)); 9] = [
+    ("lists", lists),
+    ("calls", calls),
+    ("failures_have_exit_codes", failures_have_exit_codes),
+    ("answers_the_server", answers_the_server),
+    ("shows_progress_and_logs", shows_progress_and_logs),
+    ("reads", reads),
+    ("prompts_and_completes", prompts_and_completes),
+    ("subscribes", subscribes),
+    ("times_out", times_out),
+];
+
+fn lists(mcp: &dyn Fn(&[&str]) -> Output) {
+    let (code, out, _) = mcp(&["list", "{}"]);
+    assert_eq!(code, 0);
+    for line in ["Tools", "  echo: Returns a text", "  shop://terms", "  shop://users/{id}", "Prompts", "  greet"] {
+        assert!(out.lines().any(|it| it == line), "{line}: {out}");
+    }
+    let (code, out, _) = mcp(&["list", "{}", "templates", "--json"]);
+    assert_eq!((code, out.lines().count()), (0, 1));
+    assert!(out.starts_with('{') && out.contains(r#""uriTemplate":"shop://users/{id}""#), "{out}");
+}
+
+fn calls(mcp: &dyn Fn(&[&str]) -> Output) {
+    assert_eq!(mcp(&["call", "{}", "echo", "message=7", "times=2"]).1, "77\n");
+    assert_eq!(mcp(&["call", "{}", "echo", r#"{"message": "x"}"#]).1, "x\n");
+    let order = [
+        "call",
+        "{}",
+        "placeOrder",
+        "type=by-mail",
+        r#"items=[{"name":"a","count":2,"parts":[{"name":"b","count":3}]}]"#,
+        "labels:={}",
+        "--json",
+    ];
+    let (code, out, error) = mcp(&order);
+    assert_eq!(code, 0, "{error}");
+    assert!(out.contains(r#""structuredContent":{"delivery":"ByMail a  0","items":5}"#), "{out}");
+    let file = env::temp_dir().join(format!("mcp-cli-{}.json", std::process::id()));
+    fs::write(&file, r#"{"message": "from a file"}"#).expect("it is written");
+    assert_eq!(mcp(&["call", "{}", "echo", &format!("@{}", file.display())]).1, "from a file\n");
+    let _ = fs::remove_file(file);
+}
+
+fn failures_have_exit_codes(mcp: &dyn Fn(&[&str]) -> Output) {
+    let (code, out, error) = mcp(&["call", "{}", "fail"]);
+    assert_eq!((code, &*out, &*error), (1, "it is broken\n", ""));
+    let (code, _, error) = mcp(&["call", "{}", "no such tool"]);
+    assert!(code == 4 && error.contains("Unknown tool"), "{code} {error}");
+    let (code, _, error) = mcp(&["call", "{}", "echo", "times=x"]);
+    assert!(code == 2 && error.contains("`times` is no JSON"), "{code} {error}");
+    let (code, _, error) = mcp(&["read", "{}", "shop://none"]);
+    assert!(code == 4 && error.contains("shop://none"), "{code} {error}");
+    let (code, _, error) = mcp(&["list", "/no/such/program"]);
+    assert!(code == 3 && error.contains("/no/such/program"), "{code} {error}");
+}
+
+fn answers_the_server(mcp: &dyn Fn(&[&str]) -> Output) {
+    let (_, out, _) = mcp(&["call", "{}", "sign.up", "--answer", "name=Ada", "--answer", "other=1"]);
+    assert_eq!(out, "accept {\"name\":\"Ada\",\"news\":true}\n");
+    let (code, out, _) = mcp(&["call", "{}", "sign.up"]);
+    assert_eq!(code, 1, "forms are not supported without answers: {out}");
+    assert_eq!(mcp(&["call", "{}", "think", "--sample", "4"]).1, "4\n");
+    assert_eq!(mcp(&["call", "{}", "think"]).0, 1);
+    let root = env::temp_dir().canonicalize().expect("a folder");
+    let (_, out, _) = mcp(&["call", "{}", "folders", "--root", root.to_str().expect("UTF-8")]);
+    assert_eq!(out, format!("file://{}\n", root.display()));
+}
+
+fn shows_progress_and_logs(mcp: &dyn Fn(&[&str]) -> Output) {
+    let (code, out, error) = mcp(&["call", "{}", "work"]);
+    assert_eq!((code, &*out), (0, "done\n"));
+    for line in ["[warning worker] \"it begins\\u001b[2J\"", "50 % step", "100 % step"] {
+        assert!(error.lines().any(|it| it == line), "{line}: {error}");
+    }
+    assert_eq!(mcp(&["call", "{}", "work", "--quiet"]), (0, "done\n".into(), String::new()));
+}
+
+fn reads(mcp: &dyn Fn(&[&str]) -> Output) {
+    assert_eq!(mcp(&["read", "{}", "shop://terms"]).1, "Pay first.\n");
+    assert_eq!(mcp(&["read", "{}", "shop://users/7"]).1, "user 7\n");
+    let (_, out, _) = mcp(&["read", "{}", "shop://logo", "--json"]);
+    assert!(out.contains(r#""mimeType":"image/png""#) && out.contains(r#""blob":"iVD/""#), "{out}");
+    let program = env!("CARGO_BIN_EXE_mcp");
+    let bytes = Command::new(program).args(["read", &target(""), "shop://logo"]).output().expect("it runs").stdout;
+    assert_eq!(bytes, [0x89, b'P', 0xff], "bytes are not changed in a pipe");
+}
+
+fn prompts_and_completes(mcp: &dyn Fn(&[&str]) -> Output) {
+    assert_eq!(mcp(&["prompt", "{}", "greet", "id=Ada"]).1, "user:\nHello Ada\n");
+    assert_eq!(mcp(&["complete", "{}", "greet", "id", "a"]).1, "ada\nalan\n");
+}
+
+fn subscribes(mcp: &dyn Fn(&[&str]) -> Output) {
+    let (code, out, error) = mcp(&["subscribe", &target(" notify"), "shop://terms", "--count", "1"]);
+    assert_eq!(code, 0, "{error}");
+    assert!(out.contains(r#""method":"notifications/resources/updated""#) && out.contains("shop://terms"), "{out}");
+}
+
+fn times_out(mcp: &dyn Fn(&[&str]) -> Output) {
+    let (code, out, error) = mcp(&["call", "{}", "wait", "--timeout", "2"]);
+    assert_eq!((code, &*out), (5, ""), "{error}");
+}
+
+fn wrong_usage() {
+    let rows: [(&[&str], &str); 7] = [
+        (&["call"], "required arguments were not provided"),
+        (&["list", ""], "the target is empty"),
+        (&["list", "'"], "missing closing quote"),
+        (&["list", "http://"], "invalid"),
+        (&["list", "x", "--config", "/no/such/file"], "/no/such/file cannot be read"),
+        (&["list", "{}", "--env", "X"], "`X` is not `NAME=VALUE`"),
+        (&["list", "{}", "--answer", "x"], "the answer `x` is not `field=value`"),
+    ];
+    for (arguments, why) in rows {
+        let (code, out, error) = mcp(arguments);
+        assert!(code == 2 && out.is_empty(), "{arguments:?}: {code} {out}");
+        assert!(error.contains(why), "{why}: {error}");
+    }
+    let secret = "Bearer canary\u{7}";
+    let (code, _, error) = mcp(&["list", "http://127.0.0.1:1/mcp", "--header", &format!("Authorization: {secret}")]);
+    assert!(code == 2 && error.contains("`Authorization`") || error.contains("is not `NAME: VALUE`"), "{error}");
+    assert!(!error.contains("canary"), "{error}");
+}
+
+fn servers_of_a_file() {
+    let file = env::temp_dir().join(format!("mcp-cli-servers-{}.json", std::process::id()));
+    let program = env::current_exe().expect("a program");
+    let servers = serde_json::json!({"mcpServers": {"shop": {"command": program, "args": ["--serve"]}}});
+    fs::write(&file, servers.to_string()).expect("it is written");
+    let path = file.to_str().expect("UTF-8");
+    assert_eq!(mcp(&["call", "shop", "echo", "message=hi", "--config", path]).1, "hi\n");
+    let (code, _, error) = mcp(&["list", "other", "--config", path]);
+    assert!(code == 2 && error.contains("has no server `other`, but shop"), "{error}");
+    let _ = fs::remove_file(file);
+}
+
+/// `MCP_UPDATE_GENERATED=1` writes the module anew.
+fn generated_module_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/generated.rs");
+    let (code, out, error) = mcp(&["generate", "{}"]);
+    assert_eq!(code, 0, "{error}");
+    if env::var_os("MCP_UPDATE_GENERATED").is_some() {
+        fs::write(&path, &out).expect("it is written");
+    }
+    assert_eq!(out, fs::read_to_string(path).expect("it is there"), "set MCP_UPDATE_GENERATED=1 to write it anew");
+}
+
+fn generated_client_calls_tools() {
+    let program = mcp_blocking::Command::new(env::current_exe().expect("a program")).arg("--serve");
+    let client = mcp_blocking::Client::spawn(program, &Host::builder("client", "1").build()).expect("it is connected");
+    let tools = Tools::new(&client);
+    let echo = EchoArguments { message: "a".into(), times: Some(3) };
+    let result = block_on(tools.echo(&echo)).expect("a result");
+    assert_eq!(result.content[0].as_text(), Some("aaa"));
+    let part = Item { name: "b".into(), count: 3, parts: None };
+    let item = Item { name: "a".into(), count: 2, parts: Some(vec![part]) };
+    let order = PlaceOrderArguments {
+        type_: Delivery::PickUp,
+        items: vec![item],
+        note_for_us: Some("soon".into()),
+        labels: [("a".to_owned(), "b".to_owned())].into(),
+    };
+    let receipt = block_on(tools.place_order(&order)).expect("a result");
+    assert_eq!((receipt.items, &*receipt.delivery), (5, "PickUp a soon 1"));
+    assert!(block_on(tools.fail()).is_ok_and(|result| result.is_error()));
+}
