@@ -184,6 +184,7 @@ impl<E: Role> SessionState<E> {
     }
 
     pub(super) fn cancelled(&self, connection: &Arc<dyn ConnectionHandle<E>>, key: ReplyKey, cause: CancelCause<'_>) {
+        E::on_cancelled(self, key);
         if let Some(in_flight) = self.in_flight.get(key) {
             self.stop(connection, &in_flight, into_static(cause));
         } else if self.tasks.no_longer_awaited(key) {
@@ -196,6 +197,7 @@ impl<E: Role> SessionState<E> {
     pub(super) fn close(&self) {
         self.in_flight.close();
         self.tasks.close();
+        E::on_closed(self);
     }
 
     /// Cancels a handler and the requests that it waits for.

@@ -64,6 +64,14 @@ pub trait Role: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn on_ready(_shared: &Arc<SessionState<Self>>, _connection: &Arc<dyn ConnectionHandle<Self>>) {}
 
+    /// Notes that the peer has cancelled a request, with or without a response so far.
+    #[doc(hidden)]
+    fn on_cancelled(_shared: &SessionState<Self>, _key: ReplyKey) {}
+
+    /// Notes that the connection has ended.
+    #[doc(hidden)]
+    fn on_closed(_shared: &SessionState<Self>) {}
+
     /// Responds to a request, or returns its job. A request with a method that is not in the specification is returned.
     #[doc(hidden)]
     fn handle_request<'a>(

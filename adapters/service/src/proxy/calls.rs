@@ -29,6 +29,7 @@ use crate::{
         pending::{Canceller, Pending, decode},
     },
     server::{
+        client_key::ClientKey,
         mount::{prompt_result, read_result, tool_result},
         resource::{Begun, Origin},
         tool_result::ToolAnswer,
@@ -426,9 +427,9 @@ impl Origin for Shared {
         })
     }
 
-    fn subscribe(&self, uri: &str) -> Deferred<Result<Begun, Failure>> {
+    fn subscribe(&self, uri: &str, client: &ClientKey) -> Deferred<Result<Begun, Failure>> {
         match (self.this.upgrade(), self.prefix.strip_uri(uri)) {
-            (Some(shared), Some(own)) => shared.watch(own),
+            (Some(shared), Some(own)) => shared.watch(own, client),
             _ => Deferred::ready(Err(Failure::resource_not_found(uri))),
         }
     }

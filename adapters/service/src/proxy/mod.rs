@@ -72,6 +72,8 @@ mod listing;
 mod one_result;
 mod questions;
 mod shared;
+mod subscriber;
+mod watches;
 
 pub use backend::{Backend, BackendBuilder};
 pub use error::{BackendError, BackendFault};

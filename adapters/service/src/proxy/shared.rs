@@ -17,15 +17,15 @@ use super::{
     call_table::CallTable,
     error::{BackendError, BackendFault},
     limits::ProxyLimits,
+    watches::Watches,
 };
 use crate::{
     client::Host,
-    driver_api::deferred::Deferred,
-    inbound::{context::Context, failure::Failure},
+    inbound::context::Context,
     outbound::{peer::Peer, pending::Pending},
     server::{
         catalog::Kind, composition::LogSource, inner::Inner, offers::Offers, register_error::RegisterError,
-        resource::Begun, service::Service,
+        service::Service,
     },
     util::{lock::lock, prefix::Prefix, wait_queue::WaitQueue},
 };
@@ -46,6 +46,8 @@ pub(super) struct Shared {
     /// Waits for another state of the link, or of the subscriptions.
     pub(super) changed: WaitQueue,
     pub(super) work: Mutex<Work>,
+    /// The subscriptions of clients, and those at the backend.
+    pub(super) watches: Mutex<Watches>,
     /// Wakes the code that does the work.
     pub(super) wake: WaitQueue,
     /// The pages of URL elicitations, by their ids at the backend, and the clients to notify of their completion.
@@ -72,37 +74,10 @@ pub(super) struct Work {
     pub(super) lists: BTreeSet<Kind>,
     /// The lists that are being read.
     pub(super) reading: BTreeSet<Kind>,
-    /// The resources whose changes the service has to be notified of.
-    pub(super) wanted: BTreeMap<String, Wanted>,
-    /// Those of them for which the backend has agreed to that, or has not.
-    pub(super) watched: BTreeMap<String, Result<(), String>>,
     /// The most verbose level of log messages that a client wants.
     level: Option<LoggingLevel>,
     /// The request that sets the level.
     setting_level: Option<Pending<EmptyResult>>,
-}
-
-/// The subscriptions of clients to a resource that are not in place yet.
-#[derive(Default)]
-pub(super) struct Wanted {
-    /// The number of them.
-    pending: usize,
-    /// The number of all of them so far.
-    begun: u64,
-}
-
-/// A subscription of a client that is not in place yet. Its resource is wanted as long as this is held.
-struct Watching {
-    shared: Arc<Shared>,
-    uri: String,
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        if let Some(wanted) = lock(&self.shared.work).wanted.get_mut(&self.uri) {
-            wanted.pending -= 1;
-        }
-    }
 }
 
 impl Shared {
@@ -120,6 +95,7 @@ impl Shared {
             link: Mutex::default(),
             changed: WaitQueue::default(),
             work: Mutex::default(),
+            watches: Mutex::default(),
             wake: WaitQueue::default(),
             pages: Mutex::default(),
         })
@@ -191,15 +167,9 @@ impl Shared {
     }
 
     fn resource_updated(&self, uri: &str) {
-        let is_wanted = {
-            let work = lock(&self.work);
-            let is_below = |wanted: &String| uri.strip_prefix(&**wanted).is_some_and(|rest| rest.starts_with('/'));
-            work.wanted.contains_key(uri) || work.wanted.keys().any(is_below)
-        };
-        let Some(service) = self.service().filter(|_| is_wanted) else { return };
-        if service.resource_updated(&self.prefix.uri(uri)) == 0 {
-            // The clients that wanted it may be gone.
-            self.forget_unwatched(Some(uri));
+        let is_wanted = lock(&self.watches).concerns(uri);
+        if let Some(service) = self.service().filter(|_| is_wanted) {
+            service.resource_updated(&self.prefix.uri(uri));
         }
     }
 
@@ -239,77 +209,6 @@ impl Shared {
         drop(earlier);
         let set = level.and_then(|level| peer.set_log_level(level).ok());
         lock(&self.work).setting_level = set;
-    }
-
-    /// Waits until the backend notifies of changes of a resource. Begins with that at once.
-    pub(super) fn watch(self: &Arc<Self>, uri: &str) -> Deferred<Result<Begun, Failure>> {
-        if let Err(error) = self.connected() {
-            return Deferred::ready(Err(error.into_failure()));
-        }
-        let is_full = lock(&self.work).wanted.len() >= self.limits.subscriptions;
-        if is_full {
-            self.forget_unwatched(None);
-        }
-        {
-            let work = &mut *lock(&self.work);
-            if !work.wanted.contains_key(uri) && work.wanted.len() >= self.limits.subscriptions {
-                return Deferred::ready(Err(self.error(BackendFault::Busy).into_failure()));
-            }
-            if matches!(work.watched.get(uri), Some(Err(_))) {
-                // It may succeed now.
-                work.watched.remove(uri);
-            }
-            let wanted = work.wanted.entry(uri.to_owned()).or_default();
-            (wanted.pending, wanted.begun) = (wanted.pending + 1, wanted.begun + 1);
-        }
-        let watching = Watching { shared: self.clone(), uri: uri.to_owned() };
-        self.wake.notify_all();
-        Deferred::new(async move {
-            let Watching { shared, uri } = &watching;
-            shared.changed.wait_for(|| shared.watched(uri)).await.map_err(BackendError::into_failure)?;
-            Ok(Some(Box::new(watching) as Box<dyn Send>))
-        })
-    }
-
-    /// Returns whether the backend notifies of changes of a resource, once that is known.
-    fn watched(&self, uri: &str) -> Option<Result<(), BackendError>> {
-        let work = lock(&self.work);
-        let watched = work.watched.get(uri).cloned();
-        let is_wanted = work.wanted.contains_key(uri);
-        drop(work);
-        match watched {
-            Some(outcome) => Some(outcome.map_err(|why| self.error(BackendFault::Unsupported(why)))),
-            None if !is_wanted => Some(Err(self.error(BackendFault::Closed("the subscription has ended".into())))),
-            None => self.connected().err().map(Err),
-        }
-    }
-
-    /// Forgets resources that no client is subscribed to: all of them, or only this one.
-    fn forget_unwatched(&self, only: Option<&str>) {
-        let Some(service) = self.service() else { return };
-        let idle: Vec<_> = {
-            let work = lock(&self.work);
-            let concerned = |uri: &str| only.is_none_or(|only| only == uri);
-            let idle = work.wanted.iter().filter(|(uri, wanted)| wanted.pending == 0 && concerned(uri));
-            idle.map(|(uri, wanted)| (uri.clone(), wanted.begun)).collect()
-        };
-        let unwatched = idle.into_iter().filter(|(uri, _)| !service.is_subscribed(&self.prefix.uri(uri)));
-        let unwatched: Vec<_> = unwatched.collect();
-        let mut is_changed = false;
-        {
-            let mut work = lock(&self.work);
-            for (uri, begun) in unwatched {
-                // A subscription that began meanwhile may be in place by now.
-                if work.wanted.get(&uri).is_some_and(|wanted| wanted.begun == begun) {
-                    work.wanted.remove(&uri);
-                    is_changed = true;
-                }
-            }
-        }
-        if is_changed {
-            self.wake.notify_all();
-            self.changed.notify_all();
-        }
     }
 }
 

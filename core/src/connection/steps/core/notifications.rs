@@ -81,15 +81,15 @@ impl Engine {
             self.stats.cancelled += u64::from(taken_back);
             return None;
         };
-        if self.end_subscription(key) {
+        let reason = params.member("reason").and_then(|reason| reason.decode().ok()).map(Cow::Owned);
+        if let Some(ended) = self.end_subscription(key) {
             self.cancel_request(key);
             self.release(key);
-            return None;
+            return ended.is_of_application.then_some(Event::Cancelled { key, cause: CancelCause::Peer(reason) });
         }
         let open = matches!(self.requests.get(key), Some((_, State::Open)));
         self.cancel_request(key);
         self.stats.cancelled += 1;
-        let reason = params.member("reason").and_then(|reason| reason.decode().ok()).map(Cow::Owned);
         // It may have been the last open request.
         self.check_drained();
         open.then_some(Event::Cancelled { key, cause: CancelCause::Peer(reason) })
