@@ -9,7 +9,7 @@ use std::{
 use mcp_proto::{
     connection::{CancelCause, Violation},
     protocol::MethodName,
-    rpc::ReplyKey,
+    rpc::{CallId, ReplyKey},
     schema::{Encode, Meta},
     wire::{ErrorObject, RawJson},
 };
@@ -130,8 +130,9 @@ impl<E: Dispatch> SessionState<E> {
         connection: &Arc<dyn ConnectionHandle<E>>,
         method: &MethodName<'_>,
         params: Option<RawJson<'_>>,
+        related_call: Option<CallId>,
     ) -> Option<Job> {
-        if !E::accepts_notification(self, method, params.as_ref()) {
+        if !E::accepts_notification(self, method, params.as_ref(), related_call) {
             return None;
         }
         let notification_handler = E::custom(&self.app).notification_handler(method.as_str())?.clone();

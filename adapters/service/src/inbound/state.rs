@@ -81,8 +81,16 @@ pub trait Role: Sized + Send + Sync + 'static {
 
     /// Returns whether a notification is to be handled; others are ignored.
     #[doc(hidden)]
-    fn accepts_notification(shared: &SessionState<Self>, method: &MethodName<'_>, params: Option<&RawJson<'_>>)
-    -> bool;
+    fn accepts_notification(
+        shared: &SessionState<Self>,
+        method: &MethodName<'_>,
+        params: Option<&RawJson<'_>>,
+        related_call: Option<CallId>,
+    ) -> bool;
+
+    /// Notes that a response to a request of this side has arrived that has ended before.
+    #[doc(hidden)]
+    fn on_late_response(_shared: &SessionState<Self>, _call: CallId) {}
 
     /// Records an error response to a request of this side.
     #[doc(hidden)]

@@ -135,7 +135,7 @@ impl Shared {
                 (entry, *running, permit, peer)
             }
             None => {
-                let permit = self.permit()?;
+                let permit = self.permit(context)?;
                 let (peer, entry) = (self.peer()?, CallEntry::new(context.clone()));
                 self.want_log(&peer, context);
                 let running = self.send(&peer, context, &entry, params).await?;
@@ -255,9 +255,10 @@ impl Shared {
         capabilities
     }
 
-    fn permit(&self) -> Result<Permit, Failure> {
+    fn permit(&self, context: &Context) -> Result<Permit, Failure> {
         self.calls.expire();
-        self.calls.admit(self.limits.calls).ok_or_else(|| self.error(BackendFault::Busy).into_failure())
+        let client = ClientKey::of(&context.connection, context.shared.calls.number());
+        self.calls.admit(client, self.limits.calls).ok_or_else(|| self.error(BackendFault::Busy).into_failure())
     }
 
     /// Returns the connection to the backend.

@@ -4,18 +4,19 @@ use std::sync::{Arc, Weak};
 
 use mcp_proto::{
     connection::{ClientRole, SendError},
-    protocol::Method,
+    protocol::{Method, MethodName},
+    rpc::CallId,
     schema::{
         CreateMessageRequest, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitRequest,
         ElicitResult, ElicitUrlParams, InputRequest, ListRootsRequest, ListRootsResult, UrlElicitationRequired,
     },
-    wire::{ErrorObject, Json, JsonObject},
+    wire::{ErrorObject, Json, JsonObject, RawJson},
 };
 use serde_core::de::DeserializeOwned;
 
 use super::{call_table::CallEntry, one_result::OneResult, shared::Shared};
 use crate::{
-    client::Host,
+    client::{Host, Observe},
     driver_api::deferred::select_biased,
     inbound::{context::Context, failure::Failure, in_flight::RequestOrigin},
     outbound::error::CallError,
@@ -49,12 +50,26 @@ pub(super) fn host(shared: &Weak<Shared>, name: &str, version: &str) -> Host {
             let request = ListRootsRequest { params: Some(params), ..ListRootsRequest::default() };
             ask::<ListRootsResult>(roots.clone(), context, request.into())
         })
-        .observe(Arc::new(move |method, params| {
-            if let Some(shared) = observed.upgrade() {
-                shared.observe(method, params);
-            }
-        }))
+        .observe(Arc::new(Observed(observed)))
         .build()
+}
+
+/// Passes on what a backend sends besides requests and responses.
+struct Observed(Weak<Shared>);
+
+impl Observe for Observed {
+    fn notification(&self, method: &MethodName<'_>, params: Option<&RawJson<'_>>, related: (u64, Option<CallId>)) {
+        if let Some(shared) = self.0.upgrade() {
+            let (connection, call) = related;
+            shared.observe(method, params, call.map(|call| (connection, call)));
+        }
+    }
+
+    fn late_response(&self, connection: u64, call: CallId) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.calls.responded_late((connection, call));
+        }
+    }
 }
 
 /// Passes a request of a backend to the client whose call it belongs to, and returns the response.
@@ -69,9 +84,14 @@ async fn ask<R: DeserializeOwned>(
         RequestOrigin::Request(key) => backend.connection.read(|conn| conn.input_request(key)),
         RequestOrigin::Task(_) => None,
     };
+    let related = match (&origin, &backend.in_flight.origin) {
+        (None, RequestOrigin::Request(key)) => backend.connection.read(|conn| conn.related_call(*key)),
+        _ => None,
+    };
+    let connection = backend.shared.calls.number();
     let entry = match &origin {
-        Some(origin) => shared.calls.get((backend.shared.calls.number(), origin.call)),
-        None => shared.calls.callers().sole(),
+        Some(origin) => shared.calls.get((connection, origin.call)),
+        None => shared.calls.of_message(related.map(|call| (connection, call))),
     };
     let entry = entry.ok_or_else(unknown)?;
     let is_input = origin.is_some();

@@ -14,7 +14,7 @@ use mcp_proto::{
 };
 
 use super::{
-    call_table::CallTable,
+    call_table::{CallKey, CallTable},
     error::{BackendError, BackendFault},
     limits::ProxyLimits,
     watches::Watches,
@@ -130,7 +130,7 @@ impl Shared {
 
     /// Handles a notification of the backend when it arrives, so that messages about a call reach the client before its
     /// result. It does not wait: a message for which a client has no room is dropped.
-    pub(super) fn observe(&self, method: &MethodName<'_>, params: Option<&RawJson<'_>>) {
+    pub(super) fn observe(&self, method: &MethodName<'_>, params: Option<&RawJson<'_>>, related: Option<CallKey>) {
         match (method.known(), params) {
             (Some(Method::ToolsListChanged), _) => self.list(&[Kind::Tool]),
             (Some(Method::PromptsListChanged), _) => self.list(&[Kind::Prompt]),
@@ -142,7 +142,7 @@ impl Shared {
             }
             (Some(Method::LogMessage), Some(params)) => {
                 if let Ok(message) = params.decode() {
-                    self.log(&message);
+                    self.log(&message, related);
                 }
             }
             (Some(Method::ElicitationComplete), Some(params)) => {
@@ -173,9 +173,14 @@ impl Shared {
         }
     }
 
-    /// Passes a log message on to the client of all calls in flight, or to the only client if there is no call. With
-    /// several clients the message is dropped, since it may be about a call of any of them, also one that has ended.
-    fn log(&self, message: &LogMessageParams) {
+    /// Passes a log message on to the client of the call on whose stream it has arrived, or else to that of all calls in
+    /// flight, or to the only client if there is no call. With several clients the message is dropped, since it may be
+    /// about a call of any of them, also one that has ended.
+    fn log(&self, message: &LogMessageParams, related: Option<CallKey>) {
+        if let Some(call) = related.and_then(|related| self.calls.get(related)) {
+            let _ = call.context().send_log(message);
+            return;
+        }
         let callers = self.calls.callers();
         if let Some(call) = callers.sole() {
             // Of the calls of the client, it may be about any that wants it.

@@ -103,8 +103,7 @@ impl Watches {
     pub(super) fn concerns(&self, uri: &str) -> bool {
         let is_held = |wanted: &String| self.all.get(wanted).is_some_and(|watch| watch.holders > 0);
         let is_below = |wanted: &&String| uri.strip_prefix(&***wanted).is_some_and(|rest| rest.starts_with('/'));
-        self.all.get(uri).is_some_and(|watch| watch.holders > 0)
-            || self.all.keys().filter(is_below).any(is_held)
+        self.all.get(uri).is_some_and(|watch| watch.holders > 0) || self.all.keys().filter(is_below).any(is_held)
     }
 
     pub(super) fn state(&self, uri: &str) -> Watched {
@@ -117,7 +116,8 @@ impl Watches {
 
     /// Notes that the connection to the backend has ended: all subscriptions have to be made again.
     pub(super) fn disconnected(&mut self) {
-        let unheld: Vec<_> = self.all.iter().filter(|(_, watch)| watch.holders == 0).map(|(uri, _)| uri.clone()).collect();
+        let unheld: Vec<_> =
+            self.all.iter().filter(|(_, watch)| watch.holders == 0).map(|(uri, _)| uri.clone()).collect();
         unheld.iter().for_each(|uri| self.remove(uri));
         for watch in self.all.values_mut() {
             (watch.at_backend, watch.refused) = (AtBackend::Nothing, None);

@@ -106,7 +106,9 @@ impl Role for ServerRole {
                 shared.answer(&inbound, |_| Ok(EmptyResult::default()))
             }),
             // The connection hands those over that name tasks, or that a composed service has to confirm.
-            Method::Listen if !names_tasks(&inbound) || !shared.app.0.routes.has(RouteKey::Tasks) => Ok(shared.listen_to_origins(&inbound)),
+            Method::Listen if !names_tasks(&inbound) || !shared.app.0.routes.has(RouteKey::Tasks) => {
+                Ok(shared.listen_to_origins(&inbound))
+            }
             method => match shared.app.0.routes.handle(shared, method, &inbound) {
                 Some(answer) => answer,
                 None => return Err(inbound),
@@ -115,7 +117,12 @@ impl Role for ServerRole {
         Ok(answer.unwrap_or_else(|error| shared.refuse(&inbound, error)))
     }
 
-    fn accepts_notification(_: &SessionState<Self>, _: &MethodName<'_>, _: Option<&RawJson<'_>>) -> bool {
+    fn accepts_notification(
+        _: &SessionState<Self>,
+        _: &MethodName<'_>,
+        _: Option<&RawJson<'_>>,
+        _: Option<CallId>,
+    ) -> bool {
         true
     }
 

@@ -131,6 +131,28 @@ fn a_slow_backend_takes_only_its_own_slots() {
 }
 
 #[test]
+fn one_client_cannot_take_all_slots() {
+    let mut limits = ProxyLimits::default();
+    limits.calls = 16;
+    let mut world = World::new();
+    world.serve(Backend::builder("back").limits(limits), &server(), V2026_07_28);
+    let [greedy, other] = [(); 2].map(|()| world.client(&host(), V2025_11_25));
+    let peer = world.peer(greedy);
+    let calls: Vec<_> = (0..20).map(|_| peer.call_tool("back__wait", ()).expect("allowed")).collect();
+    world.settle();
+    assert_eq!(world.servers[0].backend.calls(), 14);
+    let answer = world.wait(world.peer(other).call_tool("back__answer", ()).expect("allowed")).expect("a result");
+    assert_eq!(answer.content[0].as_text(), Some("42"));
+    // The others have failed at once.
+    for call in calls.into_iter().skip(14) {
+        let error = world.wait(call).expect_err("it has its share");
+        assert_eq!(reason(&error).as_deref(), Some(r#"{"backend":"back","reason":"busy"}"#), "{error}");
+    }
+    world.settle();
+    assert_eq!(world.servers[0].backend.calls(), 0);
+}
+
+#[test]
 fn a_flood_of_log_messages_loses_no_response() {
     for front in [V2025_11_25, V2026_07_28] {
         let mut world = World::new();

@@ -22,7 +22,7 @@ impl Engine {
     ) -> Option<Event<'a>> {
         let Some(known) = method.known() else {
             // Custom notifications may arrive at any time.
-            return Some(Event::Notification { method, params });
+            return Some(Event::Notification { method, params, related_call: self.related_call });
         };
         if known.kind() == MethodKind::Request {
             return self.violation(Violation::WrongKind(known));
@@ -52,7 +52,7 @@ impl Engine {
                 {
                     self.as_client().handle_task_status(task);
                 }
-                Some(Event::Notification { method, params })
+                Some(Event::Notification { method, params, related_call: self.related_call })
             }
         }
     }
