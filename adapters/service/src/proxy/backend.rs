@@ -280,9 +280,10 @@ impl Shared {
             };
             let kinds = self.wake.wait_for(next).await;
             let outcome = self.take_over(peer, &kinds, is_new).await;
-            let mut link = lock(&self.link);
-            (link.is_listed, link.error) = (true, outcome.err());
-            drop(link);
+            {
+                let mut link = lock(&self.link);
+                (link.is_listed, link.error) = (true, outcome.err());
+            }
             lock(&self.work).reading.clear();
             self.changed.notify_all();
             is_new = false;
