@@ -46,6 +46,12 @@ impl AuthClient {
         Some(pause.error.clone())
     }
 
+    /// Returns how long the last pause was, if it has not ended.
+    #[cfg(test)]
+    pub(super) fn pause_length(&self) -> Option<Duration> {
+        self.pause.as_ref().filter(|pause| self.instant < pause.until).map(|pause| pause.length)
+    }
+
     /// Handles the failure of a refresh.
     fn pause_refresh(&mut self, error: &AuthError) {
         let length = self.pause.as_ref().map_or(FIRST_PAUSE, |last| (last.length * 2).min(LAST_PAUSE));

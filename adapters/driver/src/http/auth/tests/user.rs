@@ -17,7 +17,6 @@ fn a_token_that_is_still_good_is_sent_while_the_user_is_asked_for_more_scopes() 
         let mut challenged = Box::pin(oauth.challenged(&mut refusal));
         assert!(poll(challenged.as_mut()).is_pending());
         block_on(oauth.0.state.wait_for(|state| state.client.poll_timeout().map(|_| ())));
-        oauth.0.state.update(|state| state.pause = None);
         let mut request = request();
         let mut other = Box::pin(oauth.authorize(&mut request));
         assert_eq!(poll(other.as_mut()).is_ready(), is_sent);
