@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use mcp_proto::{
-    connection::{ClientRole, SendError},
+    connection::{ClientRole, SendError, ServerRole},
     protocol::{Method, MethodName},
     rpc::CallId,
     schema::{
@@ -19,12 +19,22 @@ use crate::{
     client::{Host, Observe},
     driver_api::deferred::select_biased,
     inbound::{context::Context, failure::Failure, in_flight::RequestOrigin},
-    outbound::error::CallError,
+    outbound::{error::CallError, peer::Peer},
+    server::client_key::ClientKey,
     util::lock::lock,
 };
 
-/// The most pages of URL elicitations whose completion can be passed on. The oldest is removed first.
+/// The most pages of URL elicitations whose completion can be passed on. The oldest is removed first: that of the client
+/// that opens another one, if it has any.
 const OPEN_PAGES: usize = 256;
+
+/// A page of a URL elicitation.
+pub(super) struct OpenPage {
+    /// Its id at the backend.
+    id: String,
+    client: ClientKey,
+    peer: Peer<ServerRole>,
+}
 
 /// Builds the host of the connections to a backend. It declares all capabilities, since it serves clients of all kinds.
 /// Requests of this revision declare those of the client that caused them (2026-07-28).
@@ -172,11 +182,17 @@ impl Shared {
             return;
         };
         let own = format!("{}:{id}", self.name);
-        let mut pages = lock(&self.pages);
-        if pages.len() >= OPEN_PAGES {
-            pages.pop_front();
-        }
-        pages.push_back((std::mem::replace(id, own), context.peer()));
+        let client = ClientKey::of(&context.connection, context.shared.calls.number());
+        let page = OpenPage { id: std::mem::replace(id, own), client, peer: context.peer() };
+        let removed = {
+            let mut pages = lock(&self.pages);
+            let is_full = pages.len() >= OPEN_PAGES;
+            let removed = is_full.then(|| pages.iter().position(|known| known.client == page.client).unwrap_or(0));
+            let removed = removed.and_then(|index| pages.remove(index));
+            pages.push_back(page);
+            removed
+        };
+        drop(removed);
     }
 
     /// Gives the pages that an error requires ids that no other backend uses.
@@ -194,12 +210,12 @@ impl Shared {
     pub(super) fn page_completed(&self, id: &str) {
         let found = {
             let mut pages = lock(&self.pages);
-            let at = pages.iter().position(|(known, _)| known == id);
+            let at = pages.iter().position(|page| page.id == id);
             at.and_then(|at| pages.remove(at))
         };
-        if let Some((id, client)) = found {
+        if let Some(OpenPage { id, peer, .. }) = found {
             // A client of another revision is not notified.
-            let _ = client.elicitation_complete(&format!("{}:{id}", self.name));
+            let _ = peer.elicitation_complete(&format!("{}:{id}", self.name));
         }
     }
 }

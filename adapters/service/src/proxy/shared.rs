@@ -7,7 +7,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{ClientRole, ServerRole},
+    connection::ClientRole,
     protocol::{Era, Method, MethodName},
     schema::{ElicitationCompleteParams, EmptyResult, LogMessageParams, LoggingLevel, ResourceUpdatedParams},
     wire::RawJson,
@@ -17,6 +17,7 @@ use super::{
     call_table::{CallKey, CallTable},
     error::{BackendError, BackendFault},
     limits::ProxyLimits,
+    questions::{self, OpenPage},
     watches::Watches,
 };
 use crate::{
@@ -50,8 +51,8 @@ pub(super) struct Shared {
     pub(super) watches: Mutex<Watches>,
     /// Wakes the code that does the work.
     pub(super) wake: WaitQueue,
-    /// The pages of URL elicitations, by their ids at the backend, and the clients to notify of their completion.
-    pub(super) pages: Mutex<VecDeque<(String, Peer<ServerRole>)>>,
+    /// The pages of URL elicitations, the oldest first.
+    pub(super) pages: Mutex<VecDeque<OpenPage>>,
 }
 
 /// The connection to the backend.
@@ -107,7 +108,7 @@ impl Shared {
                 Some(service) => (service.info().name.clone(), service.info().version.clone()),
                 None => ("proxy".into(), env!("CARGO_PKG_VERSION").into()),
             };
-            super::questions::host(&self.this, &name, &version)
+            questions::host(&self.this, &name, &version)
         })
     }
 
