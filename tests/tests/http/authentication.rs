@@ -387,60 +387,6 @@ fn calls_do_not_expire_while_a_renewed_session_waits_for_a_sign_in() {
     }
 }
 
-/// A cancellation takes effect at once, and the next session does not get it.
-#[test]
-fn a_call_that_is_cancelled_while_a_renewed_session_waits_for_a_sign_in_ends_at_once() {
-    for wait in [Wait::First, Wait::Refused] {
-        let (mut client, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, authenticating());
-        client.head(stream, stream_response());
-        let calls: Vec<_> = (0..3).map(|_| client.call("tools/list", &json!({}))).collect();
-        let posts = std::mem::take(&mut client.requests);
-        client.respond(posts[0].0, Response::builder().status(404), "");
-        client.aborted.clear();
-        let (exchange, request) = client.posted("initialize");
-        match wait {
-            Wait::First => client.core.handle_authentication_started(client.now, exchange),
-            _ => client.respond(exchange, Response::builder().status(401), ""),
-        }
-        client.advance(10 * SECOND);
-        // One that was refused with the old session, one that it may work on, and one that was not sent.
-        let unsent = client.call("tools/list", &json!({}));
-        for call in [calls[0], calls[1], unsent] {
-            client.core.connection(client.now).cancel(call, None).expect("it is in flight");
-            client.settle();
-            assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }], "{wait:?}");
-        }
-        assert_eq!(client.aborted, [posts[1].0], "{wait:?}");
-        assert_eq!(client.requests.len(), 0, "{wait:?}");
-        let exchange = match wait {
-            Wait::First => {
-                client.core.handle_authentication_ended(client.now, exchange);
-                exchange
-            }
-            _ => client.core.retry(client.now, exchange).expect("it is needed"),
-        };
-        client.settle();
-        client.requests.clear();
-        let response = json_response(200).header("mcp-session-id", "s-2");
-        client.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
-        let (exchange, _) = client.posted("notifications/initialized");
-        client.accept(exchange);
-        let (stream, _) = client.request();
-        client.head(stream, stream_response());
-        let sent: Vec<_> = client.requests.iter().map(|(_, request)| message(request)).collect();
-        assert_eq!(sent, [json!(null); 0], "{wait:?}");
-        // The third one is refused with the old session, and repeated in the new one.
-        client.respond(posts[2].0, Response::builder().status(404), "");
-        let (exchange, request) = client.posted("tools/list");
-        client.answer(exchange, &tools(&request));
-        let events = client.take_events();
-        assert!(
-            matches!(events[..], [Event::Renewed, Event::Response { call, outcome: Outcome::Result(_) }] if call == calls[2]),
-            "{events:?}"
-        );
-    }
-}
-
 /// The deadlines of queued calls go on as soon as the sign-in is over, however it ends.
 #[test]
 fn deadlines_of_queued_calls_go_on_after_sign_in() {

@@ -409,29 +409,6 @@ fn an_authorization_that_has_failed_holds_back_the_next_one() {
 }
 
 #[test]
-fn a_client_whose_user_is_not_asked_uses_the_tokens_of_another_process() {
-    for refused in [true, false] {
-        let mut world = World::new();
-        let mut held = client(&mut world, settings());
-        let mut call = Call::new(&held);
-        assert_eq!(call.wait(&mut world, &mut held, at(0)), Verdict::Wait);
-        if refused {
-            held.handle_cancelled();
-        } else {
-            held.handle_redirect(at(1), &world.redirect("error=invalid_scope")).expect_err("it is denied");
-        }
-        assert!(matches!(call.ask(&mut held, at(1)), Verdict::Fail(_)));
-        let requests = world.requests.len();
-        assert!(matches!(Call::new(&held).wait(&mut world, &mut held, at(2)), Verdict::Fail(_)));
-        assert_eq!(world.requests.len(), requests, "only the store is read");
-        // The user signs in with another process.
-        authorized(&mut world);
-        assert_eq!(Call::new(&held).wait(&mut world, &mut held, at(3)), Verdict::Retry);
-        assert_eq!((token(&held), world.opened.len()), (Some("one"), 2));
-    }
-}
-
-#[test]
 fn a_failed_authorization_is_not_taken_for_a_token_that_was_refused() {
     let mut world = World::new();
     let mut client = authorized(&mut world);

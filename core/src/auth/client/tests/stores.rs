@@ -263,3 +263,26 @@ fn a_conflict_keeps_tokens_of_another_issuer_that_could_not_be_stored() {
     let refresh = |credentials: &Credentials| Some(credentials.tokens.as_ref()?.refresh.as_ref()?.expose().to_string());
     assert_eq!(kept.and_then(refresh).as_deref(), Some("ra"));
 }
+
+#[test]
+fn a_client_whose_user_is_not_asked_uses_the_tokens_of_another_process() {
+    for refused in [true, false] {
+        let mut world = World::new();
+        let mut held = client(&mut world, settings());
+        let mut call = Call::new(&held);
+        assert_eq!(call.wait(&mut world, &mut held, at(0)), Verdict::Wait);
+        if refused {
+            held.handle_cancelled();
+        } else {
+            held.handle_redirect(at(1), &world.redirect("error=invalid_scope")).expect_err("it is denied");
+        }
+        assert!(matches!(call.ask(&mut held, at(1)), Verdict::Fail(_)));
+        let requests = world.requests.len();
+        assert!(matches!(Call::new(&held).wait(&mut world, &mut held, at(2)), Verdict::Fail(_)));
+        assert_eq!(world.requests.len(), requests, "only the store is read");
+        // The user signs in with another process.
+        authorized(&mut world);
+        assert_eq!(Call::new(&held).wait(&mut world, &mut held, at(3)), Verdict::Retry);
+        assert_eq!((token(&held), world.opened.len()), (Some("one"), 2));
+    }
+}
