@@ -91,6 +91,23 @@ impl AuthClient {
         }
     }
 
+    /// Handles what is stored while the user is asked. If another process has stored tokens that suffice, they are used,
+    /// and the authorization ends. At other times nothing changes.
+    ///
+    /// The application may read the store for this as often as it likes while [`poll_timeout`](Self::poll_timeout)
+    /// returns a time.
+    pub fn handle_stored_meanwhile(&mut self, found: Found) {
+        if !matches!(self.step, Step::Browser(_)) || !self.adopt(found) {
+            return;
+        }
+        let tokens = self.credentials.as_ref().and_then(|credentials| credentials.tokens.as_ref());
+        let is_enough = tokens.is_some_and(|it| self.wanted.as_ref().is_none_or(|wanted| it.scopes.has_all(wanted)));
+        if is_enough {
+            self.step = Step::Idle;
+            self.action = None;
+        }
+    }
+
     /// Returns whether the metadata are known of the server that refreshes the tokens.
     fn is_refreshable(&self) -> bool {
         let issuer = self.credentials.as_ref().map(|credentials| &credentials.client.issuer);

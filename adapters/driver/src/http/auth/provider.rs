@@ -50,7 +50,7 @@ pub struct OAuth<R>(pub(super) Arc<Shared<R>>);
 pub(super) struct Shared<R> {
     pub(super) state: Watched<State>,
     epoch: Instant,
-    server: Url,
+    pub(super) server: Url,
     pub(super) transport: Arc<dyn AuthTransport<R>>,
     pub(super) store: Arc<dyn TokenStore>,
     pub(super) user_agent: Option<Arc<dyn UserAgent>>,

@@ -286,3 +286,44 @@ fn a_client_whose_user_is_not_asked_uses_the_tokens_of_another_process() {
         assert_eq!((token(&held), world.opened.len()), (Some("one"), 2));
     }
 }
+
+#[test]
+fn tokens_that_another_process_stores_end_an_authorization_that_waits_for_the_user() {
+    let mut world = World::new();
+    let mut waiting = client(&mut world, settings());
+    let mut call = Call::new(&waiting);
+    assert_eq!(call.wait(&mut world, &mut waiting, at(0)), Verdict::Wait);
+    let found = |world: &World| world.store.entries.get(SERVER).cloned();
+    // What is stored now is the registration of this client.
+    waiting.handle_stored_meanwhile(found(&world));
+    assert!(matches!(waiting.step, Step::Browser(_)));
+    authorized(&mut world);
+    waiting.handle_stored_meanwhile(found(&world));
+    assert!(!waiting.is_busy());
+    assert_eq!((call.ask(&mut waiting, at(2)), token(&waiting)), (Verdict::Retry, Some("one")));
+    // A redirect that comes after that belongs to no authorization.
+    let late = world.redirect("code=c");
+    assert_eq!(waiting.handle_redirect(at(3), &late), Err(RedirectError::Used));
+    accept(&mut waiting);
+
+    // Tokens without the scopes that are wanted are used, and do not end it.
+    let mut call = Call::refused(&waiting, 403, &insufficient("b"));
+    assert_eq!(call.wait(&mut world, &mut waiting, at(4)), Verdict::Wait);
+    replace(&mut world, "theirs", Some("r-theirs"));
+    waiting.handle_stored_meanwhile(found(&world));
+    assert!(matches!(waiting.step, Step::Browser(_)));
+    assert_eq!(token(&waiting), Some("theirs"));
+    let (_, mut credentials) = found(&world).expect("an entry");
+    if let Some(tokens) = &mut credentials.tokens {
+        tokens.scopes = Scopes::of(["a", "b"]).expect("scopes");
+        tokens.access = Secret::new("more");
+    }
+    world.store.put(SERVER, Some(credentials));
+    waiting.handle_stored_meanwhile(found(&world));
+    assert!(!waiting.is_busy());
+    assert_eq!((call.ask(&mut waiting, at(5)), token(&waiting)), (Verdict::Retry, Some("more")));
+    // Without an authorization nothing is taken over.
+    replace(&mut world, "later", None);
+    waiting.handle_stored_meanwhile(found(&world));
+    assert_eq!(token(&waiting), Some("more"));
+}
