@@ -1,6 +1,7 @@
 //! What is stored, and what happens if it cannot be.
 
 use super::*;
+use crate::auth::RedirectError;
 
 /// Replaces what is stored, as another process does.
 fn replace(world: &mut World, access: &str, refresh: Option<&str>) {
