@@ -10,9 +10,11 @@ use std::{
 
 use super::lock::lock;
 
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
 /// Futures that run together in one task. Only those that were woken are polled.
 pub(crate) struct FutureSet<T> {
-    futures: BTreeMap<u64, (Pin<Box<dyn Future<Output = T> + Send>>, Waker)>,
+    futures: BTreeMap<u64, (BoxFuture<T>, Waker)>,
     next: u64,
     ready: Arc<Ready>,
 }
