@@ -255,8 +255,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Does what is to be done on a connection, until the backend is removed. Lists, subscriptions and calls do not wait
-    /// for each other.
+    /// Does what is to be done on a connection, until the backend is removed. Lists, subscriptions and calls do not
+    /// wait for each other.
     async fn work(self: &Arc<Self>, peer: &Peer<ClientRole>) {
         let is_modern = peer.version().is_some_and(|version| version.era() == Era::Modern);
         if !is_modern {

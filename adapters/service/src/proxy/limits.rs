@@ -16,8 +16,8 @@ pub struct ProxyLimits {
     /// The least time between two requests for the lists. Changes in between are taken over together. Default 100
     /// milliseconds.
     pub list_pause: Duration,
-    /// The most requests of clients in flight at the backend. At this number others fail at once, and those of one client
-    /// at its [share](super#limits). Default 1,024.
+    /// The most requests of clients in flight at the backend. At this number others fail at once, and those of one
+    /// client at its [share](super#limits). Default 1,024.
     pub calls: usize,
     /// The most time for one request of a client, with all questions of the backend. Default 30 minutes.
     pub call_time: Duration,

@@ -24,8 +24,8 @@ use crate::{
     util::lock::lock,
 };
 
-/// The most pages of URL elicitations whose completion can be passed on. The oldest is removed first: that of the client
-/// that opens another one, if it has any.
+/// The most pages of URL elicitations whose completion can be passed on. The oldest is removed first: that of the
+/// client that opens another one, if it has any.
 const OPEN_PAGES: usize = 256;
 
 /// A page of a URL elicitation.

@@ -174,9 +174,9 @@ impl Shared {
         }
     }
 
-    /// Passes a log message on to the client of the call on whose stream it has arrived, or else to that of all calls in
-    /// flight, or to the only client if there is no call. With several clients the message is dropped, since it may be
-    /// about a call of any of them, also one that has ended.
+    /// Passes a log message on to the client of the call on whose stream it has arrived, or else to that of all calls
+    /// in flight, or to the only client if there is no call. With several clients the message is dropped, since it may
+    /// be about a call of any of them, also one that has ended.
     fn log(&self, message: &LogMessageParams, related: Option<CallKey>) {
         if let Some(call) = related.and_then(|related| self.calls.get(related)) {
             let _ = call.context().send_log(message);

@@ -31,9 +31,9 @@
 //!   hour, unless the server takes a token. Requests that need an authorization fail with [`AuthError::Refused`].
 //!
 //! What is stored is read in these times as well, so the tokens of another process in which the user has signed in are
-//! used. `allow_authorization` ends each of these times. There are two exceptions. A stored client that the authorization
-//! server has forgotten is registered again by the next request, and the user is asked again. An authorization that has
-//! expired, or whose URL could not be shown to the user, does not hold back the next one.
+//! used. `allow_authorization` ends each of these times. There are two exceptions. A stored client that the
+//! authorization server has forgotten is registered again by the next request, and the user is asked again. An
+//! authorization that has expired, or whose URL could not be shown to the user, does not hold back the next one.
 //!
 //! Grants without a user have only the first of these limits.
 //!
@@ -352,8 +352,8 @@ impl AuthClient {
         }
     }
 
-    /// Refreshes the token, if there is a refresh token, nothing else is under way and no pause after a failure. The user
-    /// is not asked, unless a request that was refused waits for it.
+    /// Refreshes the token, if there is a refresh token, nothing else is under way and no pause after a failure. The
+    /// user is not asked, unless a request that was refused waits for it.
     pub fn refresh(&mut self, now: Now) {
         self.set_now(now);
         if !self.is_busy() && self.has_refresh_token() && self.paused_for().is_none() {

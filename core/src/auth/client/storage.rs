@@ -91,8 +91,8 @@ impl AuthClient {
         }
     }
 
-    /// Handles what is stored while the user is asked. If another process has stored tokens that suffice, they are used,
-    /// and the authorization ends. At other times nothing changes.
+    /// Handles what is stored while the user is asked. If another process has stored tokens that suffice, they are
+    /// used, and the authorization ends. At other times nothing changes.
     ///
     /// The application may read the store for this as often as it likes while [`poll_timeout`](Self::poll_timeout)
     /// returns a time.

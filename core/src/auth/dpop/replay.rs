@@ -19,18 +19,19 @@ const RESERVED_PART: usize = 512;
 
 /// The proofs that were accepted and are not too old yet.
 ///
-/// An entry has a fixed size, whatever the proof contains. The entries in total are bounded, and none is forgotten before
-/// it is too old: without room a proof is refused. The entries of a principal, whatever keys it has, are bounded as well:
+/// An entry has a fixed size, whatever the proof contains. The entries in total are bounded, and none is forgotten
+/// before it is too old: without room a proof is refused. The entries of a principal, whatever keys it has, are bounded
+/// as well:
 ///
 /// - Half of the entries are a **reserve**, of which each principal gets a 512th of its share at most. So a principal
-///   that sends few requests is served, whatever the others send, unless they are more than the reserve has parts: 1,024
-///   by default.
+///   that sends few requests is served, whatever the others send, unless they are more than the reserve has parts:
+///   1,024 by default.
 /// - Of the **other half** a principal gets its share, and less than half of what the others have left. So a principal
 ///   that fills its share locks out itself, and several together only those that need more than their parts of the
 ///   reserve.
 ///
-/// Proofs that are too old count no longer. They are removed a few at a time, when others are admitted. Those whose last
-/// second has passed once are refused also after the clock was set back.
+/// Proofs that are too old count no longer. They are removed a few at a time, when others are admitted. Those whose
+/// last second has passed once are refused also after the clock was set back.
 pub struct ReplayCache {
     /// Each proof and the last second at which it is accepted.
     seen: BTreeMap<Id, u64>,
@@ -76,15 +77,15 @@ impl Count {
 }
 
 impl ReplayCache {
-    /// The default bound of entries. Full, they take about 40 MiB: 24 bytes in the index of ids, 32 in the list by second,
-    /// at most 40 in the counts, and the space that these leave free.
+    /// The default bound of entries. Full, they take about 40 MiB: 24 bytes in the index of ids, 32 in the list by
+    /// second, at most 40 in the counts, and the space that these leave free.
     pub const TOTAL: usize = 1 << 18;
 
     /// The default share of a principal.
     pub const SHARE: usize = Self::TOTAL / 4;
 
-    /// Creates an empty cache for `total` proofs, of which at most `share` are of one principal, and a 512th of its share
-    /// more. With a share below 512 there is no reserve.
+    /// Creates an empty cache for `total` proofs, of which at most `share` are of one principal, and a 512th of its
+    /// share more. With a share below 512 there is no reserve.
     ///
     /// The proofs of two minutes have to fit, with the default [rules](super::ProofRules): `share` divided by 120 is
     /// the rate of requests that a principal can sustain. With a longer [age](super::ProofRules::max_age) it is less in

@@ -63,8 +63,8 @@ pub enum Event<'a> {
         task: RawJson<'a>,
     },
     /// The peer has cancelled its request, or the request has [timed out](CancelCause::TimedOut). Stop the work on it.
-    /// A request that has not timed out still needs a response, which frees its slot and is not sent. A subscription that
-    /// the application has [accepted](crate::connection::Connection::accept_subscription) needs none.
+    /// A request that has not timed out still needs a response, which frees its slot and is not sent. A subscription
+    /// that the application has [accepted](crate::connection::Connection::accept_subscription) needs none.
     Cancelled {
         /// The request.
         key: ReplyKey,
