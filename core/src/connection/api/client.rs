@@ -89,7 +89,7 @@ impl Connection<ClientRole> {
     /// send only messages about it on the stream.
     #[must_use]
     pub fn related_call(&self, key: ReplyKey) -> Option<CallId> {
-        self.engine.requests.get(key)?.0.tag.related_call
+        self.engine.requests.get(key)?.0.tag.arrival.as_ref()?.related_call
     }
 
     /// Returns the cache of results. Change notifications of the server make its results stale.

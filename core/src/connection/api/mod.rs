@@ -104,10 +104,10 @@ impl<E> Connection<E> {
         frame: Frame<'a>,
         related_call: Option<crate::rpc::CallId>,
     ) -> Option<Event<'a>> {
-        self.engine.related_call = related_call;
-        let event = self.engine.handle_frame(now, frame);
-        self.engine.related_call = None;
-        event
+        match related_call {
+            Some(_) => self.handle_frame_from(now, frame, Arrival { related_call, ..Arrival::default() }),
+            None => self.handle_frame(now, frame),
+        }
     }
 
     /// Handles a parsed frame as [`handle_frame_from`](Self::handle_frame_from) does. Its length `bytes` was within the

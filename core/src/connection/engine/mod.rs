@@ -65,8 +65,6 @@ pub(crate) struct Engine {
     pub(crate) refused: RefusedSends,
     /// The arrival of the frame that is being received.
     pub(crate) arrival: Option<Arc<Arrival>>,
-    /// The request of this side on whose stream the current frame arrived (clients over HTTP, in a session).
-    pub(crate) related_call: Option<CallId>,
     pub(crate) streams: LazyBox<Streams>,
     /// Whether draining began before the handshake was complete.
     pub(crate) aborted: bool,
@@ -111,7 +109,6 @@ impl Engine {
             pause: None,
             refused: RefusedSends::default(),
             arrival: None,
-            related_call: None,
             streams: LazyBox::default(),
             aborted: false,
             initialized_early: false,

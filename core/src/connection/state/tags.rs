@@ -9,7 +9,7 @@ use crate::{
         types::Arrival,
     },
     protocol::{Method, ProtocolVersion},
-    rpc::{CallId, Entry, Number, Outgoing},
+    rpc::{Entry, Number, Outgoing},
     schema::{LoggingLevel, TraceContext, keys},
     wire::{RawJson, RequestId},
 };
@@ -101,8 +101,6 @@ pub(crate) struct RequestTag {
     pub(crate) input_request: Option<InputRequestRef>,
     /// The arrival of the request, if the binding set one.
     pub(crate) arrival: Option<Arc<Arrival>>,
-    /// The request of this side on whose stream the request arrived.
-    pub(crate) related_call: Option<CallId>,
 }
 
 impl RequestTag {
@@ -121,7 +119,6 @@ impl RequestTag {
             trace: None,
             input_request: None,
             arrival: None,
-            related_call: None,
         }
     }
 

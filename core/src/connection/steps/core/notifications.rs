@@ -22,7 +22,7 @@ impl Engine {
     ) -> Option<Event<'a>> {
         let Some(known) = method.known() else {
             // Custom notifications may arrive at any time.
-            return Some(Event::Notification { method, params, related_call: self.related_call });
+            return Some(Event::Notification { method, params, related_call: self.related_call() });
         };
         if known.kind() == MethodKind::Request {
             return self.violation(Violation::WrongKind(known));
@@ -52,9 +52,14 @@ impl Engine {
                 {
                     self.as_client().handle_task_status(task);
                 }
-                Some(Event::Notification { method, params, related_call: self.related_call })
+                Some(Event::Notification { method, params, related_call: self.related_call() })
             }
         }
+    }
+
+    /// Returns the request of this side on whose stream the current frame arrived.
+    fn related_call(&self) -> Option<CallId> {
+        self.arrival.as_ref()?.related_call
     }
 
     /// Removes a response of the connection itself that waits to be written. Returns whether there was one.

@@ -147,7 +147,6 @@ impl Engine {
             return Err(Violation::TooManyRequests);
         }
         tag.arrival.clone_from(&self.arrival);
-        tag.related_call = self.related_call;
         tag.bytes = bytes;
         let timeout = self.settings().reply_timeout;
         match self.requests.insert(self.clock, id, tag) {
